@@ -29,7 +29,14 @@ from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.impact_requests import reads_only
-from fingerprint.sources.cloudtrail.playbook_undo import DENY_ALL, Call, not_shown, safe_argument, undo_step
+from fingerprint.sources.cloudtrail.playbook_undo import (
+    DENY_ALL,
+    Call,
+    not_shown,
+    only_denies,
+    safe_argument,
+    undo_step,
+)
 
 CredentialKind = Literal[
     "access key", "user session", "role session", "single sign-on", "root", "service", "unknown"
@@ -497,10 +504,16 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     steps: list[NextStep] = []
     changes: list[ActionImpact] = []
     reads: list[ActionImpact] = []
+    denials: list[ActionImpact] = []
     for row in done:
         called = calls.get(row.action, [])[:MAX_RECORDS_READ]
         unread = len(calls.get(row.action, [])) - len(called)
-        undone = list(_undo_action(row, called, unread)) if len(steps) < MAX_UNDO_STEPS else []
+        made = [_call_of(event) for event in called]
+        to_undo = [each for each in made if not only_denies(without_api_version(row.action), each)]
+        if made and not to_undo and not unread:
+            denials.append(row)
+            continue
+        undone = list(_undo_action(row, to_undo, unread)) if len(steps) < MAX_UNDO_STEPS else []
         steps += undone
         if undone:
             continue
@@ -509,6 +522,9 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
         elif row.effect.startswith("reads"):
             reads.append(row)
     yield from steps
+    if denials:
+        how = "Ask who did it, and leave it where that was a responder, for it only denies:"
+        yield NextStep("undo", f"{how} {_subjects(denials)}.")
     if changes:
         how = "Compare with your infrastructure code or AWS Config, and set back what was changed by"
         yield NextStep("undo", f"{how} {_subjects(changes)}.")
@@ -518,15 +534,14 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
         )
 
 
-def _undo_action(row: ActionImpact, called: Sequence[AlertEvent], unread: int) -> Iterator[NextStep]:
+def _undo_action(row: ActionImpact, made: Sequence[Call], unread: int) -> Iterator[NextStep]:
     """Yield how to undo the calls of an action, by the account in which they were made; nothing for an unlisted one.
 
     `unread` is how many more calls there are, whose records are not read.
     """
     by_account: dict[str, list[Call]] = {}
-    for event in called:
-        made = _call_of(event)
-        by_account.setdefault(_account(made.account), []).append(made)
+    for each in made:
+        by_account.setdefault(_account(each.account), []).append(each)
     for account, calls in (by_account or {"": []}).items():
         step = undo_step(row.action, calls)
         if step:

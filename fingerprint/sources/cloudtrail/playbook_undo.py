@@ -12,9 +12,12 @@ CLI reference, and AWS's incident response playbooks (github.com/aws-samples/aws
 
 from __future__ import annotations
 
+import json
+import re
 import string
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import unquote
 
 from fingerprint.core.alert import NextStep
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
@@ -26,6 +29,11 @@ DENY_ALL = '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*"
 _CHANGE_PARAMETER = "aws ssm put-parameter --region <region> --name <name> --overwrite --value NEW_VALUE"
 _LIST_PARAMETERS = "--query 'Parameters[].[Name,Type,LastModifiedDate]' --output text"
 _BLOCK_ALL = "BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
+# What responders put and attach. A name proves nothing where the document can be read: a thief may use it for one that allows.
+_CONTAINING_NAMES = frozenset({"incident-deny-all", "incident-deny-session", "AWSRevokeOlderSessions"})
+_CONTAINING_POLICIES = re.compile(
+    r"arn:aws[a-z-]*:iam::aws:policy/(?:AWSCompromisedKeyQuarantine(?:V\d+)?|AWSDenyAll)"
+)
 _SAFE_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._/@+=,:-")
 
 
@@ -305,6 +313,41 @@ def undo_step(action: str, calls: Sequence[Call]) -> NextStep | None:
     more = not_shown(len(commands) - MAX_CALLS, "such call")
     hidden = sum(map(_hidden_values, templates, calls))
     return NextStep("undo", f"{found.text}{more}{not_shown(hidden, 'name')}", "\n".join(commands[:MAX_CALLS]))
+
+
+def only_denies(action: str, call: Call) -> bool:
+    """Return whether a call put or attached an IAM policy that only denies: that is how responders contain."""
+    if action.startswith("iam:Attach"):
+        arn = call.request.get("policyArn")
+        return isinstance(arn, str) and _CONTAINING_POLICIES.fullmatch(arn) is not None
+    if not action.startswith("iam:Put"):
+        return False
+    if "policyDocument" not in call.request:
+        return call.request.get("policyName") in _CONTAINING_NAMES
+    return _is_deny_only(call.request["policyDocument"])
+
+
+def _is_deny_only(document: object) -> bool:
+    """Return whether each statement of a policy denies; False for a document that cannot be read without doubt."""
+    text = document if isinstance(document, str) else json.dumps(document)
+    try:
+        policy = json.loads(
+            unquote(text) if text.startswith("%7B") else text, object_pairs_hook=_without_repeats
+        )
+    except (ValueError, RecursionError):
+        return False
+    found = policy.get("Statement") if isinstance(policy, dict) else None
+    statements = found if isinstance(found, list) else [found]
+    return bool(statements) and all(
+        isinstance(each, dict) and each.get("Effect") == "Deny" for each in statements
+    )
+
+
+def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Refuse an object that names a member twice, in whatever case: which of them counts would be a guess."""
+    if len({name.casefold() for name, _ in pairs}) < len(pairs):
+        raise ValueError("a member is named twice")
+    return dict(pairs)
 
 
 def _template(undo: _Undo, call: Call) -> str:

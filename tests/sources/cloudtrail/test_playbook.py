@@ -7,6 +7,7 @@ import shlex
 import subprocess
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -431,6 +432,70 @@ def test_sharing_ends_with_those_that_were_added_alone(
     step = undo_step(f"ec2:{action}", [Call(request_, {}, "eu-west-1")])
     assert step
     assert step.command == f"aws ec2 {command}"
+
+
+def policy(*effects: str) -> str:
+    statements = [{"Effect": effect, "Action": "*", "Resource": "*"} for effect in effects]
+    return json.dumps({"Version": "2012-10-17", "Statement": statements})
+
+
+QUARANTINE = "arn:aws:iam::aws:policy/AWSCompromisedKeyQuarantineV3"
+
+
+@pytest.mark.parametrize(
+    ("action", "request_"),
+    [
+        ("PutUserPolicy", {"policyName": "x", "policyDocument": policy("Deny", "Deny")}),
+        ("PutRolePolicy", {"policyName": "x", "policyDocument": quote(policy("Deny"))}),
+        ("PutGroupPolicy", {"policyName": "incident-deny-all"}),
+        ("AttachUserPolicy", {"policyArn": QUARANTINE}),
+        ("AttachRolePolicy", {"policyArn": "arn:aws-cn:iam::aws:policy/AWSDenyAll"}),
+    ],
+)
+def test_what_contains_is_not_undone(action: str, request_: dict[str, Any]) -> None:
+    """A responder's own work is in the records too."""
+    steps = next_steps(suspicion(call(f"iam:{action}", request_)))
+    assert [(step.text, step.command) for step in steps if step.phase == "undo"] == [
+        (f"Ask who did it, and leave it where that was a responder, for it only denies: iam:{action}.", "")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("action", "request_"),
+    [
+        (
+            "PutRolePolicy",
+            {"policyName": "AWSRevokeOlderSessions", "policyDocument": policy("Deny", "Allow")},
+        ),
+        ("PutUserPolicy", {"policyName": "incident-deny-all", "policyDocument": policy()}),
+        ("PutUserPolicy", {"policyName": "incident-deny-all", "policyDocument": "{"}),
+        ("PutUserPolicy", {"policyName": "incident-deny-all", "policyDocument": "[" * 9_999}),
+        (
+            "PutUserPolicy",
+            {
+                "policyName": "x",
+                "policyDocument": policy("Deny").replace('"Action"', '"effect":"Allow","Action"'),
+            },
+        ),
+        ("AttachUserPolicy", {"policyArn": f"arn:aws:iam::{ACCOUNT}:policy/AWSCompromisedKeyQuarantineV3"}),
+    ],
+)
+def test_the_name_of_what_contains_hides_no_policy_that_allows(action: str, request_: dict[str, Any]) -> None:
+    steps = next_steps(suspicion(call(f"iam:{action}", request_)))
+    [undo] = (step for step in steps if step.phase == "undo")
+    assert undo.command.startswith("aws iam ")
+
+
+def test_of_several_policies_those_that_only_deny_are_left() -> None:
+    events = [
+        replace(
+            call("iam:PutUserPolicy", {"userName": name, "policyDocument": policy(effect)}), event_id=name
+        )
+        for name, effect in (("eve", "Allow"), ("grace", "Deny"))
+    ]
+    [undo] = (step for step in next_steps(suspicion(*events)) if step.phase == "undo")
+    assert "--user-name eve" in undo.command
+    assert "grace" not in undo.command
 
 
 def test_several_things_of_one_kind_have_a_command_each_up_to_a_number() -> None:
