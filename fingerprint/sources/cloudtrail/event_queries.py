@@ -37,10 +37,11 @@ def principal_queries(
     if not keys and not name:
         return ()
     commands = [_lookup("AccessKeyId", key, since, until) for key in keys]
-    if name:
-        commands.append(_lookup("Username", _user_name(principal) or name, since, until))
+    if user := _user_name(principal) if name else "":
+        commands.append(_lookup("Username", user, since, until))
+    of_cli = EventQuery("AWS CLI, management events of 90 days, in one region", "\n".join(commands))
     return (
-        EventQuery("AWS CLI, management events of 90 days, in one region", "\n".join(commands)),
+        *([of_cli] if commands else []),
         EventQuery("CloudTrail Lake", _lake(account, field, name, keys, since, until)),
         EventQuery("Athena", _athena(account, field, name, keys, since, until)),
     )
@@ -57,9 +58,10 @@ def _identity(principal: str) -> tuple[str, str, str]:
 
 
 def _user_name(principal: str) -> str:
-    """Return what `lookup-events` calls the user of a role that a person has: the session's name."""
-    parts = principal.partition(":")[2].split("/")
-    return _plain(unquote(parts[2])) if len(parts) > 2 and parts[0] == "role" else ""
+    """Return what `lookup-events` calls a user: a role's is the session's name, empty where the key has none of a person."""
+    kind, *parts = principal.partition(":")[2].split("/")
+    name, session = [*parts, "", ""][:2]
+    return _plain(unquote({"user": name, "role": session}.get(kind, "")))
 
 
 def _plain(text: str) -> str:

@@ -70,7 +70,12 @@ _DENY_SESSION = (
 _DENY_PERSON = (  # AWS's own condition for one person of Identity Center
     '\'{"Effect":"Deny","Action":"*","Resource":"*","Condition":{"StringEquals":{"identitystore:userId":"USER_ID"}}}\''
 )
-_OPENS_SESSIONS = ("AssumeRole", "GetSessionToken", "GetFederationToken")  # what actions begin with
+_OPENS_SESSIONS = (
+    "AssumeRole",
+    "AssumeRoot",
+    "GetSessionToken",
+    "GetFederationToken",
+)  # what actions begin with
 _LAKE = (
     "SELECT eventTime, recipientAccountId, eventSource, eventName, errorCode, sourceIPAddress, userIdentity.arn "
     "FROM EVENT_DATA_STORE_ID"
@@ -200,7 +205,7 @@ def _contain(suspicion: Suspicion) -> Iterator[NextStep]:
         case "root":
             yield _contain_root(_or_word(suspicion.principal.partition(":")[0], "ACCOUNT_ID"))
         case "service":
-            yield _contain_service(_regions(suspicion)[0], _or_word(name, "ROLE_NAME"))
+            yield _contain_service(suspicion)
         case "unknown":
             yield NextStep(
                 "contain",
@@ -242,12 +247,18 @@ def _contain_root(account: str) -> NextStep:
     )
 
 
-def _contain_service(region: str, role: str) -> NextStep:
+def _contain_service(suspicion: Suspicion) -> NextStep:
+    names = _usernames(suspicion)
+    found = [f"AttributeKey=Username,AttributeValue={each}" for each in names[:MAX_KEYS]]
+    found.append("AttributeKey=ResourceName,AttributeValue=RESOURCE_NAME")
     return NextStep(
         "contain",
         "A service acted by its own role: there is no key to cut. Find the resource that told it to, and contain the "
-        "principal that changed that resource last.",
-        f"aws cloudtrail lookup-events --region {region} --lookup-attributes AttributeKey=Username,AttributeValue={role}",
+        "principal that changed that resource last." + not_shown(len(names) - MAX_KEYS, "session"),
+        "\n".join(
+            f"aws cloudtrail lookup-events --region {_regions(suspicion)[0]} --lookup-attributes {each}"
+            for each in found
+        ),
     )
 
 
@@ -302,12 +313,7 @@ def _who_assumed(suspicion: Suspicion) -> NextStep:
         "contain",
         "First cut who opens the role's sessions, or the revoked role gives them a new one: find who assumed it, by the "
         "session's access key. Where that was a provider of SAML or web identity, block the person or the workload there.",
-        f"for region in {' '.join(_regions(suspicion))}; do\n"
-        "  for name in AssumeRole AssumeRoleWithSAML AssumeRoleWithWebIdentity; do\n"
-        f'    aws cloudtrail lookup-events --region "$region" --start-time {_since(suspicion)} --lookup-attributes '
-        f'AttributeKey=EventName,AttributeValue="$name" {_with_key(suspicion)}\n'
-        "  done\n"
-        "done",
+        _find_opened(suspicion, ("AssumeRole", "AssumeRoleWithSAML", "AssumeRoleWithWebIdentity")),
     )
 
 
@@ -394,15 +400,16 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
     since = _since(suspicion)
     keys = _safe_keys(suspicion)
     more = not_shown(len(_keys(suspicion)) - len(keys), "access key")
+    names = [] if keys else _usernames(suspicion)
     regions = _regions(suspicion)
     attribute = (
         [f"AttributeKey=AccessKeyId,AttributeValue={key}" for key in keys]
-        or [f"AttributeKey=Username,AttributeValue={_or_word(_name(suspicion.principal), 'USER_NAME')}"]
+        or [f"AttributeKey=Username,AttributeValue={each}" for each in names[:MAX_KEYS] or ["USER_NAME"]]
     )  # fmt: skip
     yield NextStep(
         "extent",
         "List everything that the credential did since a day before, in each region and where global services log "
-        f"({_global_region(regions)}).{more}",
+        f"({_global_region(regions)}).{more}{not_shown(len(names) - MAX_KEYS, 'session')}",
         f"for region in {' '.join(regions)}; do\n"
         + "".join(
             f'  aws cloudtrail lookup-events --region "$region" --start-time {since} --lookup-attributes {each}\n'
@@ -422,17 +429,37 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
         f'aws cloudtrail start-query --query-statement "{lake} ORDER BY eventTime"\n'
         f'aws athena start-query-execution --work-group primary --query-string "{athena} ORDER BY eventtime"',
     )
-    issued = [row for row in suspicion.actions if row.action.partition(":")[2].startswith(_OPENS_SESSIONS)]
-    if any(row.succeeded for row in issued):
+    opened = [
+        name
+        for row in suspicion.actions
+        if row.succeeded and (name := safe_argument(row.action.partition(":")[2])).startswith(_OPENS_SESSIONS)
+    ]
+    if opened:
         yield NextStep(
             "extent",
-            "Follow the sessions that it opened: each has a key of its own, and did things under another name."
-            + more,
-            f"for region in {' '.join(regions)}; do\n"
-            f'  aws cloudtrail lookup-events --region "$region" --start-time {since} --lookup-attributes '
-            f"AttributeKey=EventName,AttributeValue=AssumeRole --query 'Events[].CloudTrailEvent'\n"
-            "done",
+            "Follow the sessions that it opened: each has a key of its own (responseElements.credentials), and did things under "
+            "another name." + more,
+            _find_opened(suspicion, opened),
         )
+
+
+def _usernames(suspicion: Suspicion) -> list[str]:
+    """Return what CloudTrail calls the user behind an alert: a role's is the name of the session, never the role's."""
+    sessions = dict.fromkeys(event.session for event in suspicion.events)
+    named = {"root": ["root"], "user": [_name(suspicion.principal)]}
+    return [each for each in map(safe_argument, named.get(_type(suspicion.principal), sessions)) if each]
+
+
+def _find_opened(suspicion: Suspicion, actions: Sequence[str]) -> str:
+    """Return the command that lists the calls which opened a session and have an access key of the alert in their record."""
+    return (
+        f"for region in {' '.join(_regions(suspicion))}; do\n"
+        f"  for name in {' '.join(dict.fromkeys(actions))}; do\n"
+        f'    aws cloudtrail lookup-events --region "$region" --start-time {_since(suspicion)} --lookup-attributes '
+        f'AttributeKey=EventName,AttributeValue="$name" {_with_key(suspicion)}\n'
+        "  done\n"
+        "done"
+    )
 
 
 def _since(suspicion: Suspicion) -> str:

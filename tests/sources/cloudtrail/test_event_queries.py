@@ -35,6 +35,18 @@ def test_a_person_at_a_role_is_asked_for_by_the_role_and_by_the_sessions_name() 
     assert "userIdentity.sessionContext.sessionIssuer.userName = 'Admin'" in lake.text
 
 
+@pytest.mark.parametrize("name", ["deploy", "AWSServiceRoleForAutoScaling"])
+def test_a_role_is_not_looked_up_as_a_user(name: str) -> None:
+    """CloudTrail's user of a role is the session's name, which the role's key does not have: the look-up would find nothing."""
+    principal = f"123456789012:role/{name}"
+    by_key, *_ = principal_queries(principal, ("ASIAONE",), SINCE, UNTIL)
+    assert len(by_key.text.splitlines()) == 1
+    assert "AccessKeyId" in by_key.text
+    lake, athena = principal_queries(principal, (), SINCE, UNTIL)
+    assert f"userIdentity.sessionContext.sessionIssuer.userName = '{name}'" in lake.text
+    assert athena.where == "Athena"
+
+
 def test_who_has_neither_key_nor_name_is_not_asked_for() -> None:
     assert principal_queries("unknown:service/ec2", (), SINCE, UNTIL) == ()
     assert principal_queries("", (), SINCE, UNTIL) == ()

@@ -78,7 +78,7 @@ def commands(steps: tuple[NextStep, ...], phase: str) -> str:
             "sso-admin put-inline-policy",
         ),
         ("root", AKIA, "root", f"attach-policy --policy-id POLICY_ID --target-id {ACCOUNT}"),
-        ("role/AWSServiceRoleForEC2Spot", "", "service", "AttributeValue=AWSServiceRoleForEC2Spot"),
+        ("role/AWSServiceRoleForEC2Spot", "", "service", "Username,AttributeValue=maria.lopez@example.com"),
         ("service/ec2.amazonaws.com", "", "service", "lookup-events"),
         ("federated/accounts.example.com/x", "", "unknown", "list-roles"),
     ],
@@ -283,9 +283,41 @@ def test_the_root_user_is_denied_in_every_partition_and_it_is_said_whose_is_not(
     assert "does not bind the management account's own root user" in contain.text
 
 
-def test_sessions_that_it_opened_are_followed() -> None:
-    steps = next_steps(suspicion(call("sts:AssumeRole", {"roleArn": f"arn:aws:iam::{ACCOUNT}:role/x"})))
-    assert any("Follow the sessions" in step.text for step in steps)
+@pytest.mark.parametrize(
+    "action", ["AssumeRole", "AssumeRoleWithSAML", "GetFederationToken", "GetSessionToken"]
+)
+def test_sessions_that_it_opened_are_followed_by_what_it_called_and_by_its_key(action: str) -> None:
+    steps = next_steps(suspicion(call(f"sts:{action}")))
+    [follow] = (step for step in steps if "Follow the sessions" in step.text)
+    assert f"  for name in {action}; do" in follow.command
+    assert 'AttributeKey=EventName,AttributeValue="$name"' in follow.command
+    assert f"--query \"Events[?contains(CloudTrailEvent,'{AKIA}')].CloudTrailEvent\"" in follow.command
+
+
+@pytest.mark.parametrize(
+    ("principal", "names"),
+    [
+        ("user/grace", ["grace"]),
+        ("root", ["root"]),
+        ("role/web", ["build-7", "build-8"]),
+        ("role/AWSServiceRoleForAutoScaling", ["build-7", "build-8"]),
+        ("role/Admin/build-7", ["build-7", "build-8"]),
+    ],
+)
+def test_without_a_key_the_extent_is_searched_by_what_cloudtrail_calls_the_user(
+    principal: str, names: list[str]
+) -> None:
+    """Of a role that is the session's name: a search for the role's would find nothing."""
+    events = (
+        call("iam:ListUsers", key="", session="build-7"),
+        call("iam:ListRoles", key="", session="build-8"),
+    )
+    steps = next_steps(suspicion(*events, principal=f"{ACCOUNT}:{principal}"))
+    [search, *_] = (step for step in steps if step.phase == "extent")
+    assert [
+        line.rpartition("AttributeKey=Username,AttributeValue=")[2]
+        for line in search.command.splitlines()[1:-1]
+    ] == names
 
 
 def test_what_was_done_is_undone_by_name_the_gravest_first_and_what_failed_is_not() -> None:
@@ -530,6 +562,17 @@ def test_what_of_one_call_a_command_does_not_have_is_counted() -> None:
     assert many.text.endswith(" And 1 more name, not shown.")
     assert hostile.command.endswith("--instance-ids i-0ab i-0ac")
     assert hostile.text.endswith(" And 1 more name, not shown.")
+
+
+def test_sessions_that_no_command_has_are_counted() -> None:
+    events = [call("iam:ListUsers", key="", session=f"build-{n}") for n in range(MAX_KEYS + 2)]
+    for principal in ("role/web", "role/AWSServiceRoleForAutoScaling"):
+        steps = next_steps(suspicion(*events, principal=f"{ACCOUNT}:{principal}"))
+        search = [step for step in steps if "AttributeKey=Username" in step.command]
+        assert search
+        for step in search:
+            assert step.command.count("AttributeKey=Username") == MAX_KEYS
+            assert step.text.endswith(" And 2 more sessions, not shown.")
 
 
 def test_calls_whose_records_are_not_read_are_counted() -> None:
