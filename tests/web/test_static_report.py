@@ -11,7 +11,7 @@ from itertools import pairwise
 
 import pytest
 
-from fingerprint.core.alert import ActivityCurve
+from fingerprint.core.alert import ActivityCurve, NextStep
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.web import formatting
@@ -177,6 +177,14 @@ def test_long_text_is_folded_and_never_cut():
     parsed = Page(page)
     assert parsed.text.count("the end") > 20
     assert sum(attributes.get("class") == "fold" for _, attributes in parsed.elements) > 20
+
+
+def test_the_commands_of_a_step_are_whole_however_long():
+    """A command that is cut silently leaves machines running, or is another command."""
+    ids = " ".join(f"i-{number:017x}" for number in range(1_000))
+    command = f"aws ec2 stop-instances --instance-ids {ids}\naws iam list-users"
+    alert = replace(stolen_session(), next_steps=(NextStep("undo", "Stop the machines.", command),))
+    assert command in Page(render_alert(alert)).text
 
 
 def test_many_addresses_are_folded_and_never_cut():
