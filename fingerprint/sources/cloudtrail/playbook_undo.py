@@ -23,7 +23,7 @@ from fingerprint.core.alert import NextStep
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 
 MAX_ARGUMENT_LENGTH = 256  # characters of a value in a command
-MAX_CALLS = 20  # distinct calls of one action with commands each
+MAX_CALLS = 50  # distinct calls of one action with commands each
 MAX_VALUES = 1_000  # of one call in a command: RunInstances starts that many machines, and a shell takes them
 DENY_ALL = '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*"}]}\''
 _CHANGE_PARAMETER = "aws ssm put-parameter --region <region> --name <name> --overwrite --value NEW_VALUE"
@@ -34,6 +34,7 @@ _CONTAINING_NAMES = frozenset({"incident-deny-all", "incident-deny-session", "AW
 _CONTAINING_POLICIES = re.compile(
     r"arn:aws[a-z-]*:iam::aws:policy/(?:AWSCompromisedKeyQuarantine(?:V\d+)?|AWSDenyAll)"
 )
+_EARLIER_FILE = re.compile(r"(file://EARLIER_\w+)\.json")  # no value of a record has `://`
 _SAFE_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._/@+=,:-")
 
 
@@ -61,7 +62,7 @@ def _undo_put(kind: str, option: str) -> _Undo:
         f"Keep the {kind}'s policy as evidence. If it is new, delete it, else put the earlier one back.",
         f"aws iam get-{kind}-policy {named} >> POLICY.json\n"
         f"aws iam delete-{kind}-policy {named}\n"
-        f"aws iam put-{kind}-policy {named} --policy-document file://EARLIER_POLICY.json",
+        f"aws iam put-{kind}-policy {named} --policy-document file://EARLIER_{kind.upper()}_POLICY.json",
     )
 
 
@@ -312,7 +313,18 @@ def undo_step(action: str, calls: Sequence[Call]) -> NextStep | None:
     commands = list(dict.fromkeys(map(fill_command, templates, calls)))
     more = not_shown(len(commands) - MAX_CALLS, "such call")
     hidden = sum(map(_hidden_values, templates, calls))
-    return NextStep("undo", f"{found.text}{more}{not_shown(hidden, 'name')}", "\n".join(commands[:MAX_CALLS]))
+    return NextStep(
+        "undo",
+        f"{found.text}{more}{not_shown(hidden, 'name')}",
+        "\n".join(_with_own_files(commands[:MAX_CALLS])),
+    )
+
+
+def _with_own_files(commands: Sequence[str]) -> list[str]:
+    """Give files to make a number where there are commands for several calls: each thing gets back what it had itself."""
+    if len(commands) == 1:
+        return list(commands)
+    return [_EARLIER_FILE.sub(rf"\1_{at}.json", each) for at, each in enumerate(commands, 1)]
 
 
 def only_denies(action: str, call: Call) -> bool:

@@ -417,9 +417,20 @@ def test_an_inline_policy_that_was_put_over_an_earlier_one_is_put_back(kind: str
     assert step.command.splitlines() == [
         f"aws iam get-{kind}-policy {named} >> POLICY.json",
         f"aws iam delete-{kind}-policy {named}",
-        f"aws iam put-{kind}-policy {named} --policy-document file://EARLIER_POLICY.json",
+        f"aws iam put-{kind}-policy {named} --policy-document file://EARLIER_{kind.upper()}_POLICY.json",
     ]
     assert "If it is new, delete it, else put the earlier one back" in step.text
+
+
+def test_each_of_several_policies_is_put_back_from_a_file_of_its_own() -> None:
+    """One file for all would give a role the policy that another one had."""
+    calls = [Call({"roleName": f"r{n}", "policyName": "x"}) for n in (1, 2)]
+    step = undo_step("iam:PutRolePolicy", calls)
+    assert step
+    assert [line for line in step.command.splitlines() if "put-role-policy" in line] == [
+        f"aws iam put-role-policy --role-name r{n} --policy-name x --policy-document file://EARLIER_ROLE_POLICY_{n}.json"
+        for n in (1, 2)
+    ]
 
 
 @pytest.mark.parametrize(
