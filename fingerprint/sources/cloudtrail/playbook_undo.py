@@ -15,7 +15,9 @@ from __future__ import annotations
 import json
 import re
 import string
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 from urllib.parse import unquote
 
@@ -25,6 +27,7 @@ from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 MAX_ARGUMENT_LENGTH = 256  # characters of a value in a command
 MAX_CALLS = 50  # distinct calls of one action with commands each
 MAX_VALUES = 1_000  # of one call in a command: RunInstances starts that many machines, and a shell takes them
+MAX_STEP_LENGTH = 100_000  # characters of a step's commands, of which the first is always there
 DENY_ALL = '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*"}]}\''
 _CHANGE_PARAMETER = "aws ssm put-parameter --region <region> --name <name> --overwrite --value NEW_VALUE"
 _LIST_PARAMETERS = "--query 'Parameters[].[Name,Type,LastModifiedDate]' --output text"
@@ -311,13 +314,20 @@ def undo_step(action: str, calls: Sequence[Call]) -> NextStep | None:
         return None
     templates = [_template(found, call) for call in calls]
     commands = list(dict.fromkeys(map(fill_command, templates, calls)))
-    more = not_shown(len(commands) - MAX_CALLS, "such call")
+    shown = _within_length(commands[:MAX_CALLS])
+    more = not_shown(len(commands) - len(shown), "such call")
     hidden = sum(map(_hidden_values, templates, calls))
     return NextStep(
         "undo",
         f"{found.text}{more}{not_shown(hidden, 'name')}",
-        "\n".join(_with_own_files(commands[:MAX_CALLS])),
+        "\n".join(_with_own_files(shown)),
     )
+
+
+def _within_length(commands: Sequence[str]) -> list[str]:
+    """Return the first commands that are not too long together: an attacker writes what they hold."""
+    lengths = list(accumulate(map(len, commands)))
+    return list(commands[: max(1, bisect_right(lengths, MAX_STEP_LENGTH))])
 
 
 def _with_own_files(commands: Sequence[str]) -> list[str]:

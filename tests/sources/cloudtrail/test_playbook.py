@@ -25,6 +25,7 @@ from fingerprint.sources.cloudtrail.playbook import (
 from fingerprint.sources.cloudtrail.playbook_undo import (
     _UNDO,
     MAX_CALLS,
+    MAX_STEP_LENGTH,
     MAX_VALUES,
     Call,
     fill_command,
@@ -573,6 +574,15 @@ def test_what_of_one_call_a_command_does_not_have_is_counted() -> None:
     assert many.text.endswith(" And 1 more name, not shown.")
     assert hostile.command.endswith("--instance-ids i-0ab i-0ac")
     assert hostile.text.endswith(" And 1 more name, not shown.")
+
+
+def test_commands_that_are_too_long_together_are_counted() -> None:
+    calls = [machines(*(f"i-{at:02d}{n:015x}" for n in range(MAX_VALUES))) for at in range(8)]
+    step = undo_step("ec2:RunInstances", calls)
+    assert step
+    shown = len(step.command.splitlines())
+    assert MAX_STEP_LENGTH / 2 < len(step.command) <= MAX_STEP_LENGTH
+    assert step.text.endswith(f" And {8 - shown} more such calls, not shown.")
 
 
 def test_sessions_that_no_command_has_are_counted() -> None:
