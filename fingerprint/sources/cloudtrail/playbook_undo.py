@@ -351,11 +351,10 @@ def only_denies(action: str, call: Call) -> bool:
 
 def _is_deny_only(document: object) -> bool:
     """Return whether each statement of a policy denies; False for a document that cannot be read without doubt."""
-    text = document if isinstance(document, str) else json.dumps(document)
     try:
-        policy = json.loads(
-            unquote(text) if text.startswith("%7B") else text, object_pairs_hook=_without_repeats
-        )
+        text = document if isinstance(document, str) else json.dumps(document)
+        text = unquote(text) if text.startswith("%7B") else text
+        policy = json.loads(text, object_pairs_hook=_without_repeats)
     except (ValueError, RecursionError):
         return False
     found = policy.get("Statement") if isinstance(policy, dict) else None

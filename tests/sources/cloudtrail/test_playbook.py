@@ -29,6 +29,7 @@ from fingerprint.sources.cloudtrail.playbook_undo import (
     MAX_VALUES,
     Call,
     fill_command,
+    only_denies,
     safe_argument,
     undo_step,
 )
@@ -528,6 +529,14 @@ def test_the_name_of_what_contains_hides_no_policy_that_allows(action: str, requ
     steps = next_steps(suspicion(call(f"iam:{action}", request_)))
     [undo] = (step for step in steps if step.phase == "undo")
     assert undo.command.startswith("aws iam ")
+
+
+def test_a_policy_that_is_nested_without_end_is_not_taken_for_one_that_denies() -> None:
+    nested: Any = "Deny"
+    for _ in range(100_000):
+        nested = [nested]
+    for document in (nested, "[" * 100_000):
+        assert only_denies("iam:PutUserPolicy", Call({"policyDocument": document})) is False
 
 
 def test_of_several_policies_those_that_only_deny_are_left() -> None:
