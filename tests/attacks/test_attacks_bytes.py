@@ -273,6 +273,8 @@ WORST: dict[str, tuple[Use, Any]] = {
     "features.peer_groups._GENERATED": (all_of, "-A" + "0" * MIB + "-A00000000000" * (MIB // 13)),
     "features.peer_groups._NUMBERS": (all_of, "abcdefag" * (MIB // 8)),
     "sources.cloudtrail.attack_mappings._API_VERSION": (all_of, "20150331v" + "2015_03_31v1" * (MIB // 12)),
+    "sources.cloudtrail.playbook_undo._CONTAINING_POLICIES": (match, "arn:aws" + "a-" * (MIB // 2)),
+    "sources.cloudtrail.playbook_undo._EARLIER_FILE": (all_of, "file://EARLIER_" + "a" * MIB),
     "sources.cloudtrail.resources._ARN": (match, "arn:aws:" + ":" * MIB),
     "sources.cloudtrail.resources._TYPE": (match, "a" * MIB),
     "sources.cloudtrail.resources._SECRET_SUFFIX": (search, "-AAAAAA" * (MIB // 7)),
