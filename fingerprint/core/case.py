@@ -225,7 +225,14 @@ class SetStatus:
     status: WorkStatus
 
 
-CaseAction = SetDisposition | AssignCase | ReopenCase | SetStatus
+@dataclass(frozen=True, slots=True)
+class UndoDecision:
+    """Take the last decision on an alert back: it is as before, decided otherwise or not at all."""
+
+    why: str = ""
+
+
+CaseAction = SetDisposition | AssignCase | ReopenCase | UndoDecision | SetStatus
 
 
 def lacks_reason(decision: str, why: str) -> bool:

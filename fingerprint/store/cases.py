@@ -33,6 +33,7 @@ from fingerprint.core.case import (
     ReopenCase,
     SetDisposition,
     SetStatus,
+    UndoDecision,
     current_dispositions,
 )
 from fingerprint.core.errors import FingerprintError, NotFound
@@ -42,7 +43,7 @@ from fingerprint.store.audit import add_audit_entry, mark_changed
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.evidence import resolve_alert_id
 from fingerprint.store.filters import ALERTS_WITH_CASES
-from fingerprint.store.rows import is_closed
+from fingerprint.store.rows import DISPOSITION_COLUMNS, is_closed
 from fingerprint.store.schema import (
     MAX_KEY_LENGTH,
     Row,
@@ -55,8 +56,8 @@ from fingerprint.store.schema import (
 )
 
 _MINIMAL_STEP = timedelta(microseconds=1)
+_OWN_DUPLICATE = "it cannot be a duplicate of itself, or of its own duplicate"
 _CASE_COLUMNS = tuple(column for column in cases.columns if column.name != "alert_id")
-_DISPOSITION_COLUMNS = tuple(column.name for column in dispositions.columns)
 
 
 class SqlCaseRepository(Repository):
@@ -85,7 +86,7 @@ class SqlCaseRepository(Repository):
         Raise FingerprintError where there is no such alert, or no other alert that it is a duplicate of.
         """
         new = _with_full_ids(connection, disposition)
-        if not _insert_disposition(connection, new):
+        if not _insert_disposition(connection, new, _decided_before(connection, new)):
             return
         detail = {"decision": new.decision, "why": new.why, "duplicate_of": new.duplicate_of}
         add_audit_entry(connection, new.at, new.by, "alert.decide", new.alert_id, detail)
@@ -198,21 +199,38 @@ def read_current_dispositions(connection: sql.Connection) -> dict[str, Dispositi
 
 
 def _read_dispositions(connection: sql.Connection, alert_id: str | None = None) -> list[Disposition]:
-    query = sql.select(dispositions).order_by(dispositions.c.at, dispositions.c.alert_id)
+    query = sql.select(*DISPOSITION_COLUMNS).order_by(dispositions.c.at, dispositions.c.alert_id)
     query = query if alert_id is None else query.where(dispositions.c.alert_id == storable(alert_id))
     return [Disposition(**row) for row in connection.execute(query).mappings()]
 
 
-def _insert_disposition(connection: sql.Connection, disposition: Disposition) -> bool:
+def _insert_disposition(
+    connection: sql.Connection, disposition: Disposition, replaced_at: datetime | None
+) -> bool:
     """Insert a disposition; return False where the same is there already."""
-    row = {name: storable(getattr(disposition, name)) for name in _DISPOSITION_COLUMNS}
+    row = {column.name: storable(getattr(disposition, column.name)) for column in DISPOSITION_COLUMNS}
     same = (dispositions.c.alert_id == row["alert_id"]) & (dispositions.c.at == row["at"])
-    known = connection.execute(sql.select(dispositions).where(same)).mappings().one_or_none()
+    known = connection.execute(sql.select(*DISPOSITION_COLUMNS).where(same)).mappings().one_or_none()
     if known is not None and dict(known) == row:
         return False
     connection.execute(sql.delete(dispositions).where(same))
-    connection.execute(sql.insert(dispositions).values(**row))
+    connection.execute(sql.insert(dispositions).values(**row, replaced_at=replaced_at))
     return True
+
+
+def _decided_before(connection: sql.Connection, disposition: Disposition) -> datetime | None:
+    """Return when an alert was decided that a disposition decides again; None where it is open, or that decision is newer."""
+    own = (cases.c.alert_id == disposition.alert_id) & cases.c.decision.is_not(None)
+    return connection.scalar(sql.select(cases.c.decided_at).where(own, cases.c.decided_at < disposition.at))
+
+
+def _replaced_disposition(connection: sql.Connection, case: Row) -> Disposition | None:
+    """Return the disposition in force before that of a case; None where there was none."""
+    own = dispositions.c.alert_id == case["alert_id"]
+    before = sql.select(dispositions.c.replaced_at).where(own, dispositions.c.at == case["decided_at"])
+    query = sql.select(*DISPOSITION_COLUMNS).where(own, dispositions.c.at == before.scalar_subquery())
+    found = connection.execute(query).mappings().one_or_none()
+    return Disposition(**found) if found else None
 
 
 def _with_full_ids(connection: sql.Connection, disposition: Disposition) -> Disposition:
@@ -224,7 +242,10 @@ def _with_full_ids(connection: sql.Connection, disposition: Disposition) -> Disp
     return replace(disposition, alert_id=alert_id, duplicate_of=original)
 
 
-def _decision_columns(disposition: Disposition) -> Row:
+def _decision_columns(disposition: Disposition | None, at: datetime | None = None) -> Row:
+    """Return the columns of a case that stands by a disposition; without one, it is undecided since `at`."""
+    if disposition is None:
+        return {"decision": None, "decided_events": 0, "decided_at": at, "duplicate_of": ""}
     return {
         "decision": disposition.decision,
         "decided_events": disposition.events,
@@ -291,11 +312,14 @@ def _change_one(
     if reason := _conflict_reason(case, revision, change):
         return ActionOutcome(alert_id, False, case["version"], reason)
     at = max(change.now, case["decided_at"] + _MINIMAL_STEP) if case["decided_at"] else change.now
-    row = _changed_row(case, revision, change, at)
+    before = _replaced_disposition(connection, case) if isinstance(change.action, UndoDecision) else None
+    if before and alert_id in _duplicate_chain(connection, before.duplicate_of):
+        return ActionOutcome(alert_id, False, case["version"], _OWN_DUPLICATE)
+    row = _changed_row(case, revision, change, at, before)
     version = _update_case(connection, alert_id, revision.version, row)
     if version is None:
         return _conflict_outcome(connection, alert_id)
-    _record_change(connection, alert_id, change, row)
+    _record_change(connection, case, change, row)
     known[alert_id] = case | row | {"version": version}
     return ActionOutcome(alert_id, True, version)
 
@@ -305,15 +329,17 @@ def _conflict_reason(case: Row, revision: AlertRevision, change: _CheckedChange)
     if case["version"] != revision.version:
         return _describe_last_change(case)
     if case["alert_id"] in change.excluded_originals:
-        return "it cannot be a duplicate of itself, or of its own duplicate"
+        return _OWN_DUPLICATE
     if isinstance(change.action, SetStatus) and is_closed(case):
         return "it is closed: reopen it first"
-    reopens = isinstance(change.action, ReopenCase)
-    return "it is not decided" if reopens and case["decision"] is None else ""
+    needs_decision = isinstance(change.action, ReopenCase | UndoDecision)
+    return "it is not decided" if needs_decision and case["decision"] is None else ""
 
 
-def _changed_row(case: Row, revision: AlertRevision, change: _CheckedChange, at: datetime) -> Row:
-    """Return the case's row after the change."""
+def _changed_row(
+    case: Row, revision: AlertRevision, change: _CheckedChange, at: datetime, before: Disposition | None
+) -> Row:
+    """Return the case's row after the change; `before` is the disposition that undo restores."""
     row: Row = {"at": at, "by": change.by, "responded_at": case["responded_at"] or at}
     match change.action:
         case AssignCase(to):
@@ -326,7 +352,7 @@ def _changed_row(case: Row, revision: AlertRevision, change: _CheckedChange, at:
             made = Disposition(case["alert_id"], decision, change.by, why, at, events, change.duplicate_of)
             return row | _decision_columns(made)
         case _:
-            return row | {"decision": None, "decided_events": 0, "decided_at": at, "duplicate_of": ""}
+            return row | _decision_columns(before, at)
 
 
 def _update_case(connection: sql.Connection, alert_id: str, seen: int, row: Row) -> int | None:
@@ -343,9 +369,9 @@ def _update_case(connection: sql.Connection, alert_id: str, seen: int, row: Row)
     return connection.scalar(later.returning(cases.c.version))
 
 
-def _record_change(connection: sql.Connection, alert_id: str, change: _CheckedChange, row: Row) -> None:
-    """Add to the history that training reads, and to the audit."""
-    action, at, by = change.action, row["at"], change.by
+def _record_change(connection: sql.Connection, case: Row, change: _CheckedChange, row: Row) -> None:
+    """Add to the history that training reads, and to the audit; `case` is as before the change."""
+    alert_id, action, at, by = case["alert_id"], change.action, row["at"], change.by
     whole = {"incident": change.incident_id} if change.incident_id else {}
     if isinstance(action, AssignCase):
         add_audit_entry(connection, at, by, "alert.assign", alert_id, {"to": action.to} | whole)
@@ -354,7 +380,7 @@ def _record_change(connection: sql.Connection, alert_id: str, change: _CheckedCh
     elif isinstance(action, SetDisposition):
         events, original = row["decided_events"], change.duplicate_of
         made = Disposition(alert_id, action.decision, by, action.why, at, events, original)
-        _insert_disposition(connection, made)
+        _insert_disposition(connection, made, case["decided_at"] if case["decision"] else None)
         detail = {
             "decision": action.decision,
             "why": action.why,
@@ -362,6 +388,11 @@ def _record_change(connection: sql.Connection, alert_id: str, change: _CheckedCh
             "events": events,
         }
         add_audit_entry(connection, at, by, "alert.decide", alert_id, detail | whole)
+    elif isinstance(action, UndoDecision):  # a slip is no history: the audit keeps it, training never sees it
+        own = (dispositions.c.alert_id == alert_id) & (dispositions.c.at == case["decided_at"])
+        connection.execute(sql.delete(dispositions).where(own))
+        detail = {"why": action.why, "undone": case["decision"], "decision": row["decision"] or ""}
+        add_audit_entry(connection, at, by, "alert.undo", alert_id, detail | whole)
     else:
         add_audit_entry(connection, at, by, "alert.reopen", alert_id, {"why": action.why} | whole)
 

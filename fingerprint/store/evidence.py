@@ -26,7 +26,7 @@ from fingerprint.core.story import CallSummary, EventSelection, RunPage, Tally
 from fingerprint.store.database import Repository, reads
 from fingerprint.store.event_story import read_calls, read_runs, read_tallies, selected
 from fingerprint.store.query_conditions import CLOSED
-from fingerprint.store.rows import to_alert, to_event
+from fingerprint.store.rows import DISPOSITION_COLUMNS, to_alert, to_event
 from fingerprint.store.schema import (
     Row,
     alert_events,
@@ -239,7 +239,7 @@ def _select_events(raw: bool) -> sql.Select[Any]:
 def _dispositions_in_force(connection: sql.Connection, ids: Sequence[str]) -> dict[str, Disposition]:
     """Return the newest disposition of each alert whose case is closed: neither reopened nor outgrown."""
     query = (
-        sql.select(dispositions)
+        sql.select(*DISPOSITION_COLUMNS)
         .join_from(dispositions, cases, cases.c.alert_id == dispositions.c.alert_id)
         .join(alerts, alerts.c.alert_id == cases.c.alert_id)
         .where(dispositions.c.alert_id.in_(ids), CLOSED)

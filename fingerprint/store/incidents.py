@@ -4,7 +4,7 @@ Example:
     >>> page = store.incidents.page(IncidentFilter(status="new"), size=50)
     >>> whole = store.incidents.get(page.rows[0].incident_id)
     >>> store.incidents.change(whole.row.incident_id, whole.row.revision, SetDisposition("true_positive", "a key"), by="maria")
-    4
+    [AlertRevision('3fa94c1be0d27a58', version=1, events=9), ...]
     >>> edit = store.incidents.split(whole.row.incident_id, [whole.alerts[3].row.alert_id], by="maria")
     >>> store.incidents.undo(edit.edit_id, by="maria")
 
@@ -165,12 +165,19 @@ class SqlIncidentRepository(Repository):
 
     @writes(Locking.ROW_VERSIONS)
     def change(
-        self, connection: sql.Connection, incident_id: str, revision: str, action: CaseAction, by: str
-    ) -> int:
-        """Change all alerts of an incident that the action concerns, and return how many those were.
+        self,
+        connection: sql.Connection,
+        incident_id: str,
+        revision: str,
+        action: CaseAction,
+        by: str,
+        alert_ids: Collection[str] | None = None,
+    ) -> list[AlertRevision]:
+        """Change all alerts of an incident that the action concerns, and return those, as they are then.
 
-        A decision concerns alerts that are open or decided otherwise, a status open ones, a reopening decided ones. Raise
-        NotFound without the incident, and Conflict where it is not as it was seen, or nothing is left to change.
+        A decision concerns alerts that are open or decided otherwise, a status open ones, a reopening decided ones; where
+        `alert_ids` are given, of these alone. Raise NotFound without the incident, and Conflict where it is not as it was
+        seen, or nothing is left to change.
         """
         name = _resolve(connection, incident_id)
         members = _read_members(connection, [name])[name]
@@ -179,7 +186,7 @@ class SqlIncidentRepository(Repository):
         concerned = [
             AlertRevision(row["alert_id"], row["version"], row["event_count"])
             for row in members
-            if _concerns(action, row)
+            if _concerns(action, row) and (alert_ids is None or row["alert_id"] in alert_ids)
         ]
         if not concerned:
             raise Conflict("nothing is left to change: every alert of the incident is so already")
@@ -188,7 +195,7 @@ class SqlIncidentRepository(Repository):
             if not each.done:  # which rolls the others back
                 raise Conflict(f"alert {each.alert_id}: {each.reason}")
         finish_changes(connection, [each.alert_id for each in outcomes])
-        return len(outcomes)
+        return [seen._replace(version=each.version) for seen, each in zip(concerned, outcomes, strict=True)]
 
     @writes(Locking.ROW_VERSIONS)
     def add_note(self, connection: sql.Connection, incident_id: str, text: str, by: str) -> int:

@@ -18,13 +18,23 @@ from fingerprint.core.alert import (
     ActivityCurve,
     Alert,
     AlertEvent,
+    Disposition,
     FeedGap,
     NextStep,
     SurpriseDriver,
 )
 from fingerprint.core.redaction import Redactor
 from fingerprint.core.sanitize import storable
-from fingerprint.store.schema import LARGEST, STORED_AT, Row, alert_events, alerts, feed_gaps, index_key
+from fingerprint.store.schema import (
+    LARGEST,
+    STORED_AT,
+    Row,
+    alert_events,
+    alerts,
+    dispositions,
+    feed_gaps,
+    index_key,
+)
 
 NO_REDACTION = Redactor()
 
@@ -40,6 +50,7 @@ _EVENT_COLUMNS = tuple(
 _DRIVER_FIELDS, _CURVE_FIELDS = tuple(SurpriseDriver.__slots__), tuple(ActivityCurve.__slots__)
 _SUPPORTING_FIELDS = ("event_id", *(name for name in _EVENT_COLUMNS if name != "event_time"))
 _STEP_FIELDS, _IMPACT_FIELDS = tuple(NextStep.__slots__), tuple(ActionImpact.__slots__)
+DISPOSITION_COLUMNS = tuple(dispositions.c[name] for name in Disposition.__slots__)
 _FEED_GAP_COLUMNS = tuple(column.name for column in feed_gaps.columns)
 
 

@@ -444,7 +444,7 @@ cases = sql.Table(  # the state of an alert that an analyst has changed
     required_text("assignee", server_default=""),
     sql.Column("decision", sql.Text),  # null: undecided, or reopened
     sql.Column("decided_events", sql.Integer, nullable=False, server_default="0"),  # events it was decided on
-    sql.Column("decided_at", UtcDateTime),  # of the newest decision or reopening
+    sql.Column("decided_at", UtcDateTime),  # of the decision in force, or of what left none
     required_text("duplicate_of", server_default=""),
     sql.Column("in_progress", sql.Boolean, nullable=False, server_default=sql.false()),  # while it is open
     sql.Column("responded_at", UtcDateTime),  # of the first thing that a person did
@@ -454,7 +454,7 @@ cases = sql.Table(  # the state of an alert that an analyst has changed
 )
 sql.Index("cases_of_assignee", cases.c.assignee)
 
-dispositions = sql.Table(  # every decision; the newest of an alert counts, the others are its history
+dispositions = sql.Table(  # every decision but those taken back; the newest of an alert counts, the others are its history
     "dispositions",
     metadata,
     required_text("alert_id", primary_key=True),
@@ -464,6 +464,9 @@ dispositions = sql.Table(  # every decision; the newest of an alert counts, the 
     required_text("why"),
     sql.Column("events", sql.Integer, nullable=False),
     required_text("duplicate_of"),
+    sql.Column(
+        "replaced_at", UtcDateTime
+    ),  # of the decision in force before, which undo restores; null: none was
 )
 
 notes = sql.Table(

@@ -142,6 +142,7 @@ KNOWN_ACTIONS: dict[str, str] = {
     "alert.decide": N_("closed alert %(target)s as %(decision)s"),
     "alert.assign": N_("assigned alert %(target)s to %(person)s"),
     "alert.reopen": N_("reopened alert %(target)s"),
+    "alert.undo": N_("took the last decision on alert %(target)s back"),
     "alert.status": N_("set alert %(target)s to %(status)s"),
     "alert.note": N_("added a note to alert %(target)s"),
     "incident.split": N_("split alert %(target)s off its incident"),
@@ -177,6 +178,7 @@ _SENTENCES: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "alert.decide": _describe_decision,
     "alert.assign": _describe_assignment,
     "alert.reopen": lambda _: gettext("reopened it"),
+    "alert.undo": lambda _: gettext("took the last decision back"),
     "alert.status": lambda detail: gettext(
         "set it to %(status)s", status=gettext(str(detail.get("status", "")).replace("_", " "))
     ),

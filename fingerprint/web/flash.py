@@ -60,6 +60,10 @@ ACTION_SENTENCES = {  # one alert, and several
         "<strong>%(num)s alert</strong> unassigned.", "<strong>%(num)s alerts</strong> unassigned."
     ),
     "reopen": NN_("<strong>%(num)s alert</strong> reopened.", "<strong>%(num)s alerts</strong> reopened."),
+    "take_back": NN_(
+        "The decision on <strong>%(num)s alert</strong> was taken back.",
+        "The decisions on <strong>%(num)s alerts</strong> were taken back.",
+    ),
     "note": NN_("<strong>%(num)s alert</strong> noted.", "<strong>%(num)s alerts</strong> noted."),
 }
 REFUSALS = {  # the field that a change was refused for, and why

@@ -30,6 +30,7 @@ from fingerprint.core.case import (
     SavedView,
     SetDisposition,
     SetStatus,
+    UndoDecision,
 )
 from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
@@ -617,6 +618,60 @@ class QueueContract:
         assert [entry.action for entry in store.audit.entries(alert.alert_id)] == ["alert.decide"] * 2
         touch(store, alert, ReopenCase())
         assert store.queue.row(alert.alert_id).open
+
+    def test_undo_restores_the_decision_before(self, make_store):
+        store, alert = make_store(), stolen_session()
+        store.alerts.save([alert])
+        touch(store, alert, SetDisposition("true_positive", "a stolen key"), "lead")
+        before = store.queue.row(alert.alert_id)
+        touch(store, alert, SetDisposition("benign", "a slip"), "maria")
+        touch(store, alert, SetDisposition("false_positive", "another"), "maria")
+        for _ in range(2):
+            touch(store, alert, UndoDecision(), "maria")
+        row = store.queue.row(alert.alert_id)
+        assert row == replace(before, version=row.version)
+        assert [said.by for said in store.cases.dispositions(alert.alert_id)] == ["lead"]
+        assert store.cases.current_decisions() == {alert.alert_id: "true_positive"}
+        line = store.audit.entries(alert.alert_id)[0]
+        assert (line.action, line.detail["undone"], line.detail["decision"]) == (
+            "alert.undo",
+            "benign",
+            "true_positive",
+        )
+        touch(store, alert, UndoDecision(), "maria")
+        assert store.queue.row(alert.alert_id).open
+        refused = ActionOutcome(alert.alert_id, False, 6, "it is not decided")
+        assert store.cases.change([AlertRevision(alert.alert_id, 6)], UndoDecision(), "maria") == [refused]
+
+    def test_undo_leaves_an_alert_open_that_was_reopened_before(self, make_store):
+        store, alert = make_store(), stolen_session()
+        store.alerts.save([alert])
+        for change in (
+            SetDisposition("true_positive"),
+            ReopenCase(),
+            SetDisposition("benign"),
+            UndoDecision(),
+        ):
+            touch(store, alert, change)
+        assert store.queue.row(alert.alert_id).decision is None
+        assert store.cases.current_decisions() == {}
+
+    def test_undo_restores_a_decision_that_came_by_the_command_line(self, make_store):
+        store, alert = make_store(), stolen_session()
+        store.alerts.save([alert])
+        store.cases.add_disposition(judged(alert, "true_positive", 1))
+        store.cases.add_disposition(judged(alert, "benign", 5))
+        touch(store, alert, UndoDecision())
+        assert store.cases.current_decisions() == {alert.alert_id: "true_positive"}
+
+    def test_undo_makes_no_circle_of_duplicates(self, make_store):
+        store, one, other = make_store(), stolen_session(), new_pipeline()
+        store.alerts.save([one, other])
+        touch(store, one, SetDisposition("duplicate", "", other.alert_id))
+        touch(store, one, SetDisposition("benign"))
+        touch(store, other, SetDisposition("duplicate", "", one.alert_id))
+        [outcome] = store.cases.change([AlertRevision(one.alert_id, 2)], UndoDecision(), "maria")
+        assert (outcome.done, "of its own duplicate" in outcome.reason) == (False, True)
 
     def test_decisions_follow_each_other_though_clocks_differ(self, make_store):
         """Of two servers one is behind: what was decided last still counts last."""

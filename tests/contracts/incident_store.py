@@ -21,6 +21,7 @@ from fingerprint.core.case import (
     SetDisposition,
     SetStatus,
     SuppressionMatch,
+    UndoDecision,
 )
 from fingerprint.core.errors import Conflict, FingerprintError, NotFound
 from fingerprint.core.incident import IncidentFilter
@@ -240,7 +241,7 @@ class IncidentContract:
         store.alerts.save([alert("a0"), alert("a1", hour=1), alert("b0", "kim", 50)])
         seen = store.incidents.get("a1").row
         decide = SetDisposition("true_positive", "a stolen key")
-        assert store.incidents.change("a0", seen.revision, decide, "maria") == 2
+        assert len(store.incidents.change("a0", seen.revision, decide, "maria")) == 2
         row = store.incidents.get("a0").row
         assert (row.status, row.open_alerts, row.decisions) == ("closed", 0, ("true_positive",))
         assert store.cases.current_decisions() == {"a0": "true_positive", "a1": "true_positive"}
@@ -250,8 +251,24 @@ class IncidentContract:
         store.alerts.save([alert("a2", hour=2)])
         grown = store.incidents.get("a0").row
         assert (grown.status, grown.open_alerts) == ("in_progress", 1)
-        assert store.incidents.change("a0", grown.revision, decide, "kim") == 1  # the other two stand
-        assert store.incidents.change("a0", store.incidents.get("a0").row.revision, ReopenCase(), "kim") == 3
+        changed = store.incidents.change("a0", grown.revision, decide, "kim")  # the other two stand
+        assert [(each.alert_id, each.version) for each in changed] == [("a2", 1)]
+        open_again = store.incidents.change("a0", store.incidents.get("a0").row.revision, ReopenCase(), "kim")
+        assert len(open_again) == 3
+
+    def test_undo_takes_back_what_a_decision_on_an_incident_changed_and_nothing_else(self, make_store):
+        store = make_store()
+        store.alerts.save([alert("a0"), alert("a1", hour=1), alert("a2", hour=2)])
+        store.cases.change([AlertRevision("a0", 0)], SetDisposition("benign", "a laptop"), "lead")
+        store.cases.change([AlertRevision("a1", 0)], SetDisposition("true_positive", "a key"), "lead")
+        seen = store.incidents.get("a0").row.revision
+        decide = SetDisposition("benign", "a slip")
+        changed = {each.alert_id for each in store.incidents.change("a0", seen, decide, "kim")}
+        seen = store.incidents.get("a0").row.revision
+        undone = store.incidents.change("a0", seen, UndoDecision(), "kim", changed)
+        assert {each.alert_id for each in undone} == {"a1", "a2"}
+        assert store.cases.current_decisions() == {"a0": "benign", "a1": "true_positive"}
+        assert store.queue.row("a0").version == 1
 
     def test_an_incident_that_is_not_as_it_was_seen_is_left_whole(self, make_store):
         store = make_store()
@@ -276,7 +293,7 @@ class IncidentContract:
         def decide(name: str) -> bool:
             begin.wait(30)
             try:
-                return store.incidents.change("a0", seen, SetDisposition("benign", name), name) == 8
+                return len(store.incidents.change("a0", seen, SetDisposition("benign", name), name)) == 8
             except Conflict:
                 return False
 
@@ -326,16 +343,15 @@ class IncidentContract:
     def test_an_incident_is_taken_noted_and_started_as_one(self, make_store):
         store = make_store()
         store.alerts.save([alert("a0"), alert("a1", hour=1)])
-        assert (
-            store.incidents.change("a0", store.incidents.get("a0").row.revision, AssignCase("kim"), "m") == 2
-        )
+        seen = store.incidents.get("a0").row.revision
+        assert len(store.incidents.change("a0", seen, AssignCase("kim"), "m")) == 2
         assert store.incidents.add_note("a0", "asked her", "kim") == 2
         entries, notes = store.incidents.activity("a1")
         assert {note.alert_id for note in notes} == {"a0", "a1"}
         assert len(entries) == 4
         row = store.incidents.get("a0").row
         assert (row.status, row.assignees) == ("in_progress", ("kim",))
-        assert store.incidents.change("a0", row.revision, SetStatus("new"), "kim") == 2
+        assert len(store.incidents.change("a0", row.revision, SetStatus("new"), "kim")) == 2
         with pytest.raises(FingerprintError, match="a note has"):
             store.incidents.add_note("a0", " ", "kim")
 

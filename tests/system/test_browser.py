@@ -181,7 +181,7 @@ def test_a_morning_by_mouse(browser, place, admitted):
         expect(page.locator(".outcome")).to_contain_text("3 alerts closed as benign.")
         expect(rows(page)).to_have_count(urgent - 4)
         page.get_by_role("button", name="Undo").click()
-        expect(page.locator(".outcome")).to_contain_text("3 alerts reopened.")
+        expect(page.locator(".outcome")).to_contain_text("The decisions on 3 alerts were taken back.")
         expect(rows(page)).to_have_count(urgent - 1)
 
         page.get_by_role("link", name="Closed").click()
@@ -278,7 +278,7 @@ def test_the_same_morning_by_keyboard_alone(browser, place, admitted):
         expect(page.locator(".outcome")).to_contain_text("2 alerts closed as false positive.")
         expect(rows(page)).to_have_count(found - 2)
         press(page, "u")
-        expect(page.locator(".outcome")).to_contain_text("2 alerts reopened.")
+        expect(page.locator(".outcome")).to_contain_text("The decisions on 2 alerts were taken back.")
 
         press(page, "j", "a")
         expect(page.locator(".outcome")).to_contain_text("1 alert assigned to you.")
@@ -648,7 +648,7 @@ def test_an_incident_is_split_decided_and_undone_by_keyboard(browser, place, adm
         expect(page.get_by_text("4 alerts closed as benign")).to_be_visible()
         check_page(page)
         press(page, "u")
-        expect(page.get_by_text("4 alerts reopened")).to_be_visible()
+        expect(page.get_by_text("The decisions on 4 alerts were taken back")).to_be_visible()
 
 
 def test_an_alert_that_comes_while_the_page_is_open_is_announced(browser, place, url, admitted):
@@ -848,7 +848,7 @@ def test_after_a_decision_the_focus_is_where_work_goes_on(browser, place, admitt
         expect(page.locator(".outcome")).to_contain_text("1 alert closed as benign.")
         expect(page.locator(".queue a.go:focus")).to_have_count(1)
         press(page, "u")
-        expect(page.locator(".outcome")).to_contain_text("1 alert reopened.")
+        expect(page.locator(".outcome")).to_contain_text("The decision on 1 alert was taken back.")
 
         rows(page).locator("a.go").first.click()
         page.locator("#page-why").fill("our own account")
@@ -858,7 +858,7 @@ def test_after_a_decision_the_focus_is_where_work_goes_on(browser, place, admitt
         press(page, "Tab")
         expect(page.get_by_role("button", name="Undo")).to_be_focused()
         press(page, "Enter")
-        expect(page.locator(".outcome")).to_contain_text("1 alert reopened.")
+        expect(page.locator(".outcome")).to_contain_text("The decision on 1 alert was taken back.")
 
 
 def test_no_one_is_kept_out_before_the_login_in_german(browser, place, admitted):

@@ -112,6 +112,7 @@ analyst  any     POST    /api/v1/alerts/bulk
 analyst  any     POST    /api/v1/alerts/{alert_id}/disposition
 analyst  any     POST    /api/v1/alerts/{alert_id}/assignee
 analyst  any     POST    /api/v1/alerts/{alert_id}/reopen
+analyst  any     POST    /api/v1/alerts/{alert_id}/undo
 analyst  any     POST    /api/v1/alerts/{alert_id}/notes
 viewer   any     GET     /api/v1/suggestions
 analyst  any     POST    /api/v1/alerts/{alert_id}/status
@@ -121,6 +122,7 @@ viewer   any     GET     /api/v1/incidents/{incident_id}
 analyst  any     POST    /api/v1/incidents/{incident_id}/disposition
 analyst  any     POST    /api/v1/incidents/{incident_id}/assignee
 analyst  any     POST    /api/v1/incidents/{incident_id}/reopen
+analyst  any     POST    /api/v1/incidents/{incident_id}/undo
 analyst  any     POST    /api/v1/incidents/{incident_id}/status
 analyst  any     POST    /api/v1/incidents/{incident_id}/notes
 analyst  any     POST    /api/v1/incidents/{incident_id}/split

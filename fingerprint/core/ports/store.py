@@ -323,8 +323,15 @@ class IncidentRepository(Protocol):
         """Return the newest audit entries and notes of an incident's alerts, the newest first."""
         ...
 
-    def change(self, incident_id: str, revision: str, action: CaseAction, by: str) -> int:
-        """Change all alerts of an incident that the action concerns, or none; return how many.
+    def change(
+        self,
+        incident_id: str,
+        revision: str,
+        action: CaseAction,
+        by: str,
+        alert_ids: Collection[str] | None = None,
+    ) -> list[AlertRevision]:
+        """Change all alerts of an incident that the action concerns (of `alert_ids` alone, if given), or none; return those.
 
         Raise Conflict where it is not as it was at `revision`, or nothing is left to change.
         """

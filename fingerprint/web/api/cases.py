@@ -1,4 +1,4 @@
-"""Actions on alerts: decide, assign, reopen, note; on one, or on many at once. The audit log.
+"""Actions on alerts: decide, undo, assign, reopen, note; on one, or on many at once. The audit log.
 
 Example:
     $ curl -X POST -H "Authorization: Bearer $TOKEN" -H 'If-Match: "0-9"' -H "Content-Type: application/json" \\
@@ -34,6 +34,7 @@ from fingerprint.core.case import (
     ReopenCase,
     SetDisposition,
     SetStatus,
+    UndoDecision,
     WorkStatus,
     lacks_reason,
 )
@@ -99,13 +100,23 @@ class AssignmentModel(RequestModel):
 
 
 class ReopenModel(RequestModel):
-    """A request to revert the last decision."""
+    """A request to open a decided alert again."""
 
     why: OptionalReason = ""
 
     def to_change(self) -> CaseAction:
         """Return the change of the case."""
         return ReopenCase(self.why)
+
+
+class UndoModel(RequestModel):
+    """A request to take the last decision back, whatever it was."""
+
+    why: OptionalReason = ""
+
+    def to_change(self) -> CaseAction:
+        """Return the change of the case."""
+        return UndoDecision(self.why)
 
 
 class StatusModel(RequestModel):
@@ -140,6 +151,10 @@ class ReopenRequest(ReopenModel, SeenState):
     """A closed alert to open again."""
 
 
+class UndoRequest(UndoModel, SeenState):
+    """An alert whose last decision is taken back."""
+
+
 class StatusRequest(StatusModel, SeenState):
     """A new status of one open alert."""
 
@@ -160,6 +175,12 @@ class BulkReopen(ReopenModel):
     """Several closed alerts to open again."""
 
     kind: Literal["reopen"]
+
+
+class BulkUndo(UndoModel):
+    """Several alerts whose last decision is taken back."""
+
+    kind: Literal["undo"]
 
 
 class BulkStatus(StatusModel):
@@ -184,7 +205,9 @@ class BulkChangeRequest(RequestModel):
     """One change of many alerts."""
 
     alerts: Annotated[list[SelectedAlert], Field(min_length=1, max_length=MAX_PAGE_SIZE)]
-    change: Annotated[BulkDecision | BulkAssignment | BulkReopen | BulkStatus, Field(discriminator="kind")]
+    change: Annotated[
+        BulkDecision | BulkAssignment | BulkReopen | BulkUndo | BulkStatus, Field(discriminator="kind")
+    ]
 
 
 class NoteRequest(RequestModel):
@@ -246,7 +269,20 @@ def reopen_alert(
     response: Response,
     if_match: IfMatch = None,
 ) -> QueueRow | Response:
-    """Revert the last decision."""
+    """Open a decided alert again, whatever was decided before; its decisions stay in its history."""
+    return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
+
+
+@router.post("/alerts/{alert_id}/undo", response_model=QueueRow, responses=ALERT_CONFLICT_RESPONSES)
+def undo_decision(
+    alert_id: StorableText,
+    body: UndoRequest,
+    caller: Analyst,
+    deps: Deps,
+    response: Response,
+    if_match: IfMatch = None,
+) -> QueueRow | Response:
+    """Revert the last decision: the one before is in force again, or none. The audit keeps both."""
     return _apply_change(deps, _seen_alert(alert_id, body, if_match), body.to_change(), caller.name, response)
 
 

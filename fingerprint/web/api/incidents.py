@@ -12,6 +12,7 @@ was changed, has grown, joined or left since. Nothing but a decision closes an a
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import APIRouter, Header, HTTPException, Query, Response
@@ -27,7 +28,14 @@ from fingerprint.core.incident import (
     IncidentPage,
     IncidentStatusFilter,
 )
-from fingerprint.web.api.cases import AssignmentModel, DecisionModel, NoteRequest, ReopenModel, StatusModel
+from fingerprint.web.api.cases import (
+    AssignmentModel,
+    DecisionModel,
+    NoteRequest,
+    ReopenModel,
+    StatusModel,
+    UndoModel,
+)
 from fingerprint.web.api.queue_params import (
     PageCursor,
     PageSize,
@@ -97,14 +105,21 @@ class IncidentReopening(ReopenModel, SeenRevision):
     """An incident whose decided alerts are opened again."""
 
 
+class IncidentUndo(UndoModel, SeenRevision):
+    """Alerts of an incident whose last decision is taken back: those that the answer to the decision named."""
+
+    alert_ids: Annotated[list[StorableText], Field(min_length=1, max_length=MAX_PAGE_SIZE)]
+
+
 class IncidentStatusRequest(StatusModel, SeenRevision):
     """A new status of all open alerts of an incident."""
 
 
 class ChangedIncident(ResponseModel):
-    """An incident after a change, and how many of its alerts were changed."""
+    """An incident after a change, and how many of its alerts were changed, and which."""
 
     changed: int
+    alert_ids: list[str]
     incident: Incident
 
 
@@ -179,8 +194,22 @@ def reopen_incident(
     response: Response,
     if_match: IfMatch = None,
 ) -> ChangedIncident:
-    """Revert the last decision on each alert of an incident."""
+    """Open the decided alerts of an incident again; their decisions stay in their history."""
     return _apply(deps, incident_id, body, if_match, body.to_change(), caller.name, response)
+
+
+@router.post("/incidents/{incident_id}/undo", responses=CHANGE_RESPONSES)
+def undo_incident_decision(
+    incident_id: StorableText,
+    body: IncidentUndo,
+    caller: Analyst,
+    deps: Deps,
+    response: Response,
+    if_match: IfMatch = None,
+) -> ChangedIncident:
+    """Revert the last decision on the alerts of an incident that are named: the one before is in force again, or none."""
+    change, chosen = body.to_change(), body.alert_ids
+    return _apply(deps, incident_id, body, if_match, change, caller.name, response, chosen)
 
 
 @router.post("/incidents/{incident_id}/status", responses=CHANGE_RESPONSES)
@@ -202,7 +231,9 @@ def add_incident_note(
 ) -> ChangedIncident:
     """Write a note on each alert of an incident; no version changes."""
     changed = deps.store.incidents.add_note(incident_id, body.text, caller.name)
-    return ChangedIncident(changed=changed, incident=deps.store.incidents.get(incident_id))
+    found = deps.store.incidents.get(incident_id)
+    noted = [each.row.alert_id for each in found.alerts]
+    return ChangedIncident(changed=changed, alert_ids=noted, incident=found)
 
 
 @router.post("/incidents/{incident_id}/split", status_code=201, responses=CONFLICT_RESPONSES)
@@ -233,6 +264,7 @@ def _apply(
     action: CaseAction,
     by: str,
     response: Response,
+    alert_ids: Sequence[str] | None = None,
 ) -> ChangedIncident:
     named = re.fullmatch(REVISION_PATTERN, if_match or "")
     revision = named[1] if named else body.revision
@@ -241,7 +273,8 @@ def _apply(
     if body.revision not in (None, revision):
         raise FingerprintError("If-Match and the body name different revisions: send one of them")
     store = deps.store.incidents
-    changed = store.change(incident_id, revision, check_assignee(action, deps), by)
+    changed = store.change(incident_id, revision, check_assignee(action, deps), by, alert_ids)
     found = store.get(incident_id)
     response.headers["ETag"] = f'"{found.row.revision}"'
-    return ChangedIncident(changed=changed, incident=found)
+    ids = [each.alert_id for each in changed]
+    return ChangedIncident(changed=len(ids), alert_ids=ids, incident=found)

@@ -26,6 +26,7 @@ from fingerprint.core.case import (
     CaseAction,
     ReopenCase,
     SetDisposition,
+    UndoDecision,
     lacks_reason,
 )
 from fingerprint.core.errors import FingerprintError
@@ -39,8 +40,9 @@ router = APIRouter()
 
 
 class AlertActionForm(BaseModel):
-    """The form. `do` is a decision, or one of take, assign, release, reopen and note; `selected` are alerts at the version read.
+    """The form. `do` is a decision, or one of take, assign, release, reopen, take_back and note.
 
+    `selected` are alerts at the version read.
     `take` is one alert to assign to the caller, whatever else is selected: the button of its row. `onward` opens the page `next`
     instead of `back` once the change is done. `here` is the form's own page, if it is not `back`: it says what was not done.
     """
@@ -105,6 +107,8 @@ def _build_change(do: str, form: AlertActionForm, caller_name: str) -> CaseActio
         return SetDisposition(cast(Decision, do), form.why.strip(), original)
     if do == "reopen":
         return ReopenCase(form.why.strip())
+    if do == "take_back":
+        return UndoDecision()
     to = {"take": caller_name, "release": "", "assign": form.to.strip()}.get(do)
     if to is None:
         raise FingerprintError("nothing was done: choose what to do with the alerts")

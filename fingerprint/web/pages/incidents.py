@@ -23,6 +23,7 @@ from fingerprint.core.case import (
     MAX_NOTE_LENGTH,
     MAX_REASON_LENGTH,
     AlertFilter,
+    AlertRevision,
     AssignCase,
     CaseAction,
     CaseNote,
@@ -30,6 +31,7 @@ from fingerprint.core.case import (
     ReopenCase,
     SetDisposition,
     SetStatus,
+    UndoDecision,
 )
 from fingerprint.core.errors import Conflict, FingerprintError
 from fingerprint.core.incident import (
@@ -48,6 +50,7 @@ from fingerprint.web.language import N_, NN_, gettext, template_ngettext
 from fingerprint.web.layout import redirect, render_page
 
 ROWS_PER_PAGE = 50
+MAX_UNDOABLE = 100  # alerts that an address names for Undo: proxies take headers of 4 kB
 MAX_NEIGHBOURS = 8  # incidents that are offered to be joined
 NEAR = timedelta(days=3)  # in which these lie
 MAX_SHORT_NAME = 60  # characters of a principal in a row
@@ -79,6 +82,10 @@ DONE_SENTENCES = {  # one alert, and several
         "<strong>%(num)s alert</strong> unassigned.", "<strong>%(num)s alerts</strong> unassigned."
     ),
     "reopen": NN_("<strong>%(num)s alert</strong> reopened.", "<strong>%(num)s alerts</strong> reopened."),
+    "take_back": NN_(
+        "The decision on <strong>%(num)s alert</strong> was taken back.",
+        "The decisions on <strong>%(num)s alerts</strong> were taken back.",
+    ),
     "in_progress": NN_(
         "<strong>%(num)s alert</strong> in progress.", "<strong>%(num)s alerts</strong> in progress."
     ),
@@ -128,9 +135,13 @@ class IncidentQuery(BaseModel):
 
 
 class IncidentForm(BaseModel):
-    """An action on an incident: `do` is a decision, or one of take, assign, release, reopen, in_progress, new and note."""
+    """An action on an incident: `do` is a decision, or one of take, assign, release, reopen, take_back, in_progress, new, note.
+
+    `alert_ids` are the alerts that `take_back` is about: those that the decision changed.
+    """
 
     do: str
+    alert_ids: list[Annotated[str, Field(max_length=200)]] = []
     revision: Annotated[str, Field(max_length=16)] = ""
     why: Annotated[str, Field(max_length=MAX_REASON_LENGTH)] = ""
     duplicate_of: Annotated[str, Field(max_length=200)] = ""
@@ -187,14 +198,17 @@ def submit_incident_change(
     store = deps.store.incidents
     try:
         if form.do == "note":
-            count = store.add_note(incident_id, form.note, caller.name)
+            count, changed = store.add_note(incident_id, form.note, caller.name), []
         else:
             action = check_assignee(_to_action(form, caller.name), deps)
-            count = store.change(incident_id, form.revision, action, caller.name)
+            chosen = form.alert_ids if isinstance(action, UndoDecision) else None
+            changed = store.change(incident_id, form.revision, action, caller.name, chosen)
+            count = len(changed)
     except FingerprintError as error:
         status = 409 if isinstance(error, Conflict) else 400
         return _page(request, deps, store.get(incident_id), status, error=str(error), typed=form)
-    return redirect(_done_url(store.get(incident_id).row.incident_id, form.do, count))
+    decided = changed if form.do in DECISIONS and count <= MAX_UNDOABLE else []
+    return redirect(_done_url(store.get(incident_id).row.incident_id, form.do, count, changed=decided))
 
 
 @router.post("/incidents/{incident_id}/split")
@@ -252,6 +266,8 @@ def _to_action(form: IncidentForm, caller_name: str) -> CaseAction:
         return SetDisposition(cast(Decision, form.do), why, form.duplicate_of.strip())
     if form.do == "reopen":
         return ReopenCase(why)
+    if form.do == "take_back":
+        return UndoDecision()
     if form.do in ("new", "in_progress"):
         return SetStatus(cast(Any, form.do))
     to = {"take": caller_name, "release": "", "assign": form.to.strip()}.get(form.do)
@@ -260,8 +276,12 @@ def _to_action(form: IncidentForm, caller_name: str) -> CaseAction:
     return AssignCase(to)
 
 
-def _done_url(incident_id: str, do: str, count: int, edit_id: str = "") -> str:
-    pairs = {"done": do, "count": str(count)} | ({"edit": edit_id} if edit_id else {})
+def _done_url(
+    incident_id: str, do: str, count: int, edit_id: str = "", changed: Sequence[AlertRevision] = ()
+) -> str:
+    """Return the page that says what was done. `changed` are the alerts that were decided, at their new version."""
+    pairs = [("done", do), ("count", str(count)), *([("edit", edit_id)] if edit_id else [])]
+    pairs += [("changed", f"{each.version}:{each.alert_id}") for each in changed]
     return f"{incident_url(incident_id)}?{urlencode(pairs)}"
 
 
@@ -272,6 +292,15 @@ def _read_done(request: Request) -> dict[str, str]:
     if do not in DONE_SENTENCES or not (count.isascii() and count.isdecimal() and len(count) < 5):
         return {}
     return {"do": do, "count": count, "edit": given.get("edit", "")[:32]}
+
+
+def _undoable(request: Request, found: Incident) -> list[str]:
+    """Return the alerts whose decision Undo takes back; none where one of them was changed since, or grew."""
+    decided = request.query_params.getlist("changed")
+    now = {f"{each.row.version}:{each.row.alert_id}": each.row for each in found.alerts}
+    if not all(each in now and not now[each].open for each in decided):
+        return []
+    return [now[each].alert_id for each in decided]
 
 
 def _done_sentence(done: dict[str, str]) -> Markup:
@@ -309,6 +338,7 @@ def _page(
         people=[each.name for each in active_people(deps)],
         error=error,
         done=done or {},
+        undoable=_undoable(request, found),
         done_sentence=_done_sentence,
         typed=typed or IncidentForm(do=""),
         other=other,

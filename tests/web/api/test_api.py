@@ -297,6 +297,18 @@ def test_a_decision_names_the_version_that_was_seen(api: Api, alert_id: str) -> 
     ]
 
 
+def test_undo_reverts_the_last_decision(api: Api, alert_id: str) -> None:
+    path = f"/alerts/{alert_id}"
+    first = api("POST", f"{path}/disposition", json={"decision": "true_positive", "version": 0, "events": 9})
+    slip = {"decision": "benign", "why": "a slip", "version": 1, "events": 9}
+    api("POST", f"{path}/disposition", json=slip)
+    undone = said(api("POST", f"{path}/undo", json={"version": 2}))
+    assert undone == said(first) | {"version": 3}
+    one = {"alert_id": alert_id, "version": 3}
+    said(api("POST", "/alerts/bulk", json={"alerts": [one], "change": {"kind": "undo"}}))
+    assert said(api("GET", path))["dispositions"] == []
+
+
 def test_a_decision_is_over_the_events_that_were_seen(api: Api, place: Place, alert_id: str) -> None:
     seen = api("GET", f"/alerts/{alert_id}").headers["etag"]
     whole = place.store.alerts.get(alert_id)
@@ -339,7 +351,7 @@ def test_what_the_detector_learns_from_needs_a_reason(api: Api, alert_id: str, d
     chosen = [{"alert_id": alert_id, "version": 0}]
     change = {"kind": "decide", "decision": decision}
     refused(api("POST", "/alerts/bulk", json={"alerts": chosen, "change": change}), 422)
-    assert said(api("GET", f"/alerts/{alert_id}"))["alert"]["decision"] is None
+    assert said(api("GET", f"/alerts/{alert_id}"))["dispositions"] == []
 
 
 def test_alerts_are_assigned_to_people_who_can_work_on_them(api: Api, alert_id: str) -> None:

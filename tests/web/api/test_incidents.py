@@ -62,6 +62,21 @@ def test_a_change_names_the_revision_that_was_read_and_changes_all_or_none(site,
     assert reopened.json()["incident"]["row"]["open_alerts"] == 3
 
 
+def test_the_last_decision_on_the_alerts_of_an_incident_that_are_named_is_reverted(site, analyst):
+    path, attack = "/api/v1/incidents/a0", {"decision": "true_positive"}
+    seen = {"If-Match": analyst.get(path).headers["etag"]}
+    seen = {"If-Match": analyst.post(f"{path}/disposition", json=attack, headers=seen).headers["etag"]}
+    slip = {"decision": "benign", "why": "a slip"}
+    done = analyst.post(f"{path}/disposition", json=slip, headers=seen)
+    assert done.json()["alert_ids"] == ["a0", "a1", "a2"]
+    seen = {"If-Match": done.headers["etag"]}
+    assert analyst.post(f"{path}/undo", json={}, headers=seen).status_code == 422
+    undone = analyst.post(f"{path}/undo", json={"alert_ids": ["a0", "a1"]}, headers=seen)
+    assert (undone.status_code, undone.json()["alert_ids"]) == (200, ["a0", "a1"])
+    decided = {"a0": "true_positive", "a1": "true_positive", "a2": "benign"}
+    assert site.deps.store.cases.current_decisions() == decided
+
+
 def test_an_incident_is_taken_started_and_noted_as_one(analyst):
     seen = analyst.get("/api/v1/incidents/a0").json()["row"]["revision"]
     unknown = analyst.post("/api/v1/incidents/a0/assignee", json={"to": "mallory", "revision": seen})

@@ -97,8 +97,15 @@ def test_one_decision_closes_all_and_can_be_undone(site):
     assert "<strong>2 alerts</strong> closed as true positive" in page
     assert site.deps.store.queue.page(AlertFilter("closed")).total == 2
     assert 'value="reopen"' in page
-    post(site, "/incidents/a0/changes", do="reopen", why="undone", revision=revision(site))
+    undo = re.search(r'<form [^>]*>(?:(?!</form>).)*value="take_back".*?</form>', page, re.DOTALL)
+    assert undo
+    assert sorted(re.findall(r'name="alert_ids" value="(\w+)"', undo[0])) == ["a0", "a1"]
+    again = {"do": "take_back", "revision": revision(site), "alert_ids": ["a0", "a1"]}
+    undone = post(site, "/incidents/a0/changes", **again)
     assert site.deps.store.queue.page(AlertFilter("closed")).total == 0
+    told = site.browser("analyst").get(undone.headers["location"]).text
+    assert "The decisions on <strong>2 alerts</strong> were taken back." in told
+    assert 'value="take_back"' not in site.browser("analyst").get(done.headers["location"]).text
     forged = site.browser("analyst").get("/incidents/a0?done=hacked&count=99").text
     own_address = re.compile(r'name="back" value="[^"]*"')  # where the menu of languages leads back to
     assert "hacked" not in own_address.sub("", forged)

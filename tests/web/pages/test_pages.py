@@ -30,6 +30,7 @@ from fingerprint.core.case import (
     AuditEntry,
     CaseNote,
     DayCount,
+    ReopenCase,
     SetDisposition,
     SuppressionMatch,
 )
@@ -384,6 +385,21 @@ def test_the_next_alert_is_opened_where_that_is_asked_for(analyst, store):
     assert change(next=there) == "/?service=ecs"
     assert change(next="https://evil.example/", onward="true") == "/"
     assert change(next=there, onward="true", selected=f"0:{PIPELINE.alert_id}") == "/?service=ecs"  # refused
+
+
+def test_undo_on_the_queue_restores_the_decision_before(analyst, store):
+    known = store.queue.row(STOLEN.alert_id)
+    decide = [AlertRevision(STOLEN.alert_id, known.version, known.events)]
+    [attack] = store.cases.change(decide, SetDisposition("true_positive", "a stolen key"), "lead")
+    form = {"do": "benign", "why": "a slip"}
+    analyst.post("/changes", data=form | {"selected": f"{attack.version}-{known.events}:{STOLEN.alert_id}"})
+    page = analyst.get("/?status=all").text
+    undo = re.search(r'<form method="post" action="/changes" data-undo>.*?</form>', page, re.DOTALL)
+    fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', undo[0]))
+    analyst.post("/changes", data=fields)
+    row = store.queue.row(STOLEN.alert_id)
+    assert (row.decision, row.open) == ("true_positive", False)
+    store.cases.change([AlertRevision(row.alert_id, row.version)], ReopenCase(), "lead")
 
 
 def test_a_cookie_can_make_the_page_say_nothing_that_is_not_so(analyst):

@@ -330,6 +330,7 @@ def _create_case_tables() -> None:
         sql.Column("why", sql.Text(), nullable=False),
         sql.Column("events", sql.Integer(), nullable=False),
         sql.Column("duplicate_of", sql.Text(), nullable=False),
+        sql.Column("replaced_at", UtcDateTime),
         sql.PrimaryKeyConstraint("alert_id", "at"),
     )
     op.create_table(
