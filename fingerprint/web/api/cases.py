@@ -47,7 +47,12 @@ from fingerprint.web.api.queue_params import (
     RequestModel,
     StorableText,
 )
-from fingerprint.web.api.responses import ALERT_CONFLICT_RESPONSES, alert_etag, conflict_response
+from fingerprint.web.api.responses import (
+    ALERT_CONFLICT_RESPONSES,
+    SEEN_STATE_RESPONSES,
+    alert_etag,
+    conflict_response,
+)
 from fingerprint.web.auth import Analyst, Engineer
 from fingerprint.web.dependencies import Dependencies, Deps, check_assignee
 
@@ -224,13 +229,16 @@ class NoteRequest(RequestModel):
 
 router = APIRouter(tags=["cases"])
 ETAG_PATTERN = r'^"([0-9]{1,9})-([0-9]{1,9})"$'  # version and events
+_NO_EVENTS = "name how many events you read, as `events`: a decision covers them and no later ones"
 IfMatch = Annotated[str | None, Header(pattern=ETAG_PATTERN, description='the ETag that was seen: `"3-9"`')]
 
 
-@router.post("/alerts/bulk")
+@router.post("/alerts/bulk", responses=SEEN_STATE_RESPONSES)
 def change_alerts(body: BulkChangeRequest, caller: Analyst, deps: Deps) -> list[ActionOutcome]:
     """Change each alert or leave it, in their order: an outcome reports whether it was changed, and if not, why."""
     revisions = [each.to_revision() for each in body.alerts]
+    if isinstance(body.change, BulkDecision) and any(each.events is None for each in revisions):
+        raise HTTPException(428, f"for each alert, {_NO_EVENTS}")
     return deps.store.cases.change(revisions, check_assignee(body.change.to_change(), deps), caller.name)
 
 
@@ -306,13 +314,18 @@ def add_note(alert_id: StorableText, body: NoteRequest, caller: Analyst, deps: D
 
 
 def _seen_alert(alert_id: str, body: SeenState, if_match: str | None) -> AlertRevision:
-    """Return the version that the caller read. Answers 428 where none is named, 400 where header and body differ."""
+    """Return the state that the caller read. Answers 428 where none is named, 400 where header and body differ.
+
+    A decision needs the events, too: without them it would close those that no one saw.
+    """
     named = re.fullmatch(ETAG_PATTERN, if_match or "")
     version, events = (int(named[1]), int(named[2])) if named else (body.version, body.events)
     if version is None:
         raise HTTPException(428, "name the version you read: If-Match with its ETag, or `version`")
     if body.version not in (None, version) or body.events not in (None, events):
         raise FingerprintError("If-Match and the body say that different things were seen: send one of them")
+    if isinstance(body, DecisionRequest) and events is None:
+        raise HTTPException(428, _NO_EVENTS)
     return AlertRevision(alert_id, version, events)
 
 

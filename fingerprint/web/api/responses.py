@@ -83,7 +83,12 @@ def conflict_response(reason: str, now: QueueRow) -> AsciiJSONResponse:
 CONFLICT_RESPONSES: ResponseSpecs = {
     409: {"model": Problem, "description": "it was changed since it was read"}
 }
-ALERT_CONFLICT_RESPONSES: ResponseSpecs = {
+SEEN_STATE_RESPONSES: ResponseSpecs = {
+    428: {
+        "model": Problem,
+        "description": "the change does not name the version that was read, or its events",
+    }
+}
+ALERT_CONFLICT_RESPONSES: ResponseSpecs = SEEN_STATE_RESPONSES | {
     409: {"model": ConflictProblem, "description": "it was changed since it was read"},
-    428: {"model": Problem, "description": "the change does not name the version that was read"},
 }

@@ -286,7 +286,7 @@ def test_a_decision_names_the_version_that_was_seen(api: Api, alert_id: str) -> 
     row = said(first)
     assert (row["decision"], row["open"], row["version"]) == ("benign", False, 1)
     assert first.headers["etag"] == '"1-9"'
-    late = api("POST", path, json={"decision": "true_positive", "version": 0})
+    late = api("POST", path, json={"decision": "true_positive", "version": 0, "events": 9})
     assert "analyst" in refused(late, 409)
     assert late.json()["now"] == row
     again = said(api("POST", f"/alerts/{alert_id}/reopen", json={"why": "it was not", "version": 1}))
@@ -321,6 +321,17 @@ def test_a_decision_is_over_the_events_that_were_seen(api: Api, place: Place, al
     assert (row["decision"], row["open"], row["grown"]) == ("benign", True, 1)
 
 
+def test_a_decision_names_the_events_that_were_seen(api: Api, alert_id: str) -> None:
+    asked = {"decision": "benign", "why": "known"}
+    path, seen = f"/alerts/{alert_id}/disposition", {"version": 0}
+    assert "`events`" in refused(api("POST", path, json=asked | seen), 428)
+    many = {"alerts": [{"alert_id": alert_id} | seen], "change": {"kind": "decide"} | asked}
+    assert "`events`" in refused(api("POST", "/alerts/bulk", json=many), 428)
+    assert said(api("GET", f"/alerts/{alert_id}"))["dispositions"] == []
+    many["alerts"][0]["events"] = 9  # type: ignore[index]
+    assert said(api("POST", "/alerts/bulk", json=many))[0]["done"]
+
+
 def test_versions_that_are_none_or_differ_are_refused(api: Api, alert_id: str) -> None:
     path = f"/alerts/{alert_id}/assignee"
     for wrong in ("0-9", '"0"', "*", 'W/"0-9"', '"-1-9"', '"٣-9"'.encode()):
@@ -330,16 +341,16 @@ def test_versions_that_are_none_or_differ_are_refused(api: Api, alert_id: str) -
 
 
 def test_a_duplicate_is_one_of_another_alert(api: Api, alert_id: str) -> None:
-    path = f"/alerts/{alert_id}/disposition"
-    refused(api("POST", path, json={"decision": "duplicate", "version": 0}), 400)
+    path, seen = f"/alerts/{alert_id}/disposition", {"version": 0, "events": 9}
+    refused(api("POST", path, json={"decision": "duplicate"} | seen), 400)
     refused(
-        api("POST", path, json={"decision": "benign", "why": "known", "duplicate_of": STOLEN, "version": 0}),
+        api("POST", path, json={"decision": "benign", "why": "known", "duplicate_of": STOLEN} | seen),
         400,
     )
     for other in (alert_id, "feedfeedfeedfeed"):
-        asked = {"decision": "duplicate", "duplicate_of": other, "version": 0}
+        asked = {"decision": "duplicate", "duplicate_of": other} | seen
         assert api("POST", path, json=asked).status_code in (400, 404, 409)
-    asked = {"decision": "duplicate", "duplicate_of": STOLEN, "version": 0}
+    asked = {"decision": "duplicate", "duplicate_of": STOLEN} | seen
     assert said(api("POST", path, json=asked))["decision"] == "duplicate"
 
 
@@ -362,7 +373,8 @@ def test_alerts_are_assigned_to_people_who_can_work_on_them(api: Api, alert_id: 
 
 
 def test_of_many_who_decide_at_once_one_does_and_the_others_are_told(api: Api, alert_id: str) -> None:
-    path, asked = f"/alerts/{alert_id}/disposition", {"decision": "benign", "why": "known", "version": 0}
+    path = f"/alerts/{alert_id}/disposition"
+    asked = {"decision": "benign", "why": "known", "version": 0, "events": 9}
     with ThreadPoolExecutor(12) as pool:
         answers = list(pool.map(lambda _: api("POST", path, json=asked), range(12)))
     assert sorted(answer.status_code for answer in answers) == [200] + [409] * 11
