@@ -158,6 +158,11 @@ def without_term(text: str, index: int) -> str:
     return format_alert_query(terms[:index] + terms[index + 1 :])
 
 
+def asks_status(text: str) -> bool:
+    """Return whether a query asks for a status, other than to exclude it."""
+    return any(term.field == "status" and not term.negated for term in parse_alert_query(text))
+
+
 def asks_for_me(text: str) -> bool:
     """Return whether a query names its reader as `me`, which only pages know."""
     return any(term.field == "assignee" and READER in term.values for term in parse_alert_query(text))

@@ -21,6 +21,7 @@ from datetime import date, datetime
 from typing import Literal, NamedTuple
 
 from fingerprint.core.alert import AlertEvent, Decision, Disposition, Level
+from fingerprint.core.alert_query import asks_status
 
 CaseStatus = Literal["open", "new", "in_progress", "closed", "all"]  # open: new or in progress
 WorkStatus = Literal["new", "in_progress"]
@@ -67,7 +68,9 @@ class AlertFilter:
         """Return how many alerts this filter finds, given its counts; None for suppressed ones, counted without status."""
         if self.suppressed:
             return None
-        return counts["open"] + counts["closed"] if self.status == "all" else counts[self.status]
+        if self.status == "all" or (self.status == "open" and asks_status(self.q)):  # the query says which
+            return counts["open"] + counts["closed"]
+        return counts[self.status]
 
 
 @dataclass(frozen=True, slots=True)

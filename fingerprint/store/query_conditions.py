@@ -112,11 +112,6 @@ def has_principal(text: str) -> Condition:
     return whole | sql.and_(_has_words(_words(text)), *parts)
 
 
-def asks_status(query: str) -> bool:
-    """Return whether a query asks for a status, other than to exclude it."""
-    return any(term.field == "status" and not term.negated for term in parse_alert_query(query))
-
-
 def _any_of(term: Term, has_value: HasValue) -> Condition:
     """Return the condition that one of the values of a term holds; it is never null."""
     return reduce(or_, (_condition(term, value, has_value) for value in term.values))

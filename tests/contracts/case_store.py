@@ -329,6 +329,9 @@ class QueueContract:
             for status in get_args(CaseStatus):
                 of_status = replace(which, status=status)
                 assert of_status.total_in(counts) == busy.queue.page(of_status).total, status
+            for q in ("status:closed", "status:(new, closed)", "-status:closed"):
+                asked = replace(which, status="open", q=q)
+                assert asked.total_in(busy.queue.counts(asked)) == busy.queue.page(asked).total, q
             assert replace(which, suppressed=True).total_in(counts) is None
 
     def test_counts_by_day_are_those_of_the_rows(self, busy):

@@ -26,6 +26,7 @@ from fingerprint.core import alert_query
 from fingerprint.core.alert import CredentialIssue, Disposition
 from fingerprint.core.case import (
     ActionOutcome,
+    AlertFilter,
     AlertRevision,
     AuditEntry,
     CaseNote,
@@ -385,6 +386,18 @@ def test_the_next_alert_is_opened_where_that_is_asked_for(analyst, store):
     assert change(next=there) == "/?service=ecs"
     assert change(next="https://evil.example/", onward="true") == "/"
     assert change(next=there, onward="true", selected=f"0:{PIPELINE.alert_id}") == "/?service=ecs"  # refused
+
+
+def test_a_search_for_closed_alerts_finds_them_on_the_tab_of_open_ones(analyst, store):
+    row = store.queue.row(PIPELINE.alert_id)
+    seen = [AlertRevision(row.alert_id, row.version, row.events)]
+    [closed] = store.cases.change(seen, SetDisposition("true_positive"), "lead")
+    found = analyst.get("/", params={"q": "status:closed"}).text
+    listed = set(re.findall(r'class="go" href="/alerts/(\w+)', found))
+    wanted = {each.alert_id for each in store.queue.page(AlertFilter("closed")).rows}
+    assert listed == wanted
+    assert PIPELINE.alert_id in wanted
+    store.cases.change([AlertRevision(row.alert_id, closed.version)], ReopenCase(), "lead")
 
 
 def test_undo_on_the_queue_restores_the_decision_before(analyst, store):
