@@ -19,6 +19,7 @@ from fingerprint.core.overview import AlertTimes, Overview, summarise
 from fingerprint.store.database import Repository, reads
 from fingerprint.store.query_conditions import CLOSED
 from fingerprint.store.schema import alert_events, alerts, cases, id_batches, suppression_hits, suppressions
+from fingerprint.store.suppression_hits import is_hidden
 
 MAX_ALERTS = 200_000  # of one overview; they are read one by one
 MAX_LED_ALERTS = 5_000  # the newest decided ones, whose detectors' scores are read
@@ -48,9 +49,11 @@ class SqlOverviewRepository(Repository):
     ) -> Overview:
         """Return the figures of alerts that came from `since` on and before `until`; targets are in seconds.
 
+        Open alerts that a suppression hides are left out: no one is to answer them.
         Raise FingerprintError where there are more than MAX_ALERTS.
         """
-        query = sql.select(*_COLUMNS).select_from(_WITH_CASES)
+        counted = CLOSED | ~is_hidden(self._session.now())
+        query = sql.select(*_COLUMNS).select_from(_WITH_CASES).where(counted)
         came = query.where(since <= alerts.c.stored_at, alerts.c.stored_at < until).limit(MAX_ALERTS + 1)
         found = [AlertTimes(*row) for row in connection.execute(came)]
         if len(found) > MAX_ALERTS:

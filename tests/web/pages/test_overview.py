@@ -52,6 +52,14 @@ def test_the_figures_say_what_came_what_was_decided_and_how_long_it_took(site):
     assert suppressed["high"] == pytest.approx(0.79, abs=0.01)  # one decision says nearly nothing
 
 
+def test_an_open_alert_that_a_suppression_hides_waits_for_no_one(site):
+    now, match = site.deps.clock.now(), SuppressionMatch(principal=f"{ACCOUNT}:user/bo")
+    site.deps.store.suppressions.create(match, "a migration", now + timedelta(days=30), "maria")
+    found = site.client("viewer").get("/api/v1/overview?days=7&response_hours=2").json()
+    assert (found["alerts"], found["decisions"]) == (2, {"benign": 1, "true_positive": 1})
+    assert (found["first_response"]["waiting"], found["first_response"]["late"]) == (0, 0)
+
+
 def test_the_page_shows_them_with_axes_tables_and_intervals(site):
     page = site.browser("viewer").get("/overview?days=7&response_hours=2").text
     for part in ("day they came (UTC)", "week they came", "1 of 2 decided alerts was true positive: 50 %", "9 % to 91 %",
