@@ -292,7 +292,7 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True)
 class SavedView:
-    """A filter that was saved under a name: the queue's URL without its host, `?status=open&service=iam`."""
+    """A filter that was saved under a name: the query of the queue's address, `status=open&service=iam`."""
 
     owner: str
     name: str

@@ -2,7 +2,7 @@
 
 Example:
     $ curl -X PUT -H "Authorization: Bearer $TOKEN" -H "Content-Type: application/json" \\
-        -d '{"query": "?service=iam&least_urgency=50"}' "$FINGERPRINT_URL/api/v1/views/urgent%20iam"
+        -d '{"query": "service=iam&least_urgency=50"}' "$FINGERPRINT_URL/api/v1/views/urgent%20iam"
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ViewName = Annotated[
 
 
 class SavedViewRequest(RequestModel):
-    """A query of the queue without its host: `?status=open&service=iam`."""
+    """A query of the queue as its address has it: `status=open&service=iam`."""
 
     query: Annotated[str, Field(min_length=1, max_length=MAX_REQUEST_TEXT_LENGTH)]
 
@@ -59,7 +59,7 @@ def list_views(caller: Viewer, deps: Deps) -> list[SavedView]:
 def save_view(name: ViewName, body: SavedViewRequest, caller: Analyst, deps: Deps) -> SavedView:
     """Save a filter under a name and overwrite an earlier one."""
     query = addresses.parse_query_string(body.query).query
-    view = SavedView(caller.name, name, f"?{query}")
+    view = SavedView(caller.name, name, query)
     deps.store.views.save(view)
     return view
 

@@ -536,6 +536,7 @@ def test_a_suppression_that_hides_everything_or_for_ever_is_refused(api: Api) ->
 
 def test_a_view_is_kept_for_anyone_who_saved_it(api: Api) -> None:
     kept = said(api("PUT", "/views/urgent%20iam", "analyst", json={"query": "?least_urgency=50&service=iam"}))
+    assert kept["query"] == "least_urgency=50&service=iam"  # as the page keeps it, which opens `/?` with it
     assert kept in said(api("GET", "/views", "analyst"))
     assert said(api("GET", "/views", "engineer")) == []
     refused(api("PUT", "/views/wrong", "analyst", json={"query": "?status=ajar"}), 400)
