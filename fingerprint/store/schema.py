@@ -464,10 +464,9 @@ dispositions = sql.Table(  # every decision but those taken back; the newest of 
     required_text("why"),
     sql.Column("events", sql.Integer, nullable=False),
     required_text("duplicate_of"),
-    sql.Column(
-        "replaced_at", UtcDateTime
-    ),  # of the decision in force before, which undo restores; null: none was
+    sql.Column("replaced_at", UtcDateTime),  # of the decision in force before; null: there was none
 )
+sql.Index("dispositions_of_original", dispositions.c.duplicate_of)  # retention asks for each closed alert
 
 notes = sql.Table(
     "notes",

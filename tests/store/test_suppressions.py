@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fingerprint.core.settings import Retention
-from fingerprint.store import open_store, schema
+from fingerprint.store import open_store, retention, schema
 from tests.contracts.suppression_store import GuardContract, Moving, rolled_out
 from tests.support.web_app import Site, store_in
 
@@ -62,6 +62,15 @@ OF_NO_ONE = {  # tables that hold nothing of a principal, by neither an alert no
 def test_of_every_table_it_was_thought_about_whether_a_purge_reaches_it(table):
     reached = {"alert_id", "principal"} & set(table.c.keys())
     assert reached or table.name in OF_NO_ONE
+
+
+def test_retention_finds_the_duplicates_of_an_alert_by_an_index(tmp_path):
+    """It asks for each closed alert: without an index that is quadratic."""
+    store = store_in(tmp_path)
+    query = retention._select_removable_alerts(datetime.now(UTC)).compile(store.session.engine)
+    with store.session.engine.connect() as connection:
+        plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", ("2026-03-04",)).all()
+    assert any("copies USING INDEX dispositions_of_original" in row[-1] for row in plan), plan
 
 
 # --- as an analyst sees it --------------------------------------------------------------------------------------------

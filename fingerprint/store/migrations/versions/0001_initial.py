@@ -333,6 +333,7 @@ def _create_case_tables() -> None:
         sql.Column("replaced_at", UtcDateTime),
         sql.PrimaryKeyConstraint("alert_id", "at"),
     )
+    op.create_index("dispositions_of_original", "dispositions", ["duplicate_of"])
     op.create_table(
         "notes",
         sql.Column("note_id", sql.Text(), nullable=False),
