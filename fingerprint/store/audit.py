@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from hashlib import blake2b
 from typing import Any
 
 import sqlalchemy as sql
@@ -89,6 +90,11 @@ def _find_entries(
         query = query.where(table.at <= audit_filter.until)
     query = query if before is None else query.where(table.number < before)
     return [AuditEntry(**row) for row in connection.execute(query).mappings()]
+
+
+def audit_digest(text: str) -> str:
+    """Return a digest that stands for a name, or text that may have one, in the audit, which is never erased."""
+    return blake2b(storable(text).encode(), digest_size=8).hexdigest()
 
 
 def add_audit_entry(

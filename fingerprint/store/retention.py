@@ -30,7 +30,7 @@ from fingerprint.core.errors import NotFound
 from fingerprint.core.sanitize import printable, storable
 from fingerprint.core.settings import Retention
 from fingerprint.store import incident_links, prevalence
-from fingerprint.store.audit import add_audit_entry, mark_changed
+from fingerprint.store.audit import add_audit_entry, audit_digest, mark_changed
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.query_conditions import CLOSED
 from fingerprint.store.schema import (
@@ -48,10 +48,10 @@ from fingerprint.store.schema import (
     suppressions,
     votes,
 )
-from fingerprint.store.suppressions import principal_digest
 
 ALERT_BATCH = 200  # alerts of one transaction
 VOTE_BATCH = 5_000  # votes of one transaction
+ALERTS = "alerts"  # the step that removes them
 ACTION, TARGET = "retention.apply", "database"  # of its entries in the audit
 
 Keys = Sequence[Any]
@@ -85,6 +85,8 @@ class SqlRetentionRepository(Repository):
                 for done in self._remove_in_batches(step):
                     removed[step.name] += done
                     progress(step.name, removed[step.name])
+                if step.name == ALERTS and removed[ALERTS]:
+                    self._session.write(_forget_deleted_words)
         finally:
             if removed:
                 detail = {"removed": dict(removed), "days": retention.model_dump()}
@@ -115,8 +117,9 @@ class SqlRetentionRepository(Repository):
         counts = {table: rows for table, rows in sorted(removed.items()) if rows}
         if not counts:
             raise NotFound(f"the database has nothing of the principal {printable(name[:200])!r}")
+        _forget_deleted_words(connection)
         detail = {"removed": counts}
-        add_audit_entry(connection, now, by, "retention.purge", principal_digest(name), detail)
+        add_audit_entry(connection, now, by, "retention.purge", audit_digest(name), detail)
         mark_changed(connection, changed)
         return counts
 
@@ -130,6 +133,12 @@ class SqlRetentionRepository(Repository):
                 yield removed
             if not done:  # they are needed again
                 return
+
+
+def _forget_deleted_words(connection: sql.Connection) -> None:
+    """Rewrite SQLite's full text index, which marks the words of deleted alerts but keeps them until it merges its parts."""
+    if connection.dialect.name == "sqlite":
+        connection.exec_driver_sql("INSERT INTO alert_words (alert_words) VALUES ('optimize')")
 
 
 def _was_applied(connection: sql.Connection) -> bool:
@@ -157,7 +166,7 @@ def _retention_steps(retention: Retention, now: datetime) -> Iterator[RetentionS
         )
     if retention.closed_alert_days:
         before = now - timedelta(days=retention.closed_alert_days)
-        yield RetentionStep("alerts", ALERT_BATCH, _find_closed_alerts(before), _remove_closed_alerts(before))
+        yield RetentionStep(ALERTS, ALERT_BATCH, _find_closed_alerts(before), _remove_closed_alerts(before))
 
 
 # --- by age ----------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from fingerprint.core.alert import MINIMUM_URGENCY, Decision
 from fingerprint.core.case import Suppression, SuppressionMatch, SuppressionPreview
 from fingerprint.core.errors import Conflict, FingerprintError, NotFound
 from fingerprint.core.sanitize import printable, storable
-from fingerprint.store.audit import add_audit_entry, mark_changed
+from fingerprint.store.audit import add_audit_entry, audit_digest, mark_changed
 from fingerprint.store.cases import read_current_decisions
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.filters import ALERTS_WITH_CASES
@@ -126,11 +126,6 @@ class SqlSuppressionRepository(Repository):
         return _read_suppression(connection, suppression_id)
 
 
-def principal_digest(name: str) -> str:
-    """Return a digest that stands for a principal where its name must not stay."""
-    return blake2b(storable(name).encode(), digest_size=8).hexdigest()
-
-
 # --- rows -------------------------------------------------------------------------------------------------------------
 
 
@@ -167,9 +162,7 @@ def _new_row(
 def _match_for_audit(match: SuppressionMatch) -> Row:
     """Return a match without names of people, as the audit keeps it for ever."""
     given = {name: value for name, value in asdict(match).items() if value}
-    return {
-        name: principal_digest(value) if name in HASHED_FIELDS else value for name, value in given.items()
-    }
+    return {name: audit_digest(value) if name in HASHED_FIELDS else value for name, value in given.items()}
 
 
 # --- previews ---------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ import sqlalchemy as sql
 from fingerprint.core.case import SavedView
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
-from fingerprint.store.audit import add_audit_entry
+from fingerprint.store.audit import add_audit_entry, audit_digest
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.schema import insert_into, views
 
@@ -46,7 +46,8 @@ class SqlViewRepository(Repository):
         overwrite = {"query": statement.excluded.query}
         connection.execute(statement.on_conflict_do_update(index_elements=["owner", "name"], set_=overwrite))
         now = self._session.now()
-        add_audit_entry(connection, now, view.owner, "view.save", view.name, {"query": row["query"]})
+        detail = {"query_digest": audit_digest(row["query"])}  # the query may name a principal
+        add_audit_entry(connection, now, view.owner, "view.save", view.name, detail)
 
     @writes(Locking.ROW_VERSIONS)
     def delete(self, connection: sql.Connection, owner: str, name: str) -> None:

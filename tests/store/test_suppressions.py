@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 from contextlib import ExitStack
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from fingerprint.core.case import AlertRevision, SetDisposition
 from fingerprint.core.settings import Retention
 from fingerprint.store import open_store, retention, schema
 from tests.contracts.suppression_store import GuardContract, Moving, rolled_out
@@ -62,6 +64,30 @@ OF_NO_ONE = {  # tables that hold nothing of a principal, by neither an alert no
 def test_of_every_table_it_was_thought_about_whether_a_purge_reaches_it(table):
     reached = {"alert_id", "principal"} & set(table.c.keys())
     assert reached or table.name in OF_NO_ONE
+
+
+@pytest.mark.parametrize("how", ["purge", "retention"])
+def test_the_words_of_removed_alerts_leave_the_full_text_index_of_sqlite(tmp_path, how):
+    store = store_in(tmp_path)
+    clock = Moving()
+    store.session.now = lambda: clock.at
+    other, hers = rolled_out(0), replace(rolled_out(1), principal="1:user/zqxwvu", human="zqxwvu")
+    for alert in (other, hers):  # in two parts of the index
+        store.alerts.save([alert])
+
+    def indexed() -> bytes:
+        with store.session.engine.connect() as connection:
+            return b"".join(connection.exec_driver_sql("SELECT block FROM alert_words_data").scalars())
+
+    assert b"zqxwvu" in indexed()
+    if how == "purge":
+        store.retention.purge_principal(hers.principal, by="omar")
+    else:
+        seen = [AlertRevision(hers.alert_id, 0)]
+        store.cases.change(seen, SetDisposition("true_positive"), "omar")
+        clock.at += timedelta(days=401)
+        store.retention.apply(Retention(record_days=0, vote_days=0), by="retention")
+    assert b"zqxwvu" not in indexed()
 
 
 def test_retention_finds_the_duplicates_of_an_alert_by_an_index(tmp_path):
