@@ -30,7 +30,7 @@ MAX_HEADER_LENGTH, MAX_SECTION_LENGTH, MAX_FIELD_LENGTH = (
 # Characters of a text from a record, before it is escaped: five times as many at most after.
 MAX_RECORD_TEXT_LENGTH = 1_000
 MAX_SHORT_LENGTH = 300  # of a field
-_MENTION = re.compile(r"(?<![\w.+-])@(?=\w)|(?<=\])(?=\()")
+_MENTION = re.compile(r"(?<![^\W_])@(?=\w)|(?<=\])(?=\()")
 _ENTITIES = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 

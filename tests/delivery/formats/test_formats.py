@@ -286,8 +286,15 @@ def test_a_message_mentions_no_one_and_keeps_to_the_limits(text):
     for each in shown:
         assert len(each) <= 3_000
         assert "<" not in each
-        assert not re.search(r"(?<![\w.+-])@\w|\]\(|://", each)
+        assert not re.search(r"(?<![^\W_])@\w|\]\(|://", each)
         assert not re.search(r"&(?!amp;|lt;|gt;)", each)
+
+
+@pytest.mark.parametrize("before", ["", " ", "a-", "a.", "a+", "a_", "=", "(", "@"])
+def test_no_sign_before_a_mention_lets_it_through(before):
+    """Mattermost takes a mention after any character but a letter or a digit."""
+    assert slack.escape_untrusted(f"{before}@channel").endswith("@\u200bchannel")
+    assert slack.escape_untrusted("maria.lopez@example.com") == "maria.lopez@example.com"
 
 
 def test_an_entity_is_never_cut_in_two():
