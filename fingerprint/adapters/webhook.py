@@ -230,7 +230,9 @@ def _translate_errors(place: WebhookTarget) -> Iterator[None]:
     try:
         yield
     except AddressRefused as refused:
-        raise Unavailable(f"{place} is not connected to: {refused}; `allow` names inner networks") from None
+        raise Unavailable(
+            f"{place} is not connected to: {refused}; `allowed_networks` names inner networks"
+        ) from None
     except httpcore.TimeoutException:
         raise Unavailable(f"{place} did not answer in time") from None
     except (httpcore.NetworkError, httpcore.ProtocolError, OSError) as error:

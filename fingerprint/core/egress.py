@@ -90,10 +90,12 @@ def parse_target(url: str, plain_http: bool = False) -> WebhookTarget:
     if parts.scheme not in ("https", "http") or not host or not PLAIN_URL.fullmatch(url):
         raise FingerprintError("a receiver's URL is none: one is https://soc.example.com/alerts")
     if parts.username is not None or parts.password is not None:
-        raise FingerprintError(f"the URL to {host} holds a name or password; sign with secret_file instead")
+        raise FingerprintError(
+            f"the URL to {host} holds a name or password; sign with signing_secret_file instead"
+        )
     if parts.scheme == "http" and not plain_http:
         raise FingerprintError(
-            f"the URL to {host} is http://, which is not sent to without plain_http = true"
+            f"the URL to {host} is http://, which is not sent to without allow_http = true"
         )
     return WebhookTarget(parts.scheme, host, url.partition("#")[0])
 
