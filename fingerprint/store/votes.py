@@ -12,11 +12,16 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sql
 
 from fingerprint.core.sanitize import storable
+from fingerprint.store import page_cursor
 from fingerprint.store.database import Repository, reads
 from fingerprint.store.schema import VOTE_COLUMNS, votes
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+# An event or interval has one vote of each detector.
+ORDER: page_cursor.Order = ((votes.c.event_time, False), (votes.c.event_id, False), (votes.c.detector, False))
 
 
 class SqlVoteRepository(Repository):
@@ -35,7 +40,7 @@ class SqlVoteRepository(Repository):
 
         `limit` keeps the oldest, or the `newest`; `event_time` is UTC.
         """
-        order = (votes.c.event_time, votes.c.event_id, votes.c.detector)
+        order = [column for column, _ in ORDER]
         query = sql.select(*(votes.c[name] for name in VOTE_COLUMNS))
         query = query.order_by(*(column.desc() if newest else column for column in order)).limit(limit)
         query = query if principal is None else query.where(votes.c.principal == storable(principal))
@@ -44,6 +49,36 @@ class SqlVoteRepository(Repository):
         from fingerprint.store import tables
 
         return tables.vote_table(rows[::-1] if newest else rows)
+
+    @reads
+    def page(
+        self,
+        connection: sql.Connection,
+        principal: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        size: int = 1_000,
+        cursor: str | None = None,
+    ) -> tuple[pd.DataFrame, str | None]:
+        """Return votes from `since` on and before `until`, the oldest first, and the cursor of the page that follows.
+
+        Raise FingerprintError for a cursor of another question.
+        """
+        query = sql.select(*(votes.c[name] for name in VOTE_COLUMNS)).order_by(*page_cursor.order_by(ORDER))
+        query = query if principal is None else query.where(votes.c.principal == storable(principal))
+        query = query if since is None else query.where(votes.c.event_time >= since)
+        query = query if until is None else query.where(votes.c.event_time < until)
+        asked = (principal, since, until)
+        if cursor is not None:
+            query = query.where(page_cursor.after(ORDER, page_cursor.decode_cursor(cursor, ORDER, asked)))
+        rows = connection.execute(query.limit(size + 1)).all()
+        following = None
+        if len(rows) > size:
+            last = rows[size - 1]._mapping
+            following = page_cursor.encode_cursor((last[column.name] for column, _ in ORDER), asked)
+        from fingerprint.store import tables
+
+        return tables.vote_table(rows[:size]), following
 
     @reads
     def oldest_time(self, connection: sql.Connection) -> datetime | None:

@@ -96,6 +96,20 @@ class VoteRepository(Protocol):
         """
         ...
 
+    def page(
+        self,
+        principal: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        size: int = 1_000,
+        cursor: str | None = None,
+    ) -> tuple[pd.DataFrame, str | None]:
+        """Return votes from `since` on and before `until`, the oldest first, and the cursor of the page that follows.
+
+        Raise FingerprintError for a cursor of another question.
+        """
+        ...
+
     def oldest_time(self) -> datetime | None:
         """Return the time of the oldest vote; None without any."""
         ...

@@ -23,7 +23,7 @@ from fingerprint.analysis.principal_profile import (
 from fingerprint.core.alert import Level
 from fingerprint.core.case import AlertFilter, QueueRow, Suppression
 from fingerprint.core.errors import FingerprintError
-from fingerprint.web.api.queue_params import RequestModel, StorableText, UtcDatetime
+from fingerprint.web.api.queue_params import PageCursor, RequestModel, StorableText, UtcDatetime
 from fingerprint.web.api.responses import FiniteFloat, ResponseModel
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
@@ -75,10 +75,10 @@ class VoteResponse(ResponseModel):
 
 
 class VotePage(ResponseModel):
-    """A page of votes, the oldest first. With `more`, continue from the last one's time."""
+    """A page of votes, the oldest first. `following` asks for the next ones, null at the end."""
 
     votes: tuple[VoteResponse, ...]
-    more: bool
+    following: str | None
 
 
 class VoteParams(RequestModel):
@@ -88,6 +88,7 @@ class VoteParams(RequestModel):
     since: UtcDatetime | None = None
     until: UtcDatetime | None = None
     limit: Annotated[int, Field(ge=1, le=MAX_LISTED_VOTES)] = 1_000
+    following: PageCursor = None
 
 
 @router.get("/entities")
@@ -124,11 +125,10 @@ def get_principal(
 @router.get("/votes")
 def list_votes(params: Annotated[VoteParams, Query()], caller: Viewer, deps: Deps) -> VotePage:
     """List the stored votes of single detectors, of one principal or of all."""
-    found = deps.store.votes.read(params.principal, params.since, params.limit + 1)
-    if params.until is not None:
-        found = found[found["event_time"] < params.until]
-    kept = found.head(params.limit).to_dict("records")
-    return VotePage(votes=kept, more=len(found) > params.limit)
+    found, following = deps.store.votes.page(
+        params.principal, params.since, params.until, params.limit, params.following
+    )
+    return VotePage(votes=found.to_dict("records"), following=following)
 
 
 def _load_profile(

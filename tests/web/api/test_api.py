@@ -475,13 +475,33 @@ def test_a_principal_may_be_called_anything(api: Api, name: str) -> None:
 def test_single_votes_are_read_by_principal_and_time(api: Api, place: Place) -> None:
     asked = {"principal": PERSON, "limit": 4}
     found = said(api("GET", "/votes", "viewer", params=asked))
-    assert found["more"]
+    assert found["following"]
     assert [each["event_id"] for each in found["votes"]] == list(
         place.store.votes.read(PERSON, limit=4)["event_id"]
     )
     until = found["votes"][2]["event_time"]
     before = said(api("GET", "/votes", params=asked | {"until": until}))["votes"]
     assert before == [each for each in found["votes"] if each["event_time"] < until]
+
+
+def test_votes_of_one_moment_are_paged_through(api: Api, place: Place) -> None:
+    moment, who = datetime(2026, 1, 4, 12, tzinfo=UTC), f"{PERSON}-at-once"
+    vote = votes(stolen_session())[0]
+    place.store.alerts.save(
+        [],
+        [
+            replace(vote, principal=who, event_id=f"at-once-{number}", event_time=moment)
+            for number in range(5)
+        ],
+    )
+    asked, found, following = {"principal": who, "limit": 2}, [], None
+    for _ in range(3):
+        page = said(api("GET", "/votes", params=asked | ({"following": following} if following else {})))
+        found, following = found + [each["event_id"] for each in page["votes"]], page["following"]
+    assert found == [f"at-once-{number}" for number in range(5)]
+    assert following is None
+    cursor = said(api("GET", "/votes", params=asked))["following"]
+    refused(api("GET", "/votes", params={"limit": 2, "following": cursor}), 400)
 
 
 def test_a_suppression_is_looked_at_first_then_made_and_ended(api: Api, place: Place, alert_id: str) -> None:
