@@ -164,7 +164,7 @@ def asks_status(text: str) -> bool:
 
 
 def asks_for_me(text: str) -> bool:
-    """Return whether a query names its reader as `me`, which only pages know."""
+    """Return whether a query names its reader as `me`, which pages and the API know."""
     return any(term.field == "assignee" and READER in term.values for term in parse_alert_query(text))
 
 

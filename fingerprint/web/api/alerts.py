@@ -187,13 +187,13 @@ class AlertGroupParams(AlertFilterParams):
 @router.get("/alerts")
 def list_alerts(params: Annotated[AlertListParams, Query()], caller: Viewer, deps: Deps) -> QueuePage:
     """List the queue, the most urgent first unless `order` is given."""
-    return deps.store.queue.page(params.to_filter(), params.order, params.size, params.following)
+    return deps.store.queue.page(params.to_filter(caller.name), params.order, params.size, params.following)
 
 
 @router.get("/alerts/counts")
 def count_alerts(params: Annotated[AlertFilterParams, Query()], caller: Viewer, deps: Deps) -> AlertCounts:
     """Count the alerts of a filter, whatever its status."""
-    return AlertCounts(**deps.store.queue.counts(params.to_filter()))
+    return AlertCounts(**deps.store.queue.counts(params.to_filter(caller.name)))
 
 
 @router.get("/alerts/groups")
@@ -201,7 +201,7 @@ def group_alerts(
     params: Annotated[AlertGroupParams, Query()], caller: Viewer, deps: Deps
 ) -> list[AlertGroup]:
     """Group alerts, the group with the most urgent alert first. An alert of two services is in two groups."""
-    return deps.store.queue.groups(params.to_filter(), params.by, params.limit)
+    return deps.store.queue.groups(params.to_filter(caller.name), params.by, params.limit)
 
 
 @router.get("/alerts/{alert_id}")

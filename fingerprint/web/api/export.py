@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from fingerprint.core.case import QueueOrder, QueuePage
+from fingerprint.core.case import AlertFilter, QueueOrder, QueuePage
 from fingerprint.delivery.formats import encode_export
 from fingerprint.delivery.notification import Notification
 from fingerprint.web import urls
@@ -47,12 +47,11 @@ def export_alerts(
     params: Annotated[ExportParams, Query()], request: Request, caller: Viewer, deps: Deps
 ) -> StreamingResponse:
     """Stream all alerts of a filter, read page by page while they are sent: each is as it was when it was read."""
-    first = deps.store.queue.page(
-        params.to_filter(), params.order, EXPORT_BATCH
-    )  # while an error can still be answered
+    asked = params.to_filter(caller.name)
+    first = deps.store.queue.page(asked, params.order, EXPORT_BATCH)  # while an error can still be answered
     name = "alerts.csv" if params.format == "csv" else f"alerts-{params.format}.jsonl"
     which = params.model_dump_json(exclude_defaults=True, exclude={"format"})
-    alerts = count_export(request, params.format, which, _export_rows(deps, params, first))
+    alerts = count_export(request, params.format, which, _export_rows(deps, asked, params.order, first))
     return StreamingResponse(
         encode_export(params.format, alerts),
         media_type=CSV_MEDIA_TYPE if params.format == "csv" else NDJSON_MEDIA_TYPE,
@@ -60,7 +59,9 @@ def export_alerts(
     )
 
 
-def _export_rows(deps: Dependencies, params: ExportParams, page: QueuePage) -> Iterator[Notification]:
+def _export_rows(
+    deps: Dependencies, asked: AlertFilter, order: QueueOrder, page: QueuePage
+) -> Iterator[Notification]:
     """Yield the alerts from a page on, with their events and their current decision."""
     base = deps.settings.web.public_url or ""
     while True:
@@ -69,6 +70,4 @@ def _export_rows(deps: Dependencies, params: ExportParams, page: QueuePage) -> I
             yield Notification(alert, "new", disposition, link, deps.addresses)
         if not page.following:
             return
-        page = deps.store.queue.page(
-            params.to_filter(), params.order, EXPORT_BATCH, page.following, page.total
-        )
+        page = deps.store.queue.page(asked, order, EXPORT_BATCH, page.following, page.total)

@@ -7,14 +7,14 @@ Example:
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
 
 from fingerprint.core.alert import Decision, Level
-from fingerprint.core.alert_query import MAX_QUERY_LENGTH, parse_alert_query
+from fingerprint.core.alert_query import MAX_QUERY_LENGTH, parse_alert_query, resolve_me
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueOrder, Within
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
@@ -95,9 +95,10 @@ class AlertFilterParams(RequestModel):
         bool, Field(description="those that a suppression hides, instead of those that none does")
     ] = False
 
-    def to_filter(self) -> AlertFilter:
-        """Return the filter that the alert store takes."""
-        return AlertFilter(**{field.name: getattr(self, field.name) for field in fields(AlertFilter)})
+    def to_filter(self, reader: str) -> AlertFilter:
+        """Return the filter that the alert store takes, with the caller's name in place of `assignee:me`."""
+        found = AlertFilter(**{field.name: getattr(self, field.name) for field in fields(AlertFilter)})
+        return replace(found, q=resolve_me(found.q, reader)) if found.q else found
 
 
 class AlertListParams(AlertFilterParams):

@@ -372,6 +372,18 @@ def test_alerts_are_assigned_to_people_who_can_work_on_them(api: Api, alert_id: 
     assert said(api("POST", path, json={"to": "", "version": 1}))["assignee"] == ""
 
 
+def test_me_is_the_caller(api: Api, alert_id: str) -> None:
+    said(api("POST", f"/alerts/{alert_id}/assignee", json={"to": "analyst", "version": 0}))
+    mine = {"q": "assignee:me", "status": "all"}
+    found = said(api("GET", "/alerts", "analyst", params=mine | {"size": 500}))
+    assert alert_id in [row["alert_id"] for row in found["rows"]]
+    assert {row["assignee"] for row in found["rows"]} == {"analyst"}
+    assert said(api("GET", "/alerts/counts", "analyst", params=mine))["open"] > 0
+    assert said(api("GET", "/alerts/groups", "analyst", params=mine | {"by": "assignee"}))
+    assert alert_id in api("GET", "/alerts/export", "analyst", params=mine).text
+    assert said(api("GET", "/alerts", "viewer", params=mine))["total"] == 0
+
+
 def test_of_many_who_decide_at_once_one_does_and_the_others_are_told(api: Api, alert_id: str) -> None:
     path = f"/alerts/{alert_id}/disposition"
     asked = {"decision": "benign", "why": "known", "version": 0, "events": 9}
