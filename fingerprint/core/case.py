@@ -62,6 +62,7 @@ class AlertFilter:
     within: Within | None = None  # of the alert's last event: so long ago at most
     since: datetime | None = None  # of the alert's last event
     until: datetime | None = None  # of its first
+    day: date | None = None  # of the alert's last event, in UTC: what groups and the trend count by
     suppressed: bool = False  # those that a suppression hides, instead of those that none does
 
     def total_in(self, counts: Mapping[str, int]) -> int | None:

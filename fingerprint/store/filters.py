@@ -10,7 +10,7 @@ Whether an alert is open is never stored: it is, unless a decision covers all of
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, time, timedelta
 
 import sqlalchemy as sql
 
@@ -100,3 +100,6 @@ def _time_conditions(alert_filter: AlertFilter, now: datetime) -> Iterator[Condi
         yield alerts.c.last_event_time >= alert_filter.since
     if alert_filter.until is not None:
         yield alerts.c.first_event_time <= alert_filter.until
+    if alert_filter.day is not None:
+        yield alerts.c.last_event_time >= datetime.combine(alert_filter.day, time.min, UTC)
+        yield alerts.c.last_event_time <= datetime.combine(alert_filter.day, time.max, UTC)

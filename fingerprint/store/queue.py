@@ -177,13 +177,12 @@ class SqlQueueRepository(Repository):
         first = _first_day(connection, now, days)
         start = datetime.combine(first, datetime.min.time(), UTC)
         within = start <= LAST_EVENT_TIME, start + timedelta(days=days) > LAST_EVENT_TIME
+        at_any_time = replace(alert_filter, since=None, until=None, within=None, day=None)
         day = _day_column(connection).label("day")
         query = (
             sql.select(day, *_severity_counts())
             .select_from(ALERTS_WITH_CASES)
-            .where(
-                *within, *filter_conditions(replace(alert_filter, since=None, until=None, within=None), now)
-            )
+            .where(*within, *filter_conditions(at_any_time, now))
             .group_by(day)
         )
         found = {name: _split_by_severity(many) for name, *many in connection.execute(query)}

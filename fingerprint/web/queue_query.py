@@ -101,12 +101,15 @@ class QueueQuery:
         return f"?{urlencode([*self._pairs(), ('following', following)])}"
 
     def group_url(self, group: AlertGroup) -> str:
-        """Return the address of the alerts of one group: filtered by its values, not grouped."""
-        wanted = [
-            pair
-            for name, value in zip(self.by, group.values, strict=True)
-            for pair in _group_filter(name, value)
-        ]
+        """Return the address of the alerts of one group: filtered by its values, not grouped.
+
+        It is empty where a filter cannot ask for a value: a service, tactic or account that alerts lack, or a principal
+        without a name.
+        """
+        pairs = list(zip(self.by, group.values, strict=True))
+        if any(not value and name not in ("assignee", "human") for name, value in pairs):
+            return ""
+        wanted = [pair for name, value in pairs for pair in _group_filter(name, value)]
         return f"?{_with_changes(replace(self, by=()), dict(wanted)).query}"
 
     @property
@@ -206,6 +209,8 @@ def _parse_value(name: str, text: str) -> Any:
         return _parse_urgency(name, text)
     if name in ("since", "until"):
         return _parse_moment(name, text)
+    if name == "day":
+        return _parse_moment(name, text).date()
     if name == "suppressed":
         return text in ("1", "true", "on")
     return "" if name == "assignee" and text == UNASSIGNED else text
@@ -262,9 +267,9 @@ def _with_changes(query: QueueQuery, changes: Mapping[str, Any]) -> QueueQuery:
 
 
 def _group_filter(by: GroupField, value: str) -> list[tuple[str, Any]]:
-    """Return the filter of a group's alerts: a day has a beginning and an end, a person is a term of the query."""
+    """Return the filter of a group's alerts: a person is a term of the query."""
     if by == "day":
-        return [("since", _parse_moment("since", value)), ("until", _parse_moment("until", value))]
+        return [("day", date.fromisoformat(value))]
     if by == "human":
         return [("q", str(Term("person", (value or NO_VALUE,))))]
     return [(by, value)]

@@ -7,7 +7,7 @@ import itertools
 import random
 from collections import Counter
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from fnmatch import fnmatchcase
 from typing import get_args
 
@@ -123,6 +123,7 @@ def asks_for(which: AlertFilter, row: QueueRow) -> bool:
         and which.level in (None, row.level)
         and all(term.negated != any_holds(term, row) for term in parse_alert_query(which.q))
         and (which.since is None or row.last_event_time >= which.since)
+        and (which.day is None or row.last_event_time.date() == which.day)
         and (which.until is None or row.first_event_time <= which.until)
     )
 
@@ -191,6 +192,7 @@ def drawn_filter(draw: random.Random) -> AlertFilter:
         "q": QUERIES,
         "since": [moment],
         "until": [moment],
+        "day": [moment.date()],
     }
     names = draw.sample(sorted(values), 2)
     asked = {"status": draw.choice(values["status"])} | {name: draw.choice(values[name]) for name in names}
@@ -338,9 +340,9 @@ class QueueContract:
         """The clock stands years later, so the days end with the newest alert's."""
         draw = random.Random(5)
         last = max(row.last_event_time for row in everything(busy, AlertFilter("all"))).date()
-        filters = [replace(drawn_filter(draw), since=None, until=None) for _ in range(8)]
+        filters = [replace(drawn_filter(draw), since=None, until=None, day=None) for _ in range(8)]
         for which in [AlertFilter(), AlertFilter("closed"), *filters]:
-            found = busy.queue.daily_counts(replace(which, since=START, until=START), 5)
+            found = busy.queue.daily_counts(replace(which, since=START, until=START, day=START.date()), 5)
             assert [each.day for each in found] == [last - timedelta(days=4 - at) for at in range(5)]
             rows = everything(busy, which)
             for each in found:
@@ -350,6 +352,17 @@ class QueueContract:
         for days in (0, 367):
             with pytest.raises(FingerprintError, match="over 1 to 366 days"):
                 busy.queue.daily_counts(AlertFilter(), days)
+
+    def test_the_alerts_of_a_day_are_those_that_groups_and_the_trend_count(self, make_store):
+        store, alert = make_store(), stolen_session()
+        over_midnight = replace(alert, alert_id="over", last_event_time=START + timedelta(days=1))
+        store.alerts.save([replace(alert, last_event_time=START), over_midnight])
+        days = {group.values[0]: group.alerts for group in store.queue.groups(AlertFilter(), ["day"])}
+        assert set(days.values()) == {1}
+        for number in range(2):
+            day = START.date() + timedelta(days=number)
+            assert store.queue.page(AlertFilter(day=day)).total == days[day.isoformat()]
+        assert store.queue.page(AlertFilter(day=date.max)).total == 0
 
     def test_counts_by_day_end_today_where_an_alert_is_recent(self, make_store):
         store = make_store()

@@ -8,7 +8,7 @@ Example:
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import Annotated
 
 from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints
@@ -91,6 +91,7 @@ class AlertFilterParams(RequestModel):
     within: Annotated[Within | None, Field(description="age of the alert's last event, at most")] = None
     since: Annotated[UtcDatetime | None, Field(description="of the alert's last event")] = None
     until: Annotated[UtcDatetime | None, Field(description="of the alert's first event")] = None
+    day: Annotated[date | None, Field(description="of the alert's last event, in UTC")] = None
     suppressed: Annotated[
         bool, Field(description="those that a suppression hides, instead of those that none does")
     ] = False

@@ -7,7 +7,8 @@ Example:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import date
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Form, Request, Response
@@ -96,17 +97,14 @@ def _display_context(request: Request, wanted: queue_query.QueueQuery, deps: Dep
         name: (state, wanted.url_with(order=order))
         for name, (state, order) in queue_display.sort_states(wanted.order).items()
     }
-    days = {"day_start": _day_start, "day_end": _day_end}
-    shown = {"display": display, "columns": queue_display.COLUMNS, "sorts": sorts, **days}
-    return shown | {"is_overdue": queue_display.is_overdue}
+    shown = {"display": display, "columns": queue_display.COLUMNS, "sorts": sorts}
+    day_url = partial(_day_url, wanted)
+    return shown | {"is_overdue": queue_display.is_overdue, "day_url": day_url}
 
 
-def _day_start(day: date) -> datetime:
-    return datetime.combine(day, datetime.min.time(), UTC)
-
-
-def _day_end(day: date) -> datetime:
-    return _day_start(day) + timedelta(days=1) - timedelta(microseconds=1)
+def _day_url(wanted: queue_query.QueueQuery, day: date) -> str:
+    """Return the address of what the trend counts on a day: it ignores the times of the filter."""
+    return wanted.url_with(since=None, until=None, within=None, day=day)
 
 
 class DisplayForm(BaseModel):

@@ -400,6 +400,16 @@ def test_a_search_for_closed_alerts_finds_them_on_the_tab_of_open_ones(analyst, 
     store.cases.change([AlertRevision(row.alert_id, closed.version)], ReopenCase(), "lead")
 
 
+def test_a_bar_of_the_trend_leads_to_the_alerts_that_it_counts(analyst, store):
+    page = analyst.get("/?status=all&since=2026-03-01&within=30d").text
+    links = set(re.findall(r'<th scope="row"><a href="([^"]*day=[^"]*)"', page))
+    assert "?status=all&amp;day=2026-03-04" in links
+    found = analyst.get("/?status=all&day=2026-03-04").text
+    day = date(2026, 3, 4)
+    listed = set(re.findall(r'class="go" href="/alerts/(\w+)', found))
+    assert listed == {each.alert_id for each in store.queue.page(AlertFilter("all", day=day)).rows}
+
+
 def test_undo_on_the_queue_restores_the_decision_before(analyst, store):
     known = store.queue.row(STOLEN.alert_id)
     decide = [AlertRevision(STOLEN.alert_id, known.version, known.events)]
