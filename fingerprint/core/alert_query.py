@@ -199,7 +199,12 @@ def like_pattern(value: str) -> str:
 
     Letters stay as they are: the database makes both sides small, and each makes other letters small than Python does.
     """
-    return "".join("%" if each == "*" else f"!{each}" if each in "%_!" else each for each in value)
+    return "%".join(map(literal_pattern, value.split("*")))
+
+
+def literal_pattern(value: str) -> str:
+    """Return a pattern of LIKE that stands for a text itself, with the escape character `!`."""
+    return "".join(f"!{each}" if each in "%_!" else each for each in value)
 
 
 def is_address(value: str) -> bool:

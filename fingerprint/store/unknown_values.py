@@ -16,6 +16,7 @@ from typing import Any
 import sqlalchemy as sql
 
 from fingerprint.alerting.suppression import MATCH_FIELDS, SuppressionMatcher
+from fingerprint.core.alert_query import literal_pattern
 from fingerprint.core.case import UnknownValue
 from fingerprint.store.filter_values import CALL
 from fingerprint.store.schema import MAX_KEY_LENGTH, alert_values, alerts, index_key
@@ -84,7 +85,7 @@ def _similar_values(connection: sql.Connection, name: str, value: str) -> tuple[
     else:
         column, kinds = alert_values.c.value, (_kind(name, value),)
         query = sql.select(column).where(sql.func.length(column) < MAX_KEY_LENGTH)  # others are cut short
-    literally = "".join(f"!{each}" if each in "%_!" else each for each in value)
+    literally = literal_pattern(value)
     pattern = f"{literally}%" if name == "user_agent" else f"%{literally}"
     like = alert_values.c.lower_value.like(sql.func.lower(sql.literal(pattern, sql.Text)), escape="!")
     fits = alert_values.c.kind.in_(kinds) & like

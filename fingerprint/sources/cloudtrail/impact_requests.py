@@ -31,6 +31,9 @@ MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
 MAX_VALUES = 5_000  # of a request that are examined
 EVERYBODY = ("*", "0.0.0.0/0", "::/0", "all")
 WIDEST_PREFIX = 8  # bits of a range that is as good as the internet: two halves of it are opened as easily
+LONG_RETENTION_DAYS = 365  # from which on keeping logs harms no one
+_RANGES = ("cidrip", "cidripv4", "cidripv6", "cidrblock", "ipv6cidrblock")  # members, in small letters
+_CUSTOMER_KEY = "x-amz-server-side-encryption-customer-algorithm"
 _PUBLIC_GROUPS = ("AllUsers", "AuthenticatedUsers", "public-read", "public-read-write", "authenticated-read")
 
 
@@ -171,9 +174,6 @@ def _opens_to_everybody(request: Request, account: str) -> Gravity | None:
     return "grave" if any(map(_is_wide, ranges)) else "minor"
 
 
-_RANGES = ("cidrip", "cidripv4", "cidripv6", "cidrblock", "ipv6cidrblock")
-
-
 def _is_wide(text: str) -> bool:
     """Return whether a range of addresses is everybody's, or much of the internet."""
     if text in EVERYBODY:
@@ -297,9 +297,6 @@ def _retention_days(request: Request, account: str) -> Gravity | None:
     )
 
 
-LONG_RETENTION_DAYS = 365
-
-
 def _logging_enabled(request: Request, account: str) -> Gravity | None:
     """Return minor where a bucket's access log is switched on."""
     return (
@@ -318,9 +315,6 @@ def _bucket_encryption(request: Request, account: str) -> Gravity | None:
 def _by_own_key(request: Request, account: str) -> Gravity | None:
     """Return severe for an object that is encrypted with a key that only the caller has: what ransom asks money for."""
     return "severe" if any(name == _CUSTOMER_KEY for name, _ in _flat_members(request)) else None
-
-
-_CUSTOMER_KEY = "x-amz-server-side-encryption-customer-algorithm"
 
 
 def _database_opened(request: Request, account: str) -> Gravity | None:

@@ -113,9 +113,7 @@ def _lead(suspicion: Suspicion) -> str:
     """Return where containing is done, and on which condition: names of roles and users repeat across accounts."""
     account = _account(suspicion.principal.partition(":")[0])
     elsewhere = credential_kind(suspicion.principal, _keys(suspicion)) in ("root", "single sign-on")
-    foreign = (
-        _type(suspicion.principal) == "account"
-    )  # it is another account's, where no one here can do anything
+    foreign = _type(suspicion.principal) == "account"  # another's, where no one here can do anything
     place = f"in account {account}" if account and not elsewhere and not foreign else ""
     condition = "" if _is_urgent(suspicion) else "if no one confirms it"
     return ", ".join(each for each in (place, condition) if each)
@@ -579,7 +577,7 @@ def _undo_action(row: ActionImpact, made: Sequence[Call], unread: int) -> Iterat
 
 def _only_reads(action: str, calls: Sequence[AlertEvent]) -> bool:
     """Return whether an action changes nothing, by its verb or by the records of its calls."""
-    name = without_api_version(action).partition(":")[2].removeprefix("Batch")
+    name = without_api_version(action).partition(":")[2]
     return not changes_something(name) or (bool(calls) and all(reads_only(each.raw) for each in calls))
 
 
