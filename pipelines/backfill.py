@@ -59,8 +59,7 @@ def backfill(
         addresses=open_address_tables(settings.enrichment),
     )
     found = files.find_files_in_span(sources, span)
-    if not state_folder:
-        require_files(found, span)
+    require_files(found, span, may_be_empty=state_folder is not None)
     settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     about = plan_fingerprint(found.files, bank, settings, state_folder, out is not None, span)
     root = work_directory.work_root(settings.workers, folder)

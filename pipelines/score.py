@@ -61,8 +61,7 @@ def score_sources(
         wiring.open_inference(settings.triton, bank) as losses,
     ):
         found, may_be_empty = files.find_files_in_span(sources, span), state_folder is not None
-        if not may_be_empty:
-            require_files(found, span)
+        require_files(found, span, may_be_empty)
         history.add_batches(files.read_files(found.files, settings.reading), progress)
         require_events(history, found.files, may_be_empty)
         arrays, start = initial_state(bank, history.activity_start(), settings, state_folder)

@@ -7,7 +7,7 @@ Example:
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
 
@@ -41,10 +41,8 @@ class SqlVoteRepository(Repository):
         `limit` keeps the oldest, or the `newest`; `event_time` is UTC.
         """
         order = [column for column, _ in ORDER]
-        query = sql.select(*(votes.c[name] for name in VOTE_COLUMNS))
-        query = query.order_by(*(column.desc() if newest else column for column in order)).limit(limit)
-        query = query if principal is None else query.where(votes.c.principal == storable(principal))
-        query = query if since is None else query.where(votes.c.event_time >= since)
+        query = _select_votes(principal, since).limit(limit)
+        query = query.order_by(*(column.desc() if newest else column for column in order))
         rows = connection.execute(query).all()
         from fingerprint.store import tables
 
@@ -64,9 +62,7 @@ class SqlVoteRepository(Repository):
 
         Raise FingerprintError for a cursor of another question.
         """
-        query = sql.select(*(votes.c[name] for name in VOTE_COLUMNS)).order_by(*page_cursor.order_by(ORDER))
-        query = query if principal is None else query.where(votes.c.principal == storable(principal))
-        query = query if since is None else query.where(votes.c.event_time >= since)
+        query = _select_votes(principal, since).order_by(*page_cursor.order_by(ORDER))
         query = query if until is None else query.where(votes.c.event_time < until)
         asked = (principal, since, until)
         if cursor is not None:
@@ -91,3 +87,10 @@ class SqlVoteRepository(Repository):
         """Return the time of the newest vote."""
         newest: datetime | None = connection.scalar(sql.select(sql.func.max(votes.c.event_time)))
         return newest
+
+
+def _select_votes(principal: str | None, since: datetime | None) -> sql.Select[Any]:
+    """Return a query for the votes of a principal, or all, from `since` on."""
+    query = sql.select(*(votes.c[name] for name in VOTE_COLUMNS))
+    query = query if principal is None else query.where(votes.c.principal == storable(principal))
+    return query if since is None else query.where(votes.c.event_time >= since)

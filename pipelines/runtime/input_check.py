@@ -35,9 +35,9 @@ JSON_FIELDS = (
 )
 
 
-def require_files(found: FilesInSpan, span: TimeRange) -> None:
+def require_files(found: FilesInSpan, span: TimeRange, may_be_empty: bool = False) -> None:
     """Raise FingerprintError if no file of the input can hold an event of the span, before any is read."""
-    if not found.files:
+    if not found.files and not may_be_empty:
         raise FingerprintError(_no_events_message(span, _key_date_range(found)))
 
 
