@@ -236,63 +236,37 @@ def evaluate(
     from pipelines.evaluation.evaluate import EvaluationOptions, run_evaluation
     from pipelines.evaluation.labelled_sets import evaluate_real_sets
     from pipelines.evaluation.newcomers import evaluate_newcomers, print_newcomers
-    from pipelines.evaluation.organisations import seeds_for
+    from pipelines.evaluation.organisations import Organisation, seeds_for
     from pipelines.evaluation.real_datasets import evaluate_real_datasets
     from pipelines.evaluation.report import print_evaluation
     from pipelines.evaluation.retraining import evaluate_retraining, print_retraining
     from pipelines.evaluation.worlds import evaluate_worlds, print_worlds, refuse_beside
 
     loaded, seeds = load_settings(settings), seeds_for(seed, final)
+    organisation = Organisation(principals, days, attacks, keep)
     options = EvaluationOptions(peers, slow_peers, third, terms)
     if worlds or retrain:
         own = {"SOURCE": sources, "--real": real or real_data, "--newcomers": newcomers}
         refuse_beside("--worlds" if worlds else "--retrain", own | {"--seed": worlds and seed})
-    if retrain:
-        with console.progress_bars(not json) as progress:
-            served = evaluate_retraining(
-                loaded,
-                progress,
-                retrain,
-                seeds,
-                worlds,
-                final,
-                principals,
-                days,
-                attacks,
-                keep,
-                world_workers,
-            )
-        print_result(served, json, lambda: print_retraining(served))
-        return
-    if worlds:
-        with console.progress_bars(not json) as progress:
-            found = evaluate_worlds(
-                loaded, progress, worlds, final, principals, days, attacks, keep, options, world_workers
-            )
-        print_result(found, json, lambda: print_worlds(found))
-        exit_refused(describe_idle(found["idle_votes"]))
-        return
-    if newcomers:
-        with console.progress_bars(not json) as progress:
-            rules = evaluate_newcomers(loaded, progress, principals, days, seeds, attacks, keep)
-        print_result({"rules": rules}, json, lambda: print_newcomers(rules))
-        return
     with console.progress_bars(not json) as progress:
-        figures = run_evaluation(
-            sources or [],
-            loaded,
-            progress,
-            principals=principals,
-            days=days,
-            seeds=seeds,
-            attacks=attacks,
-            keep=keep,
-            options=options,
-        )
-        if real or real_data:
-            figures |= {"real": evaluate_real_datasets(loaded, progress)}
-            figures |= {"real_attacks": evaluate_real_sets(loaded, progress, real_data or [])}
-    print_result(figures, json, lambda: print_evaluation(figures))
+        if retrain:
+            show = print_retraining
+            figures = evaluate_retraining(
+                loaded, progress, retrain, seeds, worlds, final, organisation, world_workers
+            )
+        elif worlds:
+            show = print_worlds
+            figures = evaluate_worlds(loaded, progress, worlds, final, organisation, options, world_workers)
+        elif newcomers:
+            show, figures = print_newcomers, evaluate_newcomers(loaded, progress, seeds, organisation)
+        else:
+            show = print_evaluation
+            figures = run_evaluation(sources or [], loaded, progress, None, organisation, seeds, options)
+            if real or real_data:
+                figures["real"] = evaluate_real_datasets(loaded, progress)
+                figures["real_attacks"] = evaluate_real_sets(loaded, progress, real_data or [])
+    print_result(figures, json, lambda: show(figures))
+    exit_refused(describe_idle(figures["idle_votes"]) if worlds and not retrain else None)
 
 
 def demo(

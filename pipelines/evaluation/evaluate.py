@@ -1,7 +1,7 @@
 """`fingerprint evaluate`: records with known attacks -> what is found and what is left in peace, beside simpler methods.
 
 Example:
-    >>> figures = run_evaluation([], Settings(), console.no_progress, principals=50, seeds=(0, 1, 2))
+    >>> figures = run_evaluation([], Settings(), console.no_progress, seeds=(0, 1, 2))
     >>> figures["methods"][0]["recall_at"]["20"]            # share of sessions found at 20 alerts a day
     0.75
 """
@@ -51,7 +51,7 @@ from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
 from pipelines.evaluation.backtest import events_between
 from pipelines.evaluation.detectors import EvaluatedDetectors, ServedAlerts, evaluate_detectors
-from pipelines.evaluation.organisations import attacks_for, simulated_organisation
+from pipelines.evaluation.organisations import DEFAULT_ORGANISATION, Organisation
 from pipelines.evaluation.report import print_evaluation
 from pipelines.evaluation.time_to_alert import ArrivalOrderSpool, measure_time_to_alert, victim_events
 from pipelines.runtime import backend, host
@@ -90,26 +90,20 @@ def run_evaluation(
     settings: Settings,
     progress: Progress,
     labels: Path | None = None,
-    principals: int = 50,
-    days: int = 28,
+    organisation: Organisation = DEFAULT_ORGANISATION,
     seeds: Sequence[int] = (0,),
-    attacks: int | None = None,
-    keep: Path | None = None,
     options: EvaluationOptions = EvaluationOptions(),
 ) -> dict[str, Any]:
     """Return the figures of `evaluate --json`: `organisations`, `methods` pooled over them with intervals, `time_to_alert` ...
 
-    Without sources an organisation is simulated for each seed; in the folder `keep` they stay and are reused.
+    Without sources the organisation is simulated for each seed.
     Raises FingerprintError where there are no labels, or no attack in what is scored.
     """
     started = time.monotonic()
     if sources:
         runs = [OrganisationEvaluation(sources, settings, progress, options, labels).run()]
     else:
-        count = attacks or attacks_for(principals)
-        runs = [
-            evaluate_seed(seed, principals, days, count, keep, settings, progress, options) for seed in seeds
-        ]
+        runs = [evaluate_seed(seed, organisation, settings, progress, options) for seed in seeds]
     return {
         **pool_results(runs),
         "left_out": sorted(peers.UNAVAILABLE_PEERS.values()),
@@ -120,20 +114,14 @@ def run_evaluation(
 
 def evaluate_seed(
     seed: int,
-    principals: int,
-    days: int,
-    attacks: int,
-    keep: Path | None,
+    organisation: Organisation,
     settings: Settings,
     progress: Progress,
     options: EvaluationOptions,
     parameters: WorldParameters = DEFAULT_WORLD,
 ) -> OrganisationResult:
-    """Simulate the organisation of a seed in a world, or find it in `keep`, and evaluate it."""
-    with simulated_organisation(
-        principals, days, seed, attacks, keep,
-        lambda done, _: progress("simulating days", done, days), parameters,
-    ) as folder:  # fmt: skip
+    """Simulate the organisation of a seed in a world, or find it where it is kept, and evaluate it."""
+    with organisation.simulated(seed, parameters, progress) as folder:
         run = OrganisationEvaluation([str(folder)], settings, progress, options).run()
     return run._replace(about={"seed": seed, **run.about})
 

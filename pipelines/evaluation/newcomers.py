@@ -9,6 +9,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from fingerprint.evaluation.labels import (
     join_labels,
     read_labels,
 )
+from fingerprint.evaluation.metrics import Figures
 from fingerprint.evaluation.newcomers import ATTACKER_KINDS, NewcomerScenario, newcomer_metrics
 from fingerprint.evaluation.quorums import MultiQuorumPipeline
 from fingerprint.registry import quality
@@ -41,7 +43,7 @@ from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import pipeline
 from pipelines.cli.console import Progress
 from pipelines.evaluation.backtest import events_between
-from pipelines.evaluation.organisations import simulated_organisation
+from pipelines.evaluation.organisations import DEFAULT_ORGANISATION, Organisation
 from pipelines.evaluation.report import CONSOLE_WIDTH
 from pipelines.runtime import backend
 
@@ -54,21 +56,15 @@ SUPPORT_RULES = (None, 1.25, 1.0, 0.95, 0.9, 0.85, 0.8)
 def evaluate_newcomers(
     settings: Settings,
     progress: Progress,
-    principals: int,
-    days: int,
     seeds: Sequence[int],
-    attacks: int | None = None,
-    keep: Path | None = None,
-) -> list[dict[str, Any]]:
-    """Return what each of SUPPORT_RULES shows of the seeds' organisations together (`evaluation.newcomers.newcomer_metrics`)."""
-    runs = []
+    organisation: Organisation = DEFAULT_ORGANISATION,
+) -> Figures:
+    """Return `rules`: what each of SUPPORT_RULES shows of the seeds' organisations together (`evaluation.newcomers`)."""
+    attacked, runs = replace(organisation, attacks=organisation.attacks or ATTACK_COUNT), []
     for seed in seeds:
-        with simulated_organisation(
-            principals, days, seed, attacks or ATTACK_COUNT, keep,
-            lambda done, _: progress("simulating days", done, days),
-        ) as folder:  # fmt: skip
+        with attacked.simulated(seed, progress=progress) as folder:
             runs.append(_evaluate_organisation(folder, settings, progress, seed))
-    return [_pool_organisations(same) for same in zip(*runs, strict=True)]
+    return {"rules": [_pool_organisations(same) for same in zip(*runs, strict=True)]}
 
 
 def _evaluate_organisation(
@@ -164,11 +160,11 @@ def _pool_organisations(same: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def print_newcomers(rules: Sequence[dict[str, Any]]) -> None:
+def print_newcomers(figures: Figures) -> None:
     """Print a row for each rule."""
     named = ("false a day/100", "newcomers", "false of them", "most urgent")
     table = Table("enough", *ATTACKER_KINDS, *named, box=box.SIMPLE)
-    for each in rules:
+    for each in figures["rules"]:
         share = "two of two" if each["share"] is None else f"{each['share']:g} x"
         found = (f"{each['found'][kind]} of {each['sessions'][kind]}" for kind in ATTACKER_KINDS)
         urgency = each["newcomers_urgency"]

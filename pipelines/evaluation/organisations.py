@@ -1,7 +1,8 @@
 """The organisations that `evaluate` simulates: which seeds are for what, how many attacks, where they are kept.
 
 Example:
-    >>> with simulated_organisation(50, 28, 0, attacks_for(50), Path("build/organisations")) as folder:
+    >>> organisation = Organisation(principals=50, keep=Path("build/organisations"))
+    >>> with organisation.simulated(seed=0) as folder:
     ...     labels = read_labels([str(folder)])
 """
 
@@ -12,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from fingerprint import simulation
@@ -68,38 +70,50 @@ def world_seeds(count: int, final: bool) -> tuple[int, ...]:
     return tuple(range(first, first + count))
 
 
-def world_days(days: int, parameters: WorldParameters) -> int:
-    """Return how many days a world has, where so many are asked for."""
-    return max(MIN_DAYS, round(days * parameters.history))
+@dataclass(frozen=True)
+class Organisation:
+    """An organisation to be simulated: its size, the attack sessions in it, and the folder that keeps its records.
 
-
-@contextmanager
-def simulated_organisation(
-    principals: int,
-    days: int,
-    seed: int,
-    attacks: int,
-    keep: Path | None,
-    progress: Callable[[int, int], None] | None = None,
-    parameters: WorldParameters = DEFAULT_WORLD,
-) -> Iterator[Path]:
-    """Yield a folder with the organisation's records and labels; under `keep` it stays, and is found again.
-
-    A folder is whole or not there. Its name holds a digest of the simulator and the world, so that another one makes its own.
+    `attacks` None: as many as `attacks_for` says. `keep` None: its records are gone afterwards.
     """
-    name = (
-        f"{principals}-principals-{days}-days-{attacks}-attacks-seed-{seed}-{_simulator_digest(parameters)}"
-    )
-    with tempfile.TemporaryDirectory(prefix="fingerprint-") as temporary:
-        folder = (keep or Path(temporary)) / name
-        if not folder.exists():
-            unfinished = folder.with_name(f".{name}")
-            shutil.rmtree(unfinished, ignore_errors=True)  # of a run that was stopped
-            simulate_organisation(
-                principals, days, seed, unfinished, attacks, parameters=parameters, progress=progress
-            )
-            unfinished.rename(folder)
-        yield folder
+
+    principals: int = 50
+    days: int = 28
+    attacks: int | None = None
+    keep: Path | None = None
+
+    def in_world(self, parameters: WorldParameters) -> Organisation:
+        """Return the organisation with as many days as that world has, where so many are asked for."""
+        return replace(self, days=max(MIN_DAYS, round(self.days * parameters.history)))
+
+    @contextmanager
+    def simulated(
+        self,
+        seed: int,
+        parameters: WorldParameters = DEFAULT_WORLD,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> Iterator[Path]:
+        """Yield a folder with the records and labels of a seed; under `keep` it stays, and is found again.
+
+        A folder is whole or not there. Its name holds a digest of the simulator and the world, so that another one makes its own.
+        """
+        attacks = self.attacks or attacks_for(self.principals)
+        size = f"{self.principals}-principals-{self.days}-days-{attacks}-attacks"
+        name = f"{size}-seed-{seed}-{_simulator_digest(parameters)}"
+        with tempfile.TemporaryDirectory(prefix="fingerprint-") as temporary:
+            folder = (self.keep or Path(temporary)) / name
+            if not folder.exists():
+                unfinished = folder.with_name(f".{name}")
+                shutil.rmtree(unfinished, ignore_errors=True)  # of a run that was stopped
+                simulate_organisation(
+                    self.principals, self.days, seed, unfinished, attacks, parameters=parameters,
+                    progress=progress and (lambda done, _: progress("simulating days", done, self.days)),
+                )  # fmt: skip
+                unfinished.rename(folder)
+            yield folder
+
+
+DEFAULT_ORGANISATION = Organisation()
 
 
 def _simulator_digest(parameters: WorldParameters) -> str:

@@ -14,7 +14,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ from fingerprint.registry.quality import alert_threshold
 from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
 from fingerprint.store import open_store
 from pipelines.cli.console import Progress, no_progress
-from pipelines.evaluation.organisations import attacks_for, simulated_organisation, world_days, world_seeds
+from pipelines.evaluation.organisations import DEFAULT_ORGANISATION, Organisation, world_seeds
 from pipelines.evaluation.report import CONSOLE_WIDTH
 from pipelines.evaluation.side_by_side import run_tasks, workers_for
 from pipelines.evaluation.worlds import FALSE_ALERTS
@@ -69,26 +69,22 @@ def evaluate_retraining(
     seeds: Sequence[int] = (0,),
     worlds: int | None = None,
     final: bool = False,
-    principals: int = 50,
-    days: int = 28,
-    attacks: int | None = None,
-    keep: Path | None = None,
+    organisation: Organisation = DEFAULT_ORGANISATION,
     workers: int | None = None,
 ) -> Figures:
     """Return the figures of `evaluate --retrain --json`: each organisation's weeks under each use of the store, and their sums.
 
-    `days` are learned before the first week; the attacks come in the last quarter of all days. Of `worlds` as many are drawn,
-    else the organisations of `seeds` are simulated. Raises FingerprintError for an impossible number of worlds or principals.
+    The organisation's days are learned before the first week; the attacks come in the last quarter of all days. Of `worlds` as
+    many are drawn, else the organisations of `seeds` are simulated. Raises FingerprintError for an impossible number of either.
     """
     drawn = (
         [(seed, WorldParameters.draw(seed)) for seed in world_seeds(worlds, final)]
         if worlds
         else [(seed, DEFAULT_WORLD) for seed in seeds]
     )
-    sessions = attacks or attacks_for(principals)
+    principals = organisation.principals
     tasks = [
-        RetrainingTask(seed, world, principals, world_days(days, world), weeks, sessions, keep, settings)
-        for seed, world in drawn
+        RetrainingTask(seed, world, organisation.in_world(world), weeks, settings) for seed, world in drawn
     ]
     ran = run_tasks(tasks, workers or workers_for(len(tasks), principals), progress, "organisations")
     served = [{"seed": task.seed, "weeks": each} for task, each in zip(tasks, ran, strict=True)]
@@ -101,24 +97,20 @@ class RetrainingTask:
 
     seed: int
     parameters: WorldParameters
-    principals: int
-    days: int
+    organisation: Organisation
     weeks: int
-    attacks: int
-    keep: Path | None
     settings: Settings
 
     def run(self, progress: Progress = no_progress) -> dict[str, list[Figures]]:
         """Simulate the organisation, or find it, and serve it week by week; return the weeks of each use of the store."""
-        days = self.days + WEEK_DAYS * self.weeks
+        learned = self.organisation.days
+        whole = replace(self.organisation, days=learned + WEEK_DAYS * self.weeks)
         with (
-            simulated_organisation(
-                self.principals, days, self.seed, self.attacks, self.keep, None, self.parameters
-            ) as records,
+            whole.simulated(self.seed, self.parameters) as records,
             tempfile.TemporaryDirectory(prefix="fingerprint-retraining-") as work,
         ):
             first = ServedOrganisation(records, Path(work) / "first", self.settings)
-            week = first.serve_week(self.days, NO_STORE)  # no alerts yet: the same for all
+            week = first.serve_week(learned, NO_STORE)  # no alerts yet: the same for all
             return {
                 use.name: [week, *self._later_weeks(first.copy_to(Path(work) / use.name), use, progress)]
                 for use in STORE_USES
@@ -129,7 +121,7 @@ class RetrainingTask:
     ) -> Iterator[Figures]:
         for week in range(1, self.weeks):
             progress(f"weeks, {use.name}", week, self.weeks - 1)
-            yield served.serve_week(self.days + WEEK_DAYS * week, use)
+            yield served.serve_week(self.organisation.days + WEEK_DAYS * week, use)
 
 
 class ServedOrganisation:

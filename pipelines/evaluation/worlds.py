@@ -15,7 +15,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from rich import box
@@ -35,7 +34,7 @@ from pipelines.evaluation.evaluate import (
     evaluate_seed,
     pool_results,
 )
-from pipelines.evaluation.organisations import attacks_for, world_days, world_seeds
+from pipelines.evaluation.organisations import DEFAULT_ORGANISATION, Organisation, world_seeds
 from pipelines.evaluation.report import CONSOLE_WIDTH, EMPTY_CELL, time_to_alert_table
 from pipelines.evaluation.side_by_side import run_tasks, workers_for
 from pipelines.evaluation.standing_table import TABLE_ROLES, most_found, standing_tables
@@ -75,10 +74,7 @@ def evaluate_worlds(
     progress: Progress,
     count: int,
     final: bool = False,
-    principals: int = 50,
-    days: int = 28,
-    attacks: int | None = None,
-    keep: Path | None = None,
+    organisation: Organisation = DEFAULT_ORGANISATION,
     options: EvaluationOptions = DEFAULT_OPTIONS,
     workers: int | None = None,
 ) -> Figures:
@@ -89,10 +85,10 @@ def evaluate_worlds(
     for an impossible number of worlds.
     """
     started, seeds = time.monotonic(), world_seeds(count, final)
+    principals, drawn = organisation.principals, [WorldParameters.draw(seed) for seed in seeds]
     chosen = replace(options.resolve_for(principals), statistics=True)  # the same methods in every world
-    sessions, drawn = attacks or attacks_for(principals), [WorldParameters.draw(seed) for seed in seeds]
     tasks = [
-        WorldTask(seed, world, principals, world_days(days, world), sessions, keep, settings, chosen)
+        WorldTask(seed, world, organisation.in_world(world), settings, chosen)
         for seed, world in zip(seeds, drawn, strict=True)
     ]
     ran = run_tasks(tasks, workers or workers_for(count, principals), progress, "worlds")
@@ -117,10 +113,7 @@ class WorldTask:
 
     seed: int
     parameters: WorldParameters
-    principals: int
-    days: int
-    attacks: int
-    keep: Path | None
+    organisation: Organisation
     settings: Settings
     options: EvaluationOptions
 
@@ -128,9 +121,8 @@ class WorldTask:
         """Simulate the world, or find it, and evaluate it."""
         started = time.monotonic()
         result = evaluate_seed(
-            self.seed, self.principals, self.days, self.attacks, self.keep, self.settings, progress,
-            self.options, self.parameters,
-        )  # fmt: skip
+            self.seed, self.organisation, self.settings, progress, self.options, self.parameters
+        )
         return EvaluatedWorld(result, round(time.monotonic() - started, 1), host.peak_bytes())
 
 

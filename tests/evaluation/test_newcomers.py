@@ -13,6 +13,7 @@ from fingerprint.evaluation.newcomers import ATTACKER_KINDS, LEAD_HOURS, Newcome
 from fingerprint.sources.entities import add_entity_columns
 from pipelines.cli.console import no_progress
 from pipelines.evaluation.newcomers import SUPPORT_RULES, evaluate_newcomers, print_newcomers
+from pipelines.evaluation.organisations import Organisation
 
 SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 NOON = 1_767_614_400  # seconds
@@ -20,7 +21,8 @@ NOON = 1_767_614_400  # seconds
 
 @pytest.fixture(scope="module")
 def rules() -> list[dict[str, Any]]:
-    return evaluate_newcomers(SETTINGS, no_progress, principals=8, days=8, seeds=[3], attacks=4)
+    small = Organisation(principals=8, days=8, attacks=4)
+    return evaluate_newcomers(SETTINGS, no_progress, [3], small)["rules"]
 
 
 def test_every_session_comes_as_one_of_the_kinds_under_every_rule(rules: list[dict[str, Any]]) -> None:
@@ -41,7 +43,7 @@ def test_the_less_is_enough_the_more_is_found_and_shown(rules: list[dict[str, An
 def test_it_is_printed_with_a_row_for_each_rule(
     rules: list[dict[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    print_newcomers(rules)
+    print_newcomers({"rules": rules})
     assert "two of two" in capsys.readouterr().out
 
 

@@ -11,10 +11,14 @@ from fingerprint.simulation.attacks import STRENGTHS
 from pipelines.evaluation.organisations import (
     DEVELOPMENT_SEEDS,
     FINAL_SEEDS,
+    Organisation,
     attacks_for,
     seeds_for,
-    simulated_organisation,
 )
+
+
+def small(keep: Path | None) -> Organisation:
+    return Organisation(principals=2, days=8, attacks=1, keep=keep)
 
 
 def test_nothing_is_tuned_on_the_seeds_of_the_final_table() -> None:
@@ -34,25 +38,25 @@ def test_there_are_as_many_attacks_of_each_strength() -> None:
 
 
 def test_an_organisation_that_is_kept_is_simulated_once(tmp_path: Path) -> None:
-    days = []
+    told = []
     for _ in range(2):
-        with simulated_organisation(2, 8, 1, 1, tmp_path, lambda done, _: days.append(done)) as folder:
+        with small(tmp_path).simulated(1, progress=lambda *days: told.append(days)) as folder:
             assert (folder / "labels.jsonl").exists()
-    assert days == list(range(1, 9))
+    assert told == [("simulating days", done, 8) for done in range(1, 9)]
 
 
 def test_one_that_was_cut_short_is_simulated_again(tmp_path: Path) -> None:
-    def stop(done: int, _: int) -> None:
+    def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), simulated_organisation(2, 8, 1, 1, tmp_path, stop):
+    with pytest.raises(KeyboardInterrupt), small(tmp_path).simulated(1, progress=stop):
         pass
-    with simulated_organisation(2, 8, 1, 1, tmp_path) as folder:
+    with small(tmp_path).simulated(1) as folder:
         assert len(list(folder.glob("*.jsonl.gz"))) == 8
     assert [path.name for path in tmp_path.iterdir()] == [folder.name]
 
 
 def test_without_a_place_to_keep_it_an_organisation_is_gone_afterwards() -> None:
-    with simulated_organisation(2, 8, 1, 1, None) as folder:
+    with small(None).simulated(1) as folder:
         assert folder.is_dir()
     assert not folder.exists()

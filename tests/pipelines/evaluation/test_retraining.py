@@ -11,6 +11,7 @@ from fingerprint.core.settings import Autoencoder, Retraining, Settings
 from fingerprint.training.exclusions import MALICIOUS, OPEN
 from pipelines.cli.console import no_progress
 from pipelines.evaluation import retraining
+from pipelines.evaluation.organisations import Organisation
 from pipelines.evaluation.retraining import STORE_USES, evaluate_retraining, print_retraining
 from pipelines.evaluation.worlds import FALSE_ALERTS
 
@@ -20,7 +21,8 @@ SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1), retraining=Retraining
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
     """Of an organisation whose attacks come in the last eleven of its 42 days: in both weeks."""
-    return evaluate_retraining(SETTINGS, no_progress, 2, seeds=(5,), principals=8, days=28, attacks=6)
+    small = Organisation(principals=8, attacks=6)
+    return evaluate_retraining(SETTINGS, no_progress, 2, seeds=(5,), organisation=small)
 
 
 @pytest.fixture(scope="module")

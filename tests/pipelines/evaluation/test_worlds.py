@@ -21,8 +21,7 @@ from pipelines.evaluation.organisations import (
     DEVELOPMENT_SEEDS,
     FINAL_SEEDS,
     MAX_WORLDS,
-    simulated_organisation,
-    world_days,
+    Organisation,
     world_seeds,
 )
 from pipelines.evaluation.worlds import (
@@ -37,10 +36,8 @@ SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
-    options = EvaluationOptions(third=False)
-    return evaluate_worlds(
-        SETTINGS, no_progress, 2, principals=6, days=10, attacks=3, options=options, workers=1
-    )
+    small, options = Organisation(principals=6, days=10, attacks=3), EvaluationOptions(third=False)
+    return evaluate_worlds(SETTINGS, no_progress, 2, organisation=small, options=options, workers=1)
 
 
 def test_the_final_worlds_are_none_of_development() -> None:
@@ -52,14 +49,14 @@ def test_the_final_worlds_are_none_of_development() -> None:
 
 
 def test_a_world_with_a_longer_history_has_more_days() -> None:
-    lengths = [world_days(20, WorldParameters(history=history)) for history in (0.6, 1.0, 1.5)]
-    assert lengths == [12, 20, 30]
-    assert world_days(8, WorldParameters(history=0.6)) == 8
+    worlds = [WorldParameters(history=history) for history in (0.6, 1.0, 1.5)]
+    assert [Organisation(days=20).in_world(world).days for world in worlds] == [12, 20, 30]
+    assert Organisation(days=8).in_world(worlds[0]).days == 8
 
 
 def test_each_world_is_kept_in_a_folder_of_its_own(tmp_path: Path) -> None:
     for parameters in (WorldParameters(), WorldParameters(novelty_bursts=0.5), WorldParameters()):
-        with simulated_organisation(2, 8, 1, 1, tmp_path, parameters=parameters):
+        with Organisation(2, 8, 1, tmp_path).simulated(1, parameters):
             pass
     assert len(list(tmp_path.iterdir())) == 2
 
@@ -83,7 +80,7 @@ def test_each_world_has_its_statistics_and_every_method_on_the_same_rows(figures
     assert (first["seed"], second["seed"]) == world_seeds(2, final=False)
     for world in (first, second):
         assert world["parameters"]["novelty_bursts"] == WorldParameters.draw(world["seed"]).novelty_bursts
-        asked = world_days(10, WorldParameters(**world["parameters"]))
+        asked = Organisation(days=10).in_world(WorldParameters(**world["parameters"])).days
         assert world["statistics"]["history_days"] == pytest.approx(asked, abs=0.6)
         assert world["statistics"]["events"] > 0
         assert {method["sessions"] for method in world["methods"].values()} == {sessions_of(world)}
