@@ -145,7 +145,8 @@ class HistoryOverview:
         self.labels = known
         self.first = self.last = 0  # seconds from the epoch
         self.principals: Hashes = np.empty(0, np.uint64)  # distinct
-        self.attacks = pd.Series(dtype=np.int64)  # seconds of each labelled event that is there, by its hash
+        # seconds of each labelled event that is there, by its hash
+        self.attacks = pd.Series(dtype=np.int64, index=pd.Index([], dtype=np.uint64))
         self.victims: Hashes = np.empty(0, np.uint64)  # whose credentials they were done with, distinct
 
     def update(self, events: pd.DataFrame) -> None:
@@ -156,6 +157,11 @@ class HistoryOverview:
         self.last = max(self.last, int(seconds[-1]))
         self.principals = np.union1d(self.principals, principal)
         self._update_attacks(hashing.hash_strings(events["event_id"]), seconds, principal)
+
+    def sessions_without_events(self) -> list[str]:
+        """Return the labelled sessions of which no event is there, by name: their records are missing, or their ids differ."""
+        there = np.isin(hashing.hash_strings(self.labels["event_id"]), self.attacks.index.to_numpy())
+        return sorted(set(self.labels["session"]) - set(self.labels["session"][there]))
 
     def _update_attacks(self, event: Hashes, seconds: Seconds, principal: Hashes) -> None:
         mine = find_label_rows(event, self.labels) >= 0

@@ -120,7 +120,7 @@ Scores = NDArray[np.float64]
 PeerMethod = Callable[[EventTable, EventTable], Scores]
 
 HOLDOUT_SHARE = 0.25  # share of the past on which thresholds are set
-USUAL_QUANTILE = 0.95  # share of the judged events that no alert shows
+USUAL_QUANTILE = 0.95  # share of the judged events that no alert with a stranger one shows
 DISCOUNT = 0.5  # what each further action of an alert counts, beside the stranger one before it
 
 
@@ -145,11 +145,12 @@ def rank_by_strongest_actions(score: Scores, rows: EventTable) -> Scores:
 
         rank = sum over k of (s_k - usual) / 2^k;  s_0 >= s_1 >= ...: the best score of each of the alert's actions
 
-    `usual` is what 95 % of the events score at most; events below it are -inf, all others have their alert's rank.
+    `usual` is what 95 % of the events score at most. An alert is shown with its events of that score or more, which all have
+    its rank. One without such events ranks below all others, by its best event, so that no queue ends before its budget.
     """
     usual = float(np.quantile(score, USUAL_QUANTILE)) if len(score) else 0.0
-    strange = np.flatnonzero(score >= usual)
-    out = np.full(len(score), -np.inf)
+    strange = score >= usual
+    out = np.where(np.isin(rows.group, rows.group[strange]), -np.inf, score - usual)
     out[strange] = discounted_sums(
         score[strange] - usual, rows.group[strange], rows.codes[strange, ACTION_COLUMN]
     )

@@ -8,7 +8,8 @@ Example:
     >>> pool_figures([{"found": 3, "recall": 0.5}, {"found": 4, "recall": 0.7}])
     {'found': 7, 'recall': 0.6}
 
-Shares have Wilson's interval (Wilson 1927), means over seeds have Student's.
+Shares have Wilson's interval (Wilson 1927), means over seeds have Student's. Sessions of one organisation share a bank and a
+threshold, so those of several count as fewer where organisations differ by more than chance (Rao and Scott 1992).
 """
 
 from __future__ import annotations
@@ -44,6 +45,25 @@ def wilson_interval(found: int, total: int) -> ConfidenceInterval | None:
     return [round(limit, 4) for limit in overview.wilson_interval(found, total)]
 
 
+def clustered_interval(found: Sequence[int], totals: Sequence[int]) -> ConfidenceInterval | None:
+    """Return Wilson's interval of a share that is counted in K organisations: (K,) found of (K,) totals; None of no total.
+
+    The total is divided by the design effect: the share's variance over organisations by that of single draws, one at least.
+
+    >>> clustered_interval([9, 9, 9], [10, 10, 10]), clustered_interval([10, 10, 7], [10, 10, 10])
+    ([0.7438, 0.9654], [0.5773, 0.9834])
+    """
+    organisations, total = len(totals), sum(totals)
+    if not total:
+        return None
+    share, effective = sum(found) / total, float(total)
+    if 0 < share < 1 and organisations > 1:
+        residuals = np.asarray(found) - share * np.asarray(totals)
+        between = float(np.sum(residuals**2)) * organisations / (organisations - 1) / total**2
+        effective /= max(between / (share * (1 - share) / total), 1.0)
+    return [round(limit, 4) for limit in overview.wilson_interval(share * effective, effective)]
+
+
 def student_interval(values: Sequence[float]) -> ConfidenceInterval | None:
     """Return Student's interval of a mean, one value a seed; None of fewer than two. It may leave the figure's own range."""
     if len(values) < 2:
@@ -54,13 +74,18 @@ def student_interval(values: Sequence[float]) -> ConfidenceInterval | None:
 
 
 def confidence_intervals(pooled: Mapping[str, Any], parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the intervals of one method: recalls from the sessions of all seeds together, means over the seeds.
+    """Return the intervals of one method: recalls from the sessions of all seeds, by seed; means over the seeds.
 
     `pooled` holds the figures of all seeds (`pool_figures` of `parts`), each as `metrics.compute_metrics` returns them.
     """
     return {
-        **_recall_intervals(pooled),
-        "by_strength": {name: _recall_intervals(part) for name, part in pooled["by_strength"].items()},
+        **_recall_intervals(parts),
+        "by_strength": {
+            name: _recall_intervals(
+                [part["by_strength"][name] for part in parts if name in part["by_strength"]]
+            )
+            for name in pooled["by_strength"]
+        },
         **{
             " ".join(path): student_interval([_figure_at(part, path) for part in parts])
             for path in MEAN_FIGURES
@@ -68,11 +93,14 @@ def confidence_intervals(pooled: Mapping[str, Any], parts: Sequence[Mapping[str,
     }
 
 
-def _recall_intervals(counts: Mapping[str, Any]) -> dict[str, Any]:
-    there = counts["sessions"]
+def _recall_intervals(parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    there = [part["sessions"] for part in parts]
     return {
-        "recall": wilson_interval(counts["found"], there),
-        "recall_at": {budget: wilson_interval(found, there) for budget, found in counts["found_at"].items()},
+        "recall": clustered_interval([part["found"] for part in parts], there),
+        "recall_at": {
+            budget: clustered_interval([part["found_at"][budget] for part in parts], there)
+            for budget in parts[0]["found_at"]
+        },
     }
 
 

@@ -338,6 +338,7 @@ class OrganisationEvaluation:
             "attack_sessions": int(events["session"].nunique()),
             "attack_events": int(events["session"].notna().sum()),
             "attack_events_learned": int((overview.attacks < cut).sum()),
+            "sessions_without_events": overview.sessions_without_events(),
         }
 
 

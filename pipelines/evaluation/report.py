@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from fingerprint.evaluation.false_alert_causes import ORDINARY_DAY
@@ -19,6 +21,7 @@ STRENGTHS = ("smash", "session", "quiet", "mimic")  # loudest first
 ALERT_BUDGET = "20"  # alerts a day, where only one can be shown
 CONFIDENCE = "95 %"  # interval
 CONSOLE_WIDTH = 110  # columns where the output is no terminal
+MOST_NAMED = 5  # sessions
 EMPTY_CELL = "[dim]-[/dim]"
 SIMULATED = "All of the above is simulated, but for the attack calls: what holds here alone is a claim about simulation."
 
@@ -92,6 +95,17 @@ def _describe_organisation(about: Figures) -> str:
         f"{_format_days(about['days_learned'])} learned{learned}, {_format_days(about['days_judged'])} judged, in them "
         f"{about['attack_sessions']} attack sessions with {about['attack_events']:,} of "
         f"{about['events_judged']:,} events.{_describe_leakage(about.get('form'))}"
+        f"{_describe_missing(about['sessions_without_events'])}"
+    )
+
+
+def _describe_missing(sessions: Sequence[str]) -> str:
+    if not sessions:
+        return ""
+    names = ", ".join(sessions[:MOST_NAMED]) + (", ..." if len(sessions) > MOST_NAMED else "")
+    return (
+        f"\n{len(sessions)} labelled sessions have no event among the records and count nowhere: {escape(names)}. "
+        "Are files missing, or do the ids in labels.jsonl differ?"
     )
 
 

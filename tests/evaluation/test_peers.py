@@ -228,11 +228,18 @@ def test_five_strange_calls_outrank_one_that_is_a_little_stranger() -> None:
     assert ranked[one] == 6.0 < ranked[five].max() == 5 * (1 + 1 / 2 + 1 / 4 + 1 / 8 + 1 / 16)
 
 
-def test_what_is_usual_is_in_no_alert() -> None:
+def test_an_alert_shows_what_is_strange_and_one_without_comes_after_all_that_have_some() -> None:
     past, now = judged(habits())
-    ranked = ranked_by_strongest(log_rarity)(past, now)
-    assert 0 < np.isfinite(ranked).mean() < 0.1
-    assert np.isfinite(ranked[np.argmax(log_rarity(past, now))])
+    plain, ranked = log_rarity(past, now), ranked_by_strongest(log_rarity)(past, now)
+    strange = plain >= np.quantile(plain, 0.95)
+    with_strange = np.isin(now.group, now.group[strange])
+    assert 0 < strange.mean() < 0.1
+    assert (ranked[strange] >= 0).all()
+    assert (ranked[with_strange & ~strange] == -np.inf).all()
+    rest = ranked[~with_strange]
+    assert len(rest)
+    assert ((rest < 0) & np.isfinite(rest)).all()
+    assert (np.argsort(rest, kind="stable") == np.argsort(plain[~with_strange], kind="stable")).all()
 
 
 @pytest.mark.parametrize("name", ["IsolationForest", "ECOD"])

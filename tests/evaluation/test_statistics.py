@@ -8,6 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from fingerprint.evaluation.statistics import (
+    clustered_interval,
     confidence_intervals,
     pool_figures,
     student_interval,
@@ -23,6 +24,18 @@ def test_a_share_has_wilsons_interval(found: int, there: int) -> None:
 
 def test_of_nothing_there_is_no_share() -> None:
     assert wilson_interval(0, 0) is None
+
+
+def test_organisations_that_agree_are_one_and_those_that_differ_say_less() -> None:
+    assert clustered_interval([8, 9, 9], [12, 12, 12]) == wilson_interval(26, 36)
+    assert clustered_interval([11], [12]) == wilson_interval(11, 12)
+    differing, alone = clustered_interval([12, 12, 0], [12, 12, 12]), wilson_interval(24, 36)
+    assert differing is not None
+    assert alone is not None
+    assert differing[0] < alone[0] - 0.2
+    assert differing[1] > alone[1] + 0.1
+    assert clustered_interval([12, 12], [12, 12]) == wilson_interval(24, 24)
+    assert clustered_interval([0], [0]) is None
 
 
 def test_a_mean_over_three_seeds_reaches_four_standard_errors() -> None:
@@ -45,9 +58,10 @@ def one(found: int, false: float) -> dict:
 
 def test_sessions_are_counted_over_all_seeds_and_false_alerts_by_seed() -> None:
     seeds = [one(4, 1.0), one(3, 2.0), one(4, 3.0)]
+    found = clustered_interval([4, 3, 4], [4, 4, 4])
     pooled = {**one(11, 2.0), "sessions": 12, "by_strength": {"quiet": {**one(11, 2.0), "sessions": 12}}}
     sure = confidence_intervals(pooled, seeds)
-    assert sure["recall"] == sure["by_strength"]["quiet"]["recall_at"]["20"] == wilson_interval(11, 12)
+    assert sure["recall"] == sure["by_strength"]["quiet"]["recall_at"]["20"] == found
     assert sure["false_alerts_per_day"] == student_interval([1.0, 2.0, 3.0])
     assert sure["per_event precision"] == [0.5, 0.5]
 

@@ -148,3 +148,18 @@ def test_labels_that_name_nothing_judged_are_refused(small: Path, tmp_path: Path
     (tmp_path / "labels.jsonl").write_text('{"event_id": "elsewhere", "session": "s"}\n')
     with pytest.raises(FingerprintError, match="nothing to find"):
         run_evaluation([str(small)], SETTINGS, no_progress, labels=tmp_path / "labels.jsonl")
+
+
+def test_a_labelled_session_without_records_is_named(
+    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    more = '{"event_id": "elsewhere", "session": "lost [red]one"}\n'
+    (tmp_path / "labels.jsonl").write_text((small / "labels.jsonl").read_text() + more)
+    options = EvaluationOptions(third=False, peers=False, terms=False)
+    figures = run_evaluation(
+        [str(small)], SETTINGS, no_progress, labels=tmp_path / "labels.jsonl", options=options
+    )
+    assert figures["organisations"][0]["sessions_without_events"] == ["lost [red]one"]
+    print_evaluation(figures)
+    printed = " ".join(capsys.readouterr().out.split())
+    assert "1 labelled sessions have no event among the records and count nowhere: lost [red]one." in printed
