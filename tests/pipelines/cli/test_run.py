@@ -147,7 +147,9 @@ def test_a_program_ends_with_its_threads_and_exit_functions_and_without_a_teardo
         [sys.executable, "-c", LEAVING, *arguments], capture_output=True, text=True, check=False
     )
     assert ended.returncode == status
-    assert ended.stdout.splitlines()[-2:] == ["thread", "exit function"]
+    *before, last = ended.stdout.splitlines()
+    assert "thread" in before, "it may end before a slow start does"
+    assert last == "exit function"
 
 
 def test_a_program_leaves_one_file_of_its_database(tmp_path: Path) -> None:
