@@ -34,6 +34,7 @@ from fingerprint.training.dataset import PartitionedDataset, make_once, write_js
 from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows
 
 HOLDOUT_SHARE = 0.25  # of the history, its end, that is held out for baselines
+MIN_DAYS = 4  # of a history that can be cut between days
 Ints = NDArray[np.int32]
 GENERIC, PEER, PRINCIPAL, ENTITY = 3, 2, 1, 0
 HISTORY_AGGREGATES = {"events": ("events", "sum"), "first": ("first", "min"), "last": ("last", "max")}
@@ -145,8 +146,8 @@ def save_index(index: FingerprintIndex, dataset: PartitionedDataset) -> Path:
 def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintIndex:
     """Return the index of all that the partitions collected."""
     people = _principal_table(dataset)
-    groups = _peer_group_rows(people, _read_tables(dataset, "days"))
-    generic = _generic_row(people, _read_tables(dataset, "days"))
+    days = _read_tables(dataset, "days")
+    groups, generic = _peer_group_rows(people, days), _generic_row(people, days)
     own = _own_rows(people, _read_tables(dataset, "entities"), groups, settings)
     table = pd.concat([generic, groups, own.drop(columns="owner")], ignore_index=True)
     options = settings.entities
@@ -158,9 +159,9 @@ def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintI
     )
     words = _read_tables(dataset, "words").drop_duplicates("code").sort_values("code", ignore_index=True)
     kept = people[["hash", "principal", "kind", "role", "peer"]]
-    return FingerprintIndex(
-        table, kept, words, shared_count, bounds, _holdout_split(_read_tables(dataset, "intervals"))
-    )
+    active = days.groupby("day")["hash"].size()
+    split = _holdout_split(_read_tables(dataset, "intervals"), active, settings.spectral.intervals_per_day)
+    return FingerprintIndex(table, kept, words, shared_count, bounds, split)
 
 
 def _read_tables(history: PartitionedDataset, name: str) -> pd.DataFrame:
@@ -225,15 +226,23 @@ def _with_hash(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(hash=hashing.hash_strings(table["key"]))[list(_COLUMNS)]
 
 
-def _holdout_split(intervals: pd.DataFrame) -> HoldoutSplit:
+def _holdout_split(intervals: pd.DataFrame, active: pd.Series, per_day: int) -> HoldoutSplit:
     """Return the rule that holds out the last share of the rows, cut between intervals where there are several.
 
     The rows are those of NameCollector's table: of one crawler, which may make more in an hour than all others in a week, few
-    count.
+    count. A weekend may hold that share of the rows, because machines do not rest, and say nothing of how people work. So of
+    MIN_DAYS or more, the days held out also have that share of the principals who are `active` on each day, (days,).
     """
     share = HOLDOUT_SHARE
     rows = intervals.groupby("interval")["rows"].sum().sort_index()
-    total = int(rows.sum())
-    at = int(np.searchsorted(np.cumsum(rows.to_numpy()), int(total * (1 - share)), side="right"))
-    interval = int(rows.index[min(at, len(rows) - 1)])
+    interval = int(rows.index[_last_share(rows, share)])
+    active = active.sort_index()
+    if len(active) >= MIN_DAYS:
+        interval = min(interval, int(active.index[_last_share(active, share)]) * per_day)
     return HoldoutSplit(interval, share if interval == rows.index[0] else 0.0)
+
+
+def _last_share(counts: pd.Series, share: float) -> int:
+    """Return the place from which on at least that share of some counts (N,) lies, or the last place."""
+    at = np.searchsorted(np.cumsum(counts.to_numpy()), int(counts.sum() * (1 - share)), side="right")
+    return min(int(at), len(counts) - 1)

@@ -43,6 +43,7 @@ from fingerprint.training.partition_fit import WEEK_SECONDS, Arrays, learned_col
 Texts = NDArray[np.object_]
 Floats = NDArray[np.float32]
 
+DAY_SECONDS = 86400
 MOST_USUAL_DAYS = 7 / 5  # that a day can be worth: a workday, where nothing happens on two days of seven
 
 
@@ -260,21 +261,22 @@ def _usual_days(
     index: FingerprintIndex,
     settings: Settings,
 ) -> float | None:
-    """Return how many usual days of the organisation the held-out rows are worth; None for a history of less than a week.
+    """Return how many usual days of the organisation the held-out rows are worth; None for a history of less than a day.
 
     Held-out days may be a weekend, or begin at noon. So they count by the unusual intervals that are expected of them, by the
-    `rate` (E,) of who was active, against those of a day of the last week: at most as those of a week of workdays alone, because
-    where the last week is a holiday, or part of it is missing, any other day looks like several.
+    `rate` (E,) of who was active, against those of a day of the last week, or of a shorter history: at most as those of a week
+    of workdays alone, because where the last week is a holiday, or part of it is missing, any other day looks like several.
     """
     span = (history.watermark - int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds) + 1
-    if span < WEEK_SECONDS:
+    if span < DAY_SECONDS:
         return None
+    days = min(span, WEEK_SECONDS) / DAY_SECONDS
     recent = learned_columns(history, "week")
     week = float(np.sum(np.sort(np.exp(rate[recent["owner"]]) * recent["intervals"])))
     active = np.unique(rows["hour"], return_index=True)[1]
     held = float(np.sum(np.sort(np.exp(rate[rows["owner"][active]]))))
     most = MOST_USUAL_DAYS * len(np.unique(rows["day"]))
-    return min(7 * held / week, most) if week else None
+    return min(days * held / week, most) if week else None
 
 
 def _sequence_rates(

@@ -193,7 +193,7 @@ def test_only_what_was_found_clearly_counts_as_missed(
     champion: Bank, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A bank that finds everything a little less: the edge falls off, the rest stays."""
-    baseline = replace(champion.baseline, slope=champion.baseline.slope * np.float32(1.2))
+    baseline = replace(champion.baseline, slope=champion.baseline.slope * np.float32(1.4))
     weaker = replace(champion, baseline=baseline)
     assert promotion_gate.evaluate_promotion(weaker, champion, SETTINGS).figures["probe"]["missed"] == 0
     monkeypatch.setattr(promotion_gate, "CLEAR_DETECTION_FACTOR", 1.0)

@@ -1,0 +1,54 @@
+"""Which days are held out, and how many usual days they are worth: a weekend says little of how people work."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.core.settings import Settings
+from fingerprint.training import holdout_rows
+from fingerprint.training.fingerprint_index import HoldoutSplit, _holdout_split
+
+HOURS = 24
+
+
+def split(active: list[int], rows_an_hour: int = 50) -> HoldoutSplit:
+    """Return the split of days on which so many principals are active, with as many rows every hour: machines do not rest."""
+    days = np.arange(100, 100 + len(active))
+    hours = np.arange(days[0] * HOURS, (days[-1] + 1) * HOURS)
+    return _holdout_split(
+        pd.DataFrame({"interval": hours, "rows": rows_an_hour}), pd.Series(active, index=days), HOURS
+    )
+
+
+def test_a_weekend_alone_is_not_held_out() -> None:
+    """From Tuesday to Sunday: the last quarter of the rows begins on Saturday, that of the principals on Friday."""
+    assert split([300, 310, 300, 290, 90, 80]).interval == 103 * HOURS
+    assert split([300, 310, 300, 290, 300, 290]).interval == 104 * HOURS
+
+
+def test_where_all_days_are_alike_about_a_quarter_is_held_out() -> None:
+    assert split([300] * 8).interval == 106 * HOURS
+
+
+def test_of_few_days_the_rows_alone_say_which_are_held_out() -> None:
+    assert split([300, 90, 80]).interval == 100 * HOURS + 54
+    assert split([300]).interval == 100 * HOURS + 18
+
+
+@pytest.mark.parametrize(("learned_days", "usual"), [(0.5, None), (3, 0.3), (6, 0.6), (7, 0.7), (21, 0.7)])
+def test_what_is_held_out_counts_by_the_days_that_were_learned(
+    learned_days: float, usual: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of ten unusual intervals in the history, or in its last week, one is held out; all of one principal, at one rate."""
+    recent = {"owner": np.array([0]), "intervals": np.array([10])}
+    monkeypatch.setattr(holdout_rows, "learned_columns", lambda *_: recent)
+    hour = 3600
+    history = SimpleNamespace(watermark=1_000_000 * hour + int(learned_days * 86400) - 1)
+    index = SimpleNamespace(table=pd.DataFrame({"first": [1_000_000]}))
+    rows = {"hour": np.array([7]), "owner": np.array([0]), "day": np.array([3])}
+    days = holdout_rows._usual_days(history, rows, np.array([-2.0]), index, Settings())  # type: ignore[arg-type]
+    assert days == (None if usual is None else pytest.approx(usual, rel=1e-3))
