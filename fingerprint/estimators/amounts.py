@@ -37,6 +37,7 @@ from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.arrays import Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
+from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.tail_calibration import TAIL_SHARE, z_of_log_survival
 from fingerprint.features.vocabulary import Floats, Ints
 
@@ -117,9 +118,8 @@ def fit_amount_tail(largest: Floats) -> AmountTail:
         return AmountTail()
     own = float(np.quantile(largest, 1 - TAIL_SHARE))
     edge = (len(largest) * own + EDGE_PRIOR_DAYS * DEFAULT_EDGE) / (len(largest) + EDGE_PRIOR_DAYS)
-    peaks = np.sort(largest[largest > edge] - edge)
-    slope = (peaks.sum() + SLOPE_PRIOR_DAYS * DEFAULT_SLOPE) / (len(peaks) + SLOPE_PRIOR_DAYS)
-    return AmountTail(edge, float(slope))
+    peaks = largest[largest > edge] - edge
+    return AmountTail(edge, tail_calibration.censored_slope(peaks, DEFAULT_SLOPE, SLOPE_PRIOR_DAYS))
 
 
 def log_ratio(calls: Any, usual: Floats) -> Floats:

@@ -153,7 +153,7 @@ def fit_surge_tails(
     known = ~np.isnan(surge).all(axis=1)
     surge, events, interval = surge[known], events[known], interval[known]
     principal, kind = principal[known], kind[known]
-    events = balanced_events(events, principal, kind).astype(np.float32)
+    events = balanced_events(events, principal, kind, interval).astype(np.float32)
     kinds, of_kind = np.unique(kind, return_inverse=True)
     keys, first, of_key = np.unique(principal, return_index=True, return_inverse=True)
     kind_of_key = of_kind[first]

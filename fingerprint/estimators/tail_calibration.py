@@ -40,6 +40,7 @@ EDGE_PRIOR_INTERVALS, SLOPE_PRIOR_INTERVALS = (
     20,
 )  # ... and how many intervals, and peaks over the edge, they are worth
 MIN_LOG_SHARE = -700.0  # log of about the smallest probability that a float64 says exactly
+CENSORED_SHARE = 0.1  # of peaks, whose size does not count where one principal could set it
 PARENT_PRIOR_INTERVALS = 300  # intervals that the rate of a parent is worth
 
 
@@ -72,6 +73,22 @@ def fit_tail(excess: Floats) -> tuple[float, float]:
     return edge, float(
         (peaks.sum() + SLOPE_PRIOR_INTERVALS * DEFAULT_SLOPE) / (len(peaks) + SLOPE_PRIOR_INTERVALS)
     )
+
+
+def censored_slope(peaks: Any, prior: float = 0.0, prior_peaks: int = 0) -> float:
+    """Return the mean excess of peaks (K,) over their edge, shrunk towards a prior that is worth so many peaks.
+
+    Of the largest CENSORED_SHARE it counts only that they are as large as the next (the maximum likelihood under censoring of
+    type II, Epstein and Sobel 1953): one account's loop, or an attacker before the next training, must not say how far all go.
+
+    >>> round(censored_slope([1.0] * 18 + [2.0, 90.0]), 2)
+    1.17
+    """
+    ordered = np.sort(np.asarray(peaks, float))
+    censored = math.ceil(CENSORED_SHARE * len(ordered)) if len(ordered) > 1 else 0
+    known = ordered[: len(ordered) - censored]
+    total = float(known.sum()) + (censored * float(known[-1]) if censored else 0.0)
+    return (total + prior_peaks * prior) / (len(known) + prior_peaks)
 
 
 def exceedance_log_rates(maxima: IntervalMaxima, edge: float, parent: Ints) -> Floats:

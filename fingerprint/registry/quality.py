@@ -130,7 +130,7 @@ def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> flo
     )
     rank = max(_certain_count(allowed / FUTURE_ALERTS, least + 1), smallest)
     if rank < least:
-        slope = max(float(np.mean(nats[:least] - nats[least])), 1.0)
+        slope = max(tail_calibration.censored_slope(nats[:least] - nats[least]), 1.0)
         return float(
             tail_calibration.z_of_log_survival(
                 -np.array([nats[least] + slope * np.log((least + 1) / max(rank, SMALLEST_COUNT))])

@@ -179,7 +179,7 @@ class HoldoutSurprises(NamedTuple):
     @property
     def balanced(self) -> NDArray[np.float64]:
         """The events as the tail of a kind counts them (G,)."""
-        return balanced_events(self.events, self.principal, self.kind)
+        return balanced_events(self.events, self.principal, self.kind, self.interval)
 
     @property
     def novelty(self) -> Hashes:

@@ -55,6 +55,14 @@ def test_the_tail_is_fitted_to_over_dispersed_calls() -> None:
     assert amounts.fit_amount_tail(np.empty(0)) == (amounts.DEFAULT_EDGE, amounts.DEFAULT_SLOPE)
 
 
+def test_one_day_of_one_principal_moves_the_tail_of_all_by_as_much_whatever_its_size() -> None:
+    ratio = np.random.default_rng(2).exponential(0.4, 900)
+    calm = amounts.fit_amount_tail(ratio)
+    busy, crawl = (amounts.fit_amount_tail(np.append(ratio, large)) for large in (4.0, 12.0))
+    assert busy == crawl
+    assert busy.slope == pytest.approx(calm.slope, rel=0.05)
+
+
 def test_a_z_says_how_rare_a_day_is() -> None:
     """Of days whose largest ratios have an exponential tail, as many reach a z as the normal distribution says."""
     random = np.random.default_rng(1)
