@@ -159,17 +159,18 @@ def decisive_thresholds(
     """
     names = detector_names(settings)
     z = {name: scored[z_column(name)].to_numpy(float) for name in names}
-    votes = votes_beside_strong(scored, names)
+    votes, weak = (votes_beside_strong(scored, names, each) for each in (False, True))
     opinions = opinions_by_history(scored, ensemble.opinion_masks(z))
     level = pd.Categorical(scored["level"], LEVELS).codes
     needed = ensemble.votes_needed(opinions, settings.voting.quorum)
-    lacking = needed - sum(each.astype(int) for each in votes.values())
+    lacking, lacking_weak = (needed - sum(each.astype(int) for each in own.values()) for own in (votes, weak))
     calibrated = calibrated_detectors(names)
     evidence = (
         np.fmax.reduce([z[name] for name in calibrated]) if calibrated else np.full(len(scored), np.inf)
     )
     may_vote = ~votes[detector] & (lacking == 1)
-    cases = [(lacking <= 0, evidence), (may_vote, z[detector])]
+    beside_weak = ensemble.z_beside_weak_vote(evidence) if calibrated else evidence
+    cases = [(lacking <= 0, evidence), (may_vote, z[detector]), (lacking_weak <= 0, beside_weak)]
     reach: Floats = np.select([case for case, _ in cases], [value for _, value in cases], -np.inf)
     reach /= ensemble.threshold_share(opinions, level, calm_newcomer_rows(scored, names))
     return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)

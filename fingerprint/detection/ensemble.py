@@ -23,7 +23,10 @@ The vote, exactly:
   spectral detector's opinion on a newcomer is how others began. It can vote for an event and is never needed: a thief may begin
   as calmly as others do. But beside a calm beginning (`BUSY_BEGINNING_SHARE`) an alert takes the whole threshold of alerts.
 - Beside a z that reaches the threshold of alerts (below), a second detector votes from `SECOND_VOTE_SHARE` on: one harmless
-  event in five instead of one in twenty. How strange the event is, the first has said; the second confirms that it is.
+  event in five instead of one in twenty. How strange the event is, the first has said; the second confirms that it is. Beside
+  one that is as much rarer than the threshold (`WEAK_VOTE_NATS`), a weak vote is enough: seven harmless events in ten
+  (`WEAK_VOTE_SHARE`). So what both say together is never more usual than at the threshold. A role that is used from a foreign
+  host makes its usual calls, as many and in the order as ever.
 - A verdict opens an alert where a calibrated detector's z also reaches the threshold of alerts, which the alert budget sets on
   held-out days (`registry.quality.alert_threshold`): votes say what is odd, the budget how much of it is shown.
 - The autoencoder always has an opinion, the sequence detector where the principal has a fingerprint of its own. Whether the
@@ -36,6 +39,7 @@ Detectors are a list in the settings (`voting.detectors`); the package `detector
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from functools import reduce
 from operator import add, or_
@@ -46,6 +50,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute.arrays import namespace
+from fingerprint.estimators.tail_calibration import z_of_log_survival, z_to_nats
+from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import PEER_LEVEL
 
 Mask = NDArray[np.bool_]
@@ -58,8 +64,12 @@ NEWCOMER_THRESHOLD_SHARE = 0.9
 BUSY_BEGINNING_SHARE = 0.8
 BUSY_BEGINNING_Z = -NormalDist().inv_cdf(BUSY_BEGINNING_SHARE)  # as a z
 
+LEAST_NATS = 1e-9  # of a share that is nearly one
 SECOND_VOTE_SHARE = 0.2  # of harmless events that a detector may vote for beside a z that opens an alert ...
 SECOND_VOTE_THRESHOLD = -NormalDist().inv_cdf(SECOND_VOTE_SHARE)  # ... as a z
+WEAK_VOTE_SHARE = 0.7  # the same beside a z that is rarer than the threshold of alerts ...
+WEAK_VOTE_THRESHOLD = -NormalDist().inv_cdf(WEAK_VOTE_SHARE)  # ... as a z
+WEAK_VOTE_NATS = math.log(WEAK_VOTE_SHARE / SECOND_VOTE_SHARE)  # by how much rarer
 
 
 def verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks | None = None) -> Mask:
@@ -76,6 +86,21 @@ def opening_verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks, strong:
     """
     verdict: Mask = verdicts(votes, quorum, opinions)
     return verdict & reduce(or_, strong.values()) if strong else verdict
+
+
+def weak_vote_threshold(alert_threshold: float) -> float:
+    """Return the z beside which a weak vote is enough for an alert.
+
+    >>> round(weak_vote_threshold(3.2), 2)
+    3.54
+    """
+    return float(z_of_log_survival(np.array([-z_to_nats(alert_threshold) - WEAK_VOTE_NATS]))[0])
+
+
+def z_beside_weak_vote(z: NDArray[Any]) -> Floats:
+    """Return the threshold of alerts that each z (N,) reaches beside a weak vote: the inverse of `weak_vote_threshold`."""
+    log_survival = np.minimum(WEAK_VOTE_NATS - z_to_nats(z), -LEAST_NATS)
+    return z_of_log_survival(log_survival)
 
 
 def votes_needed(opinions: VoteMasks, quorum: int) -> NDArray[np.int32]:

@@ -130,6 +130,7 @@ class Scorer:
         self.inference = inference or LocalInference(bank)
         self.detectors = build_detectors(settings, bank, self.state, self.inference)
         self.alert_threshold = quality.alert_threshold(bank.manifest["quality"], settings.alerts)
+        self.weak_vote_threshold = ensemble.weak_vote_threshold(self.alert_threshold)
         self.owner_names = OwnerNames(bank, state.unknown_owners)
         self.state.voted_until = (  # the intervals that the bank was trained on are closed
             self.state.voted_until or self.state.first_open_interval()
@@ -274,9 +275,12 @@ class Scorer:
             if each.calibrated
         }
         beside = reduce(or_, strong.values(), np.False_)
+        rarer = reduce(or_, (z[name] >= np.float32(self.weak_vote_threshold) for name in strong), np.False_)
         share = ensemble.threshold_share(opinions, batch.level)
         thresholds = {
-            each.name: np.where(beside, each.second_threshold, each.threshold)
+            each.name: np.where(
+                rarer, each.weak_threshold, np.where(beside, each.second_threshold, each.threshold)
+            )
             * np.where(by_newcomers.get(each.name, False), 1.0, share)
             for each in self.detectors
         }

@@ -165,15 +165,15 @@ def rank_by_urgency(
     own = urgency.reindex(judged["group"]).to_numpy(float)
     verdict = quorum_verdicts(judged, detectors, votes) & ~np.isnan(own)
     needs = ensemble.votes_needed(_detector_opinions(judged, detectors), votes)
-    others = votes_beside_strong(judged, [name for name in detectors if name != AutoencoderDetector.name])
-    lower = needs - sum(others.values(), np.zeros(len(judged), int)) <= 1
+    names = [name for name in detectors if name != AutoencoderDetector.name]
+    second, weak = (
+        needs - sum(votes_beside_strong(judged, names, each).values(), np.zeros(len(judged), int)) <= 1
+        for each in (False, True)
+    )
+    nats = tail_calibration.z_to_nats(_detector_z(judged, AutoencoderDetector.name))
+    nats = np.where(second, nats, np.where(weak, nats - ensemble.WEAK_VOTE_NATS, -np.inf))
     would = np.where(
-        lower,
-        impact.urgency_from_nats(
-            explanation.CALIBRATION
-            * tail_calibration.z_to_nats(_detector_z(judged, AutoencoderDetector.name))
-        ),
-        -np.inf,
+        nats > -np.inf, impact.urgency_from_nats(explanation.CALIBRATION * np.maximum(nats, 0)), -np.inf
     )
     return np.where(verdict, own, would), verdict
 

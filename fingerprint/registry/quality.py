@@ -43,8 +43,9 @@ class HoldoutScores:
     """Held-out rows at their finest ready level (N,).
 
     `loss` summed over features, `z` of the loss (of a newcomer, as a share of what it needs), `principal`, `day` and `interval`;
-    `decisive`: the other detectors' votes are such that one of the autoencoder makes a verdict. `usual_days` is how many usual
-    days of the organisation they are worth; without it, the days that they span.
+    `alert_z`: the threshold of alerts that z reaches beside the other detectors' votes, minus infinity where one of the
+    autoencoder makes no verdict. `usual_days` is how many usual days of the organisation they are worth; without it, the days
+    that they span.
     """
 
     loss: Floats
@@ -52,7 +53,7 @@ class HoldoutScores:
     principal: Hashes
     day: Ints
     interval: Ints
-    decisive: NDArray[np.bool_]
+    alert_z: Floats
     usual_days: float | None = None
 
 
@@ -95,9 +96,9 @@ def count_principals(principal: Hashes, day: Ints) -> int:
 
 def strongest_alerts(holdout: HoldoutScores, options: settings.Settings) -> list[float]:
     """Return the largest z of each alert of rows that a vote of the autoencoder makes a verdict, strongest first."""
-    both = holdout.decisive
+    both = holdout.alert_z > -np.inf
     gap = -(-options.alerts.group_gap_seconds // options.spectral.interval_seconds)
-    z = holdout.z[both]
+    z = holdout.alert_z[both]
     peaks = alert_runs.alert_peaks(holdout.principal[both], holdout.interval[both], z, gap, MAX_STRONGEST)
     return [round(float(each), 3) for each in z[peaks]]
 

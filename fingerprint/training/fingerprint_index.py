@@ -238,7 +238,8 @@ def _holdout_split(intervals: pd.DataFrame, active: pd.Series, per_day: int) -> 
     interval = int(rows.index[_last_share(rows, share)])
     active = active.sort_index()
     if len(active) >= MIN_DAYS:
-        interval = min(interval, int(active.index[_last_share(active, share)]) * per_day)
+        days = int(active.index[_last_share(active, share)]) * per_day
+        interval = min(interval, days)
     return HoldoutSplit(interval, share if interval == rows.index[0] else 0.0)
 
 

@@ -191,14 +191,21 @@ def _newcomer_z(rows: HoldoutRows, tails: NewcomerTails) -> Floats:
 
 
 def _second_votes(
-    rows: HoldoutRows, counts: _CountEvidence, sequences: HoldoutSequences, settings: Settings
+    rows: HoldoutRows, counts: _CountEvidence, sequences: HoldoutSequences, settings: Settings, weak: bool
 ) -> VoteMasks:
-    """Return for which rows (L,) each other detector votes beside a z that opens an alert; a NaN is no vote."""
+    """Return for which rows (L,) each other detector votes beside a z that opens an alert, or `weak`ly beside a rarer one.
+
+    A NaN is no vote.
+    """
     spectral, sequence = settings.spectral.threshold, settings.sequence.threshold
+    beside = {
+        each: each.weak_vote_z if weak else each.second_vote_z
+        for each in (SpectralDetector, SequenceDetector)
+    }
     return {
-        SpectralDetector.name: counts.surge >= min(spectral, SpectralDetector.second_vote_z),
+        SpectralDetector.name: counts.surge >= min(spectral, beside[SpectralDetector]),
         SequenceDetector.name: action_transitions.holdout_votes(
-            *sequences, rows.columns, sequence, min(sequence, SequenceDetector.second_vote_z)
+            *sequences, rows.columns, sequence, min(sequence, beside[SequenceDetector])
         ),
     }
 
@@ -215,13 +222,17 @@ def _holdout_scores(
     settings: Settings,
 ) -> quality.HoldoutScores:
     """Return the rows as the bank's quality is measured by them: `z` (L,) as a share of what each needs, and the verdicts."""
-    votes = _second_votes(rows, counts, sequences, settings)
     opinions = {SpectralDetector.name: ~np.isnan(counts.surge), SequenceDetector.name: ~rows.stranger}
     calm = counts.beginning < SpectralDetector.calm_newcomer_z  # NaN is not
+    z = z / threshold_shares(opinions, rows["level"], settings.voting, calm)
+    second, weak = (
+        decisive_rows(_second_votes(rows, counts, sequences, settings, weak), opinions, settings.voting)
+        for weak in (False, True)
+    )
     return quality.HoldoutScores(
         **{name: rows[name] for name in quality.HOLDOUT_COLUMNS},
-        z=z / threshold_shares(opinions, rows["level"], settings.voting, calm),
-        decisive=decisive_rows(votes, opinions, settings.voting),
+        z=z,
+        alert_z=np.where(second, z, np.where(weak, ensemble.z_beside_weak_vote(z), -np.inf)),
         usual_days=usual_days,
     )
 

@@ -11,7 +11,7 @@ import pytest
 from fingerprint.analysis.threshold_what_if import ThresholdWhatIf, decisive_thresholds
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors.spectral import SpectralDetector
-from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, weak_vote_threshold
 from tests.support import sample_organisation
 
 SETTINGS = Settings()
@@ -27,9 +27,9 @@ def judged(rows: list[tuple[str, str, float, bool, str | None]]) -> pd.DataFrame
     return frame.assign(
         event_time=times,
         autoencoder_vote=frame["autoencoder_z"] >= 4,
-        spectral_z=frame["spectral_vote"].map({True: 6.0, False: 0.0}),
+        spectral_z=frame["spectral_vote"].map({True: 6.0, False: -1.0}),
         sequence_vote=False,
-        sequence_z=0.0,
+        sequence_z=-1.0,
         level="entity",
     )
 
@@ -50,6 +50,13 @@ WEEK = judged(
 def test_an_event_is_shown_up_to_its_z_where_the_other_detector_votes() -> None:
     reach = decisive_thresholds(WEEK, SETTINGS)
     assert reach.tolist() == [6.0, 3.0, -np.inf, 2.5, 4.5, 2.0, -np.inf]
+
+
+def test_beside_a_weak_vote_an_event_is_shown_up_to_a_lower_threshold() -> None:
+    weak = decisive_thresholds(WEEK.assign(sequence_z=0.0), SETTINGS)
+    assert weak[2] < 9.0
+    assert weak_vote_threshold(weak[2]) == pytest.approx(9.0, abs=1e-5)
+    assert np.delete(weak, 2).tolist() == [6.0, 3.0, 2.5, 4.5, 2.0, -np.inf]
 
 
 def test_where_the_other_detector_has_no_opinion_its_own_z_is_enough() -> None:

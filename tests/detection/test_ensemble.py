@@ -10,14 +10,19 @@ from hypothesis import strategies as st
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Voting
 from fingerprint.detection.ensemble import (
+    SECOND_VOTE_SHARE,
+    WEAK_VOTE_SHARE,
     newcomer_mask,
     opening_verdicts,
     opinion_masks,
     sole_opinion_mask,
     verdicts,
     votes_needed,
+    weak_vote_threshold,
     without_newcomers,
+    z_beside_weak_vote,
 )
+from fingerprint.estimators.tail_calibration import z_to_nats
 
 NAN = np.nan
 
@@ -75,6 +80,16 @@ def test_an_opinion_on_how_newcomers_begin_is_none_on_the_principal_itself() -> 
     assert by_history["other"].tolist() == [True, False, False, False]
     assert newcomer_mask(by_history, np.arange(4, dtype=np.int8)).tolist() == [False, False, True, True]
     assert votes_needed(by_history, 2).tolist() == [2, 1, 1, 1], "its vote is not needed"
+
+
+def test_beside_a_weak_vote_both_together_are_as_rare_as_at_the_threshold() -> None:
+    threshold = np.array([1.7, 2.6, 3.2, 4.5])
+    rarer = np.array([weak_vote_threshold(each) for each in threshold])
+    at_threshold = np.exp(-z_to_nats(threshold)) * SECOND_VOTE_SHARE
+    np.testing.assert_allclose(np.exp(-z_to_nats(rarer)) * WEAK_VOTE_SHARE, at_threshold, rtol=1e-5)
+    np.testing.assert_allclose(z_beside_weak_vote(rarer), threshold, atol=1e-5)
+    assert (np.diff(z_beside_weak_vote(np.array([-np.inf, -3.0, 0.0, 0.5, 1.0, 40.0]))) >= 0).all()
+    assert np.isnan(z_beside_weak_vote(np.array([NAN])))[0]
 
 
 def test_a_quorum_that_cannot_be_reached_is_refused() -> None:

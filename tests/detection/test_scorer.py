@@ -20,7 +20,12 @@ from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection import scorer as scorer_module
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
-from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, SECOND_VOTE_THRESHOLD
+from fingerprint.detection.ensemble import (
+    NEWCOMER_THRESHOLD_SHARE,
+    SECOND_VOTE_THRESHOLD,
+    WEAK_VOTE_THRESHOLD,
+    weak_vote_threshold,
+)
 from fingerprint.detection.scorer import Scorer
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
@@ -199,9 +204,32 @@ def test_beside_a_z_that_opens_an_alert_one_harmless_event_in_five_is_enough_for
     scored: sample_organisation.Run,
 ) -> None:
     events = scored.events[strong_events(scored.events)]
+    events = events[
+        events["autoencoder_z"] < weak_vote_threshold(sample_organisation.SETTINGS.alerts.threshold)
+    ]
     second = events["spectral_z"] >= SECOND_VOTE_THRESHOLD
     assert (events["spectral_vote"] == second).all()
     assert (second & (events["spectral_z"] < sample_organisation.SETTINGS.spectral.threshold)).any()
+
+
+def test_beside_a_rarer_z_a_weak_vote_is_enough_and_none_is_not(bank: Bank, steps: list[Step]) -> None:
+    scorer = scorer_of(bank)
+    scorer.measure(pd.concat([step.events for step in steps], ignore_index=True))
+    pending = concat_batches(scorer.pipeline_state.pending)
+    known = {each.name: each for each in scorer.detectors}
+    old = (pending.level == 0) & ~known["spectral"].judges_newcomer(pending)
+    batch = pending.take(np.flatnonzero(old & known["sequence"].has_opinion(pending))[:4])
+    strong, rarer = scorer.alert_threshold, weak_vote_threshold(scorer.alert_threshold)
+    z = {
+        "autoencoder": np.array([strong, rarer - 0.01, rarer + 0.01, rarer + 0.01], np.float32),
+        "spectral": np.array(
+            [SECOND_VOTE_THRESHOLD - 0.01, 0.0, WEAK_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD - 0.01]
+        ),
+        "sequence": np.full(4, -3.0),
+    }
+    decided = scorer._decide(batch, z)
+    assert decided.verdict.tolist() == [False, False, True, False]
+    assert decided.votes["spectral"].tolist() == [False, False, True, False]
 
 
 def strong_events(events: pd.DataFrame) -> pd.Series:

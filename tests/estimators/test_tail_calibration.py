@@ -153,7 +153,7 @@ def test_a_history_without_alerts_has_a_threshold_of_its_own() -> None:
 def test_the_detector_votes_on_the_share_of_rows_that_is_set() -> None:
     z = np.random.default_rng(7).normal(size=100_000).astype(np.float32)
     ones = np.zeros(len(z), np.int32)
-    held = quality.HoldoutScores(z, z, ones.astype(np.uint64), ones, ones, ones.astype(bool))
+    held = quality.HoldoutScores(z, z, ones.astype(np.uint64), ones, ones, np.full(len(z), -np.inf))
     figures = quality.holdout_metrics(held, Settings())
     for share in (0.05, 0.03, 0.004):
         assert (z >= quality.vote_threshold(figures, share)).mean() == pytest.approx(share, rel=0.05)
@@ -176,7 +176,7 @@ def test_the_budget_does_not_grow_with_principals_that_come_new_every_day() -> N
 def test_a_part_of_a_day_held_out_counts_as_a_part(hours: int, days: float) -> None:
     interval = 490_000 + np.array([0, hours - 1], np.int32)
     z, none = np.ones(2, np.float32), np.zeros(2, np.int32)
-    held = quality.HoldoutScores(z, z, none.astype(np.uint64), none, interval, np.ones(2, bool))
+    held = quality.HoldoutScores(z, z, none.astype(np.uint64), none, interval, z)
     assert quality.holdout_metrics(held, Settings())["days"] == days
 
 
@@ -203,7 +203,18 @@ def test_the_budget_counts_the_alerts_that_the_ensemble_would_open(
     one = np.zeros(1, np.int32)
     votes = {"spectral": np.array([spectral]), "sequence": np.array([sequence])}
     decisive = decisive_rows(votes, {"spectral": np.array([opinion])}, Settings().voting)
+    z = np.full(1, 4, np.float32)
     held = quality.HoldoutScores(
-        np.ones(1, np.float32), np.full(1, 4, np.float32), one.astype(np.uint64), one, one, decisive
+        np.ones(1), z, one.astype(np.uint64), one, one, np.where(decisive, z, -np.inf)
     )
     assert len(quality.strongest_alerts(held, Settings())) == shown
+
+
+def test_one_alert_moves_the_threshold_by_as_much_however_strange_it_is() -> None:
+    z = np.sort(np.random.default_rng(4).exponential(0.4, 60) + 2)[::-1].tolist()
+    figures = {"days": 4.0, "principals": 50}
+    calm, strange, stranger = (
+        quality.alert_threshold({**figures, "alerts": [*more, *z]}, Alerts()) for more in ([], [5.0], [9.0])
+    )
+    assert strange == stranger
+    assert calm < strange < calm + 0.2

@@ -18,7 +18,7 @@ def judged() -> pd.DataFrame:
             "group": [1, 2, 3, 4, 5],
             "autoencoder_z": z,
             "autoencoder_vote": [each >= 3.2 for each in z],
-            "spectral_z": [5.0 if each else 0.5 for each in counts],
+            "spectral_z": [5.0 if each else -1.0 for each in counts],
             "spectral_vote": counts,
         }
     )
@@ -44,6 +44,13 @@ def test_beside_a_strong_z_a_lower_threshold_takes_a_weaker_second_vote() -> Non
     score, shown = quorums.rank_by_urgency(weaker, BOTH, 2, URGENCY)
     assert score[2] > score[3] > -np.inf
     assert not shown[2]
+
+
+def test_a_weak_second_vote_counts_as_much_less_as_it_is_weaker() -> None:
+    weak = judged().assign(spectral_z=[5.0, 5.0, 0.0, 5.0, 5.0])
+    second = judged().assign(spectral_z=[5.0, 5.0, 1.0, 5.0, 5.0])
+    score, whole = (quorums.rank_by_urgency(each, BOTH, 2, URGENCY)[0] for each in (weak, second))
+    assert whole[2] > score[2] > score[3] > -np.inf
 
 
 def test_what_one_detector_has_no_opinion_on_the_other_shows_by_itself() -> None:

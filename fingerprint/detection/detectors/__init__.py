@@ -116,6 +116,8 @@ class Detector(ABC):
     # The z from which it votes on an event that a calibrated detector finds strange enough for an alert, where that is lower than
     # its threshold.
     second_vote_z: ClassVar[float] = math.inf
+    # The same beside a z that is rarer than an alert's needs to be (`ensemble.WEAK_VOTE_NATS`).
+    weak_vote_z: ClassVar[float] = math.inf
     # The z of a newcomer, by how others began, below which it began calmly; minus infinity for a detector that judges none so.
     calm_newcomer_z: ClassVar[float] = -math.inf
     # The columns of an event batch's frame that `score` reads; None: any. Rows of few columns are taken much faster.
@@ -133,6 +135,7 @@ class Detector(ABC):
         self.settings, self.bank, self.state, self.inference = settings, bank, state, inference
         self.threshold = self.vote_threshold()
         self.second_threshold = min(self.threshold, self.second_vote_z)
+        self.weak_threshold = min(self.second_threshold, self.weak_vote_z)
 
     @classmethod
     def options_from(cls, settings: Settings) -> Any:
@@ -311,14 +314,15 @@ def calibrated_detectors(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(each.name for each in load_known_detectors(names) if each.calibrated)
 
 
-def votes_beside_strong(scored: pd.DataFrame, names: Iterable[str]) -> dict[str, Mask]:
-    """Return by detector which scored events (N,) it votes for where another one's z opens an alert.
+def votes_beside_strong(scored: pd.DataFrame, names: Iterable[str], weak: bool = False) -> dict[str, Mask]:
+    """Return by detector which scored events (N,) it votes for where another one's z opens an alert; `weak` votes as well.
 
-    >>> scored = pd.DataFrame({"spectral_z": [1.0, 2.0], "spectral_vote": [False, True]})
+    >>> scored = pd.DataFrame({"spectral_z": [1.0, 2.0, 0.2], "spectral_vote": [False, True, False]})
     >>> votes_beside_strong(scored, ["spectral"])
-    {'spectral': array([ True,  True])}
+    {'spectral': array([ True,  True, False])}
     """
-    second = {each.name: each.second_vote_z for each in load_known_detectors(names)}
+    known = load_known_detectors(names)
+    second = {each.name: each.weak_vote_z if weak else each.second_vote_z for each in known}
     return {
         name: scored[vote_column(name)].eq(True).to_numpy(bool)
         | (scored[z_column(name)].to_numpy(float) >= second.get(name, math.inf))

@@ -30,7 +30,7 @@ from fingerprint.core.alert import Rarity, SurpriseDriver
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import SequenceSettings, Settings
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Ints, Mask
-from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD
+from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ORGANISATION, START, SeenActions
 from fingerprint.features.encoding import ACTION_COLUMN
@@ -68,7 +68,7 @@ class SequenceDetector(Detector):
     name = "sequence"
     label = "Sequence"
     question = "Did it do it after what it usually does it after?"
-    second_vote_z = SECOND_VOTE_THRESHOLD  # its z is a share of events
+    second_vote_z, weak_vote_z = SECOND_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD  # its z is a share of events
     final_when_closed = True
     terms: ClassVar[Mapping[str, str]] = TERMS
 
