@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fingerprint.adapters.triton.repository import ModelRepository
-from fingerprint.core.errors import FingerprintError
+from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.settings import Bank, Triton
 from fingerprint.detection import triton_model
@@ -28,21 +28,36 @@ def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS
     """
     repository = ModelRepository(Path(options.model_repository), options.instance_count)
     number, before = repository.add_version(bank, wanted), repository.served_versions()
-    repository.set_served_versions([*(each for each in before if each != number), number][-SERVED_VERSIONS:])
+    both = [*(each for each in before if each != number), number][-SERVED_VERSIONS:]
     with ExitStack() as connection:
-        control = None
-        if options.url is not None:
-            try:
-                control = connection.enter_context(_model_control(options))
-                control.load_model()
-            except FingerprintError:
-                repository.set_served_versions(before)
-                repository.remove_unserved()
-                raise
+        try:
+            control = connection.enter_context(_model_control(options)) if options.url is not None else None
+            _serve(repository, control, both)
+        except FingerprintError:
+            repository.set_served_versions(before)
+            repository.remove_unserved()
+            raise
         repository.remove_unserved()
         # asked here: no load balancer lets a new connection through to a server that was not ready just now
         states = control.version_states() if control else {}
     return _status(options, states) | {"loaded": repository.bank_versions()[number]}
+
+
+def _serve(repository: ModelRepository, control: ModelControl | None, numbers: Sequence[int]) -> None:
+    """Serve versions, the newest last; the newest alone where the server refuses both.
+
+    What is served can have become what cannot be loaded (an upgrade, a key that is gone), and must not keep the next one out.
+    """
+    repository.set_served_versions(numbers)
+    try:
+        if control:
+            control.load_model()
+    except ServerUnavailable:
+        raise
+    except FingerprintError:
+        if len(numbers) == 1:
+            raise
+        _serve(repository, control, numbers[-1:])
 
 
 def server_has_version(version: str, options: Triton) -> bool:

@@ -191,7 +191,8 @@ class RetrainService:
     def not_alive(self) -> str | None:
         """Return why the service is not alive, None while it makes progress."""
         still = time.monotonic() - self.last_iteration
-        most = LIVENESS_TIMEOUT_SECONDS + self.settings.triton.load_timeout_seconds
+        loads = 2 * self.settings.triton.load_timeout_seconds  # beside the previous version, then alone
+        most = LIVENESS_TIMEOUT_SECONDS + loads
         return f"stands still for {still:.0f} s" if still > most else None
 
     def _should_stop(self) -> bool:

@@ -20,9 +20,10 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.settings import Retraining, load_settings
+from fingerprint.core.settings import Retraining, Settings, Triton, load_settings
 from fingerprint.registry import versions
 from fingerprint.registry.versions import VersionDecision
+from fingerprint.streaming.service import LIVENESS_TIMEOUT_SECONDS
 from fingerprint.training.schedule import (
     NextTraining,
     ScheduleInputs,
@@ -33,6 +34,7 @@ from fingerprint.training.schedule import (
 )
 from pipelines.retrain import print_retrain_summary, run_retrain
 from pipelines.runtime import topic_time_span
+from pipelines.runtime.retrain_service import RetrainMetrics, RetrainService
 from tests.contracts.message_stream import PATIENCE
 from tests.support import sample_organisation
 from tests.support.health_client import answered
@@ -264,6 +266,16 @@ def test_a_training_that_is_killed_is_tried_again_and_one_that_is_asked_to_end_e
     assert not Path(f"/proc/{second}").exists()
     assert json.loads(out)["trainings"] == {"promoted": 0, "rejected": 0, "failed": 1}
     assert not list((place.bank / "work").glob("retrain-*")), "no temporary files are left"
+
+
+def test_a_training_program_that_has_triton_load_a_bank_twice_is_alive(tmp_path: Path) -> None:
+    """Beside the previous version, then alone."""
+    own = Settings(triton=Triton(load_timeout_seconds=60))
+    service = RetrainService(tmp_path, own, None, tmp_path, RetrainMetrics(CollectorRegistry(), own.triton))
+    service.last_iteration -= LIVENESS_TIMEOUT_SECONDS + 2 * 60 - 20
+    assert service.not_alive() is None
+    service.last_iteration -= 40
+    assert service.not_alive()
 
 
 def test_looking_once_trains_the_first_bank_and_then_says_why_there_is_nothing_to_do(

@@ -398,6 +398,14 @@ def test_triton_has_the_keys_of_banks_and_its_http_hears_its_own_container_alone
         assert container[probe]["exec"]["command"] == ["healthy", f"8000/v2/health/{asked}"]
 
 
+def test_training_reaches_a_triton_that_is_not_ready_because_it_could_not_load_its_model(
+    plain: Chart,
+) -> None:
+    services = {name: each["spec"] for name, each in plain.items() if each["kind"] == "Service"}
+    unready = [name for name, spec in services.items() if spec.get("publishNotReadyAddresses")]
+    assert unready == [f"Service/{NAME}-triton"]
+
+
 def test_probes_ask_whether_a_program_lives_and_whether_it_is_ready(plain: Chart) -> None:
     for name in (INGEST, STREAM, WEB):
         container = main_container(plain, name)

@@ -197,10 +197,7 @@ def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_
             thread.join(60)
     assert [wrong for thread in asking for wrong in thread.wrong] == []
     assert set(asking[0].answers) == set(known)
-    served = [
-        each["bank_version"] for each in server_status(in_parallel)["versions"] if each["state"] == "READY"
-    ]
-    assert served == list(variants)[-SERVED_VERSIONS:]
+    assert ready(in_parallel) == list(variants)[-SERVED_VERSIONS:]
 
 
 def wait_until(condition: object, seconds: float = 30.0) -> None:
@@ -280,6 +277,54 @@ def test_a_damaged_bank_never_reaches_the_repository(
     assert server_status(options)["versions"] == before
 
 
+def replaced(file: Path, content: bytes) -> None:
+    """A file of the repository: what has a hard link to it keeps what it was."""
+    file.unlink()
+    file.write_bytes(content)
+
+
+def test_a_version_whose_model_py_an_older_image_wrote_is_loaded_after_an_upgrade(
+    bank: Bank, triton: Triton, options: settings.Triton, tmp_path: Path
+) -> None:
+    """It imports what was moved since, so the upgraded server serves nothing."""
+    banks.publish_version(variant(bank, 81), tmp_path / "bank")
+    first = load_into_server(tmp_path / "bank", options)["loaded"]
+    triton.kill()
+    for model in triton.repository.glob("fingerprint/*/model.py"):
+        replaced(model, b"from fingerprint.core.alert import FingerprintError\n")
+    triton.start()
+    banks.publish_version(variant(bank, 82), tmp_path / "bank")
+    second = load_into_server(tmp_path / "bank", options)["loaded"]
+    assert ready(options) == [first, second]
+
+
+@pytest.mark.parametrize("how", ["damaged", "removed"])
+def test_a_served_version_that_cannot_be_loaded_any_more_keeps_no_later_one_out(
+    bank: Bank, options: settings.Triton, tmp_path: Path, how: str
+) -> None:
+    repository, first, second = (
+        ModelRepository(Path(options.model_repository)),
+        variant(bank, 83),
+        variant(bank, 84),
+    )
+    banks.publish_version(first, tmp_path / "bank")
+    load_into_server(tmp_path / "bank", options)
+    folder = repository.folder / str(triton_model.version_number(first.version))
+    if how == "removed":
+        shutil.rmtree(folder)
+    else:
+        replaced(next(folder.rglob("stack*.safetensors")), b"")
+    banks.publish_version(second, tmp_path / "bank")
+    load_into_server(tmp_path / "bank", options)
+    assert ready(options) == [second.version]
+    assert list(repository.bank_versions().values()) == [second.version]
+
+
+def ready(options: settings.Triton) -> list[str | None]:
+    """The bank versions that the server serves, the newest last."""
+    return [each["bank_version"] for each in server_status(options)["versions"] if each["state"] == "READY"]
+
+
 def test_who_looks_after_a_bank_has_the_server_load_what_is_served_anyone_who_decided_that(
     organisation: sample_organisation.SampleOrganisation, bank: Bank, options: settings.Triton, tmp_path: Path
 ) -> None:
@@ -350,6 +395,22 @@ def test_of_a_server_that_is_away_one_sentence_is_said(
     with pytest.raises(FingerprintError, match=f"Triton at {NO_ONE}"):
         load_into_server(organisation.bank, no_one)
     assert ModelRepository(tmp_path).served_versions() == []
+
+
+def test_a_server_that_is_away_is_asked_once(
+    bank: Bank, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only one that answers is asked for the new version alone."""
+    asked, load = [], ModelControl.load_model
+    monkeypatch.setattr(ModelControl, "load_model", lambda own: asked.append(own) or load(own))
+    alone = settings.Triton(model_repository=str(tmp_path / "served"))
+    banks.publish_version(bank, tmp_path / "bank")
+    load_into_server(tmp_path / "bank", alone)
+    banks.publish_version(variant(bank, 86), tmp_path / "bank")
+    with pytest.raises(FingerprintError, match="accepts a connection"):
+        load_into_server(tmp_path / "bank", alone.model_copy(update={"url": NO_ONE}))
+    assert len(asked) == 1
+    assert list(ModelRepository(tmp_path / "served").bank_versions().values()) == [bank.version]
 
 
 @pytest.mark.parametrize("key", [None, "fingerprint-control=open barley"])

@@ -31,7 +31,7 @@ from fingerprint.adapters.triton.request import ChunkedRequest
 from fingerprint.compute.arrays import namespace, to_device_of, to_host
 from fingerprint.core import settings
 from fingerprint.core.circuit_breaker import CircuitBreaker
-from fingerprint.core.errors import FingerprintError
+from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.ports import Unavailable
 from fingerprint.detection.triton_model import version_number
 
@@ -138,7 +138,8 @@ class ModelControl:
     def load_model(self) -> None:
         """Serve what the repository says; return when all of it is ready.
 
-        Raise FingerprintError if some of it cannot be served: then everything that was served before still is.
+        Raise FingerprintError if some of it cannot be served: then everything that was served before still is. It is
+        ServerUnavailable where there is no answer.
         """
         with self._translate_errors("does not serve it"):
             self.client.load_model(MODEL_NAME, headers=self.headers, client_timeout=self.load_timeout_seconds)
@@ -164,7 +165,10 @@ class ModelControl:
         try:
             yield
         except InferenceServerException as error:
-            raise FingerprintError(f"Triton at {self.url} {trouble}: {_error_reason(error)}") from None
+            text = str(error.message())
+            away = next((ours for theirs, ours in CONNECTION_ERRORS if theirs in text), None)
+            kind = ServerUnavailable if away else FingerprintError
+            raise kind(f"Triton at {self.url} {trouble}: {away or _error_reason(text)}") from None
 
 
 def _restricted_api_headers(key_file: str | None) -> dict[str, str]:
@@ -175,10 +179,7 @@ def _restricted_api_headers(key_file: str | None) -> dict[str, str]:
     return {f"triton-grpc-protocol-{name}": value} if name else {}
 
 
-def _error_reason(error: InferenceServerException) -> str:
+def _error_reason(text: str) -> str:
     """Return the model's own sentence if there is one, else the server's first line."""
-    text = str(error.message())
     own = re.search(r"FingerprintError: (.*)", text)
-    if own:
-        return own[1]
-    return next((ours for theirs, ours in CONNECTION_ERRORS if theirs in text), text.splitlines()[0])
+    return own[1] if own else text.splitlines()[0]

@@ -8,7 +8,7 @@ Example:
     triton/fingerprint/
       config.pbtxt                  models/fingerprint/config.pbtxt, how many instances, which versions; replaced as a whole
       <number of a bank version>/   (`detection.triton_model.version_number`)
-        model.py                    models/fingerprint/model.py
+        model.py                    models/fingerprint/model.py, as this installation has it
         bank/                       CURRENT and versions/<version>/: hard links to the bank's files if possible, else copies
 
 What is there is complete: a version is made beside and moved into place. The official container serves the same folder. This
@@ -63,7 +63,9 @@ class ModelRepository:
     def add_version(self, bank: Path, options: settings.Bank = DEFAULT_OPTIONS) -> int:
         """Put the bank's current version here, verified, not served yet; return its number.
 
-        Raise FingerprintError if it is damaged, or not signed as `options` demand.
+        The versions that are served get this installation's model.py, too: one that an older image wrote may not fit it, and a
+        server that cannot load one version refuses all. Raise FingerprintError if the bank is damaged, or not signed as
+        `options` demand.
         """
         version = open_bank(bank, options).version
         target = self.folder / str(version_number(version))
@@ -72,6 +74,8 @@ class ModelRepository:
             if not target.exists():
                 self._fill(staged, bank, version)
                 staged.rename(target)
+            for number in {version_number(version), *self.served_versions()} & self.bank_versions().keys():
+                self._replace(self.folder / str(number) / "model.py", _template_file("model.py"))
             self._sign(target, bank, version)
         except OSError as error:
             raise FingerprintError(
@@ -89,12 +93,16 @@ class ModelRepository:
         shutil.copyfile(_template_file("model.py"), staged / "model.py")
 
     def _sign(self, target: Path, bank: Path, version: str) -> None:
-        """Bring the signatures up to date: of a version, nothing else is ever written again."""
+        """Bring the signatures up to date: of a bank's version, nothing else is ever written again."""
         signed = Path("versions", version, signatures.SIGNATURES_FILE)
-        staged = target / f".{signed.name}.{os.getpid()}"
         if (bank / signed).exists():
-            shutil.copyfile(bank / signed, staged)
-            staged.replace(target / "bank" / signed)
+            self._replace(target / "bank" / signed, bank / signed)
+
+    def _replace(self, target: Path, source: Path) -> None:
+        """Copy a file over another one as a whole: the server may be reading it."""
+        staged = self.folder / f".{target.name}.{os.getpid()}"
+        shutil.copyfile(source, staged)
+        staged.replace(target)
 
     def set_served_versions(self, numbers: Sequence[int]) -> None:
         """Set which versions are served, the newest last; none: there is no model here."""
