@@ -27,9 +27,11 @@ from fingerprint.core.ports import Unavailable
 from fingerprint.detection import triton_model
 from fingerprint.detection.inference import FallbackInference, LocalInference
 from fingerprint.registry import bank as banks
+from fingerprint.registry import signatures
 from fingerprint.registry.bank import Bank, open_bank
 from pipelines import retrain
 from pipelines.cli.console import no_progress
+from pipelines.commands.bank import sign_version
 from pipelines.commands.triton import (
     SERVED_VERSIONS,
     load_into_server,
@@ -362,6 +364,31 @@ def test_the_repository_is_filled_without_a_server(
     assert load_into_server(organisation.bank, alone) == figures  # again, nothing changes
     print_server_status(figures)
     assert bank.version in capsys.readouterr().out
+
+
+def test_after_a_change_of_keys_both_versions_have_the_signatures_of_the_new_one(
+    bank: Bank, tmp_path: Path
+) -> None:
+    """As docs/how-to/sign-banks.md rotates them; the server asks for the new key alone."""
+
+    def key(name: str) -> settings.Bank:
+        file = str(tmp_path / name)
+        signatures.generate_keys(Path(file))
+        return settings.Bank(signing_key_file=file, verify_key_files=(f"{file}.pub",))
+
+    old, new, folder = key("old"), key("new"), tmp_path / "bank"
+    alone = settings.Triton(model_repository=str(tmp_path / "served"))
+    first, second = variant(bank, 87), bank
+    for each in (first, second):
+        banks.publish_version(each, folder)
+        sign_version(folder, settings.Settings(bank=old))
+        load_into_server(folder, alone, old)
+    for each in (first, second):
+        sign_version(folder, settings.Settings(bank=new), each.version)
+    load_into_server(folder, alone, new)
+    for number in map(triton_model.version_number, (first.version, second.version)):
+        served = tmp_path / "served" / "fingerprint" / str(number) / "bank"
+        assert triton_model.open_numbered_bank(served, number, new)
 
 
 def test_as_many_instances_are_written_as_the_setting_says(

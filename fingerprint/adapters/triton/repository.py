@@ -63,9 +63,8 @@ class ModelRepository:
     def add_version(self, bank: Path, options: settings.Bank = DEFAULT_OPTIONS) -> int:
         """Put the bank's current version here, verified, not served yet; return its number.
 
-        The versions that are served get this installation's model.py, too: one that an older image wrote may not fit it, and a
-        server that cannot load one version refuses all. Raise FingerprintError if the bank is damaged, or not signed as
-        `options` demand.
+        The versions that are served are brought up to date, too: a server that cannot load one version refuses all. Raise
+        FingerprintError if the bank is damaged, or not signed as `options` demand.
         """
         version = open_bank(bank, options).version
         target = self.folder / str(version_number(version))
@@ -74,9 +73,9 @@ class ModelRepository:
             if not target.exists():
                 self._fill(staged, bank, version)
                 staged.rename(target)
-            for number in {version_number(version), *self.served_versions()} & self.bank_versions().keys():
-                self._replace(self.folder / str(number) / "model.py", _template_file("model.py"))
-            self._sign(target, bank, version)
+            versions = self.bank_versions()
+            for number in {version_number(version), *self.served_versions()} & versions.keys():
+                self._update(self.folder / str(number), bank, versions[number])
         except OSError as error:
             raise FingerprintError(
                 f"cannot write the model repository {self.folder}: {error.strerror or error}"
@@ -92,8 +91,12 @@ class ModelRepository:
         (staged / "bank" / "CURRENT").write_text(version + "\n")
         shutil.copyfile(_template_file("model.py"), staged / "model.py")
 
-    def _sign(self, target: Path, bank: Path, version: str) -> None:
-        """Bring the signatures up to date: of a bank's version, nothing else is ever written again."""
+    def _update(self, target: Path, bank: Path, version: str) -> None:
+        """Bring model.py and the signatures up to date: an older image's may not fit, an older key's may not count.
+
+        Of a bank's version, nothing else is ever written again.
+        """
+        self._replace(target / "model.py", _template_file("model.py"))
         signed = Path("versions", version, signatures.SIGNATURES_FILE)
         if (bank / signed).exists():
             self._replace(target / "bank" / signed, bank / signed)
