@@ -102,6 +102,15 @@ def test_anyone_who_is_scraped_is_a_service_and_anyone_who_is_watched_is_scraped
     assert watched <= set(jobs)
 
 
+def test_a_service_whose_members_are_scaled_is_found_by_dns() -> None:
+    """Of one without members no target is left that is down for ever."""
+    pages = "".join(each.read_text() for each in (ROOT / "docs/how-to").glob("*.md"))
+    scaled = set(re.findall(r"--scale (\w+)=", pages))
+    assert {"stream", "triton"} <= scaled
+    jobs = {job["job_name"]: job for job in read("prometheus.yml")["scrape_configs"]}
+    assert [name for name in scaled & set(jobs) if "dns_sd_configs" not in jobs[name]] == []
+
+
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
