@@ -5,7 +5,7 @@ Example:
     >>> decision.passed, decision.reasons
     (False, ('it misses 69 of the 96 attacks that 2026-01-25-77aa01f2 clearly finds, more than the 10% of ...',))
 
-Ten conditions. (1) Of known attacks in the name of the served bank's principals (`attack_injection`), it finds what the served
+Eleven conditions. (1) Of known attacks in the name of the served bank's principals (`attack_injection`), it finds what the served
 bank finds clearly: those on the edge of the threshold fall to one side or the other with every training.
 (2) It does so of the attacks that analysts confirmed. (3) The quantiles of its losses on its own held-out days are near those
 of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half the input is half a bank. (5) At
@@ -13,8 +13,9 @@ most so many principals have a vote on a day of the held-out history; alerts, wh
 nothing that has not happened yet. (7) The held-out days are not nearly empty: the other conditions rest on them. (8) No kind of
 principal is voted for much more often than a person set, where that is not so of the served bank. (9) No part that it learned is
 broken (`part_checks`). (10) In the name of its own principals, the sequence detector sees most known attacks by the order of
-their calls, and the spectral detector most bursts of usual calls. A first bank has no champion: (5) to (7), (9) and (10) hold for
-it, and at least MIN_READY_ENTITIES of its entities have to be ready.
+their calls, and the spectral detector most bursts of usual calls. (11) Its history does not end days before that of the served
+bank. A first bank has no champion: (5) to (7), (9) and (10) hold for it, and at least MIN_READY_ENTITIES of its entities have to
+be ready.
 
 A rate that was too high before, or that a first bank has, is a warning and no reason: the alert budget is kept all the same,
 since its threshold is set on the same held-out days with those votes, and a bank that is kept back leaves an older one, or none.
@@ -41,6 +42,7 @@ from fingerprint.training import attack_injection, part_checks
 from fingerprint.training.attack_injection import InjectedAttacks
 
 CLEAR_DETECTION_FACTOR = 1.25  # of the threshold, from which an injected attack counts as clearly found
+MAX_DAYS_BEHIND = 2.0  # of the end of a history, behind that of the served bank
 MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows that are held out, fewer than both are nearly none
 
 MIN_READY_ENTITIES = 1  # of a first bank: without one, no principal is compared with its own behaviour
@@ -140,7 +142,7 @@ def _judge_vote_rates(
 def _judge_against(
     challenger: Bank, champion: Bank, settings: Settings, confirmed: Mapping[str, Sequence[bytes]]
 ) -> tuple[list[str], dict[str, Any]]:
-    """Return reasons and figures of the conditions that compare with the served bank: (1) to (4)."""
+    """Return reasons and figures of the conditions that compare with the served bank: (1) to (4), and (11)."""
     moved = drift.compare_banks(champion, challenger)
     figures = {"probe": _compare_on_attacks(challenger, champion, settings), "drift": moved.summary()}
     reasons = [*_missed_attacks(figures["probe"], champion, settings.promotion)]
@@ -150,6 +152,7 @@ def _judge_against(
         reasons += _missed_attacks(figures["confirmed"], champion, settings.promotion, which)
     reasons += _shifted_losses(challenger, champion, settings.promotion)
     reasons += _lost_fingerprints(moved, settings.promotion)
+    reasons += _older_history(challenger, champion)
     return reasons, figures
 
 
@@ -237,6 +240,16 @@ def _lost_fingerprints(moved: BankDrift, options: Promotion) -> Iterator[str]:
             f"{moved.lost_share:.0%} of the fingerprints that were ready in {moved.older} are not any more, "
             f"more than the {options.max_lost_fingerprints:.0%} of the setting promotion.max_lost_fingerprints: "
             "is some of the history missing?"
+        )
+
+
+def _older_history(challenger: Bank, champion: Bank) -> Iterator[str]:
+    """Yield why a bank that knows less of late than the served one is refused: its input stopped, or is an old copy."""
+    behind = (champion.manifest["watermark"] - challenger.manifest["watermark"]) / 86400
+    if behind > MAX_DAYS_BEHIND:
+        yield (
+            f"its history ends {behind:.1f} days before that of {champion.version}, "
+            f"more than the {MAX_DAYS_BEHIND:g} that are allowed: are its newest records missing?"
         )
 
 

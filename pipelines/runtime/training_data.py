@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -101,6 +103,13 @@ def load_dispositions(request: TrainingDataRequest, history: EventSpool, setting
                 {"event_time": "datetime64[us, UTC]"}
             )
         return store.feedback.decided_entities(newest + timedelta(seconds=1))
+
+
+def decisions_digest(request: TrainingDataRequest, settings: Settings) -> str:
+    """Return a digest of which alert is decided how: it changes with each decision, and with each that is taken back."""
+    with open_feedback_store(request.database, settings) as (store, _):
+        known = store.cases.current_decisions() if store else None
+    return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
 def load_confirmed_attacks(database: str | None, settings: Settings) -> dict[str, list[bytes]]:

@@ -1,5 +1,8 @@
 """The history of a training in its work folder: read once and laid out in partitions, so that an interrupted training resumes.
 
+It is read again after MAX_HISTORY_AGE_SECONDS, and when alerts were decided in the meantime: by then, an older history could be
+served over a newer one, and an attack that was confirmed would be learned.
+
 Example:
     >>> with work_directory(root, "train", training_fingerprint(request, settings)) as work:
     ...     read = read_history_once(request, settings, work, progress)
@@ -8,7 +11,7 @@ Example:
     work/
       history/           the events by partition (`PartitionedDataset`)
       judged.parquet     the dispositions that adjust thresholds
-      read.json          what was read; written last
+      read.json          what was read, when, and a digest of the decisions that were known; written last
 """
 
 from __future__ import annotations
@@ -20,20 +23,25 @@ from typing import Any
 import pandas as pd
 
 from fingerprint.adapters import files
+from fingerprint.core.log import get_logger
 from fingerprint.core.read_ahead import read_ahead
 from fingerprint.core.settings import Settings
 from fingerprint.sources import arrival
 from fingerprint.training import pipeline
+from fingerprint.training.dataset import write_json
 from pipelines.cli.console import Progress
 from pipelines.runtime import backend, training_data
 from pipelines.runtime.training_data import TrainingDataRequest
 
-WORK_FORMAT = 5  # of what lies in the work folder
+WORK_FORMAT = 6  # of what lies in the work folder
+MAX_HISTORY_AGE_SECONDS = 6 * 3600  # since it was read, until which an interrupted training resumes
 DISPOSITIONS_FILE, READ_FILE = "judged.parquet", "read.json"
+
+log = get_logger("fingerprint.train")
 
 
 def training_fingerprint(request: TrainingDataRequest, settings: Settings) -> dict[str, Any]:
-    """Return everything that shapes a training: a run with the same fingerprint resumes an interrupted one."""
+    """Return what shapes a training and does not change by itself: a run with the same fingerprint may resume it."""
     found = files.find_files_in_span(request.sources, request.span).files
     return {
         "format": WORK_FORMAT,
@@ -58,18 +66,36 @@ def read_dispositions(work: Path) -> pd.DataFrame:
 def read_history_once(
     request: TrainingDataRequest, settings: Settings, work: Path, progress: Progress
 ) -> dict[str, Any]:
-    """Read what is wanted and lay it out in partitions, unless that was done before; its figures."""
-    done = work / READ_FILE
-    if not done.exists():
-        done.write_text(json.dumps(_read_history(request, settings, work, progress)))
-    known: dict[str, Any] = json.loads(done.read_text())
+    """Read what is wanted and lay it out in partitions, unless that was done a short while before; its figures."""
+    began = arrival.wall_clock_ms() // 1000  # what arrives from now on may not be read any more
+    decisions = training_data.decisions_digest(request, settings)
+    known = _read_before(work / READ_FILE, began, decisions)
+    if known is None:
+        (work / READ_FILE).unlink(missing_ok=True)  # before what it describes is replaced
+        known = _read_history(request, settings, work, progress, began)
+        write_json(work / READ_FILE, began=began, decisions=decisions, figures=known)
     return known
 
 
+def _read_before(file: Path, now: int, decisions: str) -> dict[str, Any] | None:
+    """Return the figures of a history that was read before; None where there is none, or it does not hold any more."""
+    if not file.exists():
+        return None
+    read = json.loads(file.read_text())
+    figures: dict[str, Any] = read["figures"]
+    if read["decisions"] != decisions:
+        why = "alerts were decided since it was read"
+    elif not 0 <= now - read["began"] <= MAX_HISTORY_AGE_SECONDS:
+        why = f"it was read {(now - read['began']) / 3600:.1f} hours ago"
+    else:
+        return figures
+    log.info("an interrupted training begins again with its history", why=why)
+    return None
+
+
 def _read_history(
-    request: TrainingDataRequest, settings: Settings, work: Path, progress: Progress
+    request: TrainingDataRequest, settings: Settings, work: Path, progress: Progress, began: int
 ) -> dict[str, Any]:
-    began = arrival.wall_clock_ms() // 1000  # what arrives from now on may not be read any more
     with backend.open_history(settings, request.span) as history:
         fetched = training_data.load_history(request, history, settings, progress)
         flagged, asked = training_data.load_exclusions(request, history, settings)

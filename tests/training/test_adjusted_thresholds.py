@@ -22,6 +22,7 @@ from fingerprint.store import SqlStore, open_store
 from fingerprint.training import attack_injection, feedback
 from pipelines import cli
 from pipelines.cli.console import no_progress
+from pipelines.runtime import training_data
 from pipelines.train import train_bank
 from tests.support import sample_organisation
 from tests.support.sample_organisation import Run, SampleOrganisation
@@ -285,21 +286,32 @@ class Killed(Exception):
     pass
 
 
-def test_a_training_that_was_broken_off_goes_on_with_what_the_store_said_then(
-    organisation: SampleOrganisation, told: Path, entities: list[str], scored: Run, tmp_path: Path
+@pytest.mark.parametrize("decided", [False, True])
+def test_a_training_that_was_broken_off_goes_on_unless_something_was_decided_since(
+    organisation: SampleOrganisation,
+    told: Path,
+    entities: list[str],
+    scored: Run,
+    tmp_path: Path,
+    decided: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    url = triaged(tmp_path, scored.alerts[0], entities)
+    """Else an attack that was confirmed in the meantime would be learned, and the bank that learned it served."""
+    url, bank = triaged(tmp_path, scored.alerts[0], entities), tmp_path / "bank"
 
     def dying(stage: str, done: int, of: int = 0) -> None:
         if stage == "fitting":
             raise Killed
 
     with pytest.raises(Killed):
-        train_bank(organisation.days, tmp_path / "bank", QUICK, dying, store=url)
-    say(open_store(url), alert_of(scored.alerts[0], "later", entities[2]), "benign")
-    pd.testing.assert_frame_equal(
-        moved(learn(organisation, tmp_path / "bank", url)), moved(banks.open_bank(told))
-    )
+        train_bank(organisation.days, bank, QUICK, dying, store=url)
+    if decided:
+        say(open_store(url), alert_of(scored.alerts[0], "later", entities[2]), "true_positive")
+    else:
+        monkeypatch.setattr(training_data, "load_history", None)  # it is not read again
+    found, before = moved(learn(organisation, bank, url)), moved(banks.open_bank(told))
+    pd.testing.assert_frame_equal(found.loc[before.index], before)
+    assert found.index.difference(before.index).tolist() == ([entities[2]] if decided else [])
 
 
 def test_how_a_history_is_cut_into_pieces_moves_no_threshold(

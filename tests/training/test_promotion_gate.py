@@ -112,6 +112,21 @@ def test_a_bank_of_half_the_input_is_kept_back_for_those_it_lost(champion: Bank)
     assert any("promotion.max_lost_fingerprints" in reason for reason in word.reasons)
 
 
+@pytest.mark.parametrize(("days", "passes"), [(-9.0, True), (1.9, True), (2.1, False)])
+def test_a_bank_whose_history_ends_days_before_that_of_the_served_one_is_kept_back(
+    champion: Bank, days: float, passes: bool
+) -> None:
+    """A training that was broken off and resumed days later is sound, and would replace a newer bank."""
+    end = champion.manifest["watermark"] - int(days * 86400)
+    older = replace(champion, manifest={**champion.manifest, "watermark": end})
+    word = promotion_gate.evaluate_promotion(older, champion, SETTINGS)
+    assert word.passed is passes
+    assert passes or word.reasons[0].startswith(
+        f"its history ends 2.1 days before that of {champion.version}"
+    )
+    assert promotion_gate.evaluate_promotion(older, None, SETTINGS).passed
+
+
 def with_rate(bank: Bank, detector: str, **rate: float) -> Bank:
     rates = bank.manifest["quality"]["vote_rates"]
     return with_quality(bank, vote_rates={**rates, detector: {**rates[detector], "person": rate}})

@@ -10,6 +10,8 @@ import pytest
 
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.time_range import parse_time_range
+from fingerprint.sources import arrival
+from fingerprint.sources.arrival import wall_clock_ms
 from fingerprint.training import pipeline
 from pipelines.cli.console import no_progress
 from pipelines.runtime import training_history
@@ -36,6 +38,29 @@ def test_a_history_is_read_once(tmp_path: Path, request_: TrainingDataRequest) -
     assert len(training_history.read_dispositions(work)) == 0
     Path(request_.sources[0]).unlink()
     assert training_history.read_history_once(request_, SETTINGS, work, no_progress) == read
+
+
+def test_a_history_is_read_again_when_it_is_hours_old(
+    tmp_path: Path, request_: TrainingDataRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A topic has the same name whatever it holds: what resumed days later was served over newer banks."""
+    work, began, now = tmp_path / "work", wall_clock_ms(), [0.0]
+    work.mkdir()
+    monkeypatch.setattr(arrival, "wall_clock_ms", lambda: began + int(now[0] * 3_600_000))
+
+    def records() -> int:
+        read = training_history.read_history_once(request_, SETTINGS, work, no_progress)
+        return int(read["records"])
+
+    assert records() == 5
+    write(Path(request_.sources[0]), [record(9)])
+    found = []
+    for now[0] in (5.9, 6.1, 12.0, 12.2, 6.0):  # at last the clock was set back
+        found.append(records())
+        write(Path(request_.sources[0]), [record(n) for n in range(len(found) + 1)])
+    assert found == [5, 2, 2, 4, 5]
+    (work / "read.json").unlink()
+    assert records() == 6
 
 
 def test_only_the_same_request_has_the_same_fingerprint(request_: TrainingDataRequest) -> None:
