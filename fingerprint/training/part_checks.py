@@ -1,4 +1,4 @@
-"""Checks of what a bank learned beside its networks: tails of surges and newcomers, bursts, amounts and transitions.
+"""Checks of what a bank learned: figures, vocabulary, networks, baseline, tails, bursts, amounts and transitions.
 
 Example:
     >>> list(find_broken_parts(bank))
@@ -11,7 +11,9 @@ detector would be silent, or vote for everything.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,12 +30,15 @@ from fingerprint.registry.bank import Bank
 RARE_SHARE = 0.05  # of harmless events: a tail that never falls below says of nothing that it is rare
 MIN_HOLDOUT_ROWS = 20  # from which a tail may be asked for that
 LARGE_AMOUNT, MIN_AMOUNT_NATS = 1000.0, 10.0  # times the usual calls, and the nats that so many have at least
+CHUNK_NUMBERS = 1 << 24  # that are looked at together: networks are mapped, and may be larger than memory
 TOLERANCE = 1e-5  # of rounding in float32, by which neighbours may differ in the wrong direction
 
 
 def find_broken_parts(bank: Bank) -> Iterator[str]:
     """Yield a sentence for each part that is broken, its first fault each."""
     enough = bank.manifest["quality"]["rows"] >= MIN_HOLDOUT_ROWS
+    yield from _first(_figure_faults(bank))
+    yield from _first(_autoencoder_faults(bank))
     yield from _first(_surge_tail_faults(bank, enough))
     yield from _first(_newcomer_tail_faults(bank))
     yield from _first(_burst_faults(bank))
@@ -43,6 +48,34 @@ def find_broken_parts(bank: Bank) -> Iterator[str]:
 
 def _first(faults: Iterator[str]) -> Iterator[str]:
     yield from (fault for fault, _ in zip(faults, range(1), strict=False))
+
+
+def _figure_faults(bank: Bank) -> Iterator[str]:
+    """Yield that a figure of the held-out days is not finite: no limit that it is compared with would ever be passed."""
+    if not all(map(math.isfinite, _numbers(bank.manifest["quality"]))):
+        yield "the figures of its held-out days are not finite"
+
+
+def _numbers(figures: Any) -> Iterator[float]:
+    """Yield all numbers in figures that JSON can hold."""
+    if isinstance(figures, int | float):
+        yield figures
+    elif isinstance(figures, Mapping | list | tuple):
+        for each in figures.values() if isinstance(figures, Mapping) else figures:
+            yield from _numbers(each)
+
+
+def _autoencoder_faults(bank: Bank) -> Iterator[str]:
+    known, nets, usual = bank.vocabulary, bank.weights, bank.baseline
+    if not (
+        _ascends(known.keys) and _all_finite(known.logp, known.count, known.escape, known.base, known.total)
+    ):
+        yield "its vocabulary holds numbers that are not finite, or is not in order"
+    if not _all_finite(nets.inputs, nets.bias, nets.outputs):
+        yield "its networks hold numbers that are not finite"
+    finite = _all_finite(usual.center, usual.rate, usual.interval_tail, usual.newcomer)
+    if not (finite and _all_positive(usual.edge, usual.slope)):
+        yield "its usual losses are not finite, or their tail is no tail: its edge or slope is not above zero"
 
 
 def _surge_tail_faults(bank: Bank, enough: bool) -> Iterator[str]:
@@ -107,7 +140,13 @@ def _transition_faults(bank: Bank, enough: bool) -> Iterator[str]:
 
 
 def _all_finite(*columns: Floats) -> bool:
-    return all(bool(np.isfinite(each).all()) for each in columns)
+    return all(bool(np.isfinite(piece).all()) for each in columns for piece in _pieces(each))
+
+
+def _pieces(column: Floats) -> Iterator[Floats]:
+    """Yield rows of an array together, about CHUNK_NUMBERS numbers."""
+    rows = max(1, CHUNK_NUMBERS // max(1, math.prod(column.shape[1:])))
+    yield from (column[start : start + rows] for start in range(0, len(column), rows))
 
 
 def _all_positive(*columns: Floats) -> bool:

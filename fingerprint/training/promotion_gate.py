@@ -173,7 +173,7 @@ def _compare_on_attacks(
         "before": attack_injection.summarise_attacks(attacks, then >= before),
         "now": attack_injection.summarise_attacks(attacks, now >= after),
         "clear": int(clear.sum()),
-        "missed": int((clear & (now < after)).sum()),
+        "missed": int((clear & ~(now >= after)).sum()),
     }
 
 

@@ -19,7 +19,7 @@ from fingerprint.registry import bank as banks
 from fingerprint.registry import drift, quality
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.active import SOURCE
-from fingerprint.training import attack_injection, promotion_gate
+from fingerprint.training import attack_injection, part_checks, promotion_gate
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank
 from tests.support.sample_organisation import SETTINGS, SampleOrganisation, simulated
@@ -221,11 +221,11 @@ def test_only_what_was_found_clearly_counts_as_missed(
 
 
 def with_array(bank: Bank, name: str, change: Callable[[NDArray[Any]], NDArray[Any]]) -> Bank:
-    """Return a bank in which one array of its transitions or of its scorer state is another."""
+    """Return a bank in which one array of its parts or of its scorer state is another."""
     part, _, field = name.partition(".")
-    if part == "transitions":
-        array = change(np.array(getattr(bank.transitions, field)))
-        return replace(bank, transitions=replace(bank.transitions, **{field: array}))
+    if part in banks.ARRAY_PARTS:
+        whole = getattr(bank, part)
+        return replace(bank, **{part: replace(whole, **{field: change(np.array(getattr(whole, field)))})})
     return replace(bank, scorer_state={**bank.scorer_state, name: change(np.array(bank.scorer_state[name]))})
 
 
@@ -242,6 +242,19 @@ def backwards(array: NDArray[Any]) -> NDArray[Any]:
 
 
 BROKEN = [
+    ("vocabulary.logp", first_is(np.nan), "its vocabulary holds numbers that are not finite"),
+    ("vocabulary.escape", first_is(np.nan), "its vocabulary holds numbers that are not finite"),
+    ("vocabulary.base", first_is(-np.inf), "its vocabulary holds numbers that are not finite"),
+    ("vocabulary.keys", backwards, "its vocabulary holds numbers that are not finite, or is not in order"),
+    ("weights.inputs", first_is(np.nan), "its networks hold numbers that are not finite"),
+    ("weights.bias", first_is(np.inf), "its networks hold numbers that are not finite"),
+    ("weights.outputs", first_is(np.nan), "its networks hold numbers that are not finite"),
+    ("baseline.center", first_is(np.nan), "its usual losses are not finite"),
+    ("baseline.rate", first_is(np.nan), "its usual losses are not finite"),
+    ("baseline.edge", first_is(np.nan), "its usual losses are not finite"),
+    ("baseline.slope", first_is(0), "its usual losses are not finite, or their tail is no tail"),
+    ("baseline.interval_tail", first_is(np.nan), "its usual losses are not finite"),
+    ("baseline.newcomer", first_is(np.inf), "its usual losses are not finite"),
     ("surge.tail", first_is(np.nan), "surge tails hold numbers that are not finite"),
     ("surge.channel", first_is(np.inf), "surge tails hold numbers that are not finite"),
     ("surge.tail", backwards, "surge tails grow"),
@@ -275,6 +288,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:invalid value")  # it has to cope with what is no number
 @pytest.mark.parametrize(("array", "change", "sentence"), BROKEN)
 @pytest.mark.parametrize("is_first", [True, False])
 def test_a_bank_with_a_broken_part_is_kept_back(
@@ -288,6 +302,40 @@ def test_a_bank_with_a_broken_part_is_kept_back(
     word = promotion_gate.evaluate_promotion(broken, None if is_first else champion, SETTINGS)
     assert not word.passed
     assert any(sentence in reason for reason in word.reasons), word.reasons
+
+
+@pytest.mark.parametrize(
+    "figures", [{"votes_per_day": np.nan}, {"loss": {"0.5": np.inf}}, {"alerts": [np.nan]}]
+)
+def test_a_bank_with_a_figure_that_is_not_finite_is_kept_back(
+    champion: Bank, figures: dict[str, object]
+) -> None:
+    """It is below any limit."""
+    word = promotion_gate.evaluate_promotion(with_quality(champion, **figures), champion, SETTINGS)
+    assert "the figures of its held-out days are not finite" in word.reasons
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_an_attack_whose_score_is_no_number_is_missed(
+    champion: Bank, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(part_checks, "find_broken_parts", lambda bank: iter(()))
+    silent = with_array(champion, "baseline.rate", lambda rate: np.nan * rate)
+    word = promotion_gate.evaluate_promotion(silent, champion, SETTINGS)
+    assert word.figures["probe"]["missed"] == word.figures["probe"]["clear"] > 0
+    assert "promotion.max_missed_share" in word.reasons[0]
+
+
+def test_large_parts_are_looked_at_piece_by_piece(champion: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(part_checks, "CHUNK_NUMBERS", 1000)
+    assert list(part_checks.find_broken_parts(champion)) == []
+
+    def last_is_no_number(array: NDArray[Any]) -> NDArray[Any]:
+        array.flat[-1] = np.nan
+        return array
+
+    for name in ("weights.outputs", "vocabulary.logp", "baseline.rate"):
+        assert len(list(part_checks.find_broken_parts(with_array(champion, name, last_is_no_number)))) == 1
 
 
 def test_a_bank_for_which_every_order_of_calls_is_usual_sees_no_chain(champion: Bank) -> None:
