@@ -38,6 +38,9 @@ def never(judging: str, version: str) -> bool:
 
 
 log = get_logger("fingerprint.banks")
+REFUSED_RETRY_SECONDS = (
+    300.0  # until a version that was refused is opened again: it may have been away for a moment
+)
 
 
 class LoadedBank(NamedTuple):
@@ -80,9 +83,10 @@ class BankIntegrityCheck(Thread):
 class BankWatcher:
     """Banks of one folder that a program scores with. Used by one thread.
 
-    `served` follows the folder's CURRENT. A version that is damaged, or does not fit the settings, is refused: the one before
-    stays in service until CURRENT changes again. A version that the inference server does not have yet, while it has the one
-    before, is waited for. If a file of an open bank is written to, its answers can change: then nothing may be scored with it.
+    `served` follows the folder's CURRENT. A version that cannot be opened, or does not fit the settings, is refused: the one
+    before stays in service, and the version is tried again every REFUSED_RETRY_SECONDS, or when CURRENT changes. A version that
+    the inference server does not have yet, while it has the one before, is waited for. If a file of an open bank is written to,
+    its answers can change: then nothing may be scored with it.
     """
 
     def __init__(
@@ -110,6 +114,7 @@ class BankWatcher:
         self.refusal = ""  # why the served version is not used
         self.version_awaited = ""  # that the server does not have yet
         self.followed_pointer = _read_pointer(folder)  # that was followed, or refused
+        self.next_try = 0.0  # of a version that was refused
         self.next_poll = time.monotonic() + settings.bank.poll_interval_seconds
         self.served = self._load(self._open(versions.require_served_version(folder)))
 
@@ -145,7 +150,8 @@ class BankWatcher:
 
     def _poll_pointer(self) -> None:
         pointer = _read_pointer(self.folder)
-        if pointer == self.followed_pointer:
+        is_retry_due = bool(self.refusal) and time.monotonic() >= self.next_try
+        if pointer == self.followed_pointer and not is_retry_due:
             return
         try:
             version = versions.require_served_version(self.folder)
@@ -173,7 +179,11 @@ class BankWatcher:
         self.followed_pointer, self.served, self.refusal, self.version_awaited = pointer, loaded, "", ""
 
     def _refuse(self, pointer: Pointer, version: str, reason: Exception) -> None:
+        is_known = (pointer, str(reason)) == (self.followed_pointer, self.refusal)
         self.followed_pointer, self.refusal = pointer, str(reason)
+        self.next_try = time.monotonic() + REFUSED_RETRY_SECONDS
+        if is_known:
+            return
         log.warning(
             "served bank refused; the one before stays in service",
             version=version,

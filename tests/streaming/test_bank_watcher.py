@@ -18,6 +18,7 @@ from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.registry import versions
 from fingerprint.registry.bank import open_bank, with_manifest_entries, write_bank
 from fingerprint.registry.versions import VersionDecision
+from fingerprint.streaming import bank_watcher
 from pipelines.runtime import wiring
 from tests.contracts.message_stream import wait_until
 from tests.support import sample_organisation
@@ -271,6 +272,36 @@ def test_a_damaged_bank_is_refused_once_and_the_one_before_judges_on_until_someo
         assert not place.said().differences(oracle)
         serve(place, second)
         stream.until(lambda: stream.judged_by() == {second})
+
+
+def test_a_bank_that_was_away_for_a_moment_is_served_when_it_is_there(
+    place: Place, first: str, second: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A network file system may show CURRENT before the folder."""
+    caplog.set_level(logging.WARNING, "fingerprint.banks")
+    monkeypatch.setattr(bank_watcher, "REFUSED_RETRY_SECONDS", 0.05)
+    there, away = place.bank / "versions" / second, place.bank / "away"
+    tried = []
+
+    def opened(*arguments: Any) -> Any:
+        tried.append(arguments)
+        return open_bank(*arguments)
+
+    with closing(wiring.bank_watcher(place.bank, place.settings)) as banks:
+        monkeypatch.setattr(bank_watcher, "open_bank", opened)
+
+        def poll_until(condition: Callable[[], bool], what: str) -> None:
+            wait_until(lambda: banks.poll() or condition(), what)
+
+        serve(place, second)
+        there.rename(away)
+        poll_until(lambda: len(tried) > 3, "it is tried again")
+        assert "no version" in banks.refusal
+        assert banks.served.bank.version == first
+        assert len([record for record in caplog.records if "refused" in record.message]) == 1
+        away.rename(there)
+        poll_until(lambda: banks.served.bank.version == second, "it is served")
+        assert not banks.refusal
 
 
 def test_a_bank_that_counts_otherwise_than_the_settings_is_refused(
