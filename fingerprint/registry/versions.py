@@ -104,23 +104,30 @@ def version_folder(folder: Path, version: str) -> Path:
 
 
 def serve_version(folder: Path, version: str, note: VersionDecision) -> None:
-    """Serve a version from now on. Serving what is served changes nothing."""
+    """Serve a version from now on. Serving what is served changes nothing.
+
+    FingerprintError where it is not kept: a training may have retired it since it was looked at.
+    """
     with _locked(folder):
+        version_folder(folder, version)
         was = served_version(folder)
         if was != version:
             _move(folder, version, was, note)
 
 
-def roll_back(folder: Path, note: VersionDecision) -> str:
+def roll_back(folder: Path, note: VersionDecision, expected: str | None = None) -> str:
     """Serve the version that was served before, and say which; again, and it is the one before that.
 
-    FingerprintError where there is none, or it was retired.
+    FingerprintError where there is none, it was retired, or it is not the one that is `expected`.
     """
     with _locked(folder):
-        version = previous_version(folder)
+        version, served = previous_version(folder), require_served_version(folder)
         if version is None:
+            raise FingerprintError(f"bank {folder} has served no version before {served}")
+        if expected not in (None, version):
             raise FingerprintError(
-                f"bank {folder} has served no version before {require_served_version(folder)}"
+                f"{served} was served while {expected} was checked: nothing was rolled back. "
+                "Ask `fingerprint bank list`, and roll back again if it is still wanted"
             )
         version_folder(folder, version)
         _move(folder, version, _previous_to(folder, version), note)

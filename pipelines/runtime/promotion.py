@@ -97,10 +97,10 @@ def sign_if_configured(folder: Path, version: str, manifest: bytes, settings: Se
 
 
 def roll_back_bank_version(folder: Path, settings: Settings, why: str = "") -> str:
-    """Serve what was served before, if it is sound; its name."""
+    """Serve what was served before, if it is sound and no other version was served while that was checked; its name."""
     if (version := versions.previous_version(folder)) is not None:
         banks.open_bank(folder, settings.bank, version)
-    return versions.roll_back(folder, history_note("rollback", why))
+    return versions.roll_back(folder, history_note("rollback", why), expected=version)
 
 
 def history_note(action: Action, why: str, forced: bool = False) -> VersionDecision:

@@ -29,6 +29,13 @@ SMALL = SimulatedOrganisation(principals=12, days=4, attacks=2, seed=58)
 SPEED = 36_000.0  # a day in 2.4 s
 
 
+def serve_empty_version(bank: Path, version: str) -> None:
+    """A version of which only the name is asked for."""
+    (bank / "versions" / version).mkdir(parents=True)
+    (bank / "versions" / version / "manifest.json").write_text("{}")
+    versions.serve_version(bank, version, versions.VersionDecision("train"))
+
+
 class Place:
     """A stream in a folder, a bank that no one trained yet, and a clock that moves only when someone waits."""
 
@@ -49,7 +56,7 @@ class Place:
         self.time += timedelta(seconds=seconds)
         if self.seconds >= self.trains_after and versions.served_version(self.bank) is None:
             self.before_bank = len(self.records())
-            versions.serve_version(self.bank, "first", versions.VersionDecision("train"))
+            serve_empty_version(self.bank, "first")
 
     @property
     def seconds(self) -> float:
@@ -108,7 +115,7 @@ def test_attacks_come_when_a_bank_can_see_them(place: Place) -> None:
 
 
 def test_a_bank_that_is_served_already_is_not_waited_for_and_records_may_be_kept(place: Place) -> None:
-    versions.serve_version(place.bank, "older", versions.VersionDecision("train"))
+    serve_empty_version(place.bank, "older")
     assert place.simulate(keep=True)["bank"] == "older"
     assert len(list(place.folder.glob("*.jsonl.gz"))) == SMALL.days
 

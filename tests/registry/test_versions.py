@@ -121,6 +121,23 @@ def test_rolling_back_to_what_was_retired_names_what_is_kept(tmp_path: Path) -> 
         versions.roll_back(tmp_path, BACK)
 
 
+def test_a_version_that_was_retired_since_it_was_looked_at_is_not_served(tmp_path: Path) -> None:
+    served(bank_folder(tmp_path, "a", "b", "c", "d"), "b", "c", "d")
+    assert versions.remove_old_versions(tmp_path, 1) == ["b", "a"]
+    with pytest.raises(FingerprintError, match=r"no version 'a' \(kept: d, c\)"):
+        versions.serve_version(tmp_path, "a", PUBLISH)
+    assert versions.require_served_version(tmp_path) == "d"
+    assert len(versions.decision_history(tmp_path)) == 3
+
+
+def test_a_version_is_not_rolled_back_to_where_another_one_was_expected(tmp_path: Path) -> None:
+    served(bank_folder(tmp_path, "a", "b", "c"), "a", "b", "c")
+    with pytest.raises(FingerprintError, match="c was served while a was checked"):
+        versions.roll_back(tmp_path, BACK, expected="a")
+    assert versions.require_served_version(tmp_path) == "c"
+    assert versions.roll_back(tmp_path, BACK, expected="b") == "b"
+
+
 def test_versions_that_are_not_served_are_told_from_no_bank_at_all(tmp_path: Path) -> None:
     with pytest.raises(FingerprintError, match="fingerprint train"):
         versions.require_served_version(tmp_path)

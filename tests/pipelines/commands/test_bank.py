@@ -271,6 +271,24 @@ def test_rollback_to_a_damaged_version_is_refused_and_moves_nothing(two: Path, c
     assert versions.require_served_version(two) == other(two)
 
 
+def test_a_rollback_while_a_training_ends_serves_no_version_that_was_not_checked(
+    two: Path, call: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the bad bank lies a good one, and before what the training serves the bad one."""
+    good, bad = versions.require_served_version(two), other(two)
+    call("bank", "publish", bad, "--force", "a try")
+    newest = shutil.copytree(two / "versions" / bad, two / "versions" / "newest").name
+
+    def ends(*_: object, **__: object) -> None:
+        versions.serve_version(two, newest, versions.VersionDecision("train"))
+
+    monkeypatch.setattr(banks, "open_bank", ends)
+    said = call("bank", "rollback")
+    assert said.status == 2
+    assert f"newest was served while {good} was checked" in said.err
+    assert versions.require_served_version(two) == newest
+
+
 @pytest.mark.parametrize("program", ["list", "show", "verify", "rollback"])
 def test_a_bank_that_is_not_there_is_one_sentence(program: str, call: Any) -> None:
     said = call("bank", program, "--bank", "nowhere")
