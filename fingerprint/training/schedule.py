@@ -23,6 +23,8 @@ TRAINING_OUTCOMES = (
     "refused",
 )  # what a training leaves in a bank's history: served, or kept from it by the gate
 
+CLOCK_TOLERANCE = timedelta(hours=1)  # by which the clocks of two machines that train may differ
+
 
 @dataclass(frozen=True, slots=True)
 class ScheduleInputs:
@@ -94,12 +96,18 @@ def topic_span_days(
     return None if first is None or last is None else max(0.0, (last - first) / timedelta(days=1))
 
 
-def last_training_time(history: Iterable[Mapping[str, Any]]) -> datetime | None:
-    """Return when the last training ended, by the lines of a bank's history (`versions.history`); None where none is known."""
-    return max(
-        filter(None, (_entry_time(line) for line in history if line.get("action") in TRAINING_OUTCOMES)),
-        default=None,
-    )
+def training_times(history: Iterable[Mapping[str, Any]]) -> list[datetime]:
+    """Return when trainings ended, by the lines of a bank's history (`versions.decision_history`)."""
+    times = (_entry_time(line) for line in history if line.get("action") in TRAINING_OUTCOMES)
+    return [at for at in times if at]
+
+
+def latest_believed(times: Iterable[datetime], now: datetime) -> datetime | None:
+    """Return the latest of some times, None where none is known.
+
+    Those past the present do not count: a clock that was wrong once would end all trainings until then.
+    """
+    return max((at for at in times if at <= now + CLOCK_TOLERANCE), default=None)
 
 
 def _entry_time(line: Mapping[str, Any]) -> datetime | None:

@@ -64,6 +64,7 @@ class RetrainService:
         self.failures = 0
         self.last_failure: datetime | None = None
         self.last_logged_due: NextTraining | None = None
+        self.last_logged_future: datetime | None = None
         self.last_iteration = time.monotonic()
 
     def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> None:
@@ -99,7 +100,8 @@ class RetrainService:
 
     def _next_training(self) -> NextTraining:
         """Return when the next training is due; log why it is not, once for each reason."""
-        now, trained = self.clock.now(), self._last_training()
+        now = self.clock.now()
+        trained = self._last_training(now)
         served = versions.served_version(self.folder) is not None
         known = ScheduleInputs(self.topic_days, served, trained, self.failures, self.last_failure)
         due = schedule.next_training(known, now, self.options)
@@ -109,9 +111,17 @@ class RetrainService:
         self.last_logged_due = due
         return due
 
-    def _last_training(self) -> datetime | None:
-        noted = schedule.last_training_time(versions.decision_history(self.folder))
-        return max(filter(None, (noted, self.last_trained)), default=None)
+    def _last_training(self, now: datetime) -> datetime | None:
+        """Return when the last training ended; log a time past the present, which does not count, once."""
+        times = schedule.training_times(versions.decision_history(self.folder))
+        times += [self.last_trained] if self.last_trained else []
+        believed, latest = schedule.latest_believed(times, now), max(times, default=None)
+        if latest != believed and latest != self.last_logged_future:
+            log.warning(
+                "a training dated in the future does not count", at=str(latest), bank=str(self.folder)
+            )
+            self.last_logged_future = latest
+        return believed
 
     # --- training -----------------------------------------------------------------------------------------------------
 

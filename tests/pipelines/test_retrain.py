@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Retraining, Settings, Triton, load_settings
 from fingerprint.registry import versions
 from fingerprint.registry.versions import VersionDecision
@@ -27,10 +29,11 @@ from fingerprint.streaming.service import LIVENESS_TIMEOUT_SECONDS
 from fingerprint.training.schedule import (
     NextTraining,
     ScheduleInputs,
-    last_training_time,
+    latest_believed,
     next_training,
     retry_delay,
     topic_span_days,
+    training_times,
 )
 from pipelines.retrain import print_retrain_summary, run_retrain
 from pipelines.runtime import topic_time_span
@@ -136,11 +139,30 @@ def test_one_record_that_is_dated_otherwise_makes_no_history() -> None:
 
 
 def test_the_last_training_is_the_newest_that_was_served_or_refused(tmp_path: Path) -> None:
-    assert last_training_time(versions.decision_history(tmp_path)) is None
+    assert training_times(versions.decision_history(tmp_path)) == []
     for action, day in (("train", 1), ("refused", 3), ("train", 2), ("rollback", 9)):
         versions.append_decision(tmp_path, "v", VersionDecision(action, f"2026-03-0{day}T06:00:00Z"))
     versions.append_decision(tmp_path, "v", VersionDecision("train", "by hand, on a Sunday"))
-    assert last_training_time(versions.decision_history(tmp_path)) == datetime(2026, 3, 3, 6, tzinfo=UTC)
+    times = training_times(versions.decision_history(tmp_path))
+    assert latest_believed(times, NOW + 9 * DAY) == datetime(2026, 3, 3, 6, tzinfo=UTC)
+
+
+def test_a_training_dated_in_the_future_does_not_count_and_is_logged_once(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A clock was wrong for a moment: the next training would be due in ten years."""
+    assert latest_believed([NOW + HOUR], NOW) == NOW + HOUR, "another machine's clock may be a little ahead"
+    assert latest_believed([NOW + 2 * HOUR], NOW) is None
+    clock = SimpleNamespace(now=lambda: NOW)
+    metrics = RetrainMetrics(CollectorRegistry(), Triton())
+    service = RetrainService(tmp_path, Settings(), None, tmp_path, metrics, cast(Clock, clock))
+    service.topic_days = 30.0
+    for year in (2026, 2036):
+        versions.append_decision(tmp_path, "v", VersionDecision("train", f"{year}-03-01T06:00:00Z"))
+    due = [service._next_training() for _ in range(2)]
+    assert due[0].is_due(NOW)
+    assert due[0] == due[1]
+    assert len([record for record in caplog.records if "in the future" in record.message]) == 1
 
 
 # --- a topic ----------------------------------------------------------------------------------------------------------
