@@ -530,6 +530,16 @@ def check_bank_clock(root: Path, manifest: dict[str, Any]) -> None:
         )
 
 
+def changed_series_settings(older: Bank, newer: Bank) -> list[str]:
+    """Return the settings that say what a series counts, and differ between two banks: a phrase each."""
+    then, now = (bank.manifest["settings"] for bank in (older, newer))
+    return [
+        f"{section}.{key} was {then[section][key]!r} and is {now[section][key]!r}"
+        for section, key in SERIES_SETTINGS
+        if then[section][key] != now[section][key]
+    ]
+
+
 def check_bank_settings(bank: Bank, wanted: settings.Settings) -> None:
     """Raise FingerprintError if the bank was trained with other intervals or entities than these settings.
 
@@ -541,7 +551,7 @@ def check_bank_settings(bank: Bank, wanted: settings.Settings) -> None:
         if was != now:
             raise FingerprintError(
                 f"setting {section}.{key} is {now!r}, the bank {bank.version} was trained with {was!r}: "
-                "set it back or train again"
+                "set it back or train again (if the gate keeps that back, `fingerprint bank publish VERSION --force`)"
             )
 
 

@@ -35,7 +35,7 @@ from fingerprint.detection import detectors, ensemble
 from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.registry import drift, quality, vote_rates
-from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank import Bank, changed_series_settings
 from fingerprint.registry.drift import BankDrift
 from fingerprint.sources.arrival import check_watermark
 from fingerprint.training import attack_injection, part_checks
@@ -151,7 +151,8 @@ def _judge_against(
         which = "attacks that analysts confirmed and"
         reasons += _missed_attacks(figures["confirmed"], champion, settings.promotion, which)
     reasons += _shifted_losses(challenger, champion, settings.promotion)
-    reasons += _lost_fingerprints(moved, settings.promotion)
+    changed = changed_series_settings(champion, challenger)
+    reasons += _lost_fingerprints(moved, settings.promotion, changed)
     reasons += _older_history(challenger, champion)
     return reasons, figures
 
@@ -234,12 +235,14 @@ def _shifted_losses(challenger: Bank, champion: Bank, options: Promotion) -> Ite
             )
 
 
-def _lost_fingerprints(moved: BankDrift, options: Promotion) -> Iterator[str]:
+def _lost_fingerprints(moved: BankDrift, options: Promotion, changed: Sequence[str]) -> Iterator[str]:
+    """Yield why too many fingerprints are lost; `changed` are settings by which the fingerprints themselves are others."""
     if moved.lost_share > options.max_lost_fingerprints:
+        cause = f"{', '.join(changed)}; serve it by force if you changed that" if changed else ""
         yield (
             f"{moved.lost_share:.0%} of the fingerprints that were ready in {moved.older} are not any more, "
             f"more than the {options.max_lost_fingerprints:.0%} of the setting promotion.max_lost_fingerprints: "
-            "is some of the history missing?"
+            f"{cause or 'is some of the history missing?'}"
         )
 
 

@@ -109,7 +109,24 @@ def test_a_bank_of_half_the_input_is_kept_back_for_those_it_lost(champion: Bank)
     ready = stack.index[stack["ready"]]
     stack.loc[ready[np.arange(len(ready)) % 3 > 0], "ready"] = False
     word = promotion_gate.evaluate_promotion(replace(champion, fingerprints=stack), champion, SETTINGS)
-    assert any("promotion.max_lost_fingerprints" in reason for reason in word.reasons)
+    (reason,) = (each for each in word.reasons if "promotion.max_lost_fingerprints" in each)
+    assert reason.endswith("is some of the history missing?")
+
+
+def test_where_a_setting_made_other_fingerprints_the_reason_names_it(champion: Bank) -> None:
+    """Else it would send people to look for records: the same training is refused again and again."""
+    learned = champion.manifest["settings"]
+    entities = {**learned["entities"], "granularity": "principal"}
+    stack = champion.fingerprints.assign(ready=champion.fingerprints["level"] > 0)
+    other = replace(
+        champion,
+        fingerprints=stack,
+        manifest={**champion.manifest, "settings": {**learned, "entities": entities}},
+    )
+    word = promotion_gate.evaluate_promotion(other, champion, with_gate(max_lost_fingerprints=0.01))
+    (reason,) = (each for each in word.reasons if "promotion.max_lost_fingerprints" in each)
+    assert "entities.granularity was 'principal_service' and is 'principal'; serve it by force" in reason
+    assert "missing" not in reason
 
 
 @pytest.mark.parametrize(("days", "passes"), [(-9.0, True), (1.9, True), (2.1, False)])
