@@ -40,6 +40,7 @@ def train_bank(
     promotion.require_signer(settings.bank)
     training_data.require_sources(wanted)
     training_data.require_feedback_store(wanted, settings)
+    judged_by = training_data.settings_in_force(wanted.database, settings)
     # looks at all sources, and names those that are missing before the long part
     parameters = training_history.training_fingerprint(wanted, settings)
     backend.get_backend(settings)
@@ -52,7 +53,7 @@ def train_bank(
         read = training_history.read_history_once(wanted, settings, work, progress)
         learned = _train(read, settings, work, workers, progress, start)
         attacks = training_data.load_confirmed_attacks(wanted.database, settings)
-        decision = promotion.offer_bank(learned, folder, settings, attacks, allow_immature)
+        decision = promotion.offer_bank(learned, folder, judged_by, attacks, allow_immature)
     return {
         "bank": str(folder),
         "version": learned.version,

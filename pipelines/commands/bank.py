@@ -87,7 +87,10 @@ def publish_version(
     if force is not None and not force.strip():
         raise FingerprintError("--force needs a reason, which is recorded")
     before = versions.served_version(folder)
-    happened = training_data.load_confirmed_attacks(None, settings) if force is None else {}
+    happened: dict[str, list[bytes]] = {}
+    if force is None:  # which has to work where the database does not
+        happened = training_data.load_confirmed_attacks(None, settings)
+        settings = training_data.settings_in_force(None, settings)
     decision = promotion.publish_bank(folder, version, settings, why, force, happened)
     return {
         "version": version,

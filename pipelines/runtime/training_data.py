@@ -15,6 +15,7 @@ import pandas as pd
 
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
+from fingerprint.analysis import threshold_what_if
 from fingerprint.core.alert import Reject
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Message, Partition
@@ -116,6 +117,12 @@ def load_confirmed_attacks(database: str | None, settings: Settings) -> dict[str
     """Return confirmed attacks: the records of each true positive, by alert. The promotion gate asks a new bank for them."""
     with open_feedback_store(database, settings) as (store, _):
         return store.feedback.confirmed_attacks() if store else {}
+
+
+def settings_in_force(database: str | None, settings: Settings) -> Settings:
+    """Return the settings with the threshold and quorum that people set over them: scorers judge by those."""
+    with open_feedback_store(database, settings) as (store, _):
+        return threshold_what_if.apply_override(settings, store.thresholds.current()) if store else settings
 
 
 @contextmanager

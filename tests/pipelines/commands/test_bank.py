@@ -8,6 +8,7 @@ import shlex
 import shutil
 import sys
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from prometheus_client import Gauge
 from fingerprint.core import settings
 from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
+from fingerprint.store import open_store
 from pipelines import cli
 from pipelines.cli.console import no_progress
 from pipelines.commands import bank_table
@@ -348,6 +350,30 @@ def test_training_the_same_again_leaves_what_is_served_alone(
     before = {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()}
     assert train_bank(organisation.learned, bank, sample_organisation.SETTINGS, no_progress)["served"]
     assert {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()} == before
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_the_gate_judges_by_the_threshold_that_people_set(
+    organisation: sample_organisation.SampleOrganisation,
+    bank: Path,
+    call: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    force: bool,
+) -> None:
+    url = f"sqlite:///{tmp_path}/alerts.sqlite"
+    store = open_store(url)
+    store.thresholds.override(datetime(2026, 3, 1, tzinfo=UTC), "maria", "a try", threshold=37.0)
+    store.close()
+    options = sample_organisation.SETTINGS
+    figures = train_bank(organisation.learned[1:], bank, options, no_progress, store=url)
+    assert figures["gate"]["probe"]["before"]["attacks"] > 100
+    assert figures["gate"]["probe"]["before"]["found"] == figures["gate"]["probe"]["now"]["found"] == 0
+    monkeypatch.setenv("FINGERPRINT_DATABASE__URL", url)
+    reason = ("--force", "asks no database") if force else ()
+    said = call("bank", "publish", organisation.trained["version"], "--json", *reason)
+    found = said.json["gate"]["probe"]["before"]["found"]
+    assert found > 100 if force else found == 0
 
 
 def test_versions_retire_as_others_come_and_drift_is_measured_from_an_old_one(
