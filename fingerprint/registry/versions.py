@@ -24,7 +24,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -37,6 +37,7 @@ VERSION_PATTERN = re.compile(
     r"\w[\w.-]{0,199}", re.ASCII
 )  # of a version: never a path, nor what begins with a dot
 MAX_LINE_LENGTH = 1_000  # bytes
+LEFTOVER_SECONDS = 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +161,43 @@ def _previous_to(folder: Path, version: str) -> str | None:
 
 
 def remove_old_versions(folder: Path, keep: int) -> list[str]:
-    """Remove all but the newest `most` versions, never what is served nor what was before; returns which."""
+    """Remove all but the newest `keep` versions, never what is served nor what was before; returns which.
+
+    What writers that were killed left beside them goes too.
+    """
     with _locked(folder):
         safe = {served_version(folder), previous_version(folder) if served_version(folder) else None}
-        old = [version for version in list_bank_versions(folder)[keep:] if version not in safe]
+        kept = list_bank_versions(folder)
+        old = [version for version in kept[keep:] if version not in safe]
+        for leftover in _leftovers(folder / "versions", kept):
+            _remove(leftover)
         for version in old:
             retired = folder / "versions" / f".{version}.retired"
             (folder / "versions" / version).rename(retired)  # half a version must not look like one
             shutil.rmtree(retired, ignore_errors=True)
     return old
+
+
+def _leftovers(root: Path, versions: list[str]) -> Iterator[Path]:
+    """Yield what is hidden beside the versions, a day older than the newest of them: no writer takes that long.
+
+    These are `.VERSION.PID`, `.VERSION.PID.replaced`, and `.signatures.json.PID`; and whatever its age `.VERSION.retired`, which
+    is removed under the lock that this one holds.
+    """
+    newest = max((_write_order(root / version)[0] for version in versions), default=0.0)
+    for each in sorted(root.glob(".*.*")):
+        ending = each.name.rpartition(".")[2]
+        with suppress(FileNotFoundError):  # a writer that is at work has moved it
+            is_old = newest - each.lstat().st_mtime > LEFTOVER_SECONDS
+            if ending == "retired" or (is_old and (ending == "replaced" or ending.isdecimal())):
+                yield each
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def _move(folder: Path, version: str, was: str | None, note: VersionDecision) -> None:

@@ -113,6 +113,22 @@ def test_old_versions_are_retired_but_never_what_is_served_or_was_before(tmp_pat
     assert versions.roll_back(tmp_path, BACK) == "b"
 
 
+def test_what_killed_writers_left_is_removed_with_old_versions(tmp_path: Path) -> None:
+    served(bank_folder(tmp_path, "a", "b", "c"), "b", "c")
+    root, newest = tmp_path / "versions", 1_700_000_002
+    left = [".x.12", ".x.12.replaced", ".signatures.json.12"]
+    fresh, foreign = ".y.13", [".nfs0001", ".other.old"]
+    for name in (*left, fresh, *foreign, ".a.retired"):
+        if "json" in name:
+            (root / name).write_text("{}")
+        else:
+            (root / name / "part").mkdir(parents=True)
+        age = 3_600 if name in (fresh, ".a.retired") else 90_000
+        os.utime(root / name, (newest - age,) * 2)
+    assert versions.remove_old_versions(tmp_path, 1) == ["a"]
+    assert {each.name for each in root.iterdir()} == {"b", "c", fresh, *foreign}
+
+
 def test_rolling_back_to_what_was_retired_names_what_is_kept(tmp_path: Path) -> None:
     served(bank_folder(tmp_path, "a", "b", "c"), "a", "b", "c")
     versions.remove_old_versions(tmp_path, 1)
