@@ -203,7 +203,10 @@ def _remove(path: Path) -> None:
 def _move(folder: Path, version: str, was: str | None, note: VersionDecision) -> None:
     _append(folder, {"version": version, "before": was, **asdict(note)})
     pointer = folder / f".CURRENT.{os.getpid()}"
-    pointer.write_text(version + "\n")
+    with pointer.open("w") as stream:
+        stream.write(version + "\n")
+        stream.flush()
+        os.fsync(stream.fileno())  # else a machine that loses power may keep the name and not the content
     pointer.replace(folder / "CURRENT")
 
 

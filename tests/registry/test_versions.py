@@ -80,6 +80,22 @@ def test_who_died_between_the_line_and_the_pointer_has_served_nothing(tmp_path: 
     assert versions.previous_version(tmp_path) == "b"
 
 
+def test_the_line_and_then_the_pointer_are_on_disk_before_it_is_moved(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else CURRENT may be empty after a loss of power, and no program starts."""
+    synced = []
+
+    def fsync(descriptor: int) -> None:
+        file = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        synced.append((file.name, file.read_text()))
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    served(bank_folder(tmp_path, "a"), "a")
+    assert [name for name, _ in synced] == ["HISTORY.jsonl", f".CURRENT.{os.getpid()}"]
+    assert synced[1][1] == "a\n"
+
+
 def test_a_line_that_a_crash_cut_off_is_passed_over_and_the_next_one_is_whole(tmp_path: Path) -> None:
     served(bank_folder(tmp_path, "a", "b", "c"), "a", "b")
     file = tmp_path / "HISTORY.jsonl"
