@@ -50,6 +50,7 @@ from fingerprint.detection.detectors import (
 )
 from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.amounts import UsualAmounts
+from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
@@ -69,7 +70,8 @@ MAX_DRIVERS = 10  # values shown
 MAX_LEADING_DRIVERS = 3
 NOTHING_SUPPORTS: Mapping[str, tuple[AlertEvent, ...]] = {}
 EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session", "access_key", "resource")
-PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in ("network", "address")]
+PLACES = ("network", "address")  # the wider one first
+PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def _build_alert(
     names = [impact.action_name(event) for event in events]
     z = highest_calibrated_z(batch, frame)
     novelty = find_novelty(batch, frame, names, explainer)
-    actions = impact.alert_impact(events, novelty.actions, novelty.events)
+    actions = impact.alert_impact(events, novelty.actions, novelty.networks)
     drivers = _lead_with_impact(_find_drivers(batch, frame, explainer), actions)
     rarity, cap = alert_nats(z, names), URGENCY_CAP[level]
     facts = titles.TitleFacts(
@@ -171,10 +173,13 @@ def _build_alert(
         actions,
         novelty.actions,
         ranked=tuple(dict.fromkeys(names[row] for row in np.argsort(-z, kind="stable"))),
+        humans=[_text_or_empty(human) for human in frame["human"].tolist()],
+        new_networks=novelty.networks,
         first_seen=_first_seen_text(batch, frame, explainer),
         late_days=_late_days(frame),
     )
-    principal, human = str(frame["principal"].iloc[0]), _human(frame)
+    lead = titles.leading_row(facts)
+    principal, human = str(frame["principal"].iloc[0]), facts.humans[lead]
     urgency = impact.combined_urgency(rarity, actions, cap)
     return Alert(
         alert_id=alert_id,
@@ -187,14 +192,23 @@ def _build_alert(
         rarity=min(round(impact.urgency_from_nats(rarity)), cap),
         impact=impact.impact_score(actions),
         impact_of=actions[: impact.MAX_SHOWN_ACTIONS],
-        title=titles.build_title(principal, human, facts),
+        title=titles.build_title(principal, facts),
         level=level,
         bank_version=events[-1].bank_version,
         drivers=tuple(drivers[:MAX_DRIVERS]),
         curve=_find_curve(batch, frame, explainer),
         tactics=SOURCE.tactics_among([(event.service, event.action) for event in events]),
         next_steps=SOURCE.next_steps(
-            Suspicion(principal, human, events, actions, urgency, titles.strangest(facts), facts.first_seen)
+            Suspicion(
+                principal,
+                human,
+                events,
+                actions,
+                urgency,
+                titles.strangest(facts),
+                facts.first_seen,
+                lead=events[lead],
+            )
         ),
         events=events,
         degraded="degraded" in frame and bool(frame["degraded"].eq(True).any()),
@@ -235,14 +249,14 @@ def _find_drivers(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) 
 
 
 class Novelty(NamedTuple):
-    """The actions (`service:Action`) of an alert that its principal never called, and the ids of events from a new network.
+    """The actions (`service:Action`) of an alert that its principal never called, and its events' new networks, by id.
 
     Never is: not in what the bank learned. What began after the training stays new until the next one, so that a thief who comes
     again the next day is still one.
     """
 
     actions: frozenset[str]
-    events: frozenset[str]
+    networks: Mapping[str, str]
 
 
 def find_novelty(
@@ -262,9 +276,19 @@ def find_novelty(
         of_version = np.flatnonzero(versions == version)
         _, first, inverse = np.unique(key[of_version], axis=0, return_index=True, return_inverse=True)
         unseen[of_version] = _new_to_principal(batch, of_version[first], explainer)[inverse.reshape(-1)]
-    from_new = unseen[:, 1:].any(axis=1)
-    ids = map(str, frame["event_id"].to_numpy(object)[from_new])
-    return Novelty(frozenset(compress(names, unseen[:, 0])), frozenset(ids))
+    return Novelty(frozenset(compress(names, unseen[:, 0])), _new_networks(batch, frame, unseen[:, 1:]))
+
+
+def _new_networks(batch: EventBatch, frame: pd.DataFrame, unseen: NDArray[np.bool_]) -> dict[str, str]:
+    """Return the network of each event from a new one, by id: the wider of its places (N, places) that is `unseen`."""
+    rows = np.flatnonzero(unseen.any(axis=1))
+    place = unseen[rows].argmax(axis=1)
+    codes = batch.codes[rows, np.array(PLACE_COLUMNS)[place]]
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    texts = encoding.feature_texts(frames.select_rows(frame, rows[first]))
+    named = [_text_or_empty(texts[PLACES[of]][at]) for at, of in enumerate(place[first].tolist())]
+    ids = frame["event_id"].to_numpy(object)[rows]
+    return {str(name): named[at] for name, at in zip(ids, inverse.reshape(-1).tolist(), strict=True)}
 
 
 def _new_to_principal(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:
@@ -343,15 +367,6 @@ def _first_seen_text(batch: EventBatch, frame: pd.DataFrame, explainer: Explaine
 def _late_days(frame: pd.DataFrame) -> int:
     """Return how many days after they happened the events came: back-dated records deserve a look."""
     return int(frame["delay"].max()) // 86400 if "delay" in frame else 0
-
-
-def _human(frame: pd.DataFrame) -> str:
-    return _first_value(frame["human"])
-
-
-def _first_value(column: pd.Series) -> str:
-    """Return the first value of a column that is not missing, or an empty text."""
-    return _text_or_empty(column.dropna().iloc[0]) if column.notna().any() else ""
 
 
 def _text_or_empty(value: object) -> str:

@@ -1,7 +1,7 @@
 """The title of an alert: one line that says who did what, from where, led by the gravest thing that was new.
 
 Example:
-    >>> build_title("123456789012:user/alice", "alice@example.com", facts)
+    >>> build_title("123456789012:user/alice", facts)
     'alice@example.com called iam:CreateAccessKey and 4 other new actions from 198.51.100.0/24 (new network); 2 failed'
 
 A title stands in a dense table beside the account, the times and the number of events, so it repeats none of them. It aims at 120
@@ -10,15 +10,15 @@ characters, and every name in it, which an attacker may have chosen, is cut.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from fingerprint.alerting import impact
 from fingerprint.core.alert import ActionImpact, AlertEvent, SurpriseDriver
 from fingerprint.sources.active import SOURCE
 
 MAX_NAME_LENGTH = 80  # characters of a name in a title
-ACTION_FEATURE, NETWORK_FEATURES, PROGRAM_FEATURE = "action", ("network", "address range"), "program"
+ACTION_FEATURE, PROGRAM_FEATURE = "action", "program"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,9 @@ class TitleFacts:
     """The facts that a title is made of.
 
     `actions` are what the calls can do, those that count most first; `new_actions` the `service:Action` that are new for the
-    principal; `ranked` all distinct ones, the most unusual first. `first_seen` says when a newcomer was first seen, else empty.
+    principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
+    empty for none; `new_networks` maps the ids of events to the network that they came from, where it is new for the principal.
+    `first_seen` says when a newcomer was first seen, else empty.
     """
 
     events: Sequence[AlertEvent]
@@ -34,21 +36,49 @@ class TitleFacts:
     actions: Sequence[ActionImpact]
     new_actions: Collection[str]
     ranked: Sequence[str]
+    humans: Sequence[str] = ()
+    new_networks: Mapping[str, str] = field(default_factory=dict)
     first_seen: str = ""
     late_days: int = 0
 
 
-def build_title(principal: str, human: str, facts: TitleFacts) -> str:
-    """Return one line: who called what, from where, how much of it failed; of a newcomer also when it was first seen."""
-    who = _cut(actor_name(principal, human)) + (f" (new: {facts.first_seen})" if facts.first_seen else "")
+def build_title(principal: str, facts: TitleFacts) -> str:
+    """Return one line: who called what, from where, how much of it failed; of a newcomer also when it was first seen.
+
+    Who and where are those of the leading call. Others at a role are counted; a new network of other calls is named as theirs.
+    """
+    lead = leading_row(facts)
+    human = facts.humans[lead] if facts.humans else ""
+    who = _cut(actor_name(principal, human, set(facts.humans)))
+    who += f" (new: {facts.first_seen})" if facts.first_seen else ""
     late = f"; delivered {_count(facts.late_days, 'day')} late" if facts.late_days else ""
-    return f"{who} {_called(facts)} from {_origin(facts)}{_tool(facts)}{_failures(facts)}{late}"
+    return f"{who} {_called(facts)} from {_origin(facts, lead)}{_failures(facts)}{late}"
 
 
-def actor_name(principal: str, human: str) -> str:
-    """Return the person if there is one, else the principal without its account, and what ran behind it."""
+def leading_row(facts: TitleFacts) -> int:
+    """Return the row of the event that the title is about: a call of the leading action, best one that succeeded."""
+    action, _ = _lead(facts)
+    rows = [row for row, event in enumerate(facts.events) if impact.action_name(event) == action]
+
+    def order(row: int) -> tuple[bool, bool]:
+        event = facts.events[row]
+        return bool(event.error_code), event.event_id not in facts.new_networks
+
+    return min(rows, key=order, default=0)
+
+
+def actor_name(principal: str, human: str, humans: Collection[str] = ()) -> str:
+    """Return the person if there is one, else the principal without its account, and what ran behind it.
+
+    `humans` are all that acted as the principal: where there are several, its name stands beside the person.
+    """
     name = principal.split(":", 1)[-1]
-    return human if "@" in human else f"{name} ({human})" if human and human not in name else name
+    if not human or human in name:
+        return human if "@" in human else name
+    others = {each for each in humans if each and each not in name} - {human}
+    if others:
+        return f"{name} ({human} and {_count(len(others), 'other')})"
+    return human if "@" in human else f"{name} ({human})"
 
 
 def strangest(facts: TitleFacts) -> str:
@@ -88,14 +118,16 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
     return lead, all(bool(event.error_code) for event in facts.events if impact.action_name(event) == lead)
 
 
-def _origin(facts: TitleFacts) -> str:
-    unseen = {each.feature: each.seen for each in reversed(facts.drivers) if each.rarity == "unseen"}
-    network = next((unseen[name] for name in NETWORK_FEATURES if name in unseen), "")
-    return (
-        f"{_cut(network)} (new network)"
-        if network
-        else _cut(facts.events[0].source_address) or "nowhere named"
-    )
+def _origin(facts: TitleFacts, lead: int) -> str:
+    """Return where the leading call came from, with what new tool, and the first new network of other calls if it is no such."""
+    event, tool = facts.events[lead], _tool(facts)
+    if event.event_id in facts.new_networks:
+        return f"{_cut(facts.new_networks[event.event_id])} (new network){tool}"
+    others = [
+        facts.new_networks[each.event_id] for each in facts.events if each.event_id in facts.new_networks
+    ]
+    elsewhere = f"; others from {_cut(others[0])} (new network)" if others else ""
+    return f"{_cut(event.source_address) or 'nowhere named'}{tool}{elsewhere}"
 
 
 def _tool(facts: TitleFacts) -> str:

@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -50,6 +51,25 @@ def test_the_title_says_who_did_what_and_from_where_led_by_the_gravest_new_actio
     assert "(new network)" in rest
     assert len(stolen.title) <= 140
     assert stolen.principal[:12] not in stolen.title, "the account stands beside it"
+
+
+def test_the_place_in_a_title_is_one_that_the_leading_action_came_from(
+    scored: sample_organisation.Run,
+) -> None:
+    networks = 0
+    for alert in scored.alerts:
+        action, _, place = re.split(" called | tried ", alert.title, maxsplit=1)[1].partition(" from ")
+        lead = re.split("[ ,]", action)[0]
+        came = {event.source_address for event in alert.events if f"{event.service}:{event.action}" == lead}
+        where = re.split("[ ,;]", place)[0]
+        if "/" in where:
+            networks += 1
+            assert any(
+                "." in each and ip_address(each) in ip_network(where) for each in came if each[:1].isdigit()
+            )
+        else:
+            assert where in came
+    assert networks
 
 
 def test_the_number_of_new_actions_in_a_title_is_counted_and_not_cut(

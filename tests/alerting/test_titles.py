@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fingerprint.alerting import impact
-from fingerprint.alerting.titles import MAX_NAME_LENGTH, TitleFacts, build_title, strangest
+from fingerprint.alerting.titles import MAX_NAME_LENGTH, TitleFacts, build_title, leading_row, strangest
 from fingerprint.core.alert import AlertEvent, SurpriseDriver
 from tests.support.alerts import NASTY, event
 
@@ -28,15 +28,22 @@ def facts(
     events: list[AlertEvent], new: set[str], drivers: tuple[SurpriseDriver, ...] = (), **fields: object
 ) -> TitleFacts:
     names = tuple(dict.fromkeys(map(impact.action_name, events)))
-    ids = {each.event_id for each in events} if NETWORK in drivers else set()
-    made = TitleFacts(events, drivers, impact.alert_impact(events, new, ids), new, names)
-    return replace(made, **fields)
+    networks = {
+        each.event_id: driver.seen for driver in drivers if driver.feature == "network" for each in events
+    }
+    networks = fields.pop("new_networks", networks)
+    made = TitleFacts(events, drivers, impact.alert_impact(events, new, networks), new, names)
+    return replace(made, new_networks=networks, **fields)
+
+
+def title_of(made: TitleFacts, principal: str = WHO, human: str = "") -> str:
+    return build_title(principal, replace(made, humans=made.humans or [human] * len(made.events)))
 
 
 def test_the_gravest_new_call_leads_and_the_others_are_counted() -> None:
     events = called("guardduty:ListDetectors", "cloudtrail:StopLogging", *(f"iam:List{n}" for n in range(52)))
     new = {impact.action_name(each) for each in events}
-    title = build_title(WHO, "grace@example.com", facts(events, new, (NETWORK,)))
+    title = title_of(facts(events, new, (NETWORK,)), human="grace@example.com")
     assert title == (
         "grace@example.com called cloudtrail:StopLogging and 53 other new actions from 139.59.0.0/16 (new network)"
     )
@@ -45,29 +52,29 @@ def test_the_gravest_new_call_leads_and_the_others_are_counted() -> None:
 
 def test_a_call_that_failed_each_time_was_tried() -> None:
     events = called("cloudtrail:StopLogging", "iam:ListUsers", failed=("cloudtrail:StopLogging",))
-    title = build_title(WHO, "", facts(events, {"cloudtrail:StopLogging"}))
+    title = title_of(facts(events, {"cloudtrail:StopLogging"}))
     assert title == "user/grace tried cloudtrail:StopLogging, new to them, from 84.17.50.9; 1 failed"
 
 
 def test_a_usual_grave_call_leads_only_where_its_network_is_new() -> None:
     events = called("iam:ListUsers", "cloudtrail:StopLogging")
-    assert "called iam:ListUsers and 1 other action" in build_title(WHO, "", facts(events, set()))
-    assert "called cloudtrail:StopLogging and 1 other action from 139.59.0.0/16 (new" in build_title(
-        WHO, "", facts(events, set(), (NETWORK,))
+    assert "called iam:ListUsers and 1 other action" in title_of(facts(events, set()))
+    assert "called cloudtrail:StopLogging and 1 other action from 139.59.0.0/16 (new" in title_of(
+        facts(events, set(), (NETWORK,))
     )
 
 
 def test_without_a_grave_call_the_most_surprising_new_one_leads() -> None:
     drivers = (SurpriseDriver("action", "ses:GetSendQuota", "s3:GetObject", "unseen", 9.0, 1),)
     events = called("iam:ListUsers", "ses:GetSendQuota")
-    title = build_title(WHO, "", facts(events, {"iam:ListUsers", "ses:GetSendQuota"}, drivers))
+    title = title_of(facts(events, {"iam:ListUsers", "ses:GetSendQuota"}, drivers))
     assert "called ses:GetSendQuota and 1 other new action from" in title
 
 
 def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
     tool = SurpriseDriver("program", "Terraform", "Boto3", "unseen", 5.0, 1)
     some = facts(called("iam:ListUsers"), set(), (tool,), first_seen="first seen 3 hours before", late_days=8)
-    title = build_title(WHO, "", some)
+    title = title_of(some)
     assert title.startswith(
         "user/grace (new: first seen 3 hours before) called iam:ListUsers from 84.17.50.9"
     )
@@ -75,9 +82,29 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
     assert strangest(some) == "program Terraform"
 
 
+def test_who_and_where_are_those_of_the_leading_call_and_others_are_said_to_be_others() -> None:
+    """Two people at a role: the first in time comes from a new network, the other one did the grave thing."""
+    events = called("iam:ListRoles", "iam:AttachRolePolicy")
+    some = facts(events, {"iam:ListRoles", "iam:AttachRolePolicy"}, new_networks={"0": "217.88.140.0/24"})
+    some = replace(some, humans=["olga@example.com", "nick@example.com"])
+    assert leading_row(some) == 1
+    assert title_of(some, "123456789012:role/okta-poweruser") == (
+        "role/okta-poweruser (nick@example.com and 1 other) called iam:AttachRolePolicy and 1 other new action "
+        "from 84.17.50.9; others from 217.88.140.0/24 (new network)"
+    )
+
+
+def test_of_the_leading_actions_calls_one_that_succeeded_is_named_from_a_new_network_if_any() -> None:
+    events = called(*["iam:AttachRolePolicy"] * 3)
+    events[1] = replace(events[1], error_code="AccessDenied")
+    networks = {"1": "198.51.0.0/16", "2": "203.0.0.0/16"}
+    title = title_of(facts(events, {"iam:AttachRolePolicy"}, new_networks=networks))
+    assert title.endswith("from 203.0.0.0/16 (new network); 1 failed")
+
+
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
 def test_a_name_of_any_length_and_kind_keeps_a_title_short(text: str) -> None:
     events = [replace(each, action=text, service=text, source_address=text) for each in called("a:b", "c:d")]
     network = replace(NETWORK, seen=text)
-    title = build_title(f"123456789012:user/{text}", text, facts(events, {f"{text}:{text}"}, (network,)))
+    title = title_of(facts(events, {f"{text}:{text}"}, (network,)), f"123456789012:user/{text}", text)
     assert len(title) <= 4 * MAX_NAME_LENGTH + 120

@@ -129,6 +129,11 @@ def _account(text: str) -> str:
     return text if len(text) == 12 and text.isascii() and text.isdigit() else ""
 
 
+def _action(event: AlertEvent) -> str:
+    """Return `service:Action` of an event."""
+    return f"{event.service}:{event.action}"
+
+
 # --- who ----------------------------------------------------------------------------------------------------------------
 
 
@@ -353,12 +358,13 @@ def _find_person(human: str, user_id: str) -> str:
 
 def _verify(suspicion: Suspicion) -> NextStep:
     """Return the question to ask, and by which channel: never by one that the suspect session could answer."""
-    first = suspicion.events[0].event_time.astimezone(UTC)
-    when = f"at {first:%H:%M} UTC on {first:%d %B}"
-    what = _named(suspicion) or suspicion.strange[:300] or "this"
-    name, kind = _name(suspicion.principal), _type(suspicion.principal)
-    if "@" in suspicion.human:
-        who = f"Ask {suspicion.human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
+    asked = _gravest_new(suspicion)
+    event = _event_of(suspicion, asked[0].action) if asked else suspicion.events[0]
+    when = f"at {event.event_time.astimezone(UTC):%H:%M} UTC on {event.event_time.astimezone(UTC):%d %B}"
+    what = _named(asked, event, suspicion.cut) or suspicion.strange[:300] or "this"
+    name, kind, human = _name(suspicion.principal), _type(suspicion.principal), _person(suspicion, event)
+    if "@" in human:
+        who = f"Ask {human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
     else:
         who = f"Ask the owner of {suspicion.principal[:200]}, by telephone or in person,"
     new = (
@@ -373,22 +379,44 @@ def _verify(suspicion: Suspicion) -> NextStep:
     until = " Until they confirm it, treat it as stolen." if _is_urgent(suspicion) else ""
     return NextStep(
         "verify", f"{who} about {what} {when}.{until}{new}",
-        "" if "@" in suspicion.human else command,
+        "" if "@" in human else command,
     )  # fmt: skip
 
 
-def _named(suspicion: Suspicion) -> str:
-    """Return the gravest action that was new as the subject of a question, and how many others there are; empty without one."""
+def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
+    """Return the actions that were new and are more than minor, the gravest first; without one those that are minor."""
     new = [row for row in suspicion.actions if row.new or row.new_place]
-    graver = [row for row in new if row.gravity != "minor"] or new
+    return [row for row in new if row.gravity != "minor"] or new
+
+
+def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
+    """Return the first of some actions as the subject of a question, and how many others there are; empty for none.
+
+    `event` is the call of it that is asked about. `cut`: there are other actions that are not among them.
+    """
     if not graver:
         return ""
     first = graver[0]
-    on = f" on {first.resources[0][:200]}" if first.resources else ""
+    touched = (event.resource,) if _action(event) == first.action else first.resources
+    on = f" on {touched[0][:200]}" if touched and touched[0] else ""
     others = len(graver) - 1
     counted = f" and {others:,} other{'s' * (others > 1)}" if others else ""
-    more = " and others" if suspicion.cut else counted
+    more = " and others" if cut else counted
     return f"{without_api_version(first.action)[:200]}{on}{more}"
+
+
+def _event_of(suspicion: Suspicion, action: str) -> AlertEvent:
+    """Return the call of an action to ask about: the one that leads, else the first that succeeded, else the first at all."""
+    called = [each for each in suspicion.events if _action(each) == action]
+    if suspicion.lead in called:
+        return suspicion.lead
+    return min(called, key=lambda each: bool(each.error_code), default=suspicion.events[0])
+
+
+def _person(suspicion: Suspicion, event: AlertEvent) -> str:
+    """Return the person behind an event: one of several at a role is named by the session."""
+    at_role = _type(suspicion.principal) == "role" and event is not suspicion.lead
+    return event.session if at_role and "@" in suspicion.human and "@" in event.session else suspicion.human
 
 
 # --- extent -------------------------------------------------------------------------------------------------------------
@@ -520,7 +548,7 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     calls: dict[str, list[AlertEvent]] = {}
     for event in suspicion.events:
         if not event.error_code:
-            calls.setdefault(f"{event.service}:{event.action}", []).append(event)
+            calls.setdefault(_action(event), []).append(event)
     done = [
         row
         for row in suspicion.actions

@@ -6,6 +6,7 @@ import json
 import shlex
 import subprocess
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 from urllib.parse import quote
 
@@ -199,6 +200,25 @@ def test_the_question_names_the_gravest_new_call_and_goes_by_another_channel() -
     ]
     assert "grace@example.com by telephone or in person, not by mail" in ask.text
     assert "cloudtrail:StopLogging on trail:main" in ask.text
+
+
+def test_the_question_goes_to_who_made_the_call_it_is_about_and_names_its_time_and_resource() -> None:
+    """Two people at a role: the first event is another's, and so is a call of the same action that failed."""
+    olga = call("iam:ListRoles", session="olga@example.com", resource="role:a")
+    failed = call(
+        "iam:AttachRolePolicy", session="olga@example.com", resource="role:b", error_code="AccessDenied"
+    )
+    made = replace(olga, session="nick@example.com", action="AttachRolePolicy", resource="role:c")
+    made = replace(made, event_time=olga.event_time + timedelta(minutes=7))
+    some = suspicion(olga, failed, made, principal=f"{ACCOUNT}:role/okta-poweruser", human="olga@example.com")
+    for each in (some, some._replace(lead=made, human="nick@example.com")):
+        [ask] = (step.text for step in next_steps(each) if step.phase == "verify")
+        assert ask.startswith("Ask nick@example.com by telephone or in person")
+        assert "about iam:AttachRolePolicy on role:c at 14:07 UTC" in ask
+    lead = some._replace(lead=failed)
+    assert any(
+        "Ask olga@example.com" in step.text and "on role:b at 14:00" in step.text for step in next_steps(lead)
+    )
 
 
 @pytest.mark.parametrize(
