@@ -68,10 +68,19 @@ CALIBRATION = 0.72
 MAX_DRIVERS = 10  # values shown
 # Of them, the actions that can do the gravest harm, before the most surprising values.
 MAX_LEADING_DRIVERS = 3
-NOTHING_SUPPORTS: Mapping[str, tuple[AlertEvent, ...]] = {}
 EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session", "access_key", "resource")
 PLACES = ("network", "address")  # the wider one first
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
+
+
+class Support(NamedTuple):
+    """The events that support an alert, oldest first, with records, and what of it was new and can do harm, the gravest first."""
+
+    events: tuple[AlertEvent, ...] = ()
+    actions: tuple[ActionImpact, ...] = ()
+
+
+NOTHING_SUPPORTS: Mapping[str, Support] = {}
 
 
 @dataclass(frozen=True)
@@ -114,38 +123,48 @@ def build_alerts(
     batch: EventBatch,
     frame: pd.DataFrame,
     explainer: Explainer,
-    supporting: Mapping[str, tuple[AlertEvent, ...]] = NOTHING_SUPPORTS,
+    support: Mapping[str, Support] = NOTHING_SUPPORTS,
 ) -> Iterator[Alert]:
     """Build an alert for every `alert_id` of the verdicts in a scored batch, in order of first event.
 
-    `supporting` are other events by `alert_id`: they are shown, and nothing is concluded from them.
+    `support` are other events by `alert_id`: the title says whether they succeeded, and no urgency comes from them.
     """
-    verdicts, sizes = _alert_after_alert(batch, frame)
-    events = tuple(_alert_events(verdicts.frame, verdicts.batch))
-    end = 0
-    for name, size in sizes.items():
-        rows = slice(end, end := end + size)
-        alert = _build_alert(name, verdicts.between(rows), events[rows], explainer)
-        yield replace(alert, supporting_events=supporting.get(alert.alert_id, ()))
+    for name, verdicts, events in _alert_after_alert(batch, frame, frame["alert_id"].where(frame["verdict"])):
+        yield _build_alert(name, verdicts, events, explainer, support.get(name, Support()))
 
 
-def _alert_after_alert(batch: EventBatch, frame: pd.DataFrame) -> tuple[Verdicts, dict[str, int]]:
-    """Return the verdicts of a batch, those of an alert side by side and oldest first, and how many each alert has."""
-    alert, names = pd.factorize(frame["alert_id"].where(frame["verdict"]))
+def find_support(supporting: Verdicts, explainer: Explainer) -> dict[str, Support]:
+    """Return what supports alerts, by `alert_id`."""
+    batch, frame = supporting
+    return {
+        name: Support(events, _find_new_actions(part, events, explainer))
+        for name, part, events in _alert_after_alert(batch, frame, frame["alert_id"])
+    }
+
+
+def _find_new_actions(
+    part: Verdicts, events: Sequence[AlertEvent], explainer: Explainer
+) -> tuple[ActionImpact, ...]:
+    novelty = find_novelty(*part, [impact.action_name(event) for event in events], explainer)
+    actions = impact.alert_impact(events, novelty.actions, novelty.networks)
+    return tuple(row for row in actions if row.new or row.new_place)
+
+
+def _alert_after_alert(
+    batch: EventBatch, frame: pd.DataFrame, alert_id: pd.Series
+) -> Iterator[tuple[str, Verdicts, tuple[AlertEvent, ...]]]:
+    """Yield the id of each alert, its rows, oldest first, and these as events; `alert_id` (N,) is missing for those of none."""
+    alert, names = pd.factorize(alert_id)
     order = _sort_by_time(frame, np.flatnonzero(alert >= 0))
     order = order[np.argsort(alert[order], kind="stable")]
-    sizes = np.bincount(alert[order], minlength=len(names)).tolist()
-    return Verdicts(batch, frame).take(order), dict(zip(map(str, names), sizes, strict=True))
-
-
-def supporting_events(supporting: Verdicts) -> dict[str, tuple[AlertEvent, ...]]:
-    """Return events that support alerts by `alert_id`, oldest first, without their records."""
-    frame = supporting.frame.drop(columns="raw", errors="ignore")
-    frame = frames.select_rows(frame, _sort_by_time(frame, np.arange(len(frame))))
-    by_alert: dict[str, list[AlertEvent]] = {}
-    for name, event in zip(frame["alert_id"].tolist(), _alert_events(frame, supporting.batch), strict=True):
-        by_alert.setdefault(str(name), []).append(event)
-    return {name: tuple(events) for name, events in by_alert.items()}
+    together = Verdicts(batch, frame).take(order)
+    events = tuple(_alert_events(together.frame, together.batch))
+    end = 0
+    for name, size in zip(
+        map(str, names), np.bincount(alert[order], minlength=len(names)).tolist(), strict=True
+    ):
+        rows = slice(end, end := end + size)
+        yield name, together.between(rows), events[rows]
 
 
 def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -155,7 +174,7 @@ def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.int
 
 
 def _build_alert(
-    alert_id: str, verdicts: Verdicts, events: tuple[AlertEvent, ...], explainer: Explainer
+    alert_id: str, verdicts: Verdicts, events: tuple[AlertEvent, ...], explainer: Explainer, support: Support
 ) -> Alert:
     batch, frame = verdicts
     level = _most_common_level(frame)
@@ -175,6 +194,8 @@ def _build_alert(
         ranked=tuple(dict.fromkeys(names[row] for row in np.argsort(-z, kind="stable"))),
         humans=[_text_or_empty(human) for human in frame["human"].tolist()],
         new_networks=novelty.networks,
+        supporting=support.events,
+        supporting_actions=support.actions,
         first_seen=_first_seen_text(batch, frame, explainer),
         late_days=_late_days(frame),
     )
@@ -212,6 +233,7 @@ def _build_alert(
         ),
         events=events,
         degraded="degraded" in frame and bool(frame["degraded"].eq(True).any()),
+        supporting_events=tuple(replace(event, raw="") for event in support.events),
     )
 
 

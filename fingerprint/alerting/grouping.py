@@ -29,15 +29,16 @@ from numpy.typing import NDArray
 
 from fingerprint.alerting.explanation import (
     Explainer,
+    Support,
     build_alerts,
+    find_support,
     highest_calibrated_z,
-    supporting_events,
 )
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import occurrence_index
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
-from fingerprint.core.alert import Alert, AlertEvent, vote_column
+from fingerprint.core.alert import Alert, vote_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import calibrated_detectors
 from fingerprint.detection.scorer import ScoredEvents
@@ -139,9 +140,9 @@ class AlertGroups:
 
     def _build_news(self, verdicts: Verdicts, early_ids: set[str]) -> list[Alert]:
         open_alerts = self.state.open_alerts
-        supporting = self._supporting_of(set(verdicts.frame["alert_id"]))
+        support = self._support_of(set(verdicts.frame["alert_id"]))
         sizes = verdicts.frame["alert_id"].value_counts()
-        sizes += [len(supporting.get(str(name), ())) for name in sizes.index]
+        sizes += [len(support[name].events) if name in support else 0 for name in sizes.index]
         before = sizes.index.map(lambda name: open_alerts.published_sizes.get(name, 0)).to_numpy(float)
         grown = sizes.to_numpy() > before * (1 + MIN_GROWTH)
         final = sizes.index.isin(open_alerts.provisional & self._added) & (sizes.to_numpy() >= before)
@@ -150,7 +151,7 @@ class AlertGroups:
         open_alerts.provisional -= {*news.index}
         open_alerts.provisional |= early_ids & {*news.index}
         wanted = verdicts.take(verdicts.frame["alert_id"].isin(news.index).to_numpy())
-        return list(build_alerts(*wanted, self.explainer, supporting))
+        return list(build_alerts(*wanted, self.explainer, support))
 
     def close(self, before: int | None = None) -> list[Alert]:
         """Build the alerts that no event of interval `before` or later can join (all, if None), and drop their verdicts."""
@@ -170,7 +171,7 @@ class AlertGroups:
         for name in ids:
             self.state.open_alerts.published_sizes.pop(name, None)
         self.state.open_alerts.provisional -= ids
-        alerts = list(build_alerts(*together, self.explainer, self._supporting_of(ids)))
+        alerts = list(build_alerts(*together, self.explainer, self._support_of(ids)))
         self._drop_supporting(ids)
         return alerts
 
@@ -243,10 +244,10 @@ class AlertGroups:
             parts = [*open_alerts.supporting, Verdicts(taken.batch, frame)]
             open_alerts.supporting = _most_unusual(parts, MAX_SUPPORTING_EVENTS)
 
-    def _supporting_of(self, ids: Collection[str]) -> dict[str, tuple[AlertEvent, ...]]:
-        """Return the events that support these alerts, by id."""
+    def _support_of(self, ids: Collection[str]) -> dict[str, Support]:
+        """Return what supports these alerts, by id."""
         parts = _select_alerts(self.state.open_alerts.supporting, ids)
-        return supporting_events(Verdicts.concat(parts)) if parts else {}
+        return find_support(Verdicts.concat(parts), self.explainer) if parts else {}
 
     def _drop_supporting(self, ids: Collection[str]) -> None:
         open_alerts = self.state.open_alerts

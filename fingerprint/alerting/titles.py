@@ -28,6 +28,7 @@ class TitleFacts:
     `actions` are what the calls can do, those that count most first; `new_actions` the `service:Action` that are new for the
     principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
     empty for none; `new_networks` maps the ids of events to the network that they came from, where it is new for the principal.
+    `supporting` are the events that support the alert, `supporting_actions` what they can do that was new, the gravest first.
     `first_seen` says when a newcomer was first seen, else empty.
     """
 
@@ -38,6 +39,8 @@ class TitleFacts:
     ranked: Sequence[str]
     humans: Sequence[str] = ()
     new_networks: Mapping[str, str] = field(default_factory=dict)
+    supporting: Sequence[AlertEvent] = ()
+    supporting_actions: Sequence[ActionImpact] = ()
     first_seen: str = ""
     late_days: int = 0
 
@@ -138,8 +141,19 @@ def _tool(facts: TitleFacts) -> str:
 
 
 def _failures(facts: TitleFacts) -> str:
+    """Return how many of the events failed; if all did, also what succeeded among the supporting ones."""
     failed = sum(bool(event.error_code) for event in facts.events)
-    return f"; {'all' if failed == len(facts.events) else f'{failed:,}'} failed" if failed else ""
+    if not failed:
+        return ""
+    if failed < len(facts.events):
+        return f"; {failed:,} failed"
+    gravest = [row.action for row in facts.supporting_actions if row.succeeded]
+    others = [impact.action_name(event) for event in facts.supporting if not event.error_code]
+    done = list(dict.fromkeys((*gravest, *others)))
+    if not done:
+        return "; all failed"
+    more = f" and {_count(len(done) - 1, 'other unusual action')}" if len(done) > 1 else ""
+    return f"; failed, but {_cut(SOURCE.plain_action(done[0]))}{more} succeeded"
 
 
 def _count(number: int, noun: str) -> str:

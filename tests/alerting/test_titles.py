@@ -56,6 +56,20 @@ def test_a_call_that_failed_each_time_was_tried() -> None:
     assert title == "user/grace tried cloudtrail:StopLogging, new to them, from 84.17.50.9; 1 failed"
 
 
+def test_all_failed_is_said_only_where_nothing_that_supports_the_alert_succeeded() -> None:
+    names = ("sts:AssumeRole", "iam:ListRoles")
+    some = facts(called(*names, failed=names), set(names))
+    assert title_of(some).endswith("; all failed")
+    denied = called("s3:ListBuckets", failed=("s3:ListBuckets",))
+    assert title_of(replace(some, supporting=denied)).endswith("; all failed")
+    done = called("s3:ListBuckets", "secretsmanager:GetSecretValue", "s3:ListBuckets")
+    actions = impact.alert_impact(done, {"secretsmanager:GetSecretValue"}, ())
+    title = title_of(replace(some, supporting=[*denied, *done], supporting_actions=actions))
+    assert title.endswith("; failed, but secretsmanager:GetSecretValue and 1 other unusual action succeeded")
+    partly = facts(called(*names, failed=names[:1]), set(names), supporting=done)
+    assert title_of(partly).endswith("; 1 failed"), "that others succeeded is no news"
+
+
 def test_a_usual_grave_call_leads_only_where_its_network_is_new() -> None:
     events = called("iam:ListUsers", "cloudtrail:StopLogging")
     assert "called iam:ListUsers and 1 other action" in title_of(facts(events, set()))
