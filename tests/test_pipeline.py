@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +16,8 @@ from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import Suspicion
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.streaming.partition_processor import PartitionProcessor
@@ -135,6 +138,19 @@ def test_the_strangest_few_support_an_alert_wherever_the_events_are_cut(
         kept = (event.scores["autoencoder"] for event in last[name].supporting_events)
         assert sorted(kept, reverse=True) == strongest
     assert not pipeline.state.open_alerts.supporting
+
+
+def test_next_steps_are_made_from_supporting_events_with_their_records(
+    organisation: sample_organisation.SampleOrganisation,
+    events: pd.DataFrame,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made: list[Suspicion] = []
+    monkeypatch.setattr(SOURCE, "next_steps", lambda suspicion: made.append(suspicion) or ())
+    walked(organisation, events, 5000)
+    supporting = [event for suspicion in made for event in suspicion.supporting]
+    assert supporting
+    assert all(json.loads(event.raw)["eventID"] == event.event_id for event in supporting)
 
 
 def test_an_early_alert_holds_no_event_that_the_last_one_lacks(

@@ -127,7 +127,7 @@ def build_alerts(
 ) -> Iterator[Alert]:
     """Build an alert for every `alert_id` of the verdicts in a scored batch, in order of first event.
 
-    `support` are other events by `alert_id`: the title says whether they succeeded, and no urgency comes from them.
+    `support` are other events by `alert_id`: title, impact and next steps name them, and no urgency comes from them.
     """
     for name, verdicts, events in _alert_after_alert(batch, frame, frame["alert_id"].where(frame["verdict"])):
         yield _build_alert(name, verdicts, events, explainer, support.get(name, Support()))
@@ -202,6 +202,7 @@ def _build_alert(
     lead = titles.leading_row(facts)
     principal, human = str(frame["principal"].iloc[0]), facts.humans[lead]
     urgency = impact.combined_urgency(rarity, actions, cap)
+    all_actions = impact.with_support(actions, support.actions)
     return Alert(
         alert_id=alert_id,
         principal=principal,
@@ -212,7 +213,7 @@ def _build_alert(
         urgency=urgency,
         rarity=min(round(impact.urgency_from_nats(rarity)), cap),
         impact=impact.impact_score(actions),
-        impact_of=actions[: impact.MAX_SHOWN_ACTIONS],
+        impact_of=all_actions[: impact.MAX_SHOWN_ACTIONS],
         title=titles.build_title(principal, facts),
         level=level,
         bank_version=events[-1].bank_version,
@@ -224,11 +225,12 @@ def _build_alert(
                 principal,
                 human,
                 events,
-                actions,
+                all_actions,
                 urgency,
                 titles.strangest(facts),
                 facts.first_seen,
                 lead=events[lead],
+                supporting=support.events,
             )
         ),
         events=events,

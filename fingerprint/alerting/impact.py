@@ -60,11 +60,19 @@ def alert_impact(
     return tuple(sorted((row for row in rows if row.gravity != "none"), key=_order))
 
 
+def with_support(
+    rows: Iterable[ActionImpact], supporting: Iterable[ActionImpact]
+) -> tuple[ActionImpact, ...]:
+    """Return the actions of an alert and those of its supporting events, as such, those that count most first."""
+    return tuple(sorted((*rows, *(replace(row, supporting=True) for row in supporting)), key=_order))
+
+
 def merge_impact(rows: Iterable[ActionImpact]) -> tuple[ActionImpact, ...]:
-    """Return the actions of several alerts together, each once, those that count most first."""
-    merged: dict[str, ActionImpact] = {}
+    """Return the actions of several alerts together, each once, those that count most first; supporting ones by themselves."""
+    merged: dict[tuple[str, bool], ActionImpact] = {}
     for row in rows:
-        merged[row.action] = _together(merged[row.action], row) if row.action in merged else row
+        key = row.action, row.supporting
+        merged[key] = _together(merged[key], row) if key in merged else row
     return tuple(sorted(merged.values(), key=_order))
 
 
@@ -86,8 +94,8 @@ def action_name(event: AlertEvent) -> str:
 
 
 def action_nats(row: ActionImpact) -> float:
-    """Return how much evidence of an attack an action of an alert is, in nats; 0 for what is neither new nor from a new place."""
-    if not (row.new or row.new_place):
+    """Return how much evidence of an attack an action of an alert is, in nats; 0 for what only supports it or is not new."""
+    if row.supporting or not (row.new or row.new_place):
         return 0.0
     share = 1.0 if row.new else KNOWN_ACTION_SHARE
     return GRAVITY_NATS[row.gravity] * share * (1.0 if row.succeeded else FAILED_SHARE)
@@ -120,7 +128,7 @@ def urgency_floor(rows: Iterable[ActionImpact]) -> int:
     A severe action that is new and succeeded is never below high. Never below medium are one that failed, or that only the
     network makes new, and a grave one that is new and succeeded.
     """
-    return max((_floor(row) for row in rows), default=0)
+    return max((_floor(row) for row in rows if not row.supporting), default=0)
 
 
 def combined_urgency(rarity_nats: float, rows: Sequence[ActionImpact], cap: int = 100) -> int:

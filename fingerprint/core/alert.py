@@ -115,7 +115,8 @@ class ActionImpact:
     `action` is `service:Action`, `effect` completes "the call ..." ("stops or removes an audit log"). `tactic` and `technique`
     are MITRE ATT&CK's, empty where none fits. `new`: the principal never called it before. `new_place`: it came from a network
     that is new for the principal. `calls` counts its events in the alert, `failed` those of them that were refused or failed.
-    `resources` are the first few, `type:name`.
+    `resources` are the first few, `type:name`. `supporting`: the calls are those of events that support the alert, beside any row
+    of its own events, and count nothing.
     """
 
     action: str
@@ -128,6 +129,7 @@ class ActionImpact:
     new: bool
     new_place: bool
     resources: tuple[str, ...] = ()
+    supporting: bool = False
 
     @property
     def succeeded(self) -> bool:
@@ -198,10 +200,11 @@ class Alert:
 
     `alert_id` is a hash of principal and first interval, so scoring again overwrites instead of repeating. `urgency`, 0 to 100,
     ranks it and makes its severity; it combines `rarity` (how unlikely its events are by chance) and `impact` (what its new calls
-    can do), 0 to 100 each. `impact_of` are the gravest actions behind the impact, the gravest first.
-    `supporting_events` have no verdict: a detector voted for them in an hour with one. They are few, have no records, and nothing
-    is counted of them. `bank_version` is that of the bank that measured its newest event. `degraded`: some losses were computed
-    in process, because the inference server was unavailable; they are the same to 1e-4.
+    can do), 0 to 100 each. `impact_of` are the gravest actions behind the impact and of supporting events, the gravest first.
+    `supporting_events` have no verdict: a detector voted for them in an hour with one. They are few, have no records, and add
+    nothing to the urgency; the next steps undo what they did. `bank_version` is that of the bank that measured its newest
+    event. `degraded`: some losses were computed in process, because the inference server was unavailable; they are the same
+    to 1e-4.
     """
 
     alert_id: str

@@ -303,7 +303,7 @@ def count_of(count: int, unit: str) -> str:
 
 
 def impact_facts(each: ActionImpact) -> str:
-    """Return how often an action was called, how often it failed and how new it is: `3 calls, all failed, new`."""
+    """Return how often an action was called, how often it failed, how new it is and if it counts: `3 calls, all failed, new`."""
     parts = [ngettext("%(num)s call", "%(num)s calls", each.calls)]
     if each.failed:
         all_failed = each.failed == each.calls
@@ -311,7 +311,8 @@ def impact_facts(each: ActionImpact) -> str:
             gettext("all failed") if all_failed else gettext("%(num)s failed", num=format_count(each.failed))
         )
     new = gettext("from a new network") if each.new_place else gettext("usual here")
-    return ", ".join([*parts, gettext("new") if each.new else new])
+    support = [gettext("supports the alert")] if each.supporting else []
+    return ", ".join([*parts, gettext("new") if each.new else new, *support])
 
 
 def interval_unit(seconds: int) -> str:

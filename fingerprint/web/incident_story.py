@@ -121,6 +121,7 @@ def _steps(alerts: Sequence[Alert], events: Sequence[AlertEvent]) -> tuple[NextS
         merge_impact(row for alert in alerts for row in alert.impact_of),
         max(alert.urgency for alert in alerts),
         cut=any(len(alert.impact_of) >= MAX_SHOWN_ACTIONS for alert in alerts),
+        supporting=[event for alert in alerts for event in alert.supporting_events],
     )
     others = (step for step in SOURCE.next_steps(suspicion) if step.phase != "undo")
     return (*others, *undo.values())

@@ -300,6 +300,19 @@ def test_urgency_combines_rarity_and_impact_and_no_grave_new_call_is_low(
     assert any(alert.urgency > alert.rarity for alert in scored.alerts)
 
 
+def test_what_supports_an_alert_and_was_new_is_listed_and_undone(scored: sample_organisation.Run) -> None:
+    undone = 0
+    for alert in scored.alerts:
+        did = {impact.action_name(event) for event in alert.supporting_events if not event.error_code}
+        rows = [row for row in alert.impact_of if row.supporting]
+        assert {row.action for row in rows if row.succeeded} <= did
+        assert alert.impact == impact.impact_score([row for row in alert.impact_of if not row.supporting])
+        steps = " ".join(step.text for step in alert.next_steps if step.phase == "undo")
+        undone += "(unusual in the same hour)" in steps
+        assert not any(event.raw for event in alert.supporting_events)
+    assert undone
+
+
 def test_the_curve_shows_the_activity_with_its_expected_line_and_the_flagged_interval(stolen: Alert) -> None:
     curve = stolen.curve
     assert curve

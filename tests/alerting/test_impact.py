@@ -97,6 +97,19 @@ def test_without_impact_urgency_is_rarity_and_with_it_more() -> None:
     )
 
 
+def test_what_supports_an_alert_is_listed_and_no_urgency_comes_of_it() -> None:
+    own = (row("notable", new=False, new_place=True), row("minor"))
+    rows = impact.with_support(own, [row("severe")])
+    assert [each.supporting for each in rows] == [False, True, False], "what counts, then by gravity"
+    assert impact.impact_score(rows) == impact.impact_score(own)
+    assert impact.combined_urgency(2.0, rows) == impact.combined_urgency(2.0, own)
+    assert impact.urgency_floor(rows) == impact.urgency_floor(own) == 0
+    assert impact.gravest_action(rows[1:]) == ""
+    assert len(impact.merge_impact([*rows, *rows])) == 2, (
+        "an action's own calls and those that support stay apart"
+    )
+
+
 def test_graver_is_more_and_each_further_action_adds_less() -> None:
     by_gravity = [impact.impact_score([row(gravity)]) for gravity in GRAVITIES]
     assert by_gravity == sorted(by_gravity)

@@ -40,6 +40,7 @@ def impact_text(row: ActionImpact) -> str:
     """Return one action behind an alert's impact as a phrase: `iam:CreateUser creates a user, T1136.003 (3 calls, 1 failed)`."""
     technique = f", {row.technique}" if row.technique else ""
     failed = f", {row.failed:,} failed" if row.failed else ""
+    failed += ", supporting" if row.supporting else ""
     where = f" on {', '.join(row.resources)}" if row.resources else ""
     return f"{row.action} {row.effect}{technique} ({row.calls:,} call{'s' * (row.calls != 1)}{failed}){where}"
 

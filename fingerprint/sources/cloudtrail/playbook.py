@@ -384,8 +384,8 @@ def _verify(suspicion: Suspicion) -> NextStep:
 
 
 def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
-    """Return the actions that were new and are more than minor, the gravest first; without one those that are minor."""
-    new = [row for row in suspicion.actions if row.new or row.new_place]
+    """Return the alert's own actions that were new and are more than minor, the gravest first; without one the minor ones."""
+    new = [row for row in suspicion.actions if (row.new or row.new_place) and not row.supporting]
     return [row for row in new if row.gravity != "minor"] or new
 
 
@@ -461,11 +461,12 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
         if row.succeeded and (name := safe_argument(row.action.partition(":")[2])).startswith(_OPENS_SESSIONS)
     ]
     if opened:
+        openers = [event for event in suspicion.supporting if event.action.startswith(_OPENS_SESSIONS)]
         yield NextStep(
             "extent",
             "Follow the sessions that it opened: each has a key of its own (responseElements.credentials), and did things under "
             "another name." + more,
-            _find_opened(suspicion, opened),
+            _find_opened(suspicion._replace(events=(*suspicion.events, *openers)), opened),
         )
 
 
@@ -524,7 +525,7 @@ def _sql_list(values: Sequence[str]) -> str:
 def _regions(suspicion: Suspicion) -> list[str]:
     """Return the regions of an alert, the most used first, and where IAM and STS log."""
     counts: dict[str, int] = {}
-    for event in suspicion.events:
+    for event in (*suspicion.events, *suspicion.supporting):
         name = safe_argument(event.region)
         if name:
             counts[name] = counts.get(name, 0) + 1
@@ -544,11 +545,15 @@ def _global_region(regions: Sequence[str]) -> str:
 
 
 def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
-    """Yield how to undo the actions that succeeded and were new, the gravest first; what was only read cannot be set back."""
-    calls: dict[str, list[AlertEvent]] = {}
-    for event in suspicion.events:
-        if not event.error_code:
-            calls.setdefault(_action(event), []).append(event)
+    """Yield how to undo the actions that succeeded and were new, the gravest first; what was only read cannot be set back.
+
+    Calls that only support the alert are undone, too: a secret that they read is as known as any other.
+    """
+    calls: dict[tuple[str, bool], list[AlertEvent]] = {}
+    for supporting, events in ((False, suspicion.events), (True, suspicion.supporting)):
+        for event in events:
+            if not event.error_code:
+                calls.setdefault((_action(event), supporting), []).append(event)
     done = [
         row
         for row in suspicion.actions
@@ -559,8 +564,9 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     reads: list[ActionImpact] = []
     denials: list[ActionImpact] = []
     for row in done:
-        called = calls.get(row.action, [])[:MAX_RECORDS_READ]
-        unread = len(calls.get(row.action, [])) - len(called)
+        made_of_row = calls.get((row.action, row.supporting), [])
+        called = made_of_row[:MAX_RECORDS_READ]
+        unread = len(made_of_row) - len(called)
         made = [_call_of(event) for event in called]
         to_undo = [each for each in made if not only_denies(without_api_version(row.action), each)]
         if made and not to_undo and not unread:
@@ -615,11 +621,12 @@ def _subjects(rows: Sequence[ActionImpact]) -> str:
 
 
 def _subject(row: ActionImpact) -> str:
-    """Return the action and what it touched: `iam:CreateUser on user:eve`."""
+    """Return the action and what it touched: `iam:CreateUser on user:eve`; of supporting events with a word on it."""
     some = ", ".join(each[:100] for each in row.resources[:3])
     more = f" and {len(row.resources) - 3} more" if len(row.resources) > 3 else ""
     name = without_api_version(row.action)[:120]
-    return f"{name} on {some}{more}" if some else name
+    touched = f"{name} on {some}{more}" if some else name
+    return f"{touched} (unusual in the same hour)" if row.supporting else touched
 
 
 def _call_of(event: AlertEvent) -> Call:

@@ -82,6 +82,7 @@ class ImpactResponse(ResponseModel):
     """One action of the alert that can do harm, the gravest first; `technique` is MITRE ATT&CK's, empty for none.
 
     `new`: the principal never called it before. `new_place`: it came from a network that is new for the principal.
+    `supporting`: the calls are supporting events, of which no urgency comes.
     """
 
     action: str
@@ -94,6 +95,7 @@ class ImpactResponse(ResponseModel):
     new: bool
     new_place: bool
     resources: tuple[str, ...]
+    supporting: bool
 
 
 class StepResponse(ResponseModel):

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from fingerprint.alerting.impact import action_name, alert_impact
+from fingerprint.alerting.impact import action_name, alert_impact, with_support
 from fingerprint.core.alert import STEP_PHASES, AlertEvent, NextStep
 from fingerprint.sources.base import Suspicion, escape_key
 from fingerprint.sources.cloudtrail.impact import listed_actions
@@ -410,6 +410,38 @@ def test_of_more_secrets_than_there_are_steps_for_none_is_to_be_set_back() -> No
         last.text
         == "Treat as known, and change where it is used, what was read by secretsmanager:GetSecretValue."
     )
+
+
+def test_what_supporting_events_did_is_undone_and_followed_and_not_asked_about() -> None:
+    own = call("iam:ListUsers")
+    refused = call(
+        "secretsmanager:GetSecretValue", {"secretId": "a"}, error_code="AccessDenied", resource="secret:a"
+    )
+    support = (
+        call(
+            "secretsmanager:GetSecretValue",
+            {"secretId": "prod/db"},
+            resource="secret:prod/db",
+            region="eu-north-1",
+        ),
+        call("sts:AssumeRole", {"roleArn": "x"}, key=ASIA),
+    )
+    some = suspicion(own, refused)
+    rows = alert_impact(support, {action_name(each) for each in support}, ())
+    some = some._replace(actions=with_support(some.actions, rows), supporting=support)
+    steps = next_steps(some)
+    [undo] = (step for step in steps if step.phase == "undo")
+    assert undo.text.startswith(
+        f"In account {ACCOUNT}: secretsmanager:GetSecretValue on secret:prod/db (unusual in the same hour). Treat"
+    )
+    assert undo.command == "aws secretsmanager rotate-secret --region eu-north-1 --secret-id prod/db"
+    [ask] = (step.text for step in steps if step.phase == "verify")
+    assert "about secretsmanager:GetSecretValue on secret:a at" in ask, "its own call is what is asked about"
+    extent = commands(steps, "extent")
+    assert "eu-north-1" in extent
+    assert "for name in AssumeRole; do" in extent
+    assert ASIA in extent, "the key that opened the session"
+    assert ASIA not in commands(steps, "contain")
 
 
 def test_a_new_key_is_named_by_the_response() -> None:
