@@ -18,7 +18,7 @@ from fingerprint.core.alert import ActionImpact, AlertEvent, SurpriseDriver
 from fingerprint.sources.active import SOURCE
 
 MAX_NAME_LENGTH = 80  # characters of a name in a title
-ACTION_FEATURE, PROGRAM_FEATURE = "action", "program"
+ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", "program"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +91,30 @@ def strangest(facts: TitleFacts) -> str:
 
 
 def _called(facts: TitleFacts) -> str:
-    """Return the leading call and how many other actions there were: those that were new too, if it was new."""
+    """Return the leading call, of bulk how often, and how many other actions there were: if it was new, the new ones."""
     lead, tried = _lead(facts)
     verb = "tried" if tried else "called"
+    often = _often(facts, lead)
     if lead in facts.new_actions:
         others = len(facts.new_actions) - 1
         more = f" and {_count(others, 'other new action')}" if others else ", new to them,"
     else:
         others = len(facts.ranked) - 1
         more = f" and {_count(others, 'other action')}" if others else ""
-    return f"{verb} {_cut(SOURCE.plain_action(lead))}{more}"
+    return f"{verb} {_cut(SOURCE.plain_action(lead))}{often}{more}"
+
+
+def _often(facts: TitleFacts, action: str) -> str:
+    """Return how often an action was called, where its amount drives the alert and was never as large; else an empty text.
+
+    Few of many calls are events of the alert, so their number says less.
+    """
+    for driver in facts.drivers:
+        calls, found, span = driver.seen.partition(f" calls of {action} in ")
+        if found and driver.feature == AMOUNT_FEATURE and driver.rarity == "unseen":
+            before = f" ({driver.expected})" if action not in facts.new_actions else ""
+            return f" {calls} times in {span}{before}"
+    return ""
 
 
 def _lead(facts: TitleFacts) -> tuple[str, bool]:

@@ -213,3 +213,8 @@ def usual_by_window(
     """
     by_day = usual_amounts(*days, PRIOR_CALLS_A_DAY)
     return usual_amounts(*intervals) | {f"{name}_a_day": by_day[name] for name in ("usual", "most")}
+
+
+def amount_text(calls: int, action: str, span: str) -> str:
+    """Return an amount as a driver shows it, and a title reads it: `2,006 calls of s3:GetObject in an hour`."""
+    return f"{calls:,} calls of {action} in {span}"

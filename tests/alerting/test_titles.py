@@ -9,6 +9,7 @@ import pytest
 from fingerprint.alerting import impact
 from fingerprint.alerting.titles import MAX_NAME_LENGTH, TitleFacts, build_title, leading_row, strangest
 from fingerprint.core.alert import AlertEvent, SurpriseDriver
+from fingerprint.estimators.amounts import amount_text
 from tests.support.alerts import NASTY, event
 
 WHO = "123456789012:user/grace"
@@ -54,6 +55,24 @@ def test_a_call_that_failed_each_time_was_tried() -> None:
     events = called("cloudtrail:StopLogging", "iam:ListUsers", failed=("cloudtrail:StopLogging",))
     title = title_of(facts(events, {"cloudtrail:StopLogging"}))
     assert title == "user/grace tried cloudtrail:StopLogging, new to them, from 84.17.50.9; 1 failed"
+
+
+def test_bulk_is_told_by_the_number_of_calls_where_that_drives_the_alert() -> None:
+    """Few of the calls are events: those that came after the amount had become strange."""
+    seen = amount_text(2006, "s3:GetObject", "an hour")
+    amount = SurpriseDriver("amount", seen, "at most 11 before", "unseen", 15.5, 240)
+    some = facts(called("s3:GetObject", "s3:HeadObject"), set(), (amount,))
+    assert title_of(some) == (
+        "user/grace called s3:GetObject 2,006 times in an hour (at most 11 before) and 1 other action from 84.17.50.9"
+    )
+    assert "called s3:GetObject 2,006 times in an hour, new to them, from" in title_of(
+        facts(called("s3:GetObject"), {"s3:GetObject"}, (amount,))
+    )
+    for other in (
+        replace(amount, rarity="rare"),
+        replace(amount, seen=amount_text(9, "s3:GetObjectAcl", "an hour")),
+    ):
+        assert "times" not in title_of(facts(called("s3:GetObject"), set(), (other,)))
 
 
 def test_all_failed_is_said_only_where_nothing_that_supports_the_alert_succeeded() -> None:

@@ -356,7 +356,7 @@ def _amount_drivers(
         name = f"{frame['service'].iloc[row]}:{frame['action'].iloc[row]}"
         expected = f"at most {most:,} before" if most else "none before"
         rarity: Rarity = "unseen" if called > most else "rare"
-        seen = f"{called:,} calls of {name} in {spans[window]}"
+        seen = amounts.amount_text(called, name, spans[window])
         drivers.append(SurpriseDriver("amount", seen, expected, rarity, round(value, 2), count))
     return drivers
 
