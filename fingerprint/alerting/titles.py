@@ -52,7 +52,7 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     """
     lead = leading_row(facts)
     human = facts.humans[lead] if facts.humans else ""
-    who = _cut(actor_name(principal, human, set(facts.humans)))
+    who = actor_name(principal, human, set(facts.humans))
     who += f" (new: {facts.first_seen})" if facts.first_seen else ""
     late = f"; delivered {_count(facts.late_days, 'day')} late" if facts.late_days else ""
     return f"{who} {_called(facts)} from {_origin(facts, lead)}{_failures(facts)}{late}"
@@ -75,13 +75,18 @@ def actor_name(principal: str, human: str, humans: Collection[str] = ()) -> str:
 
     `humans` are all that acted as the principal: where there are several, its name stands beside the person.
     """
-    name = principal.split(":", 1)[-1]
-    if not human or human in name:
-        return human if "@" in human else name
+    name, plain = principal.split(":", 1)[-1], SOURCE.plain_principal(principal)
+    if not human or human in name or plain != name:
+        return _cut(human if "@" in human else plain)
     others = {each for each in humans if each and each not in name} - {human}
     if others:
-        return f"{name} ({human} and {_count(len(others), 'other')})"
-    return human if "@" in human else f"{name} ({human})"
+        return _named(name, f"{_cut(human, MAX_NAME_LENGTH // 2)} and {_count(len(others), 'other')}")
+    return _cut(human) if "@" in human else _named(name, _cut(human, MAX_NAME_LENGTH // 2))
+
+
+def _named(name: str, behind: str) -> str:
+    """Return a name and what is behind it, of which a long name leaves room."""
+    return f"{_cut(name, MAX_NAME_LENGTH - len(behind) - 3)} ({behind})"
 
 
 def strangest(facts: TitleFacts) -> str:
@@ -174,5 +179,5 @@ def _count(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'s' if number != 1 else ''}"
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_NAME_LENGTH else f"{text[: MAX_NAME_LENGTH - 1]}…"
+def _cut(text: str, length: int = MAX_NAME_LENGTH) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -10,6 +10,7 @@ from fingerprint.alerting import impact
 from fingerprint.alerting.titles import MAX_NAME_LENGTH, TitleFacts, build_title, leading_row, strangest
 from fingerprint.core.alert import AlertEvent, SurpriseDriver
 from fingerprint.estimators.amounts import amount_text
+from fingerprint.sources.base import escape_key
 from tests.support.alerts import NASTY, event
 
 WHO = "123456789012:user/grace"
@@ -55,6 +56,22 @@ def test_a_call_that_failed_each_time_was_tried() -> None:
     events = called("cloudtrail:StopLogging", "iam:ListUsers", failed=("cloudtrail:StopLogging",))
     title = title_of(facts(events, {"cloudtrail:StopLogging"}))
     assert title == "user/grace tried cloudtrail:StopLogging, new to them, from 84.17.50.9; 1 failed"
+
+
+def test_a_subject_of_a_provider_is_named_first_and_a_long_role_leaves_room_for_who_is_behind_it() -> None:
+    provider = escape_key("arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/A1B2")
+    pod = f"123456789012:federated/{provider}/{escape_key('system:serviceaccount:chatbot:chatbot')}"
+    some = facts(called("sts:AssumeRoleWithWebIdentity"), set())
+    shown = "system:serviceaccount:chatbot:chatbot (oidc.eks.eu-west-1.amazonaws.com) called "
+    assert title_of(some, pod, "system:serviceaccount:chatbot:chatbot").startswith(shown)
+    assert title_of(some, pod, "chatbot:a-run").startswith(shown)
+    role = f"123456789012:role/{'r' * 64}"
+    assert f"{'r' * 30}… (i-0ab12cd34ef56ab78) called" in title_of(some, role, "i-0ab12cd34ef56ab78")
+    people = ["ann@example.com", "bob@example.com"]
+    two = facts(called("iam:ListUsers", "iam:ListUsers"), set(), humans=people)
+    who = title_of(two, role).partition(" called")[0]
+    assert who.endswith("… (ann@example.com and 1 other)")
+    assert len(who) == MAX_NAME_LENGTH
 
 
 def test_bulk_is_told_by_the_number_of_calls_where_that_drives_the_alert() -> None:

@@ -15,10 +15,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
+from urllib.parse import unquote
 
 import msgspec
 
 from fingerprint.core.alert import CallPath
+from fingerprint.core.sanitize import printable
 from fingerprint.sources.base import Principal, escape_key
 
 Identity = Mapping[str, str]  # the columns of IDENTITY; "" for missing
@@ -42,6 +44,7 @@ IDENTITY_COLUMNS = (
     "service",
 )
 
+MAX_PLAIN_LENGTH = 80  # characters of a subject with its provider
 _PERSON_ROLES = (r"^AWSReservedSSO_",)
 _HIDDEN_NAMES = {"", "HIDDEN_DUE_TO_SECURITY_REASONS", "UNKNOWN", "-"}
 _SERVICE_ROLE_PATH = ":role/aws-service-role/"
@@ -197,6 +200,21 @@ def _federated(identity: Identity, account: str) -> Principal:
     if identity["identity_type"] == "WebIdentityUser":
         subject = _without_run(subject)
     return Principal(f"{account}:federated/{escape_key(provider)}/{escape_key(subject)}", "federated")
+
+
+def plain_principal(principal: str) -> str:
+    """Return a principal's key without its account; of a federated one the subject as it is, and its provider if there is room.
+
+    `305577164829:federated/arn%3Aaws%3A...%2Foidc.example.com%2Fid%2FA1/repo%3Ao%2Fr` -> `repo:o/r (oidc.example.com)`.
+    """
+    name = principal.split(":", 1)[-1]
+    kind, _, rest = name.partition("/")
+    provider, _, subject = (printable(unquote(part)) for part in rest.partition("/"))
+    if kind != "federated" or not subject:
+        return name
+    host = provider.rpartition("-provider/")[2].removeprefix("https://").partition("/")[0]
+    whole = f"{subject} ({host})"
+    return whole if host and len(whole) <= MAX_PLAIN_LENGTH else subject
 
 
 def _without_run(subject: str) -> str:

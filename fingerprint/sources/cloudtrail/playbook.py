@@ -16,7 +16,7 @@ access key" and "Revoking IAM role temporary security credentials" (IAM user gui
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import Any, Literal
@@ -28,6 +28,7 @@ from fingerprint.core.alert import MINIMUM_URGENCY, ActionImpact, AlertEvent, Ne
 from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
+from fingerprint.sources.cloudtrail.identity import plain_principal
 from fingerprint.sources.cloudtrail.impact_requests import reads_only
 from fingerprint.sources.cloudtrail.playbook_undo import (
     DENY_ALL,
@@ -87,6 +88,7 @@ _ATHENA = (
 
 
 class _Record(msgspec.Struct):
+    userIdentity: Any = None
     requestParameters: Any = None
     responseElements: Any = None
     awsRegion: Any = ""
@@ -366,7 +368,7 @@ def _verify(suspicion: Suspicion) -> NextStep:
     if "@" in human:
         who = f"Ask {human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
     else:
-        who = f"Ask the owner of {suspicion.principal[:200]}, by telephone or in person,"
+        who = f"Ask the owner of {_owned(suspicion.principal)[:200]}, by telephone or in person,"
     new = (
         " It is new and judged by its peers alone: ask who made it, and what for."
         if suspicion.first_seen
@@ -381,6 +383,13 @@ def _verify(suspicion: Suspicion) -> NextStep:
         "verify", f"{who} about {what} {when}.{until}{new}",
         "" if "@" in human else command,
     )  # fmt: skip
+
+
+def _owned(principal: str) -> str:
+    """Return a principal by its key, of a federated one by its subject and account."""
+    account = principal.partition(":")[0]
+    federated = _type(principal) == "federated"
+    return f"{plain_principal(principal)} in account {account}" if federated else principal
 
 
 def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
@@ -471,9 +480,15 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
 
 
 def _usernames(suspicion: Suspicion) -> list[str]:
-    """Return what CloudTrail calls the user behind an alert: a role's is the name of the session, never the role's."""
+    """Return what CloudTrail calls the user behind an alert: a role's is the name of the session, never the role's.
+
+    That of a federated one is its subject, as the records have it: with the run of a pipeline, which the principal lacks.
+    """
     sessions = dict.fromkeys(event.session for event in suspicion.events)
-    named = {"root": ["root"], "user": [_name(suspicion.principal)]}
+    named: dict[str, Iterable[str]] = {"root": ["root"], "user": [_name(suspicion.principal)]}
+    if _type(suspicion.principal) == "federated":
+        read = (_user_name(event) for event in suspicion.events[:MAX_RECORDS_READ])
+        named["federated"] = dict.fromkeys([suspicion.human, *read])
     return [each for each in map(safe_argument, named.get(_type(suspicion.principal), sessions)) if each]
 
 
@@ -631,10 +646,21 @@ def _subject(row: ActionImpact) -> str:
 
 def _call_of(event: AlertEvent) -> Call:
     """Return what a call's record names; nothing where the record is not kept or cannot be read."""
-    try:
-        read = _DECODER.decode(event.raw) if 0 < len(event.raw) <= MAX_RECORD_CHARACTERS else _Record()
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        read = _Record()
+    read = _read_record(event)
     request = read.requestParameters if isinstance(read.requestParameters, dict) else {}
     response = read.responseElements if isinstance(read.responseElements, dict) else {}
     return Call(request, response, event.region, str(read.recipientAccountId or ""))
+
+
+def _user_name(event: AlertEvent) -> str:
+    """Return the name of the user in a call's record, empty for none."""
+    identity = _read_record(event).userIdentity
+    name = identity.get("userName") if isinstance(identity, dict) else ""
+    return name if isinstance(name, str) else ""
+
+
+def _read_record(event: AlertEvent) -> _Record:
+    try:
+        return _DECODER.decode(event.raw) if 0 < len(event.raw) <= MAX_RECORD_CHARACTERS else _Record()
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return _Record()

@@ -37,7 +37,12 @@ from fingerprint.sources.cloudtrail.envelopes import (
     split_message_in_parts,
 )
 from fingerprint.sources.cloudtrail.event_queries import principal_queries
-from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of, record_account
+from fingerprint.sources.cloudtrail.identity import (
+    IDENTITY_COLUMNS,
+    plain_principal,
+    principal_of,
+    record_account,
+)
 from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.lenient import NO_EVENT_FIELDS
 from fingerprint.sources.cloudtrail.playbook import next_steps
@@ -82,6 +87,7 @@ __all__ = [
     "object_day",
     "ordered_prefix",
     "plain_action",
+    "plain_principal",
     "principal_links",
     "principal_of",
     "principal_queries",

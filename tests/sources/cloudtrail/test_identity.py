@@ -14,7 +14,7 @@ from fingerprint.core.settings import Entities
 from fingerprint.features.peer_groups import peer_group
 from fingerprint.sources.base import Principal, escape_key
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, principal_of
+from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, plain_principal, principal_of
 from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 from fingerprint.sources.flatten import flatten
 
@@ -282,6 +282,33 @@ def test_no_name_can_be_made_into_another_principals_key() -> None:
     nameless, named = who("IAMUser", principal_id="AIDA1").key, who("IAMUser", user_name="?AIDA1").key
     assert len({person, role, nameless, named}) == 4
     assert "|" not in who("IAMUser", user_name="a|iam|direct").key
+
+
+@pytest.mark.parametrize(
+    ("provider", "subject", "plain"),
+    [
+        (
+            f"arn:aws:iam::{ACCOUNT}:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/A1B2",
+            "system:serviceaccount:chatbot:chatbot",
+            "system:serviceaccount:chatbot:chatbot (oidc.eks.eu-west-1.amazonaws.com)",
+        ),
+        ("https://accounts.google.com/x", "1/2", "1/2 (accounts.google.com)"),
+        (f"arn:aws:iam::{ACCOUNT}:saml-provider/Okta", "ann", "ann (Okta)"),
+        ("oidc.example.com", "s" * 90, "s" * 90),
+        ("p" * 90, "subject", "subject"),
+        ("", "subject", "subject"),
+        ("evil\u202e", "a\x1b[2J%2F\u202e", "a\\x1b[2J%2F\\u202e (evil\\u202e)"),
+    ],
+)
+def test_a_federated_principal_is_called_by_its_subject_and_then_by_its_provider(
+    provider: str, subject: str, plain: str
+) -> None:
+    assert plain_principal(f"{ACCOUNT}:federated/{escape_key(provider)}/{escape_key(subject)}") == plain
+
+
+@pytest.mark.parametrize("name", ["user/a%7Cb", "role/web/ann", "root", "federated/?", "service/a.b", ""])
+def test_other_principals_are_called_by_their_key_without_its_account(name: str) -> None:
+    assert plain_principal(f"{ACCOUNT}:{name}") == name
 
 
 @given(st.text(), st.text())

@@ -342,6 +342,27 @@ def test_without_a_key_the_extent_is_searched_by_what_cloudtrail_calls_the_user(
     ] == names
 
 
+def test_a_federated_principal_is_named_as_the_log_and_its_owner_name_it() -> None:
+    """Its key has the subject without the run, and escaped; its calls have no access key."""
+    provider = f"arn:aws:iam::{ACCOUNT}:oidc-provider/token.actions.githubusercontent.com"
+    principal = f"{ACCOUNT}:federated/{escape_key(provider)}/{escape_key('repo:evil-fork/web')}"
+    runs = ("repo:evil-fork/web:ref:refs/heads/main", "repo:evil-fork/web:pull_request", "repo:x $(reboot)")
+    events = []
+    for run in runs:
+        made = call("sts:AssumeRoleWithWebIdentity", key="", session="")
+        record = json.loads(made.raw) | {"userIdentity": {"type": "WebIdentityUser", "userName": run}}
+        events.append(replace(made, raw=json.dumps(record)))
+    steps = next_steps(suspicion(*events, principal=principal, human=runs[0]))
+    search = next(step.command for step in steps if step.phase == "extent")
+    assert all(f"AttributeKey=Username,AttributeValue={run}\n" in search for run in runs[:2])
+    assert "reboot" not in search
+    assert "USER_NAME" not in search
+    [ask] = (step.text for step in steps if step.phase == "verify")
+    assert ask.startswith(
+        f"Ask the owner of repo:evil-fork/web (token.actions.githubusercontent.com) in account {ACCOUNT}, by telephone"
+    )
+
+
 def test_what_was_done_is_undone_by_name_the_gravest_first_and_what_failed_is_not() -> None:
     events = (
         call("secretsmanager:GetSecretValue", {"secretId": "prod/db"}, region="eu-west-1"),

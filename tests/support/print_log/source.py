@@ -112,6 +112,10 @@ def plain_action(action: str) -> str:
     return action
 
 
+def plain_principal(principal: str) -> str:
+    return principal.split(":", 1)[-1]
+
+
 def record_searches(event: AlertEvent) -> tuple[tuple[str, str], ...]:
     return ()
 
