@@ -208,7 +208,7 @@ def _contain(suspicion: Suspicion) -> Iterator[NextStep]:
         case "single sign-on":
             yield from _contain_single_sign_on(suspicion, name)
         case "root":
-            yield _contain_root(_or_word(suspicion.principal.partition(":")[0], "ACCOUNT_ID"))
+            yield from _contain_root(suspicion)
         case "service":
             yield _contain_service(suspicion)
         case "unknown":
@@ -241,15 +241,37 @@ def _contain_user_session(user: str) -> NextStep:
     )
 
 
-def _contain_root(account: str) -> NextStep:
-    return NextStep(
-        "contain",
-        "Change the root user's password and second factor, delete its access keys, and deny it everything from the "
-        "organisation's management account. The policy does not bind the management account's own root user.",
-        "aws organizations create-policy --type SERVICE_CONTROL_POLICY --name incident-deny-root --description incident "
-        f"--content {_DENY_ROOT}\n"
-        f"aws organizations attach-policy --policy-id POLICY_ID --target-id {account}",
-    )
+def _contain_root(suspicion: Suspicion) -> Iterator[NextStep]:
+    """Contain who opened root sessions by sts:AssumeRoot, or the root user itself, or both where the records do not say."""
+    assumed = {_is_assumed_root(event) for event in suspicion.events[:MAX_RECORDS_READ]}
+    if assumed != {False}:
+        find = "Find" if True in assumed else "Where the records say sessionContext.assumedRoot, find"
+        yield NextStep(
+            "contain",
+            f"{find} who called sts:AssumeRoot in the organisation's management account or in the one that administers IAM for "
+            "it, by the session's access key, and contain that principal: there is no password or key of root's to change. The "
+            "call is logged where it was made: add its region. The session ends by itself, after 15 minutes at most.",
+            _find_opened(suspicion, ("AssumeRoot",)),
+        )
+    if assumed != {True}:
+        yield NextStep(
+            "contain",
+            "Change the root user's password and second factor, delete its access keys, and deny it everything from the "
+            "organisation's management account. The policy does not bind the management account's own root user.",
+            "aws organizations create-policy --type SERVICE_CONTROL_POLICY --name incident-deny-root --description incident "
+            f"--content {_DENY_ROOT}\n"
+            "aws organizations attach-policy --policy-id POLICY_ID --target-id "
+            f"{_or_word(suspicion.principal.partition(':')[0], 'ACCOUNT_ID')}",
+        )
+
+
+def _is_assumed_root(event: AlertEvent) -> bool | None:
+    """Return whether root's session was opened by sts:AssumeRoot, as the record says; None without a record."""
+    identity = _read_record(event).userIdentity
+    if not isinstance(identity, dict):
+        return None
+    context = identity.get("sessionContext")
+    return isinstance(context, dict) and context.get("assumedRoot") in ("true", True)
 
 
 def _contain_service(suspicion: Suspicion) -> NextStep:

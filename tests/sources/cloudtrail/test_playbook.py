@@ -293,16 +293,41 @@ def test_global_services_are_searched_where_they_log_in_the_alerts_partition(
     assert f"where global services log ({regions.split()[-1]})" in search.text
 
 
-def test_the_root_user_is_denied_in_every_partition_and_it_is_said_whose_is_not() -> None:
-    [contain] = (
+def by_root(name: str, context: dict[str, Any] | None = None) -> AlertEvent:
+    made = call(name, key=ASIA)
+    record = json.loads(made.raw) | {"userIdentity": {"type": "Root", "sessionContext": context}}
+    return replace(made, raw=json.dumps(record))
+
+
+def contain_root(*events: AlertEvent) -> list[NextStep]:
+    return [
         step
-        for step in next_steps(suspicion(call("iam:ListUsers"), principal=f"{ACCOUNT}:root"))
+        for step in next_steps(suspicion(*events, principal=f"{ACCOUNT}:root"))
         if step.phase == "contain"
-    )
+    ]
+
+
+def test_the_root_user_is_denied_in_every_partition_and_it_is_said_whose_is_not() -> None:
+    [contain] = contain_root(by_root("iam:ListUsers"))
     words = shlex.split(contain.command.splitlines()[0])
     [statement] = json.loads(words[words.index("--content") + 1])["Statement"]
     assert statement["Condition"] == {"ArnLike": {"aws:PrincipalArn": "arn:*:iam::*:root"}}
     assert "does not bind the management account's own root user" in contain.text
+
+
+def test_of_a_root_session_by_assume_root_who_opened_it_is_contained() -> None:
+    """A member account's root user often has no password and no keys."""
+    assumed = by_root("s3:DeleteBucketPolicy", {"assumedRoot": "true"})
+    [contain] = contain_root(assumed)
+    assert contain.text.startswith("Find who called sts:AssumeRoot in the organisation's management account")
+    assert "for name in AssumeRoot; do" in contain.command
+    assert f"contains(CloudTrailEvent,'{ASIA}')" in contain.command
+    assert "Change the root user's password" not in contain.text
+    both = contain_root(assumed, by_root("iam:CreateAccessKey", {"attributes": {}}))
+    assert ["AssumeRoot" in step.text for step in both] == [True, False]
+    without_record = contain_root(replace(assumed, raw=""))
+    assert without_record[0].text.startswith("Where the records say sessionContext.assumedRoot, find who")
+    assert "password" in without_record[1].text
 
 
 @pytest.mark.parametrize(
