@@ -70,6 +70,7 @@ MAX_DRIVERS = 10  # values shown
 MAX_LEADING_DRIVERS = 3
 EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session", "access_key", "resource")
 PLACES = ("network", "address")  # the wider one first
+PROGRAM_COLUMN = FEATURE_NAMES.index(titles.PROGRAM_FEATURE)
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
 
 
@@ -193,6 +194,7 @@ def _build_alert(
         novelty.actions,
         ranked=tuple(dict.fromkeys(names[row] for row in np.argsort(-z, kind="stable"))),
         humans=[_text_or_empty(human) for human in frame["human"].tolist()],
+        programs=_program_texts(batch, frame),
         new_networks=novelty.networks,
         supporting=support.events,
         supporting_actions=support.actions,
@@ -313,6 +315,14 @@ def _new_networks(batch: EventBatch, frame: pd.DataFrame, unseen: NDArray[np.boo
     named = [_text_or_empty(texts[PLACES[of]][at]) for at, of in enumerate(place[first].tolist())]
     ids = frame["event_id"].to_numpy(object)[rows]
     return {str(name): named[at] for name, at in zip(ids, inverse.reshape(-1).tolist(), strict=True)}
+
+
+def _program_texts(batch: EventBatch, frame: pd.DataFrame) -> list[str]:
+    """Return the program that each event names, (N,), empty for none."""
+    codes = batch.codes[:, PROGRAM_COLUMN]
+    _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
+    texts = encoding.feature_texts(frames.select_rows(frame, first))[titles.PROGRAM_FEATURE]
+    return [_text_or_empty(texts[at]) for at in inverse.reshape(-1).tolist()]
 
 
 def _new_to_principal(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:

@@ -27,9 +27,9 @@ class TitleFacts:
 
     `actions` are what the calls can do, those that count most first; `new_actions` the `service:Action` that are new for the
     principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
-    empty for none; `new_networks` maps the ids of events to the network that they came from, where it is new for the principal.
-    `supporting` are the events that support the alert, `supporting_actions` what they can do that was new, the gravest first.
-    `first_seen` says when a newcomer was first seen, else empty.
+    empty for none, and `programs` their tools (N,); `new_networks` maps the ids of events to the network that they came from,
+    where it is new for the principal. `supporting` are the events that support the alert, `supporting_actions` what they can do
+    that was new, the gravest first. `first_seen` says when a newcomer was first seen, else empty.
     """
 
     events: Sequence[AlertEvent]
@@ -38,6 +38,7 @@ class TitleFacts:
     new_actions: Collection[str]
     ranked: Sequence[str]
     humans: Sequence[str] = ()
+    programs: Sequence[str] = ()
     new_networks: Mapping[str, str] = field(default_factory=dict)
     supporting: Sequence[AlertEvent] = ()
     supporting_actions: Sequence[ActionImpact] = ()
@@ -142,7 +143,7 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
 
 def _origin(facts: TitleFacts, lead: int) -> str:
     """Return where the leading call came from, with what new tool, and the first new network of other calls if it is no such."""
-    event, tool = facts.events[lead], _tool(facts)
+    event, tool = facts.events[lead], _tool(facts, lead)
     if event.event_id in facts.new_networks:
         return f"{_cut(facts.new_networks[event.event_id])} (new network){tool}"
     others = [
@@ -152,11 +153,11 @@ def _origin(facts: TitleFacts, lead: int) -> str:
     return f"{_cut(event.source_address) or 'nowhere named'}{tool}{elsewhere}"
 
 
-def _tool(facts: TitleFacts) -> str:
-    programs = [
-        each.seen for each in facts.drivers if each.feature == PROGRAM_FEATURE and each.rarity == "unseen"
-    ]
-    return f", new tool {_cut(programs[0])}" if programs else ""
+def _tool(facts: TitleFacts, lead: int) -> str:
+    """Return the tool of the leading call if that was new."""
+    program = facts.programs[lead] if facts.programs else ""
+    new = (each.seen for each in facts.drivers if each.feature == PROGRAM_FEATURE and each.rarity == "unseen")
+    return f", new tool {_cut(program)}" if program and program in new else ""
 
 
 def _failures(facts: TitleFacts) -> str:
