@@ -62,7 +62,9 @@ def fingerprint_row(bank: Bank, key: str) -> int:
     """Return the row of an entity or principal. Raises FingerprintError where the bank has none."""
     found = np.flatnonzero((bank.fingerprints["key"] == key).to_numpy() & (bank.fingerprints["level"] <= 1))
     if not len(found):
-        raise FingerprintError(f"the bank knows no {key!r}: fingerprint_table(bank) lists all keys")
+        raise FingerprintError(
+            f"the bank knows no entity or principal {key!r}: fingerprint_table(bank) lists their keys"
+        )
     return int(found[0])
 
 
