@@ -34,7 +34,7 @@ from pipelines.runtime import backend, training_data
 from pipelines.runtime.training_data import TrainingDataRequest
 
 WORK_FORMAT = 6  # of what lies in the work folder
-MAX_HISTORY_AGE_SECONDS = 6 * 3600  # since it was read, until which an interrupted training resumes
+MAX_HISTORY_AGE_SECONDS = 24 * 3600  # since it was read, until which an interrupted training resumes
 DISPOSITIONS_FILE, READ_FILE = "judged.parquet", "read.json"
 
 log = get_logger("fingerprint.train")

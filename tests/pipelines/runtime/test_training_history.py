@@ -40,7 +40,7 @@ def test_a_history_is_read_once(tmp_path: Path, request_: TrainingDataRequest) -
     assert training_history.read_history_once(request_, SETTINGS, work, no_progress) == read
 
 
-def test_a_history_is_read_again_when_it_is_hours_old(
+def test_a_history_is_read_again_when_it_is_more_than_a_day_old(
     tmp_path: Path, request_: TrainingDataRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A topic has the same name whatever it holds: what resumed days later was served over newer banks."""
@@ -55,7 +55,7 @@ def test_a_history_is_read_again_when_it_is_hours_old(
     assert records() == 5
     write(Path(request_.sources[0]), [record(9)])
     found = []
-    for now[0] in (5.9, 6.1, 12.0, 12.2, 6.0):  # at last the clock was set back
+    for now[0] in (23.9, 24.1, 48.0, 48.2, 24.0):  # at last the clock was set back
         found.append(records())
         write(Path(request_.sources[0]), [record(n) for n in range(len(found) + 1)])
     assert found == [5, 2, 2, 4, 5]
