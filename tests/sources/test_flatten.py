@@ -173,6 +173,8 @@ def test_a_failure_without_an_error_code_is_a_failure() -> None:
     assert event(errorMessage="Failed authentication").error_code == "Failure"
     assert event(responseElements={"ConsoleLogin": "Failure"}).error_code == "Failure"
     assert pd.isna(event(responseElements={"ConsoleLogin": "Success"}).error_code)
+    assert event(serviceEventDetails={"CredentialVerification": "Failure"}).error_code == "Failure"
+    assert pd.isna(event(serviceEventDetails={"CredentialVerification": "Success"}).error_code)
 
 
 def test_parameter_names_are_sorted_and_do_not_depend_on_values() -> None:
@@ -191,6 +193,15 @@ def test_the_target_account_is_the_first_foreign_one() -> None:
     assert event(recipientAccountId=here, requestParameters={"roleArn": arn}).role_arn == arn
     assert pd.isna(event(recipientAccountId=there, requestParameters={"roleArn": arn}).target_account)
     assert pd.isna(event(recipientAccountId=here, resources=[{"accountId": "123"}]).target_account)
+
+
+def test_the_account_that_identity_center_gives_a_role_of_is_the_target() -> None:
+    given = {"account_id": "222222222222", "role_name": "AdministratorAccess"}
+    assert (
+        event(recipientAccountId="111111111111", serviceEventDetails=given).target_account == "222222222222"
+    )
+    assert pd.isna(event(recipientAccountId="222222222222", serviceEventDetails=given).target_account)
+    assert pd.isna(event(serviceEventDetails={**given, "account_id": "managed"}).target_account)
 
 
 def test_a_record_without_an_id_is_known_by_a_digest_of_itself() -> None:

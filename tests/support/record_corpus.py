@@ -95,7 +95,7 @@ VALUES = ("x", 7, 1.5, True, None, [], [1, None], {}, {"a": {"b": []}}, [{"accou
 FIELDS = (
     *("eventTime", "eventID", "eventSource", "eventName", "errorCode", "errorMessage", "readOnly"),
     *("userIdentity", "requestParameters", "responseElements", "resources", "recipientAccountId"),
-    *("sourceIPAddress", "userAgent", "eventType", "sessionCredentialFromConsole"),
+    *("sourceIPAddress", "userAgent", "eventType", "sessionCredentialFromConsole", "serviceEventDetails"),
 )
 NAMING = ("names", "requestItems", "instancesSet", "bucketName")
 NAMED = (
@@ -117,6 +117,15 @@ NAMED = (
     {"items": [{"imageId": "ami-1", "instanceId": "i-1"}]},
     {"items": [{"instanceId": "i-1", "imageId": "ami-1"}]},
 )
+ACCOUNTS = (
+    *VALUES,
+    "222222222222",
+    "22222222222",
+    "222222222222/x",
+    "arn:aws:iam::222222222222:role",
+    "é",
+    "x" * 1025,
+)
 WITHIN = ("accountId", "arn", "sessionContext", "type", "userName", "onBehalfOf", "invokedBy")
 
 
@@ -125,8 +134,16 @@ def crooked() -> list[bytes]:
     typed = [{field: value} for field in FIELDS for value in VALUES]
     nested = [{"userIdentity": {field: value}} for field in WITHIN for value in VALUES]
     named = [{"requestParameters": {field: value}} for field in NAMING for value in (*VALUES, *NAMED)]
+    given = [
+        {"recipientAccountId": own, "serviceEventDetails": {"account_id": account, "role_name": role}}
+        for own in (None, "222222222222")
+        for account in ACCOUNTS
+        for role in (*VALUES, "Admin", 'a"b\n', "x" * 1025)
+    ]
+    logins = [{"serviceEventDetails": {"CredentialVerification": value}} for value in (*VALUES, "Failure")]
     records = [
-        {**BASE, "eventID": f"id-{number}", **each} for number, each in enumerate(typed + nested + named)
+        {**BASE, "eventID": f"id-{number}", **each}
+        for number, each in enumerate(typed + nested + named + given + logins)
     ]
     lines = [json.dumps(record).encode() for record in records]
     return [*check_records.MALFORMED_RECORDS, *lines]

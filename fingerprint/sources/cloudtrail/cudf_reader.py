@@ -30,6 +30,9 @@ from fingerprint.sources.cloudtrail import duckdb_reader
 from fingerprint.sources.cloudtrail.resources import NESTED_NAMES, RESOURCE_PARAMETERS, resource_of
 from fingerprint.sources.cloudtrail.schema import (
     COLUMNS,
+    GIVEN_ACCOUNT,
+    GIVEN_ROLE,
+    LOGINS,
     PARAMETERS,
     RESOURCES,
     UNTRUNCATED_COLUMNS,
@@ -42,7 +45,6 @@ from fingerprint.sources.joined_lines import join_lines
 FILTER = Path(__file__).with_name("json_filter.cu")
 MAX_RECORD_BYTES = 1 << 16  # bytes: one thread reads a record, and a long one keeps those beside it waiting
 BATCH_BYTES = 1 << 30  # bytes of records at a time: a column of text ends at 2^31
-LOGIN = "responseElements.ConsoleLogin"  # says whether there was an error; it is not passed on
 DERIVED_KINDS = {
     "parameter_names": "names",
     "role_arn": "role",
@@ -51,7 +53,8 @@ DERIVED_KINDS = {
 }  # of the parameters, in their place
 MEMBER_KINDS = (  # of nodes, as `json_filter.cu` numbers them
     *("group", "text", "shown", "flag", "time", "begun", "name", "source", "sort"),
-    *("recipient", "account", "message", "login", "parameters", "resources", "list", "keys", "items"),
+    *("recipient", "account", "message", "login", "given_account", "given_role"),
+    *("parameters", "resources", "list", "keys", "items"),
 )
 _SPECIAL = {
     "eventID": "name",
@@ -63,7 +66,9 @@ _SPECIAL = {
     "recipientAccountId": "recipient",
     "userIdentity.accountId": "account",
     "userIdentity.sessionContext.attributes.creationDate": "begun",
-    LOGIN: "login",
+    **dict.fromkeys(LOGINS, "login"),  # they say whether there was an error, and are not passed on
+    GIVEN_ACCOUNT: "given_account",
+    GIVEN_ROLE: "given_role",
     PARAMETERS: "parameters",
     RESOURCES: "resources",
 }
@@ -240,7 +245,7 @@ def _empty(members: dict[str, Any]) -> dict[str, Any]:
     return {
         name: _empty(each) if isinstance(each, dict) else ""
         for name, each in members.items()
-        if each != LOGIN
+        if each not in LOGINS
     }
 
 

@@ -38,6 +38,7 @@ from fingerprint.sources.cloudtrail.lenient import (
 )
 from fingerprint.sources.cloudtrail.resources import (
     ARN_MEMBER,
+    GIVEN_MEMBER,
     ITEM_ID,
     NESTED_NAMES,
     RESOURCE_PARAMETERS,
@@ -45,6 +46,9 @@ from fingerprint.sources.cloudtrail.resources import (
 )
 from fingerprint.sources.cloudtrail.schema import (
     COLUMNS,
+    GIVEN_ACCOUNT,
+    GIVEN_ROLE,
+    LOGINS,
     MAX_COLUMN_LENGTH,
     PARAMETERS,
     RESOURCE_ACCOUNT,
@@ -58,17 +62,19 @@ from fingerprint.sources.joined_lines import join_lines
 
 # How each type is read: from its field {f} of the record r; those of _PARAMETER_TYPES from the JSON text of the parameters, which
 # is their `line`, and the structure p of those that columns hold. q are the `resources` that the record lists, `recipient` and
-# `account` say whose it is.
+# `account` say whose it is, `given` is the account and the role that Identity Center gave.
 _ARN_ACCOUNT = '\'arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]\''
 _RESOURCE_ACCOUNTS = (  # written as ARNs
     "concat('arn:aws:::', array_to_string(list_transform(q, lambda x: x.accountId), ':arn:aws:::'), ':')"
 )
 
 
+_OWN_ACCOUNT = "coalesce(recipient, account, '')"
+
+
 def _other_account(text: str) -> str:
     """Return SQL for the first account in the ARNs of `text` that is not the record's own."""
-    own = "coalesce(recipient, account, '')"
-    return f"nullif(regexp_extract(replace({text}, {own}, ''), {_ARN_ACCOUNT}, 1), '')"
+    return f"nullif(regexp_extract(replace({text}, {_OWN_ACCOUNT}, ''), {_ARN_ACCOUNT}, 1), '')"
 
 
 # How the parameters that may name a resource are read: the structure of each, and its (first) name in that.
@@ -91,10 +97,11 @@ _READ: dict[ColumnType, str] = {
     "role": "p.roleArn",
     "resource": "coalesce("
     + ", ".join(f"'{name}=' || {read.format(name=name)}" for name, (_, read) in _NAMES.items())
-    + f", '{ARN_MEMBER}=' || q[1].{ARN_MEMBER})",
+    + f", '{GIVEN_MEMBER}=' || given, '{ARN_MEMBER}=' || q[1].{ARN_MEMBER})",
     "target": "coalesce(CASE WHEN q[2] IS NOT NULL OR q[1].accountId <> coalesce(recipient, '')"
     f" THEN {_other_account(_RESOURCE_ACCOUNTS)} END,"
-    f" CASE WHEN contains(line, 'arn:aws') THEN {_other_account('line')} END)",
+    f" CASE WHEN contains(line, 'arn:aws') THEN {_other_account('line')} END,"
+    f" nullif(nullif(regexp_extract(given, '^([0-9]{{12}})/', 1), ''), {_OWN_ACCOUNT}))",
 }
 _PARAMETER_TYPES = ("keys", "role", "resource", "target")
 _INPUTS = {  # what these are made of, by the names in their SQL: members of the record, and the columns that hold them
@@ -102,6 +109,7 @@ _INPUTS = {  # what these are made of, by the names in their SQL: members of the
     "resources": (f"r.{RESOURCES}", "resources"),
     "recipient": ("r.recipientAccountId", "recipient_account"),
     "account": ("r.userIdentity.accountId", "account"),
+    "given": (f"r.{GIVEN_ACCOUNT} || '/' || r.{GIVEN_ROLE}", "given"),
 }
 FEW_LINES = 2_000  # of fewer, one query for all columns takes less time than two
 _TIMES = "SELECT TRY_STRPTIME(line, '%Y-%m-%dT%H:%M:%SZ') AS time FROM lines"
@@ -138,7 +146,7 @@ def _query(of_parameters: bool) -> str:
         for c in COLUMNS
         if of_parameters or c.type not in _PARAMETER_TYPES
     }
-    helpers = {"login": "r.responseElements.ConsoleLogin"}
+    helpers = {"login_failed": f"'Failure' IN ({', '.join(f'r.{path}' for path in LOGINS)})"}
     if not of_parameters:
         helpers |= {name: read for read, name in _INPUTS.values() if name not in fields}
     selected = ", ".join(f"{read} AS {name}" for name, read in (fields | helpers).items())
@@ -259,7 +267,7 @@ def _distinct_rows(table: pa.Table) -> tuple[pa.Table, pa.Array]:
 def _errors(table: pa.Table) -> pa.ChunkedArray:
     """Return the code of each error; where there is none, `Failure` for a call that failed."""
     explained = pc.greater(pc.binary_length(table["error_message"]), 0)
-    failed = pc.or_(pc.fill_null(explained, False), pc.fill_null(pc.equal(table["login"], "Failure"), False))
+    failed = pc.or_(pc.fill_null(explained, False), pc.fill_null(table["login_failed"], False))
     code = table["error_code"]
     return pc.coalesce(code, pc.if_else(failed, pa.scalar("Failure", code.type), pa.scalar(None, code.type)))
 

@@ -8,8 +8,8 @@
 // The members are a tree of nodes (`member_tree` in cudf_reader.py): node 0 is the record; the children of a node lie side by side.
 
 enum Kind {
-  GROUP, TEXT, SHOWN, FLAG, TIME, BEGUN, NAME, SOURCE, SORT, RECIPIENT, ACCOUNT, MESSAGE, LOGIN, PARAMETERS, RESOURCES,
-  LIST, KEYS, ITEMS
+  GROUP, TEXT, SHOWN, FLAG, TIME, BEGUN, NAME, SOURCE, SORT, RECIPIENT, ACCOUNT, MESSAGE, LOGIN, GIVEN_ACCOUNT, GIVEN_ROLE,
+  PARAMETERS, RESOURCES, LIST, KEYS, ITEMS
 };
 
 struct Nodes {
@@ -45,7 +45,7 @@ struct Writer {
 };
 
 struct Found {
-  Span name, recipient, account, parameters, resources;
+  Span name, recipient, account, given_account, given_role, parameters, resources;
   int parameters_node;
   i64 time, begun;
   bool failed;
@@ -478,16 +478,30 @@ INSIDE bool parameters(Span text, const Nodes *t, int node, Writer *names, Span 
   return true;
 }
 
+// The account that Identity Center gave a role of, where it is not the own one; false where it is no word.
+INSIDE bool given_account(Found *f, Span own, u8 *account, bool *found) {
+  Span given = f->given_account;
+  if (!given.at || !f->given_role.at) return true;
+  if (!only_word(given)) return false;
+  *found = length(given) == 12 && only_digits(given) && !equal(given, own.at, length(own));
+  for (int i = 0; *found && i < 12; i++) account[i] = given.at[i];
+  return true;
+}
+
 INSIDE bool target(Found *f, u8 *account, bool *found, Span *arn) {
   Span own = f->recipient.at ? f->recipient : f->account;
   if (!only_word(own)) return false;
   if (f->resources.at && !(only_digits(own) && of_resources(f->resources, own, account, found, arn))) return false;
   if (!*found && f->parameters.at) *found = other_account(f->parameters, own, account);
-  return true;
+  return *found || given_account(f, own, account, found);
 }
 
 INSIDE void named(Writer *w, Span name, Span text) {
   write(w, "\"resource\":\""), copy(w, name), put(w, '='), copy(w, text), write(w, "\",");
+}
+
+INSIDE void given(Writer *w, Span account, Span role) {
+  write(w, "\"resource\":\"role_name="), copy(w, account), put(w, '/'), copy(w, role), write(w, "\",");
 }
 
 INSIDE bool made(const Nodes *t, Found *f, Writer *w) {
@@ -505,6 +519,8 @@ INSIDE bool made(const Nodes *t, Found *f, Writer *w) {
   if (found) write(w, "\"target\":\""), copy(w, digits), write(w, "\",");
   if (resource.text.at)
     named(w, resource.name, resource.text);
+  else if (f->given_account.at && f->given_role.at)
+    given(w, f->given_account, f->given_role);
   else if (arn.at)
     named(w, {arn_name, arn_name + 3}, arn);
   close_group(w);
@@ -517,6 +533,8 @@ INSIDE void note(Found *f, int kind, Span text) {
   if (kind == NAME) f->name = text;
   if (kind == RECIPIENT) f->recipient = text;
   if (kind == ACCOUNT) f->account = text;
+  if (kind == GIVEN_ACCOUNT) f->given_account = text;
+  if (kind == GIVEN_ROLE) f->given_role = text;
   if (kind == MESSAGE && length(text)) f->failed = true;
   if (kind == LOGIN && same(text.at, text.end, "Failure")) f->failed = true;
 }

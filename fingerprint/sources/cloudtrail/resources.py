@@ -7,9 +7,10 @@ Example:
     'bucket:logs-*-*'
 
 A record names its resources in the request parameters, in a member of a name of its service's own, or in the ARN of the
-first of its `resources`. RESOURCE_PARAMETERS are the members that are read, the most telling first: a call that attaches a
-policy to a role touches the role. NESTED_NAMES are those that hold several names, of which the first is read. The readers hand
-over `member=value`; each distinct one is converted here, once. Every character of a value may be an attacker's, so a value is cut
+first of its `resources`; Identity Center names the account and the permission set that it gives in the details of its event.
+RESOURCE_PARAMETERS are the members that are read, the most telling first: a call that attaches a policy to a role touches the
+role. NESTED_NAMES are those that hold several names, of which the first is read. The readers hand over `member=value`; each
+distinct one is converted here, once. Every character of a value may be an attacker's, so a value is cut
 before it is examined, and the expressions take time in proportion to its length.
 """
 
@@ -20,6 +21,9 @@ from typing import Literal
 
 MAX_RESOURCE_LENGTH = 256  # characters of a value that are examined and kept
 ARN_MEMBER = "ARN"  # of the first of a record's resources; read where no parameter names one
+GIVEN_MEMBER = (
+    "role_name"  # `account/name` of the role that Identity Center gave; read where no parameter names one
+)
 
 RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most telling first
     "bucketName": "bucket",
@@ -104,7 +108,8 @@ _VARIABLE = re.compile(
     rf"|(?<![0-9a-zA-Z])(?!{_WORDS[1]})(?=[A-Z]*[0-9]+[A-Z])[0-9A-Z]{{8,20}}(?![0-9a-zA-Z])"
 )
 _GENERATED_ID = re.compile(r":[a-z]{1,5}-[0-9a-z]{8,17}\Z")
-_KEPT_WHOLE = ("key:", "vpc:", "group:", "zone:", "detector:")  # few, and known by their ids alone
+# Few, and known by their ids alone; of permission sets the account, which says as much as the name.
+_KEPT_WHOLE = ("key:", "vpc:", "group:", "zone:", "detector:", "permission set:")
 
 
 def resource_of(named: str | None) -> str | None:
@@ -115,7 +120,7 @@ def resource_of(named: str | None) -> str | None:
     value = value[:MAX_RESOURCE_LENGTH].strip()
     if not value or value[0] in "{[":  # a structure, not a name
         return None
-    kind, name = RESOURCE_PARAMETERS.get(member, ""), value
+    kind, name = "permission set" if member == GIVEN_MEMBER else RESOURCE_PARAMETERS.get(member, ""), value
     found = _ARN.match(value)
     if found:
         kind, name = _of_arn(found[1], found[2], kind)

@@ -75,12 +75,18 @@ COLUMNS: tuple[ColumnSpec, ...] = (
     ColumnSpec("behalf_store", "userIdentity.onBehalfOf.identityStoreArn", "text"),
 )
 
-# Members that are no column, but are read for one: the first two say whose account is not foreign, the others what failed.
+# The account and the role whose credentials Identity Center gave out, in its events GetRoleCredentials and Federate.
+GIVEN_ACCOUNT, GIVEN_ROLE = "serviceEventDetails.account_id", "serviceEventDetails.role_name"
+# `Failure` in one of these is a failed sign-in: to the console, to Identity Center.
+LOGINS = ("responseElements.ConsoleLogin", "serviceEventDetails.CredentialVerification")
+# Members that are no column, but are read for one: the first two say whose account is not foreign.
 HELPER_PATHS = (
     "userIdentity.accountId",
     "recipientAccountId",
     "errorMessage",
-    "responseElements.ConsoleLogin",
+    *LOGINS,
+    GIVEN_ACCOUNT,
+    GIVEN_ROLE,
 )
 PARAMETERS = "requestParameters"  # four columns are made of it
 RESOURCES, RESOURCE_ACCOUNT = (

@@ -123,6 +123,16 @@ def test_the_first_of_several_names_is_passed_on(parameters: dict[str, Any], nam
         assert passed(line.encode())["requestParameters"].get("resource") == name
 
 
+def test_the_role_that_identity_center_gave_is_passed_on_in_place_of_parameters() -> None:
+    given = {"account_id": "222222222222", "role_name": "Admin"}
+    line = written(recipientAccountId="111111111111", requestParameters=None, serviceEventDetails=given)
+    assert passed(line)["requestParameters"] == {
+        "names": "",
+        "target": "222222222222",
+        "resource": "role_name=222222222222/Admin",
+    }
+
+
 AT = b'"eventTime":"2023-07-10T11:42:18Z"'
 ID = b'"eventID":"id-1"'
 NOT_PLAIN = {
@@ -181,6 +191,11 @@ NOT_PLAIN = {
     + b","
     + ID
     + b',"requestParameters":{"requestItems":{"a\\n":1}}}',
+    "a role of an account that is no word": b"{"
+    + AT
+    + b","
+    + ID
+    + b',"serviceEventDetails":{"account_id":"222222222222/x","role_name":"a"}}',
     "no object": b"[1]",
 }
 

@@ -93,9 +93,20 @@ def test_where_no_parameter_names_one_the_first_of_the_resources_does() -> None:
     assert resource({"keyId": "alias/x"}, resources=resources) == "key:alias/x"
 
 
+def test_identity_center_gives_a_permission_set_of_an_account() -> None:
+    details = {"account_id": "222222222222", "role_name": "AdministratorAccess"}
+    assert resource(serviceEventDetails=details) == "permission set:222222222222/AdministratorAccess"
+    assert resource({"name": "x"}, serviceEventDetails=details) == "resource:x"
+    assert resource(serviceEventDetails={"role_name": "AdministratorAccess"}) is None
+
+
 @pytest.mark.parametrize(
     ("whole", "folded"),
     [
+        (
+            "permission set:222222222222/AdministratorAccess",
+            "permission set:222222222222/AdministratorAccess",
+        ),
         ("bucket:logs-2026-01-08-111122223333", "bucket:logs-*-*"),
         ("bucket:app-bucket-13nrzhi7fcs7w", "bucket:app-bucket-*"),
         ("log group:run-8f600cda-04e8-6f51-bf9e-f36bf7e8715e", "log group:run-*"),
