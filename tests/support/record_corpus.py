@@ -97,7 +97,7 @@ FIELDS = (
     *("userIdentity", "requestParameters", "responseElements", "resources", "recipientAccountId"),
     *("sourceIPAddress", "userAgent", "eventType", "sessionCredentialFromConsole", "serviceEventDetails"),
 )
-NAMING = ("names", "requestItems", "instancesSet", "bucketName")
+NAMING = ("names", "secretIdList", "requestItems", "instancesSet", "bucketName")
 NAMED = (
     *(
         ["a", "b"],

@@ -28,6 +28,7 @@ GIVEN_MEMBER = (
 RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most telling first
     "bucketName": "bucket",
     "secretId": "secret",
+    "secretIdList": "secret",
     "functionName": "function",
     "roleArn": "role",
     "roleName": "role",
@@ -55,6 +56,7 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "trailName": "trail",
     "clusterName": "cluster",
     "cluster": "cluster",
+    "clusterIdentifier": "cluster",  # Redshift
     "stateMachineArn": "state machine",
     "databaseName": "database",
     "streamName": "stream",
@@ -65,14 +67,33 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "loadBalancerArn": "load balancer",
     "domainName": "domain",
     "documentName": "document",
+    "modelId": "model",  # Bedrock
+    "agentId": "agent",
+    "knowledgeBaseId": "knowledge base",
+    "endpointName": "endpoint",  # SageMaker
+    "notebookInstanceName": "notebook",
+    "userPoolId": "user pool",
+    "emailIdentity": "identity",  # SES
+    "identity": "identity",
+    "fromEmailAddress": "identity",
+    "instanceName": "instance",  # Lightsail
+    "backupVaultName": "vault",
+    "projectName": "project",
+    "jobName": "job",
+    "workGroup": "workgroup",  # Athena
+    "serviceArn": "service",  # App Runner
+    "targetId": "target",  # an account, a unit of the organisation
+    "permissionSetArn": "permission set",
     "resourceArn": "",  # the type is the ARN's
     "name": "",
     "names": "",
+    "accountId": "account",
 }
 
 # Members whose value is no text but holds the names: a list of texts, an object by its keys, or AWS's `{"items": [{ID: ...}]}`.
 NESTED_NAMES: dict[str, Literal["list", "keys", "items"]] = {
     "names": "list",
+    "secretIdList": "list",
     "requestItems": "keys",
     "instancesSet": "items",
 }
@@ -109,7 +130,10 @@ _VARIABLE = re.compile(
 )
 _GENERATED_ID = re.compile(r":[a-z]{1,5}-[0-9a-z]{8,17}\Z")
 # Few, and known by their ids alone; of permission sets the account, which says as much as the name.
-_KEPT_WHOLE = ("key:", "vpc:", "group:", "zone:", "detector:", "permission set:")
+_KEPT_WHOLE = (
+    *("key:", "vpc:", "group:", "zone:", "detector:", "permission set:"),
+    *("account:", "target:", "agent:", "knowledge base:", "user pool:"),
+)
 
 
 def resource_of(named: str | None) -> str | None:
