@@ -66,10 +66,15 @@ _EFFECTS = (
         "config:StopConfigurationRecorder DeleteConfigurationRecorder DeleteDeliveryChannel",
     ),
     _Effect(
-        "grave", "removes configuration rules", "Defense Evasion", "T1562.001",
+        "grave", "removes configuration rules or controls", "Defense Evasion", "T1562.001",
         "config:DeleteConfigRule DeleteConformancePack DeleteOrganizationConfigRule DeleteRetentionConfiguration "
-        "DeleteAggregationAuthorization DeleteEvaluationResults "
-        "securityhub:DeleteInsight UpdateFindings BatchUpdateFindings UpdateStandardsControl DeleteActionTarget",
+        "DeleteAggregationAuthorization securityhub:UpdateStandardsControl DeleteActionTarget",
+    ),
+    _Effect(  # an analyst's daily work
+        "notable", "changes findings or how they are listed", "Defense Evasion", "T1562.001",
+        "securityhub:BatchUpdateFindings BatchUpdateFindingsV2 UpdateFindings UpdateInsight DeleteInsight "
+        "guardduty:ArchiveFindings UnarchiveFindings UpdateFindingsFeedback access-analyzer:UpdateFindings "
+        "config:DeleteEvaluationResults",
     ),
     _Effect(
         "severe", "stops network or access logs", "Defense Evasion", "T1562.008",
@@ -81,8 +86,9 @@ _EFFECTS = (
         "grave", "deletes logs or alarms", "Defense Evasion", "T1562.008",
         "logs:DeleteLogGroup DeleteLogStream PutRetentionPolicy DeleteSubscriptionFilter DeleteMetricFilter DeleteDestination "
         "monitoring:DeleteAlarms DisableAlarmActions events:DeleteRule DisableRule RemoveTargets "
-        "s3:PutBucketLogging sns:Unsubscribe",
+        "s3:PutBucketLogging",
     ),
+    _Effect("notable", "ends a subscription to notifications", "Defense Evasion", "T1562.001", "sns:Unsubscribe"),
     _Effect(
         "grave", "weakens a firewall or content filter", "Defense Evasion", "T1562.007",
         "wafv2:DisassociateWebACL DeleteWebACL DeleteRuleGroup UpdateWebACL waf:DeleteWebACL waf-regional:DeleteWebACL "
@@ -132,8 +138,9 @@ _EFFECTS = (
         "AttachCustomerManagedPolicyReferenceToPermissionSet ProvisionPermissionSet CreatePermissionSet "
         "rds:AddRoleToDBCluster AddRoleToDBInstance ec2:AssociateIamInstanceProfile ReplaceIamInstanceProfileAssociation "
         "eks:CreateAccessEntry AssociateAccessPolicy CreatePodIdentityAssociation identitystore:CreateGroupMembership "
-        "sso-directory:AddMemberToGroup ssm:CreateActivation sts:AssumeRoot",
+        "sso-directory:AddMemberToGroup ssm:CreateActivation",
     ),
+    _Effect("grave", "acts as root of another account", "Privilege Escalation", "T1078.004", "sts:AssumeRoot"),
     _Effect(
         "notable", "creates a role or policy", "Persistence", "T1136.003",
         "iam:CreateRole CreatePolicy CreateInstanceProfile CreateGroup CreateServiceLinkedRole",
@@ -196,6 +203,12 @@ _EFFECTS = (
         "lakeformation:GrantPermissions BatchGrantPermissions glacier:SetVaultAccessPolicy elasticfilesystem:PutFileSystemPolicy "
         "backup:PutBackupVaultAccessPolicy ssm:ModifyDocumentPermission cloudtrail:PutResourcePolicy",
     ),
+    _Effect(  # taking back a single permission only closes, and is minor
+        "notable", "deletes a resource's policy, with what it denies", "Defense Evasion", "T1562",
+        "s3:DeleteBucketPolicy DeleteAccessPointPolicy ecr:DeleteRepositoryPolicy DeleteRegistryPolicy "
+        "secretsmanager:DeleteResourcePolicy dynamodb:DeleteResourcePolicy logs:DeleteResourcePolicy "
+        "glacier:DeleteVaultAccessPolicy backup:DeleteBackupVaultAccessPolicy elasticfilesystem:DeleteFileSystemPolicy",
+    ),
     _Effect(
         "notable", "copies stored data", "Collection", "T1530",
         "ec2:CreateSnapshot CreateSnapshots CopySnapshot CreateImage CopyImage rds:CreateDBSnapshot CreateDBClusterSnapshot "
@@ -207,7 +220,7 @@ _EFFECTS = (
         "secretsmanager:GetSecretValue BatchGetSecretValue ec2:GetPasswordData rds:DownloadDBLogFilePortion "
         "DownloadCompleteDBLogFile redshift:GetClusterCredentials GetClusterCredentialsWithIAM "
         "rds-db:connect lightsail:GetInstanceAccessDetails DownloadDefaultKeyPair GetRelationalDatabaseMasterUserPassword "
-        "redshift-serverless:GetCredentials sso:GetRoleCredentials",
+        "redshift-serverless:GetCredentials",
     ),
     _Effect(
         "minor", "reads a secret or password", "Credential Access", "T1555.006",
@@ -218,13 +231,19 @@ _EFFECTS = (
         "notable", "makes temporary credentials", "Defense Evasion", "T1550.001",
         "sts:GetFederationToken GetSessionToken signin:GetSigninToken",
     ),
+    _Effect(  # each sign-in through Identity Center makes them
+        "minor", "makes temporary credentials", "Defense Evasion", "T1550.001",
+        "sso:GetRoleCredentials Federate CreateToken CreateTokenWithIAM sso-oauth:CreateToken CreateTokenWithIAM "
+        "signin:CreateOAuth2Token sts:GetWebIdentityToken GetDelegatedAccessToken GetServiceBearerToken",
+    ),
     _Effect(
         "minor", "assumes a role", "Privilege Escalation", "T1078.004",
         "sts:AssumeRole AssumeRoleWithSAML AssumeRoleWithWebIdentity cognito-identity:GetCredentialsForIdentity",
     ),
     _Effect(
-        "minor", "signs in", "Initial Access", "T1078.004",
-        "signin:ConsoleLogin CredentialChallenge CredentialVerification UserAuthentication SwitchRole",
+        "minor", "signs in or out", "Initial Access", "T1078.004",
+        "signin:ConsoleLogin CredentialChallenge CredentialVerification UserAuthentication SwitchRole "
+        "sso:Authenticate Logout RegisterClient StartDeviceAuthorization sso-oauth:RegisterClient StartDeviceAuthorization",
     ),
     # --- machines
     _Effect(

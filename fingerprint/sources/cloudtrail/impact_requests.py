@@ -92,11 +92,13 @@ def _values(node: Any) -> Iterator[tuple[str, str]]:
 
 
 def _grants_outside(request: Request, account: str) -> Gravity | None:
-    """Return severe for a policy that allows everybody or another account something, notable for its own account alone.
+    """Return severe for a policy that allows everybody or another account something, notable for its own account or no one.
 
     Whom a provider of identities lets in, a policy does not say: it leaves the gravity as it is.
     """
     principals = list(_values(_principals(request)))
+    if not principals and any(name == "Policy" and not text for name, text in _values(request)):
+        return "notable"  # it is deleted, with what it denied
     if not principals:
         return "minor" if "attributes" in request or "attributeName" in request else None
     if any(_is_outside(text, account) for name, text in principals if name != "Federated"):

@@ -33,7 +33,15 @@ from fingerprint.sources.cloudtrail.samples import known_attacks
         ("secretsmanager:GetSecretValue", "notable", "Credential Access"),
         ("ssm:SendCommand", "notable", "Execution"),
         ("ec2:RunInstances", "notable", "Impact"),
+        ("securityhub:BatchUpdateFindings", "notable", "Defense Evasion"),
+        ("s3:DeleteBucketPolicy", "notable", "Defense Evasion"),
+        ("sts:AssumeRoot", "grave", "Privilege Escalation"),
         ("sts:AssumeRole", "minor", "Privilege Escalation"),
+        *(
+            (f"sso:{action}", "minor", "Defense Evasion")
+            for action in ("GetRoleCredentials", "Federate", "CreateToken")
+        ),
+        ("sso:Authenticate", "minor", "Initial Access"),
     ],
 )
 def test_what_a_listed_action_does_is_known(call: str, gravity: str, tactic: str) -> None:

@@ -64,6 +64,7 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ),
         ("sqs:SetQueueAttributes", {"attributes": {"VisibilityTimeout": "60"}}, "minor"),
         ("sqs:SetQueueAttributes", {"attributes": {"Policy": json.dumps(policy("*"))}}, "severe"),
+        ("sqs:SetQueueAttributes", {"attributes": {"Policy": ""}}, "notable"),
         (
             "ec2:ModifySnapshotAttribute",
             {"createVolumePermission": {"add": {"items": [{"userId": "210987654321"}]}}},
