@@ -56,9 +56,10 @@ SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies be
 # Events a day of one principal that the bank does not know, that may wait or have a vote.
 MAX_UNKNOWN_PRINCIPAL_EVENTS = 500
 NOVELTY_DAYS = 35  # days for which a novelty is kept: longer than banks live
-INACTIVE_DAYS = NOVELTY_DAYS  # after which a principal is new again
-# The same of one that was there on a single day: no week or fortnight, as jobs come in those.
-SINGLE_DAY_INACTIVE_DAYS = 10
+INACTIVE_DAYS = NOVELTY_DAYS  # after which a principal is new again, also one of a single day: some come once a month
+# Days for which the series of a principal of a single day are kept, as names are made for every run or visitor: each series takes
+# 32 bytes, the principal 20. They begin again as they were, without a count. No week or fortnight, as jobs come in those.
+SINGLE_DAY_SERIES_DAYS = 10
 MAX_PRINCIPALS = 500_000  # of one state; of more, those of a single day expire first
 
 
@@ -398,7 +399,7 @@ class ScorerState:
         _drop(self.activity, (keys & 0xFFFFFFFF) < before)
 
     def _expire_principals(self, now: int) -> None:
-        """Drop, once a day, principals that were inactive for INACTIVE_DAYS, or for SINGLE_DAY_INACTIVE_DAYS after a single day.
+        """Drop, once a day, principals that were inactive for INACTIVE_DAYS, and sooner the series of those of a single day.
 
         Of more than MAX_PRINCIPALS, those of a single day that were inactive longest are dropped, too.
         """
@@ -406,15 +407,13 @@ class ScorerState:
         if now // per_day == self._last_expiry_day:
             return
         self._last_expiry_day = now // per_day
-        self.series.expire_rows(now - SINGLE_DAY_INACTIVE_DAYS * per_day)
+        self.series.expire_rows(now - SINGLE_DAY_SERIES_DAYS * per_day)
         keys, latest = self.last_active()
         xp, columns = namespace(keys), self.principals.compact()[1]
-        passing = latest - columns["since"] < per_day
-        expired = (latest < now - INACTIVE_DAYS * per_day) | passing & (
-            latest < now - SINGLE_DAY_INACTIVE_DAYS * per_day
-        )
+        expired = latest < now - INACTIVE_DAYS * per_day
         excess = len(keys) - int(expired.sum()) - MAX_PRINCIPALS
         if excess > 0:
+            passing = latest - columns["since"] < per_day
             unused = xp.flatnonzero(passing & ~expired & (latest < now - ACTIVITY_DAYS * per_day))
             expired[unused[xp.argsort(latest[unused])][:excess]] = True
         if expired.any():

@@ -20,7 +20,7 @@ from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import (
     INACTIVE_DAYS,
     MAX_UNKNOWN_PRINCIPAL_EVENTS,
-    SINGLE_DAY_INACTIVE_DAYS,
+    SINGLE_DAY_SERIES_DAYS,
     ScorerState,
 )
 from tests.support import sample_organisation
@@ -187,15 +187,28 @@ def remembered(scorer_state: ScorerState, principals: int, interval: int, first:
 def test_principals_that_never_come_again_are_forgotten_and_the_others_are_not() -> None:
     scorer_state, start = ScorerState(sample_organisation.SETTINGS), 480_000
     remembered(scorer_state, 500, start)
-    for day in range(SINGLE_DAY_INACTIVE_DAYS + 3):
+    for day in range(INACTIVE_DAYS + 3):
         remembered(scorer_state, 5, start + day * DAY, first=10_000)
+        if day == SINGLE_DAY_SERIES_DAYS + 2:
+            assert (len(scorer_state.principals), len(scorer_state.series.owner)) == (505, 5)
     assert len(scorer_state.principals) == 5
     assert len(scorer_state.series.owner) == 5
     assert sorted(scorer_state.principals.compact()[1]["slot"].tolist()) == list(range(5))
-    remembered(scorer_state, 1, start + (SINGLE_DAY_INACTIVE_DAYS + 2 + INACTIVE_DAYS) * DAY, first=20_000)
-    assert len(scorer_state.principals) == 6, "who came on several days is known for longer"
-    remembered(scorer_state, 1, start + (SINGLE_DAY_INACTIVE_DAYS + 5 + INACTIVE_DAYS) * DAY, first=20_000)
+    remembered(scorer_state, 1, start + (INACTIVE_DAYS + 2 + INACTIVE_DAYS) * DAY, first=20_000)
+    assert len(scorer_state.principals) == 6
+    remembered(scorer_state, 1, start + (INACTIVE_DAYS + 5 + INACTIVE_DAYS) * DAY, first=20_000)
     assert len(scorer_state.principals) == 1
+
+
+def test_who_comes_once_a_month_is_not_new_each_time() -> None:
+    """Its series are gone in the meantime: they begin again, without a count since it was first seen."""
+    scorer_state, start = ScorerState(sample_organisation.SETTINGS), 480_000
+    remembered(scorer_state, 1, start)
+    for day in range(1, 30):
+        remembered(scorer_state, 5, start + day * DAY, first=10_000)
+    assert len(scorer_state.series.owner) == 5
+    remembered(scorer_state, 1, start + 30 * DAY)
+    assert scorer_state.first_seen(np.array([1], np.uint64) << np.uint64(20)).tolist() == [start]
 
 
 def test_of_too_many_principals_those_go_first_that_were_there_on_one_day_long_ago(
