@@ -11,6 +11,7 @@ from fingerprint.core import private_files
 from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
+from fingerprint.registry import quality
 from fingerprint.registry.bank import Bank, open_bank, with_manifest_entries
 from fingerprint.training import feedback, pipeline
 from fingerprint.training.nn.trainer import InitialWeights
@@ -67,6 +68,10 @@ def train_bank(
         "ready": learned.manifest["ready"],
         "shifted": learned.manifest.get("shifted", {}),
         "waiting": readiness_forecast(learned.fingerprints, settings),
+        "alert_threshold": quality.alert_threshold(learned.manifest["quality"], settings.alerts),
+        "held_out_days": None
+        if settings.alerts.threshold is not None  # which is then not measured
+        else learned.manifest["quality"]["days"],
     }
 
 

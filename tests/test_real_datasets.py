@@ -114,7 +114,9 @@ def test_a_thin_history_is_learned_and_what_is_not_ready_is_said(
     assert figures["future_dated"] == history.endswith("from the future")
     assert figures["ready"]["entity"] + figures["waiting"]["entities"] == 1
     console.print_training(figures)
-    assert f"not ready: {figures['waiting']['entities']} entities" in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert f"not ready: {figures['waiting']['entities']} entities" in said
+    assert f"alerts from z {sample_organisation.SETTINGS.alerts.threshold:.2f} on, as set" in said
     later = sample_organisation.write(
         tmp_path / "later.jsonl", every(timedelta(minutes=5), 40, START + timedelta(days=20))
     )

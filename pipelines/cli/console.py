@@ -22,6 +22,7 @@ if TYPE_CHECKING:  # the simulator, for which a list need not wait
     from fingerprint.simulation.record_files import SimulationSummary
 
 PROGRAM = "fingerprint"
+FEW_HELD_OUT_DAYS = 4  # with fewer, the threshold of alerts is high because it is uncertain
 MIN_TEXT_WIDTH = 20  # characters that a column of text should have
 COLUMN_GAP = 2  # characters between the columns of a table without lines
 
@@ -139,11 +140,24 @@ def print_training(figures: dict[str, Any]) -> None:
     when = ", ".join(f"{count:,} in {span}" for span, count in waits["ready_in_days"].items() if count)
     if when:
         print(f"ready at the present pace: {when}")
+    print(_threshold_of_alerts(figures["alert_threshold"], figures["held_out_days"]))
     _print_rejections(figures)
     for warning in figures["gate"].get("warnings", []):
         print(f"promotion gate, a warning: {printable(warning)}")
     if figures["served"]:
         print(f"published bank {figures['version']} in {figures['bank']}")
+
+
+def _threshold_of_alerts(z: float, days: float | None) -> str:
+    """Return from which z on there are alerts, and of how many held-out days it is; None where the settings say it."""
+    if days is None:
+        return f"alerts from z {z:.2f} on, as set"
+    measured = f"alerts from z {z:.2f} on, measured on {days:.3g} held-out day{'s' * (days != 1)}"
+    return (
+        f"{measured}: so few make it high, more history usually lowers it"
+        if days < FEW_HELD_OUT_DAYS
+        else measured
+    )
 
 
 def _print_future_dated(figures: dict[str, Any]) -> None:

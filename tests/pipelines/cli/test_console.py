@@ -22,6 +22,25 @@ def test_a_stream_that_ends_says_what_it_published_and_saved(capsys: pytest.Capt
     assert "checkpoints: 6" in printed
 
 
+@pytest.mark.parametrize(
+    ("days", "said"),
+    [
+        (
+            1.0,
+            "alerts from z 3.09 on, measured on 1 held-out day: so few make it high, more history usually lowers it",
+        ),
+        (
+            3.042,
+            "alerts from z 3.09 on, measured on 3.04 held-out days: so few make it high, more history usually lowers it",
+        ),
+        (4.487, "alerts from z 3.09 on, measured on 4.49 held-out days"),
+        (None, "alerts from z 3.09 on, as set"),
+    ],
+)
+def test_a_training_says_of_how_many_days_the_threshold_of_alerts_is(days: float | None, said: str) -> None:
+    assert console._threshold_of_alerts(3.0918, days) == said
+
+
 @pytest.mark.parametrize("kind", [IngestMetrics, S3IngestMetrics])
 def test_an_ingest_that_ends_says_how_to_see_its_dead_letters(
     kind: type[IngestMetrics], capsys: pytest.CaptureFixture[str]
