@@ -211,9 +211,16 @@ def _queue_table(rows: Sequence[QueueRow], decisions: Mapping[str, Decision], wi
     table = Table(
         *("urgency", "alert", "what happened", "when (UTC)", "events", *more), box=None, pad_edge=False
     )
+    # the column of principals of a wide table has the account
+    several_accounts = not wide and len({account for row in rows for account in row.accounts}) > 1
     for row in rows:
         decision = decisions.get(row.alert_id, "").replace("_", " ")
-        title = Text.assemble((f"{decision}: " if decision else "", "bold"), terminal_text(row.title))
+        place = f" · {_accounts_text(row.accounts)}" if several_accounts and row.accounts else ""
+        title = Text.assemble(
+            (f"{decision}: " if decision else "", "bold"),
+            terminal_text(row.title),
+            terminal_text(place, "dim"),
+        )
         cells: list[Text | str] = [
             urgency_text(row.urgency),
             terminal_text(row.alert_id if wide else row.alert_id[:12]),
@@ -230,6 +237,11 @@ def _queue_table(rows: Sequence[QueueRow], decisions: Mapping[str, Decision], wi
             ]
         table.add_row(*cells)
     return table
+
+
+def _accounts_text(accounts: Sequence[str]) -> str:
+    first, *more = accounts
+    return f"{first} and {formatting.pluralize(len(more), 'other account')}" if more else first
 
 
 def _write_csv(rows: Sequence[QueueRow]) -> None:

@@ -7,6 +7,7 @@ import io
 import json
 import sys
 from contextlib import closing
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -99,6 +100,23 @@ def test_a_date_is_its_first_moment_in_utc_and_anything_else_an_error() -> None:
 def test_a_limit_says_how_many_more_match(queue: str, capsys: pytest.CaptureFixture[str]) -> None:
     list_alerts(queue, limit=1)
     assert "1 more match" in capsys.readouterr().out
+
+
+def test_equal_alerts_of_two_accounts_are_told_apart_by_the_account(
+    queue: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "300")
+    alert, url = stolen_session(), f"sqlite:///{tmp_path}/two.sqlite"
+    moved = [replace(each, raw="") for each in alert.events]
+    other = replace(alert, alert_id="f" * 16, principal="222222222222:role/ci-deploy", events=tuple(moved))
+    with closing(open_store(url)) as store:
+        store.alerts.save([alert, other])
+    list_alerts(url)
+    shown = capsys.readouterr().out
+    assert f"{alert.title} · 222222222222" in shown
+    assert shown.count(" · ") == 2
+    list_alerts(queue)
+    assert " · " not in capsys.readouterr().out, "all of one account"
 
 
 def test_no_match_is_a_sentence(queue: str, capsys: pytest.CaptureFixture[str]) -> None:
