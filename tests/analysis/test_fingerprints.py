@@ -61,7 +61,7 @@ def test_what_is_usual_are_the_most_counted_values_with_their_shares(bank: Bank,
 
 
 def test_whom_the_bank_does_not_know_it_says_so(bank: Bank) -> None:
-    with pytest.raises(FingerprintError, match="the bank knows no 'stranger'"):
+    with pytest.raises(FingerprintError, match="the bank knows no entity or principal 'stranger'"):
         fingerprints.usual_values(bank, "stranger")
 
 
