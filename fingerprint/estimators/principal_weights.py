@@ -20,9 +20,8 @@ from numpy.typing import NDArray
 from fingerprint.compute.hashing import Hashes
 
 MIN_PRINCIPALS = 5  # of a kind: fewer do not say what is usual of it
-INTERVAL_SHARE = (
-    0.02  # of what the others of its kind make, that one interval of a principal counts at most ...
-)
+# Of what the others of its kind make, an interval of a principal counts this share at most ...
+INTERVAL_SHARE = 0.02
 MIN_INTERVAL_EVENTS = 50  # ... or this many: of a small kind a busy hour is a large share
 
 
@@ -52,5 +51,5 @@ def balanced_events(
 
 
 def _scale(sums: NDArray[Any], most: NDArray[np.float64], of_sum: Any, of_key: Any) -> Any:
-    """Return by what rows (N,) are scaled, so that the sum that each belongs to is at most that of its principal's `most`."""
+    """Return by what rows (N,) are scaled, so that the sum that each belongs to (`of_sum`) is at most its principal's `most`."""
     return np.minimum(most[of_key] / np.maximum(sums[of_sum], 1e-9), 1)

@@ -56,9 +56,7 @@ SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies be
 # Events a day of one principal that the bank does not know, that may wait or have a vote.
 MAX_UNKNOWN_PRINCIPAL_EVENTS = 500
 NOVELTY_DAYS = 35  # days for which a novelty is kept: longer than banks live
-INACTIVE_DAYS = (
-    NOVELTY_DAYS  # after which a principal is new again, also one of a single day: some come once a month
-)
+INACTIVE_DAYS = NOVELTY_DAYS  # after which a principal is new again, also one that comes once a month
 # Days for which the series of a principal of a single day are kept, as names are made for every run or visitor: each series takes
 # 32 bytes, the principal 20. They begin again as they were, without a count. No week or fortnight, as jobs come in those.
 SINGLE_DAY_SERIES_DAYS = 10

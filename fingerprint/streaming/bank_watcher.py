@@ -38,9 +38,7 @@ def never(judging: str, version: str) -> bool:
 
 
 log = get_logger("fingerprint.banks")
-REFUSED_RETRY_SECONDS = (
-    300.0  # until a version that was refused is opened again: it may have been away for a moment
-)
+REFUSED_RETRY_SECONDS = 300.0  # until a refused version is opened again: it may have been away for a moment
 
 
 class LoadedBank(NamedTuple):

@@ -226,8 +226,8 @@ def _holdout_scores(
     calm = counts.beginning < SpectralDetector.calm_newcomer_z  # NaN is not
     z = z / threshold_shares(opinions, rows["level"], settings.voting, calm)
     second, weak = (
-        decisive_rows(_second_votes(rows, counts, sequences, settings, weak), opinions, settings.voting)
-        for weak in (False, True)
+        decisive_rows(_second_votes(rows, counts, sequences, settings, each), opinions, settings.voting)
+        for each in (False, True)
     )
     return quality.HoldoutScores(
         **{name: rows[name] for name in quality.HOLDOUT_COLUMNS},

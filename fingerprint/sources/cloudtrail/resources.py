@@ -21,9 +21,7 @@ from typing import Literal
 
 MAX_RESOURCE_LENGTH = 256  # characters of a value that are examined and kept
 ARN_MEMBER = "ARN"  # of the first of a record's resources; read where no parameter names one
-GIVEN_MEMBER = (
-    "role_name"  # `account/name` of the role that Identity Center gave; read where no parameter names one
-)
+GIVEN_MEMBER = "role_name"  # `account/name` of what Identity Center gave; read where no parameter names one
 
 RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most telling first
     "bucketName": "bucket",
