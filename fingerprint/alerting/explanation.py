@@ -311,7 +311,7 @@ def _new_networks(batch: EventBatch, frame: pd.DataFrame, unseen: NDArray[np.boo
     place = unseen[rows].argmax(axis=1)
     codes = batch.codes[rows, np.array(PLACE_COLUMNS)[place]]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    texts = encoding.feature_texts(frames.select_rows(frame, rows[first]))
+    texts = encoding.feature_texts(frames.select_rows(frame, rows[first]), PLACES)
     named = [_text_or_empty(texts[PLACES[of]][at]) for at, of in enumerate(place[first].tolist())]
     ids = frame["event_id"].to_numpy(object)[rows]
     return {str(name): named[at] for name, at in zip(ids, inverse.reshape(-1).tolist(), strict=True)}
@@ -321,7 +321,8 @@ def _program_texts(batch: EventBatch, frame: pd.DataFrame) -> list[str]:
     """Return the program that each event names, (N,), empty for none."""
     codes = batch.codes[:, PROGRAM_COLUMN]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    texts = encoding.feature_texts(frames.select_rows(frame, first))[titles.PROGRAM_FEATURE]
+    name = titles.PROGRAM_FEATURE
+    texts = encoding.feature_texts(frames.select_rows(frame, first), (name,))[name]
     return [_text_or_empty(texts[at]) for at in inverse.reshape(-1).tolist()]
 
 

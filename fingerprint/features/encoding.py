@@ -12,6 +12,7 @@ bank. Codes lie where the events do; the distinct values of a column get their t
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib import import_module
 
 import numpy as np
@@ -50,9 +51,11 @@ def encode_stateful_features(codes: Array, events: Frame) -> None:
     FEATURE_SET.encode_stateful(codes, events)
 
 
-def feature_texts(events: pd.DataFrame) -> dict[str, NDArray[np.object_]]:
+def feature_texts(
+    events: pd.DataFrame, names: Collection[str] = FEATURE_NAMES
+) -> dict[str, NDArray[np.object_]]:
     """Return the text behind each code, (N,) by the name of the feature: for the few events that are explained."""
-    return FEATURE_SET.texts(events)
+    return FEATURE_SET.texts(events, names)
 
 
 def had_no_effect(codes: Array) -> Array:

@@ -15,7 +15,7 @@ is that *something* new comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal, get_args
@@ -141,10 +141,10 @@ class FeatureSet:
         """Return the text of one feature for each event of a pandas table, (N,); None where there is none."""
         return self._texts_of(feature, DictionaryEncoded(events, self.derived_columns))
 
-    def texts(self, events: pd.DataFrame) -> dict[str, NDArray[np.object_]]:
-        """Return the text behind each code, (N,) by the name of the feature: for the few events that are explained."""
+    def texts(self, events: pd.DataFrame, names: Collection[str]) -> dict[str, NDArray[np.object_]]:
+        """Return the text behind each code of some features, (N,) by name: for the few events that are explained."""
         coded = DictionaryEncoded(events, self.derived_columns)
-        return {feature.name: self._texts_of(feature, coded) for feature in self.features}
+        return {each.name: self._texts_of(each, coded) for each in self.features if each.name in names}
 
     def _texts_of(self, feature: Feature, coded: DictionaryEncoded) -> NDArray[np.object_]:
         code, texts = feature.encoded_texts(coded)

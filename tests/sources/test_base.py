@@ -84,7 +84,7 @@ def test_events_of_another_source_are_encoded_by_its_own_features():
     assert codes.shape == (3, 2)
     assert codes.dtype == np.uint64
     assert codes[0, 0] == codes[1, 0] != codes[2, 0]  # the same printer
-    texts = FEATURE_SET.texts(events)
+    texts = FEATURE_SET.texts(events, FEATURE_SET.names)
     assert texts["hour"].tolist() == ["weekday 08-10 UTC", "weekday 08-10 UTC", "weekend 22-24 UTC"]
     for place, name in enumerate(FEATURE_SET.names):
         np.testing.assert_array_equal(codes[:, place], hashing.hash_distinct(texts[name]))

@@ -20,7 +20,7 @@ def texts(**fields: Any) -> dict[str, str | None]:
     record = {"eventTime": TIME, "eventSource": "ec2.amazonaws.com", "eventName": "RunInstances"} | fields
     events = flatten(split_lines([json.dumps(record).encode()])).events
     events = events.assign(network=None, idle=0, today=0, sources=0, actions=0)
-    return {name: text for name, [text] in FEATURE_SET.texts(events).items()}
+    return {name: text for name, [text] in FEATURE_SET.texts(events, FEATURE_SET.names).items()}
 
 
 def test_an_action_has_its_service_and_parameters_their_sorted_names() -> None:
