@@ -68,9 +68,9 @@ def train_bank(
         "ready": learned.manifest["ready"],
         "shifted": learned.manifest.get("shifted", {}),
         "waiting": readiness_forecast(learned.fingerprints, settings),
-        "alert_threshold": quality.alert_threshold(learned.manifest["quality"], settings.alerts),
+        "alert_threshold": quality.alert_threshold(learned.manifest["quality"], judged_by.alerts),
         "held_out_days": None
-        if settings.alerts.threshold is not None  # which is then not measured
+        if judged_by.alerts.threshold is not None  # which is then not measured
         else learned.manifest["quality"]["days"],
     }
 

@@ -369,6 +369,7 @@ def test_the_gate_judges_by_the_threshold_that_people_set(
     figures = train_bank(organisation.learned[1:], bank, options, no_progress, store=url)
     assert figures["gate"]["probe"]["before"]["attacks"] > 100
     assert figures["gate"]["probe"]["before"]["found"] == figures["gate"]["probe"]["now"]["found"] == 0
+    assert (figures["alert_threshold"], figures["held_out_days"]) == (37.0, None)
     monkeypatch.setenv("FINGERPRINT_DATABASE__URL", url)
     reason = ("--force", "asks no database") if force else ()
     said = call("bank", "publish", organisation.trained["version"], "--json", *reason)
