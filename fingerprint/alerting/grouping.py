@@ -20,6 +20,7 @@ of all events.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
@@ -140,9 +141,9 @@ class AlertGroups:
 
     def _build_news(self, verdicts: Verdicts, early_ids: set[str]) -> list[Alert]:
         open_alerts = self.state.open_alerts
-        support = self._support_of(set(verdicts.frame["alert_id"]))
         sizes = verdicts.frame["alert_id"].value_counts()
-        sizes += [len(support[name].events) if name in support else 0 for name in sizes.index]
+        supporting = Counter(name for part in open_alerts.supporting for name in part.frame["alert_id"])
+        sizes += [supporting[name] for name in sizes.index]
         before = sizes.index.map(lambda name: open_alerts.published_sizes.get(name, 0)).to_numpy(float)
         grown = sizes.to_numpy() > before * (1 + MIN_GROWTH)
         final = sizes.index.isin(open_alerts.provisional & self._added) & (sizes.to_numpy() >= before)
@@ -151,7 +152,7 @@ class AlertGroups:
         open_alerts.provisional -= {*news.index}
         open_alerts.provisional |= early_ids & {*news.index}
         wanted = verdicts.take(verdicts.frame["alert_id"].isin(news.index).to_numpy())
-        return list(build_alerts(*wanted, self.explainer, support))
+        return list(build_alerts(*wanted, self.explainer, self._support_of({*news.index})))
 
     def close(self, before: int | None = None) -> list[Alert]:
         """Build the alerts that no event of interval `before` or later can join (all, if None), and drop their verdicts."""

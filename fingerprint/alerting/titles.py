@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 from fingerprint.alerting import impact
 from fingerprint.core.alert import ActionImpact, AlertEvent, SurpriseDriver
+from fingerprint.estimators.amounts import read_amount_text
 from fingerprint.sources.active import SOURCE
 
 MAX_NAME_LENGTH = 80  # characters of a name in a title
@@ -116,8 +117,10 @@ def _often(facts: TitleFacts, action: str) -> str:
     Few of many calls are events of the alert, so their number says less.
     """
     for driver in facts.drivers:
-        calls, found, span = driver.seen.partition(f" calls of {action} in ")
-        if found and driver.feature == AMOUNT_FEATURE and driver.rarity == "unseen":
+        if driver.feature != AMOUNT_FEATURE or driver.rarity != "unseen":
+            continue
+        if amount := read_amount_text(driver.seen, action):
+            calls, span = amount
             before = f" ({driver.expected})" if action not in facts.new_actions else ""
             return f" {calls} times in {span}{before}"
     return ""

@@ -103,6 +103,12 @@ def z_beside_weak_vote(z: NDArray[Any]) -> Floats:
     return z_of_log_survival(log_survival)
 
 
+def alert_reach(z: NDArray[Any], second: Mask, weak: Mask) -> Floats:
+    """Return the highest threshold of alerts that each z (N,) opens one at, beside a second vote, or a weak one; else -inf."""
+    reach: Floats = np.where(second, z, np.where(weak, z_beside_weak_vote(z), -np.inf))
+    return reach
+
+
 def votes_needed(opinions: VoteMasks, quorum: int) -> NDArray[np.int32]:
     """Return how many votes make a verdict of each event (N,): the quorum, or all of fewer opinions, and at least one."""
     return _count_true(opinions).clip(1, quorum)

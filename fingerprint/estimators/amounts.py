@@ -216,5 +216,15 @@ def usual_by_window(
 
 
 def amount_text(calls: int, action: str, span: str) -> str:
-    """Return an amount as a driver shows it, and a title reads it: `2,006 calls of s3:GetObject in an hour`."""
+    """Return an amount as a driver shows it: `2,006 calls of s3:GetObject in an hour`."""
     return f"{calls:,} calls of {action} in {span}"
+
+
+def read_amount_text(text: str, action: str) -> tuple[str, str] | None:
+    """Return the calls and the span of an action's amount, as `amount_text` wrote them; None of another action's.
+
+    >>> read_amount_text("2,006 calls of s3:GetObject in an hour", "s3:GetObject")
+    ('2,006', 'an hour')
+    """
+    calls, found, span = text.partition(f" calls of {action} in ")
+    return (calls, span) if found else None

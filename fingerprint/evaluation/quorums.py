@@ -170,11 +170,9 @@ def rank_by_urgency(
         needs - sum(votes_beside_strong(judged, names, each).values(), np.zeros(len(judged), int)) <= 1
         for each in (False, True)
     )
-    nats = tail_calibration.z_to_nats(_detector_z(judged, AutoencoderDetector.name))
-    nats = np.where(second, nats, np.where(weak, nats - ensemble.WEAK_VOTE_NATS, -np.inf))
-    would = np.where(
-        nats > -np.inf, impact.urgency_from_nats(explanation.CALIBRATION * np.maximum(nats, 0)), -np.inf
-    )
+    reach = ensemble.alert_reach(_detector_z(judged, AutoencoderDetector.name), second, weak)
+    nats = explanation.CALIBRATION * tail_calibration.z_to_nats(reach)
+    would = np.where(second | weak, impact.urgency_from_nats(nats), -np.inf)
     return np.where(verdict, own, would), verdict
 
 

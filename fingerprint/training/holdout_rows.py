@@ -232,7 +232,7 @@ def _holdout_scores(
     return quality.HoldoutScores(
         **{name: rows[name] for name in quality.HOLDOUT_COLUMNS},
         z=z,
-        alert_z=np.where(second, z, np.where(weak, ensemble.z_beside_weak_vote(z), -np.inf)),
+        alert_z=ensemble.alert_reach(z, second, weak),
         usual_days=usual_days,
     )
 
