@@ -24,12 +24,14 @@ from distributed import Client, LocalCluster, Security, as_completed
 from distributed.comm.core import CommClosedError
 from distributed.scheduler import KilledWorker
 
+from fingerprint.adapters.retries import retry_steadily
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import DISTRIBUTION
 from fingerprint.core.settings import Workers as Options
 
 MAX_ATTEMPTS = 3  # workers that may die of one piece before it is given up
 SCHEDULER_TIMEOUT_SECONDS = 10.0  # that a scheduler may take to answer
+CLOSE_TIMEOUT_SECONDS = 5.0  # that a connection may be timing out
 SCHEDULER_GONE = (CancelledError, CommClosedError, asyncio.CancelledError, OSError, TimeoutError)
 SCHEDULER_GONE_MESSAGE = (
     "the scheduler of the workers is gone: start it again, and this command; what is done stays done"
@@ -114,9 +116,12 @@ def open_dask_pool(options: Options) -> Iterator[DaskWorkerPool]:
             with _start_cluster(options) as cluster, Client(cluster) as client:
                 yield DaskWorkerPool(client)
         else:
-            with _connect_client(options) as client:
+            client = _connect_client(options)
+            try:
                 _check_workers(client, options.scheduler)
                 yield DaskWorkerPool(client)
+            finally:
+                _close(client)
 
 
 def _start_cluster(options: Options) -> Any:
@@ -150,6 +155,15 @@ def _connect_client(options: Options) -> Any:
         ) from None
     except ValueError as error:
         raise FingerprintError(f"workers.scheduler {options.scheduler}: {_first_line(error)}") from None
+
+
+def _close(client: Any) -> None:
+    """Close `client`, and again while one of its connections is just timing out.
+
+    Without a scheduler `distributed` cancels its connections as it closes, and `asyncio` refuses that for one that expires at
+    this moment (RuntimeError "Cannot change state of expiring Timeout"): the sentence that says what happened would be lost.
+    """
+    retry_steadily(client.close, lambda error: isinstance(error, RuntimeError), CLOSE_TIMEOUT_SECONDS)
 
 
 def _security(options: Options) -> Security | None:

@@ -137,6 +137,27 @@ def test_a_scheduler_that_went_away_before_the_work_is_the_same_sentence() -> No
             list(workers.map_unordered(squared, range(2)))
 
 
+def test_a_connection_that_expires_as_the_client_closes_hides_nothing() -> None:
+    """Dask's pool of connections raises then: seen when a scheduler had gone away, one time in some hundreds."""
+    expiring: list[str] = []
+
+    def cancel(reason: str) -> None:
+        if not expiring:
+            expiring.append(reason)
+            raise RuntimeError("Cannot change state of expiring Timeout")
+
+    with (
+        Cluster.started(1) as others,
+        wiring.open_worker_pool(Options(scheduler=others.address)) as workers,
+    ):
+        client = workers.client
+        client.rpc._connecting[others.address].add(cancel)
+        client.loop.add_callback(client.loop.call_later, 1, client.rpc._connecting.clear)
+    assert expiring == ["ConnectionPool closing."]
+    assert client.status == "closed"
+    assert not client._loop_runner.is_started()
+
+
 def test_a_scheduler_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_pool, "SCHEDULER_TIMEOUT_SECONDS", 1.0)
     with (
