@@ -247,14 +247,17 @@ class Scorer:
     def judge(self, batch: EventBatch, is_final: bool = True) -> ScoredEvents:
         """Return z-scores, votes and verdict of measured events, as the series stand now.
 
-        Unless this is final, a detector that is `final_when_closed` has an opinion but no z yet, and so no vote.
+        Unless this is final, a detector that is `final_when_closed` has an opinion but no z yet, and so no vote. The events may
+        have been measured when other detectors were listed (before a restart): those that are not listed now have no say, and
+        those that were not listed then have no opinion.
         """
-        final = {each.name: each.score(batch) for each in self.detectors if is_final}
+        batch = batch.with_evidence_of([each.name for each in self.detectors])
+        final = {each.name: _score_measured(each, batch) for each in self.detectors if is_final}
         z = final or self._scores_so_far(batch, self.detectors)
         judgement = self._decide(batch, z)
         if is_final:
             batch = self._with_final_evidence(batch, judgement.verdict)
-            for each in self.detectors:
+            for each in self._with_evidence(batch):
                 each.record_scores(batch, z[each.name])
         return ScoredEvents(
             batch, frames.with_columns(batch.frame, _columns_of_judgement(z, judgement, batch.level))
@@ -264,7 +267,7 @@ class Scorer:
         """Return votes and verdicts by the z's of the detectors, (N,) each, as `detection.ensemble` says."""
         by_newcomers = self._by_newcomers(batch)
         opinions = ensemble.opinion_masks(z) | {
-            each.name: each.has_opinion(batch) for each in self.detectors if each.final_when_closed
+            each.name: _has_opinion(each, batch) for each in self.detectors if each.final_when_closed
         }
         opinions = ensemble.without_newcomers(opinions, by_newcomers)
         calm = self._began_calmly(z, by_newcomers)
@@ -295,20 +298,26 @@ class Scorer:
         return {
             each.name: xp.full(len(batch), np.nan, np.float32)
             if each.final_when_closed
-            else each.score(batch)
+            else _score_measured(each, batch)
             for each in detectors
         }
 
     def _with_final_evidence(self, batch: EventBatch, verdict: NDArray[np.bool_]) -> EventBatch:
         """Return events with the evidence that explains their alerts; an event measured before a detector was listed has none."""
-        known = [each for each in self.detectors if each.name in batch.evidence]
-        evidence = {each.name: each.final_evidence(batch, verdict) for each in known}
+        evidence = {
+            each.name: each.final_evidence(batch, verdict & batch.has_evidence(each.name))
+            for each in self._with_evidence(batch)
+        }
         return replace(batch, evidence=batch.evidence | evidence)
+
+    def _with_evidence(self, batch: EventBatch) -> list[Detector]:
+        """Return the listed detectors that measured some of these events."""
+        return [each for each in self.detectors if each.name in batch.evidence]
 
     def _by_newcomers(self, batch: EventBatch) -> dict[str, NDArray[np.bool_]]:
         """Return which events (N,) are judged by how newcomers began, by detector that does so."""
         judging = (each for each in self.detectors if each.calm_newcomer_z > -math.inf)
-        return {each.name: each.judges_newcomer(batch) for each in judging}
+        return {each.name: each.judges_newcomer(batch) & batch.has_evidence(each.name) for each in judging}
 
     def _began_calmly(
         self, z: Mapping[str, NDArray[Any]], by_newcomers: Mapping[str, NDArray[np.bool_]]
@@ -399,8 +408,11 @@ class Scorer:
         if self.keep_all_events or not self._exceeds_pending_limit(max_events, max_events_each):
             return
         batch = concat_batches(self.pipeline_state.pending)
-        known = [each for each in self.detectors if each.name in batch.evidence]
-        priority = sum((each.priority(batch) for each in known), np.zeros(len(batch), np.float32))
+        priorities = (
+            np.where(batch.has_evidence(each.name), each.priority(batch), np.float32(0))
+            for each in self._with_evidence(batch)
+        )
+        priority = sum(priorities, np.zeros(len(batch), np.float32))
         order = np.lexsort((hashing.hash_strings(batch.frame["event_id"]), -priority))
         place = np.empty(len(batch), np.intp)
         place[order] = occurrence_index(
@@ -438,7 +450,7 @@ class Scorer:
         if not any(map(len, rows_of.values())):
             return empty_votes()
         parts = []
-        known = {each.name: each.has_opinion(batch) for each in self.detectors}
+        known = {each.name: _has_opinion(each, batch) for each in self.detectors}
         opinions = ensemble.without_newcomers(known, self._by_newcomers(batch))
         share, alone = ensemble.threshold_share(opinions, batch.level), ensemble.sole_opinion_mask(opinions)
         for detector, strong in rows_of.items():
@@ -514,6 +526,22 @@ class Scorer:
         kept[order] = occurrence_index(interval[order]) < self.settings.voting.max_unknown_principals_per_day
         self.pipeline_state.counters.over_limit_events += len(kept) - int(kept.sum())
         return kept
+
+
+def _score_measured(detector: Detector, batch: EventBatch) -> Floats:
+    """Return a detector's z of events (N,): NaN of those that were measured before it was listed."""
+    measured = batch.has_evidence(detector.name)
+    if measured.all():
+        return detector.score(batch)
+    z = np.full(len(batch), np.nan, np.float32)
+    if measured.any():
+        z[measured] = detector.score(batch.take(measured))
+    return z
+
+
+def _has_opinion(detector: Detector, batch: EventBatch) -> NDArray[np.bool_]:
+    """Return on which events (N,) a detector's z is not NaN."""
+    return detector.has_opinion(batch) & batch.has_evidence(detector.name)
 
 
 def _with_score_columns(batch: EventBatch, detectors: Sequence[Detector]) -> EventBatch:

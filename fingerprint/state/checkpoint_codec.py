@@ -8,7 +8,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -82,6 +81,7 @@ def pack_batch(name: str, batch: EventBatch, frame: pd.DataFrame | None = None) 
     """Return a batch as two blobs; `frame`, a judged one for example, in place of its own."""
     columns = {field: getattr(batch, field) for field in ARRAY_FIELDS}
     columns |= {f"evidence.{detector}": kept for detector, kept in batch.evidence.items()}
+    columns |= {f"unmeasured.{detector}": mask for detector, mask in batch.unmeasured.items()}
     return {
         f"{name}.arrays": pack_arrays(columns),
         f"{name}.frame": pack_table(batch.frame if frame is None else frame),
@@ -93,14 +93,17 @@ def unpack_batch(name: str, parts: Mapping[str, bytes]) -> EventBatch | None:
     if f"{name}.arrays" not in parts:
         return None
     columns = unpack_arrays(parts[f"{name}.arrays"])
-    evidence = {
-        column.removeprefix("evidence."): columns.pop(column)
-        for column in list(columns)
-        if column.startswith("evidence.")
-    }
-    expected = {field.name for field in fields(EventBatch)} - {"frame", "evidence"}
+    evidence, unmeasured = (_pop_prefixed(columns, prefix) for prefix in ("evidence.", "unmeasured."))
+    expected = set(ARRAY_FIELDS)
     if set(columns) != expected:
         raise FingerprintError(
             f"state cannot be read: {name} lacks {', '.join(sorted(expected - set(columns)))}"
         )
-    return EventBatch(frame=unpack_table(parts[f"{name}.frame"]), evidence=evidence, **columns)
+    frame = unpack_table(parts[f"{name}.frame"])
+    return EventBatch(frame=frame, evidence=evidence, unmeasured=unmeasured, **columns)
+
+
+def _pop_prefixed(columns: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
+    """Take the columns that begin so out of a table, and return them without the prefix."""
+    found = [name for name in columns if name.startswith(prefix)]
+    return {name.removeprefix(prefix): columns.pop(name) for name in found}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from collections.abc import Collection
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import to_device_of, to_host
+from fingerprint.compute.arrays import namespace, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.features import encoding
 
@@ -22,7 +23,8 @@ class EventBatch:
     `frame` has their columns, `codes` (N, F) the codes of their features; `principal` (with its hash bucket) and `entity` (N,)
     are hashes; `interval` (N,) is the number of the event's interval, `first_seen` (N,) that in which the principal was first
     seen. `fingerprint` (N,) and `level` (N,): the row of the bank that measured it; `evidence`: what each detector keeps of an
-    event, (N, C) each.
+    event, (N, C) each. `unmeasured` (N,) marks the rows of a detector's evidence that are no evidence: it was not listed when
+    those events were measured.
     """
 
     frame: frames.Frame
@@ -34,6 +36,7 @@ class EventBatch:
     fingerprint: NDArray[np.int32]
     level: NDArray[np.int8]
     evidence: dict[str, NDArray[Any]]
+    unmeasured: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.frame)
@@ -45,6 +48,7 @@ class EventBatch:
             self,
             frame=frames.to_host(frames.select_rows(self.frame, rows)),
             evidence={name: to_host(kept[rows]) for name, kept in self.evidence.items()},
+            unmeasured={name: to_host(mask[rows]) for name, mask in self.unmeasured.items()},
             **{name: to_host(getattr(self, name)[rows]) for name in ARRAY_FIELDS},
         )
 
@@ -54,8 +58,26 @@ class EventBatch:
             self,
             frame=frames.slice_rows(self.frame, rows),
             evidence={name: kept[rows] for name, kept in self.evidence.items()},
+            unmeasured={name: mask[rows] for name, mask in self.unmeasured.items()},
             **{name: getattr(self, name)[rows] for name in ARRAY_FIELDS},
         )
+
+    def has_evidence(self, detector: str) -> NDArray[np.bool_]:
+        """Return which events a detector has measured, (N,)."""
+        xp, count = namespace(self.codes), len(self.codes)
+        if detector not in self.evidence:
+            nothing: NDArray[np.bool_] = xp.zeros(count, bool)
+            return nothing
+        measured: NDArray[np.bool_] = (
+            ~self.unmeasured[detector] if detector in self.unmeasured else xp.ones(count, bool)
+        )
+        return measured
+
+    def with_evidence_of(self, detectors: Collection[str]) -> EventBatch:
+        """Return the same events with the evidence of these detectors alone."""
+        evidence = {name: kept for name, kept in self.evidence.items() if name in detectors}
+        unmeasured = {name: mask for name, mask in self.unmeasured.items() if name in detectors}
+        return replace(self, evidence=evidence, unmeasured=unmeasured)
 
     @property
     def owner(self) -> Hashes:
@@ -85,17 +107,32 @@ class EventBatch:
         return failed
 
 
-ARRAY_FIELDS = tuple(field.name for field in fields(EventBatch) if field.name not in ("frame", "evidence"))
+_PARTS_BY_DETECTOR = ("evidence", "unmeasured")
+ARRAY_FIELDS = tuple(
+    field.name for field in fields(EventBatch) if field.name not in ("frame", *_PARTS_BY_DETECTOR)
+)
 
 
 def concat_batches(parts: list[EventBatch]) -> EventBatch:
-    """Return batches on the host, one after the other; at least one."""
+    """Return batches on the host, one after the other; at least one.
+
+    The evidence of a detector that has not measured all of them is 0 where it has not.
+    """
+    detectors = dict.fromkeys(name for part in parts for name in part.evidence)
+    missing = {name: np.concatenate([~part.has_evidence(name) for part in parts]) for name in detectors}
     return EventBatch(
         frame=frames.concat_frames([part.frame for part in parts]),
-        evidence={
-            name: np.concatenate([part.evidence[name] for part in parts]) for name in parts[0].evidence
-        },
+        evidence={name: _concat_evidence(parts, name) for name in detectors},
+        unmeasured={name: mask for name, mask in missing.items() if mask.any()},
         **{name: np.concatenate([getattr(part, name) for part in parts]) for name in ARRAY_FIELDS},
+    )
+
+
+def _concat_evidence(parts: list[EventBatch], detector: str) -> NDArray[Any]:
+    known = next(part.evidence[detector] for part in parts if detector in part.evidence)
+    nothing = (np.zeros((len(part), *known.shape[1:]), known.dtype) for part in parts)
+    return np.concatenate(
+        [part.evidence.get(detector, zeros) for part, zeros in zip(parts, nothing, strict=True)]
     )
 
 

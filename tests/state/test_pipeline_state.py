@@ -13,7 +13,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from fingerprint.compute import hashing
+from fingerprint.core.alert import z_column
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.settings import Settings, Voting
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState, TrainingCutoff
@@ -40,10 +42,10 @@ SLOW = settings(
 )
 
 
-def restored(state: PipelineState) -> PipelineState:
+def restored(state: PipelineState, settings: Settings = SETTINGS) -> PipelineState:
     """Return the state after a restart: metadata as JSON, blobs as bytes."""
     saved = state.checkpoint()
-    return PipelineState.restore(SETTINGS, json.loads(json.dumps(saved.metadata)), saved.blobs)
+    return PipelineState.restore(settings, json.loads(json.dumps(saved.metadata)), saved.blobs)
 
 
 def pipeline_with(bank: Bank, state: PipelineState) -> DetectionPipeline:
@@ -155,6 +157,47 @@ def test_a_damaged_part_is_an_error(bank: Bank) -> None:
     saved = PipelineState(ScorerState.from_arrays(SETTINGS, bank.scorer_state)).checkpoint()
     with pytest.raises(FingerprintError, match="cannot be read"):
         PipelineState.restore(SETTINGS, saved.metadata, saved.blobs | {"principals": b"nothing of ours"})
+
+
+@pytest.mark.parametrize(
+    "listed",
+    [
+        ("autoencoder", "spectral", "sequence", "isolation_forest"),
+        ("autoencoder", "spectral"),
+        ("spectral", "sequence"),
+    ],
+)
+def test_a_detector_has_no_opinion_on_what_waited_when_it_was_listed(
+    bank: Bank, steps: Sequence[Step], undisturbed: Outcome, listed: tuple[str, ...]
+) -> None:
+    """The others say of it what they would have said; new events are judged by all; alerts have events of both lists."""
+    pipeline = pipeline_of(bank, bank.scorer_state)
+    assert [each.name for each in pipeline.scorer.detectors] == ["autoencoder", "spectral", "sequence"]
+    remaining = iter(steps)
+    while not pipeline.state.open_alerts.verdicts:
+        pipeline.process(*next(remaining))
+    waited = {name for part in pipeline.state.pending for name in part.frame["event_id"]}
+    changed, results = SETTINGS.model_copy(update={"voting": Voting(detectors=listed)}), list[StepResult]()
+    for number, step in enumerate(remaining):
+        if number < 3:  # saved with events of both lists, too
+            state = restored(pipeline.state, changed)
+            pipeline = DetectionPipeline(bank, state, changed, keep_all_events=True, emit_early=True)
+        results.append(pipeline.process(*step))
+    results.append(pipeline.flush())
+    judged = outcome(results).events
+    is_old = judged.index.isin(waited)
+    assert set(judged.index[is_old]) == waited
+    for name in listed:
+        z = judged[z_column(name)]
+        if z_column(name) in undisturbed.events:
+            before = undisturbed.events.loc[judged.index, z_column(name)]
+            np.testing.assert_array_equal(z[is_old], before[is_old], err_msg=name)
+        else:
+            assert z[is_old].isna().all()
+            assert z[~is_old].notna().all()
+    told = [event for result in results for alert in result.alerts for event in alert.events]
+    assert {event.event_id in waited for event in told} == {True, False}
+    assert all({*event.flagged_by} <= {*event.scores} for event in told)
 
 
 # --- split ------------------------------------------------------------------------------------------------------------
