@@ -56,6 +56,12 @@ from fingerprint.registry import signatures, versions
 from fingerprint.registry.sealing import VerifiedFolder
 from fingerprint.registry.signatures import Purpose, Signer
 from fingerprint.sources.arrival import check_watermark
+from fingerprint.state.state_settings import (
+    SERIES_SETTINGS,
+    changed_settings,
+    select_settings,
+    state_settings,
+)
 
 SHARD_BYTES = 256 << 20  # of an array in one file, about
 BANK_FORMAT = 12
@@ -73,12 +79,6 @@ ANY_PURPOSE: tuple[Purpose, ...] = ("learned", "served")
 PUBLISH_DECISION = versions.VersionDecision("publish")
 DEFAULT_OPTIONS = settings.Bank()
 BANK_TABLES = ("fingerprints", "people", "words")
-# (section, key) of the settings that say what an activity series counts: a bank with others does not fit a scorer's.
-SERIES_SETTINGS = (
-    ("spectral", "interval_seconds"),
-    ("entities", "granularity"),
-    ("entities", "person_role_patterns"),
-)
 TRAINING_SECTIONS = (
     "entities",
     "autoencoder",
@@ -532,12 +532,8 @@ def check_bank_clock(root: Path, manifest: dict[str, Any]) -> None:
 
 def changed_series_settings(older: Bank, newer: Bank) -> list[str]:
     """Return the settings that say what a series counts, and differ between two banks: a phrase each."""
-    then, now = (bank.manifest["settings"] for bank in (older, newer))
-    return [
-        f"{section}.{key} was {then[section][key]!r} and is {now[section][key]!r}"
-        for section, key in SERIES_SETTINGS
-        if then[section][key] != now[section][key]
-    ]
+    then, now = (select_settings(bank.manifest["settings"], SERIES_SETTINGS) for bank in (older, newer))
+    return [f"{each.name} was {each.was!r} and is {each.now!r}" for each in changed_settings(then, now)]
 
 
 def check_bank_settings(bank: Bank, wanted: settings.Settings) -> None:
@@ -545,14 +541,12 @@ def check_bank_settings(bank: Bank, wanted: settings.Settings) -> None:
 
     Its series would mean nothing.
     """
-    learned = bank.manifest["settings"]
-    for section, key in SERIES_SETTINGS:
-        was, now = learned[section][key], wanted.model_dump(mode="json")[section][key]
-        if was != now:
-            raise FingerprintError(
-                f"setting {section}.{key} is {now!r}, the bank {bank.version} was trained with {was!r}: "
-                "set it back or train again (if the gate keeps that back, `fingerprint bank publish VERSION --force`)"
-            )
+    learned = select_settings(bank.manifest["settings"], SERIES_SETTINGS)
+    for changed in changed_settings(learned, state_settings(wanted))[:1]:
+        raise FingerprintError(
+            f"setting {changed.name} is {changed.now!r}, the bank {bank.version} was trained with {changed.was!r}: "
+            "set it back or train again (if the gate keeps that back, `fingerprint bank publish VERSION --force`)"
+        )
 
 
 def read_manifest(root: Path, options: settings.Bank = DEFAULT_OPTIONS) -> dict[str, Any]:

@@ -1,5 +1,7 @@
 """Scorer state in a folder, so that one run continues the next: arrays as safetensors, moved into place as the last step.
 
+The file's metadata name its format and the settings that say what was counted (`state.state_settings`).
+
 Example:
     >>> save_state(state, Path("state"))
     >>> state = restore_state(Path("state"), settings)
@@ -7,22 +9,25 @@ Example:
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file, save_file
 
 from fingerprint.core import private_files
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.sources.arrival import check_watermark
-from fingerprint.state.scorer_state import ScorerState
+from fingerprint.state.scorer_state import STATE_FORMAT, ScorerState
+from fingerprint.state.state_settings import changed_settings, state_settings
 
 STATE_FILE = "scorer_state.safetensors"
+BEGIN_AGAIN = "name another folder in --state, and score again what followed the bank's history"
 
 
 def save_state(state: ScorerState, folder: Path) -> None:
@@ -30,7 +35,9 @@ def save_state(state: ScorerState, folder: Path) -> None:
     staged = folder / f".{STATE_FILE}.{os.getpid()}"
     try:
         private_files.make_private_folder(folder)
-        save_file({name: np.ascontiguousarray(array) for name, array in state.as_arrays().items()}, staged)
+        arrays = {name: np.ascontiguousarray(array) for name, array in state.as_arrays().items()}
+        counted = {"format": str(STATE_FORMAT), "settings": json.dumps(state_settings(state.options))}
+        save_file(arrays, staged, counted)
         staged.chmod(private_files.PRIVATE_FILE_MODE)
         staged.replace(folder / STATE_FILE)
     except OSError as error:
@@ -40,17 +47,34 @@ def save_state(state: ScorerState, folder: Path) -> None:
 def restore_state(folder: Path, settings: Settings) -> ScorerState | None:
     """Return the state of a folder, None if there is none yet.
 
-    Raises FingerprintError if it cannot be read, or its clock lies ahead of this machine's.
+    Raises FingerprintError if it cannot be read, has another format, was counted with other settings, or its clock lies ahead of
+    this machine's.
     """
-    if not (folder / STATE_FILE).exists():
+    file = folder / STATE_FILE
+    if not file.exists():
         return None
     try:
+        _check_compatible(file, settings)
         state = ScorerState.from_arrays(settings, read_state_arrays(folder))
     except (OSError, SafetensorError, KeyError, ValueError, IndexError) as error:
-        raise FingerprintError(f"the scorer state {folder / STATE_FILE} cannot be read: {error}") from None
-    remedy = "Name another folder in --state, and score again what followed the bank's history"
-    check_watermark(f"the scorer state {folder / STATE_FILE}", state.watermark, remedy)
+        raise FingerprintError(f"the scorer state {file} cannot be read: {error}") from None
+    check_watermark(f"the scorer state {file}", state.watermark, BEGIN_AGAIN.capitalize())
     return state
+
+
+def _check_compatible(file: Path, settings: Settings) -> None:
+    """Raise FingerprintError if a state has another format than this program's, or was counted with other settings."""
+    with safe_open(file, "numpy") as opened:
+        kept = opened.metadata() or {}
+    if kept.get("format") != str(STATE_FORMAT):
+        raise FingerprintError(
+            f"the scorer state {file} has format {kept.get('format', 'none')}, this program reads {STATE_FORMAT}: {BEGIN_AGAIN}"
+        )
+    for changed in changed_settings(json.loads(kept["settings"]), state_settings(settings))[:1]:
+        raise FingerprintError(
+            f"setting {changed.name} is {changed.now!r}, and the scorer state {file} was counted with {changed.was!r}: "
+            f"set it back, or {BEGIN_AGAIN}"
+        )
 
 
 def read_state_arrays(folder: Path) -> dict[str, NDArray[Any]]:

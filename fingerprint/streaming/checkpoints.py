@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +27,7 @@ from fingerprint.sources.arrival import CLOCK_TOLERANCE_SECONDS, check_watermark
 from fingerprint.state import partitioning
 from fingerprint.state.pipeline_state import PipelineState, TrainingCutoff
 from fingerprint.state.scorer_state import ScorerState
+from fingerprint.state.state_settings import changed_settings, state_settings
 from fingerprint.state.watermarks import WatermarkTracker
 from fingerprint.streaming.bank_watcher import BankWatcher
 from fingerprint.streaming.partition_processor import PartitionProcessor
@@ -137,7 +137,7 @@ class CheckpointManager:
         saved = processor.checkpoint()
         metadata = {
             "partitions": self.partition_count,
-            "state_settings": self._state_settings(),
+            "state_settings": state_settings(self.settings),
             **saved.metadata,
         }
         return Checkpoint(partition, offset, fence, metadata, saved.blobs, saved.referenced_blobs)
@@ -260,13 +260,12 @@ class CheckpointManager:
                 f"{checkpoint.partition.topic} had {before} partitions when its checkpoints were taken and has "
                 f"{self.partition_count} now; they can only grow to a multiple"
             )
-        counted = self._state_settings()
-        for name, value in checkpoint.metadata["state_settings"].items():
-            if counted[name] != value:
-                raise FingerprintError(
-                    f"setting {name} is {counted[name]!r}, and the checkpoints in {self.settings.checkpoints.url} were "
-                    f"counted with {value!r}: set it back, or name another folder in checkpoints.url to begin again"
-                )
+        counted = checkpoint.metadata["state_settings"]
+        for changed in changed_settings(counted, state_settings(self.settings))[:1]:
+            raise FingerprintError(
+                f"setting {changed.name} is {changed.now!r}, and the checkpoints in {self.settings.checkpoints.url} were "
+                f"counted with {changed.was!r}: set it back, or name another folder in checkpoints.url to begin again"
+            )
 
     def _start_position(self, checkpoint: Checkpoint, begin: int) -> int:
         """Return the position to read on from; messages that Kafka no longer holds are lost, and reported."""
@@ -281,11 +280,3 @@ class CheckpointManager:
             raise FingerprintError(f'{lost}; kafka.auto_offset_reset = "earliest" goes on without them')
         log.warning(lost)
         return begin
-
-    def _state_settings(self) -> dict[str, Any]:
-        """Return the settings that say what state counts."""
-        return {
-            "spectral.interval_seconds": self.settings.spectral.interval_seconds,
-            "entities.granularity": self.settings.entities.granularity,
-            "spectral.allowed_lateness_seconds": self.settings.spectral.allowed_lateness_seconds,
-        }

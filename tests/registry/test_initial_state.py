@@ -6,7 +6,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
+from fingerprint.core.errors import FingerprintError
+from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import parse_time_range
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
@@ -50,6 +53,34 @@ def test_a_saved_state_is_gone_on_from_whatever_the_input(bank: banks.Bank, tmp_
     arrays, started_from = initial_state(bank, 0, SETTINGS, folder)
     assert started_from == FROM_STATE
     np.testing.assert_array_equal(arrays["clock"], bank.scorer_state["clock"])
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"spectral": {"interval_seconds": 1800}},
+        {"spectral": {"allowed_lateness_seconds": 7200}},
+        {"entities": {"granularity": "principal"}},
+        {"entities": {"person_role_patterns": ["^Person-"]}},
+    ],
+)
+def test_a_state_that_was_counted_with_other_settings_is_refused(
+    tmp_path: Path, changed: dict[str, dict[str, object]]
+) -> None:
+    state_files.save_state(ScorerState(Settings()), tmp_path)
+    (section, ((key, value),)), *_ = [(name, each.items()) for name, each in changed.items()]
+    with pytest.raises(FingerprintError) as refused:
+        state_files.restore_state(tmp_path, Settings(**changed))
+    assert f"setting {section}.{key} is {value!r}, and the scorer state" in str(refused.value)
+    assert "set it back, or name another folder in --state" in str(refused.value)
+    assert state_files.restore_state(tmp_path, Settings())
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "0"}])
+def test_a_state_of_another_format_is_refused(tmp_path: Path, metadata: dict[str, str] | None) -> None:
+    save_file(ScorerState(Settings()).as_arrays(), tmp_path / state_files.STATE_FILE, metadata)
+    with pytest.raises(FingerprintError, match=r"has format .*name another folder in --state"):
+        state_files.restore_state(tmp_path, Settings())
 
 
 def test_only_a_start_from_nothing_is_warned_of() -> None:

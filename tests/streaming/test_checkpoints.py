@@ -170,14 +170,18 @@ def test_partitions_cannot_become_fewer(banks: BankWatcher, settings: Settings) 
         manager_of(banks, settings, partitions=1).restore(FIRST)
 
 
-def test_settings_that_count_otherwise_are_refused(banks: BankWatcher, settings: Settings) -> None:
+@pytest.mark.parametrize(
+    ("section", "key", "value"),
+    [("spectral", "allowed_lateness_seconds", 660), ("entities", "person_role_patterns", ("^Person-",))],
+)
+def test_settings_that_count_otherwise_are_refused(
+    banks: BankWatcher, settings: Settings, section: str, key: str, value: object
+) -> None:
     manager = manager_of(banks, settings)
     manager.save(FIRST, manager.restore(FIRST))
-    later = settings.spectral.model_copy(
-        update={"allowed_lateness_seconds": settings.spectral.allowed_lateness_seconds + 60}
-    )
-    with pytest.raises(FingerprintError, match=r"spectral\.allowed_lateness_seconds"):
-        manager_of(banks, settings.model_copy(update={"spectral": later})).restore(FIRST)
+    later = getattr(settings, section).model_copy(update={key: value})
+    with pytest.raises(FingerprintError, match=f"setting {section}.{key} .* set it back"):
+        manager_of(banks, settings.model_copy(update={section: later})).restore(FIRST)
 
 
 def test_messages_that_kafka_deleted_stop_the_program_unless_they_may_be_skipped(
