@@ -92,7 +92,7 @@ class ScorerState:
     channels_since: int = 0  # interval of the last `swap_bank`: no channel of a single action begins earlier
 
     _last_expiry: tuple[int, int] = field(init=False, default=(-1, -1))  # the intervals as of the last expiry
-    _last_expiry_day: int = field(init=False, default=-1)  # the day on which principals last expired
+    _last_principal_expiry: int = field(init=False, default=-1)  # the interval in which that day began
 
     def __post_init__(self) -> None:
         empty = partial(SortedTable.empty, place=self.placement)
@@ -404,12 +404,14 @@ class ScorerState:
     def _expire_principals(self, now: int) -> None:
         """Drop, once a day, principals that were inactive for INACTIVE_DAYS, and sooner the series of those of a single day.
 
-        Of more than MAX_PRINCIPALS, those of a single day that were inactive longest are dropped, too.
+        Of more than MAX_PRINCIPALS, those of a single day that were inactive longest are dropped, too. The day alone says which,
+        not the hour: a restart, or a reload of what was evicted, looks once more.
         """
         per_day = self.series.intervals_per_day
-        if now // per_day == self._last_expiry_day:
+        now -= now % per_day
+        if now == self._last_principal_expiry:
             return
-        self._last_expiry_day = now // per_day
+        self._last_principal_expiry = now
         self.series.expire_rows(now - SINGLE_DAY_SERIES_DAYS * per_day)
         keys, latest = self.last_active()
         xp, columns = namespace(keys), self.principals.compact()[1]

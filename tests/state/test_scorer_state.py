@@ -8,7 +8,7 @@ import pytest
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURES
-from fingerprint.state.scorer_state import ADDRESS_COLUMN, ScorerState
+from fingerprint.state.scorer_state import ADDRESS_COLUMN, INACTIVE_DAYS, ScorerState
 
 START = 480_000 // 24 * 24
 COLUMNS = ("idle", "today", "sources", "actions")
@@ -79,6 +79,23 @@ def test_a_principal_that_slept_for_weeks_is_remembered_as_such() -> None:
         scorer_state.watermark = (START + hour + 24 * 9) * 3600
         scorer_state.expire()
     assert memory["idle"][0] == int(np.log2(24 * 30))
+
+
+@pytest.mark.parametrize("restart", [range(0), range(19, 20), range(21)])
+@pytest.mark.parametrize(("days", "idle"), [(INACTIVE_DAYS, 9), (INACTIVE_DAYS + 1, -1)])
+def test_a_restart_expires_no_principal_at_another_hour(restart: range, days: int, idle: int) -> None:
+    """Who was last active 35 days and some hours ago is still known until the day ends."""
+    scorer_state = ScorerState(Settings())
+    one, codes = np.array([7], np.uint64), np.ones((1, len(FEATURES)), np.uint64)
+    scorer_state.update_history(one, np.array([START + 5], np.int32), codes)
+    for day in range(days + 1):
+        for hour in range(6 if day == 0 else 0, 21):
+            scorer_state.watermark = (START + 24 * day + hour) * 3600
+            if hour in restart:
+                scorer_state = ScorerState.from_arrays(Settings(), scorer_state.as_arrays())
+            scorer_state.expire()
+    memory = scorer_state.update_history(one, np.array([START + 24 * days + 20], np.int32), codes)
+    assert memory["idle"][0] == idle
 
 
 def test_a_repeat_is_known_in_its_batch_and_later_and_after_a_restart() -> None:
