@@ -133,7 +133,7 @@ class DetectionPipeline:
         self.alert_groups.explainer = replace(self.alert_groups.explainer, settings=settings)
 
     def load_previous_banks(self, find_bank: Callable[[str], Bank | None]) -> None:
-        """Find the banks that measured pending events and open verdicts, to explain their alerts; one may be missing."""
+        """Find the banks that measured pending events and open alerts, to explain these; one may be missing."""
         found = {
             version: find_bank(version) for version in self.state.referenced_banks() - {self.bank.version}
         }
@@ -141,7 +141,7 @@ class DetectionPipeline:
         self.alert_groups.explainer = replace(self.alert_groups.explainer, previous_banks=previous)
 
     def release_unused_banks(self) -> None:
-        """Drop the previous banks that no pending event and no open verdict refers to."""
+        """Drop the previous banks that no pending event and no open alert refers to."""
         explainer = self.alert_groups.explainer
         if explainer.previous_banks:
             needed = self.state.referenced_banks()

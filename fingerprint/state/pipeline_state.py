@@ -103,6 +103,11 @@ class OpenAlerts:
         default_factory=set
     )  # ids of alerts that were last built with events of open intervals
 
+    @property
+    def parts(self) -> list[Verdicts]:
+        """Return the verdicts and what supports them."""
+        return [*self.verdicts, *self.supporting]
+
 
 class StateCheckpoint(NamedTuple):
     """State as data: `metadata` fit for JSON, large parts as bytes by name, and the names of stored blobs that they need."""
@@ -155,15 +160,15 @@ class PipelineState:
             self.pending = [concat_batches(self.pending)]
 
     def buckets_in_use(self) -> Mask:
-        """Return the buckets (65536,) of all events that are pending, early or in an open alert."""
+        """Return the buckets (65536,) of all events that are pending, early or of an open alert."""
         waiting = [part.principal for part in self.pending]
-        verdicts = [part.batch.principal for part in self.open_alerts.verdicts]
+        alerting = [part.batch.principal for part in self.open_alerts.parts]
         early = [hashing.hash_with_bucket(self.early_events["principal"])] if len(self.early_events) else []
-        return bucket_mask([*waiting, *verdicts, *early])
+        return bucket_mask([*waiting, *alerting, *early])
 
     def referenced_banks(self) -> set[str]:
-        """Return the versions of the banks that measured pending events and verdicts of open alerts."""
-        parts = [*(part.frame for part in self.pending), *(part.frame for part in self.open_alerts.verdicts)]
+        """Return the versions of the banks that measured pending events and those of open alerts."""
+        parts = [*(part.frame for part in self.pending), *(part.frame for part in self.open_alerts.parts)]
         return {str(version) for frame in parts for version in frame["bank_version"].unique()}
 
     def restart_action_channels(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tracemalloc
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -198,6 +199,29 @@ def test_a_detector_has_no_opinion_on_what_waited_when_it_was_listed(
     told = [event for result in results for alert in result.alerts for event in alert.events]
     assert {event.event_id in waited for event in told} == {True, False}
     assert all({*event.flagged_by} <= {*event.scores} for event in told)
+
+
+def test_events_that_support_an_open_alert_keep_the_bank_that_measured_them(
+    bank: Bank, steps: Sequence[Step]
+) -> None:
+    """Also where the alert's verdicts are another bank's."""
+    pipeline, remaining = pipeline_of(bank, bank.scorer_state), iter(steps)
+    while not pipeline.state.open_alerts.supporting:
+        pipeline.process(*next(remaining))
+    state = pipeline.state
+    pipeline.swap_bank(replace(bank, manifest={**bank.manifest, "version": "next"}))
+    state.pending = []
+    for part in state.open_alerts.verdicts:
+        part.frame["bank_version"] = "next"
+    pipeline.release_unused_banks()
+    assert state.referenced_banks() == {bank.version, "next"}
+    assert [*pipeline.alert_groups.explainer.previous_banks] == [bank.version]
+    again = pipeline_with(pipeline.bank, restored(state))
+    again.load_previous_banks({bank.version: bank}.get)
+    assert [*again.alert_groups.explainer.previous_banks] == [bank.version]
+    buckets = [hashing.bucket_of(part.batch.principal) for part in state.open_alerts.supporting]
+    state.open_alerts.verdicts = []
+    assert state.buckets_in_use()[np.concatenate(buckets)].all()
 
 
 # --- split ------------------------------------------------------------------------------------------------------------
