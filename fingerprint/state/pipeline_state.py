@@ -253,6 +253,7 @@ class PipelineState:
         if "early_events" in blobs:
             early = checkpoint_codec.unpack_table(blobs["early_events"])
             self.early_events = frames.to_device(early, self.backend.dataframe_library)
+        self.feed_counts.closed_until = feeds_closed_until  # also where no feed is counted any more
         if "feed_counts" in blobs:
             self.feed_counts.restore(checkpoint_codec.unpack_table(blobs["feed_counts"]), feeds_closed_until)
         if "evicted" in blobs:

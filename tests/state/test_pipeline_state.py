@@ -109,6 +109,15 @@ def test_every_part_of_the_state_survives(bank: Bank, steps: Sequence[Step]) -> 
         np.testing.assert_array_equal(after.scorer.as_arrays()[name], array, err_msg=name)
 
 
+def test_how_far_feeds_were_looked_at_survives_without_a_count() -> None:
+    """As after a day without any event."""
+    state = PipelineState(ScorerState(SETTINGS))
+    state.feed_counts.drain_closed(491_820)
+    after = restored(state)
+    assert after.feed_counts.closed_until == 491_820
+    assert after.feed_counts.drain_closed(491_820) is None
+
+
 def test_a_saved_state_is_the_same_bytes_after_a_restart(bank: Bank, steps: Sequence[Step]) -> None:
     pipeline = pipeline_of(bank, bank.scorer_state)
     for step in steps[:MIDDLE]:
