@@ -72,6 +72,16 @@ WEAK_VOTE_THRESHOLD = -NormalDist().inv_cdf(WEAK_VOTE_SHARE)  # ... as a z
 WEAK_VOTE_NATS = math.log(WEAK_VOTE_SHARE / SECOND_VOTE_SHARE)  # by how much rarer
 
 
+def reaches_threshold(z: NDArray[Any], threshold: NDArray[np.float64]) -> Mask:
+    """Return where a z (N,) is at or above its threshold (N,), as one float32 to the other; NaN is not.
+
+    >>> reaches_threshold(np.array([2.7, 2.7], np.float32), np.array([0.9, 1.0]) * 3.0)
+    array([ True, False])
+    """
+    reached: Mask = z >= threshold.astype(np.float32)
+    return reached
+
+
 def verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks | None = None) -> Mask:
     """Return which events (N,) have the votes they need. Without `opinions` every detector counts as having one."""
     verdict: Mask = _count_true(votes) >= (quorum if opinions is None else votes_needed(opinions, quorum))

@@ -273,7 +273,7 @@ class Scorer:
         calm = self._began_calmly(z, by_newcomers)
         alert_threshold = self.alert_threshold * ensemble.threshold_share(opinions, batch.level, calm)
         strong = {
-            each.name: _reaches_threshold(z[each.name], alert_threshold)
+            each.name: ensemble.reaches_threshold(z[each.name], alert_threshold)
             for each in self.detectors
             if each.calibrated
         }
@@ -287,7 +287,7 @@ class Scorer:
             * np.where(by_newcomers.get(each.name, False), 1.0, share)
             for each in self.detectors
         }
-        votes = {name: _reaches_threshold(z[name], least) for name, least in thresholds.items()}
+        votes = {name: ensemble.reaches_threshold(z[name], least) for name, least in thresholds.items()}
         verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, strong)
         newcomer = reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))
         return Judgement(thresholds, alert_threshold, votes, verdict, newcomer)
@@ -465,7 +465,7 @@ class Scorer:
             judged = {
                 "detector": np.full(len(rows), detector.name, object),
                 "z": own,
-                "vote": _reaches_threshold(own, at),
+                "vote": ensemble.reaches_threshold(own, at),
                 "threshold": at,
                 "level": level,
                 "alone": sole,
@@ -566,12 +566,6 @@ def _columns_of_judgement(
         ALERT_THRESHOLD_COLUMN: judgement.alert_threshold,
         NEWCOMER_COLUMN: judgement.newcomer,
     }
-
-
-def _reaches_threshold(z: Floats, threshold: NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Return where a z (N,) is at or above its threshold (N,), as one float32 to the other; NaN is not."""
-    voted: NDArray[np.bool_] = z >= threshold.astype(np.float32)
-    return voted
 
 
 @cache

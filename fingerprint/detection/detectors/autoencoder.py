@@ -29,7 +29,7 @@ from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.detection import score_terms
 from fingerprint.detection.batch import KEY_COLUMN
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Mask
-from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, reaches_threshold
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, harm, tail_calibration
 from fingerprint.estimators.amounts import UsualAmounts
@@ -249,7 +249,7 @@ class AutoencoderDetector(Detector):
         return (
             carries
             | autoencoder.needs_interval_context(feature_surprise(batch))
-            | (self.score(batch) >= share * self.threshold)
+            | reaches_threshold(self.score(batch), share * self.threshold)
         )
 
     def priority(self, batch: EventBatch) -> Floats:

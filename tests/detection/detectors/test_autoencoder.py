@@ -16,6 +16,7 @@ from fingerprint.detection.detectors.autoencoder import (
     discount_recent_novelty,
     feature_surprise,
 )
+from fingerprint.detection.ensemble import reaches_threshold
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
@@ -169,6 +170,18 @@ def test_who_cannot_vote_any_more_never_reaches_the_threshold(
     measured(detector, encode(events.iloc[half:].reset_index(drop=True), detector.state))
     assert 0 < may.mean() < 0.5
     assert (detector.score(batch)[~may] < detector.threshold).all()
+
+
+def test_who_reaches_the_threshold_exactly_can_still_vote(
+    detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    """A z has 32 bits and a threshold 64: both questions compare as 32."""
+    batch = measured(detector, encode(events, detector.state))
+    detector.threshold = np.inf
+    row, z = int(np.flatnonzero(~detector.can_still_vote(batch))[0]), detector.score(batch)
+    detector.threshold = float(np.nextafter(np.float64(z[row]), np.inf))
+    assert reaches_threshold(z, np.full(len(z), detector.threshold))[row]
+    assert detector.can_still_vote(batch)[row]
 
 
 def test_dispositions_move_the_threshold_of_a_fingerprint_by_a_share(
