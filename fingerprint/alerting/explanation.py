@@ -193,7 +193,7 @@ def _build_alert(
         actions,
         novelty.actions,
         ranked=tuple(dict.fromkeys(names[row] for row in np.argsort(-z, kind="stable"))),
-        humans=[_text_or_empty(human) for human in frame["human"].tolist()],
+        humans=[frames.text_or_empty(human) for human in frame["human"].tolist()],
         programs=_program_texts(batch, frame),
         new_networks=novelty.networks,
         supporting=support.events,
@@ -312,7 +312,7 @@ def _new_networks(batch: EventBatch, frame: pd.DataFrame, unseen: NDArray[np.boo
     codes = batch.codes[rows, np.array(PLACE_COLUMNS)[place]]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     texts = encoding.feature_texts(frames.select_rows(frame, rows[first]), PLACES)
-    named = [_text_or_empty(texts[PLACES[of]][at]) for at, of in enumerate(place[first].tolist())]
+    named = [frames.text_or_empty(texts[PLACES[of]][at]) for at, of in enumerate(place[first].tolist())]
     ids = frame["event_id"].to_numpy(object)[rows]
     return {str(name): named[at] for name, at in zip(ids, inverse.reshape(-1).tolist(), strict=True)}
 
@@ -323,7 +323,7 @@ def _program_texts(batch: EventBatch, frame: pd.DataFrame) -> list[str]:
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     name = titles.PROGRAM_FEATURE
     texts = encoding.feature_texts(frames.select_rows(frame, first), (name,))[name]
-    return [_text_or_empty(texts[at]) for at in inverse.reshape(-1).tolist()]
+    return [frames.text_or_empty(texts[at]) for at in inverse.reshape(-1).tolist()]
 
 
 def _new_to_principal(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:
@@ -404,17 +404,13 @@ def _late_days(frame: pd.DataFrame) -> int:
     return int(frame["delay"].max()) // 86400 if "delay" in frame else 0
 
 
-def _text_or_empty(value: object) -> str:
-    return "" if value is None or value is pd.NA or value != value else str(value)
-
-
 def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent]:
     """Yield events as the analyst reads them, in the order of the frame: oldest first; `batch` is of their detectors."""
     ids, entities, services, actions, versions = (
         frame[name].astype(str).tolist()
         for name in ("event_id", "entity", "service", "action", "bank_version")
     )
-    texts = {name: [_text_or_empty(value) for value in frame[name].tolist()] for name in EVENT_TEXTS}
+    texts = {name: [frames.text_or_empty(value) for value in frame[name].tolist()] for name in EVENT_TEXTS}
     times = [time.to_pydatetime() for time in frame["event_time"]]
     records = [_record_text(raw) for raw in frame["raw"].tolist()] if "raw" in frame else [""] * len(frame)
     asked = sorted(batch.evidence)  # an order that no checkpoint changes

@@ -260,6 +260,15 @@ def make_text_column(values: Sequence[str | None], codes: Array, frame: Frame) -
     return there.take(codes).reset_index(drop=True)
 
 
+def text_or_empty(value: object) -> str:
+    """Return a value of a column as text, empty for a missing one.
+
+    >>> [text_or_empty(each) for each in ("s3", None, float("nan"), pd.NA)]
+    ['s3', '', '', '']
+    """
+    return "" if value is None or value is pd.NA or value != value else str(value)
+
+
 def map_texts(column: FrameColumn, convert: Callable[[str | None], str | None]) -> FrameColumn:
     """Return a column of texts with each distinct value, and the missing one, converted."""
     codes, distinct = factorize_values(column)

@@ -94,6 +94,7 @@ CPU_CHUNK_BYTES = (
     3 << 20
 )  # bytes of weights gathered at a time, which caches hold: those of 292 rows, at 14 x 24 x 8 x 4 B
 DEVICE_CHUNK_BYTES = 192 << 20  # the same where NumPy does not compute: enough to keep a GPU busy
+FLOAT16_MAX = float(np.finfo(np.float16).max)  # weights are kept in half precision
 FLOAT16_BITS = np.int32(-0x70002000)  # bits of a float32 that a float16 moved by 13 bits fills: 1 + 5 + 10
 FLOAT16_SCALE = np.float32(2.0 ** (127 - 15))  # what their exponents are counted from differs by
 

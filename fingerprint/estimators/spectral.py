@@ -95,6 +95,18 @@ def forecast(
     return xp.concat([ahead for ahead, _ in parts]), xp.concat([spread for _, spread in parts])
 
 
+def window_lengths(known: Array, day: int, max_days: int, warm_up_days: int) -> Array:
+    """Return how many of the `known` (N,) intervals are used: whole weeks if there is one, else whole days, 0 while warming up.
+
+    >>> window_lengths(np.array([30, 47, 100, 200, 900]), 24, 14, 2).tolist()
+    [0, 0, 96, 168, 336]
+    """
+    xp = array_namespace(known)
+    days = xp.minimum(known // day, max_days)
+    days = xp.where(days >= 7, days // 7 * 7, days)
+    return xp.astype(xp.where(days >= warm_up_days, days * day, 0), known.dtype)
+
+
 def clip_surges(series: Array, day: int) -> Array:
     """Return counts clipped to what is no surge for their time of day: (S, W) -> (S, W), W a whole number of days.
 

@@ -287,13 +287,9 @@ class ActivitySeries:
         return expected, spread
 
     def _window_lengths(self, known: Ints) -> Ints:
-        """Return how many intervals of the past are used: whole weeks if there is one, else whole days, 0 while warming up."""
-        xp = namespace(known)
-        days = xp.minimum(known // self.intervals_per_day, self.options.history_days)
-        days = xp.where(days >= 7, days // 7 * 7, days)
-        used: Ints = xp.where(days >= self.options.warm_up_days, days * self.intervals_per_day, 0).astype(
-            np.int32
-        )
+        """Return how many intervals of the past are used of what is known (N,)."""
+        limits = self.options.history_days, self.options.warm_up_days
+        used: Ints = spectral.window_lengths(known, self.intervals_per_day, *limits)
         return used
 
     def dense_counts(self, rows: Ints, start: int, end: int) -> Floats:

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import sqlalchemy as sql
@@ -37,6 +36,7 @@ from fingerprint.core.incident import (
     linking_addresses,
 )
 from fingerprint.store.query_conditions import OPEN
+from fingerprint.store.rows import principal_span
 from fingerprint.store.schema import (
     Row,
     alert_links,
@@ -224,12 +224,8 @@ def _save_links(
 
 
 def _timed_link(alert: Row) -> Row:
-    return {
-        "alert_id": alert["alert_id"],
-        "principal_digest": blake2b(alert["principal"].encode(), digest_size=8).hexdigest(),
-        "first_at": _to_epoch_seconds(alert["first_event_time"]),
-        "last_at": _to_epoch_seconds(alert["last_event_time"]),
-    }
+    times = (alert[name] for name in ("first_event_time", "last_event_time"))
+    return {"alert_id": alert["alert_id"]} | principal_span(alert["principal"], *times)
 
 
 def _insert_links(connection: sql.Connection, rows: Sequence[Row]) -> None:
@@ -444,7 +440,3 @@ def read_edits_by_id(connection: sql.Connection, edit_ids: Collection[str]) -> l
         for edit_id, rows in found.items()
     ]
     return sorted(edits, key=lambda each: (each.at, each.edit_id))
-
-
-def _to_epoch_seconds(moment: datetime) -> int:
-    return int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())

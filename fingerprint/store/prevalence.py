@@ -13,8 +13,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
-from datetime import UTC, datetime
-from hashlib import blake2b
 from typing import Any
 
 import sqlalchemy as sql
@@ -29,7 +27,7 @@ from fingerprint.alerting.prevalence import (
 )
 from fingerprint.core.alert import Decision
 from fingerprint.store.database import Repository, acquire_writer_lock, reads
-from fingerprint.store.rows import to_action_impact
+from fingerprint.store.rows import principal_span, to_action_impact
 from fingerprint.store.schema import Row, alert_surprises, alerts, cases, id_batches, insert_into
 from fingerprint.store.schema import shared_surprises as shared
 
@@ -122,12 +120,7 @@ def _read_surprises(connection: sql.Connection, alert_ids: Collection[str]) -> I
     ):
         if counts_towards_prevalence(feature):
             own = {"alert_id": alert_id, "surprise_id": surprise_id}
-            yield own | {
-                "principal_digest": _principal_digest(principal),
-                "first_at": _to_epoch_seconds(first),
-                "last_at": _to_epoch_seconds(last),
-                "attack": bool(attack),
-            }
+            yield own | principal_span(principal, first, last) | {"attack": bool(attack)}
 
 
 def _save_surprises(connection: sql.Connection, rows: Sequence[Row]) -> None:
@@ -231,11 +224,3 @@ def _read_shown_surprises(
     for alert_id, *values in connection.execute(query.where(alert_surprises.c.alert_id.in_(alert_ids))):
         found[alert_id].append(SurprisingValue(*values))
     return found
-
-
-def _principal_digest(principal: str) -> str:
-    return blake2b(principal.encode(), digest_size=8).hexdigest()
-
-
-def _to_epoch_seconds(moment: datetime) -> int:
-    return int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from hashlib import blake2b
 from typing import Any
 
 from fingerprint.alerting.impact import gravest_action
@@ -52,6 +53,19 @@ _SUPPORTING_FIELDS = ("event_id", *(name for name in _EVENT_COLUMNS if name != "
 _STEP_FIELDS, _IMPACT_FIELDS = tuple(NextStep.__slots__), tuple(ActionImpact.__slots__)
 DISPOSITION_COLUMNS = tuple(dispositions.c[name] for name in Disposition.__slots__)
 _FEED_GAP_COLUMNS = tuple(column.name for column in feed_gaps.columns)
+
+
+def principal_span(principal: str, first: datetime, last: datetime) -> Row:
+    """Return who is seen and when, as derived tables have it: a digest of the principal, and seconds since 1970."""
+    return {
+        "principal_digest": blake2b(principal.encode(), digest_size=8).hexdigest(),
+        "first_at": _to_epoch_seconds(first),
+        "last_at": _to_epoch_seconds(last),
+    }
+
+
+def _to_epoch_seconds(moment: datetime) -> int:
+    return int((moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds())
 
 
 def is_closed(case: Mapping[str, Any]) -> bool:

@@ -123,7 +123,8 @@ def missed_events(counts: Floats, settings: Settings) -> MissedEvents:
     came = counts > 0
     total = counts.shape[1]
     since = np.where(came.any(axis=1), total - np.argmax(came[:, ::-1], axis=1), 0)
-    width = _window_lengths(since - np.argmax(came, axis=1), settings)
+    limits = settings.spectral.intervals_per_day, settings.spectral.history_days, WARM_UP_DAYS
+    width = spectral.window_lengths(since - np.argmax(came, axis=1), *limits)
     width[since == total] = 0  # it has just had an event
     out = MissedEvents(since, *(np.full(len(counts), np.nan, np.float32) for _ in range(3)))
     for days in np.unique(width[width > 0]):
@@ -199,14 +200,6 @@ def _usual_gap(window: Floats, kept: Floats, settings: Settings) -> Floats:
     weeks = np.sort(daily.reshape(len(gaps), -1, min(7, daily.shape[1])), axis=1)
     usual: Floats = weeks[:, weeks.shape[1] // 2].max(axis=1)
     return usual
-
-
-def _window_lengths(known: Longs, settings: Settings) -> Longs:
-    """Return how many of the `known` intervals are used: whole weeks if there is one, else whole days, 0 while warming up."""
-    per_day = settings.spectral.intervals_per_day
-    days = np.minimum(known // per_day, settings.spectral.history_days)
-    days = np.where(days >= 7, days // 7 * 7, days)
-    return np.where(days >= WARM_UP_DAYS, days * per_day, 0).astype(np.int64)
 
 
 # --- gaps ------------------------------------------------------------------------------------------------------------

@@ -416,7 +416,7 @@ class _KnownValues(NamedTuple):
         expected = ", ".join(each for each in self.bank.value_texts(usual[usual != 0]) if each)
         return SurpriseDriver(
             encoding.FEATURES[value.feature].label,
-            _text_or_empty(text) or "(none)",
+            frames.text_or_empty(text) or "(none)",
             expected or "nothing yet",
             _rarity(float(self.share[value.feature])),
             round(value.nats, 2),
@@ -447,7 +447,3 @@ def _known_values(
 
 def _rarity(share: float) -> Rarity:
     return "unseen" if share == 0 else "rare" if share < 0.01 else "infrequent" if share < 0.1 else "frequent"
-
-
-def _text_or_empty(value: object) -> str:
-    return "" if value is None or value is pd.NA or value != value else str(value)

@@ -18,8 +18,8 @@ import torch
 from numpy.typing import NDArray
 
 from fingerprint.core.errors import FingerprintError
+from fingerprint.training.nn.batching import CPU_BUCKET_BYTES
 
-CPU_BUCKET_BYTES = 32 << 20  # bytes: a CPU is quicker where its caches hold a bucket
 # On a device: some 26,000 nets. Their step takes 6 ms of an H100's memory and its launches a fifteenth of that
 # (reckoned): a larger bucket would gain nothing, and 32 bits would no longer count its numbers.
 MAX_BUCKET_BYTES = 8 << 30

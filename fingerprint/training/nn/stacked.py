@@ -16,7 +16,7 @@ import torch
 
 from fingerprint.compute.arrays import to_torch
 from fingerprint.compute.hashing import Hashes
-from fingerprint.estimators.autoencoder import FREE_FEATURES, Weights
+from fingerprint.estimators.autoencoder import FLOAT16_MAX, FREE_FEATURES, Weights
 from fingerprint.features.vocabulary import Floats, Ints
 from fingerprint.training.nn.batching import Bucket, Indices
 from fingerprint.training.nn.device import bucket_memory_bytes, select_device, to_numpy
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 __all__ = ["StackedFitter", "initial_networks", "select_device"]
 
-FLOAT16_MAX = float(np.finfo(np.float16).max)
 Tensor = torch.Tensor
 
 

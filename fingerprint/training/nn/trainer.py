@@ -33,19 +33,16 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
-from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK, Weights
+from fingerprint.estimators.autoencoder import FLOAT16_MAX, FREE_FEATURES, VISIBLE_MASK, Weights
 from fingerprint.features.vocabulary import Ints, Vocabulary
 from fingerprint.registry.bank import Bank
 from fingerprint.training.distinct_rows import SEED
 from fingerprint.training.nn import compiled
-from fingerprint.training.nn.batching import Bucket, Indices, make_buckets
+from fingerprint.training.nn.batching import CPU_BUCKET_BYTES, Bucket, Indices, make_buckets
 from fingerprint.training.nn.hyperparameters import HIDDEN_UNITS, VALIDATION_ROWS
 from fingerprint.training.nn.warm_start import remap_weights
 
 __all__ = ["InitialWeights", "SlotRows", "fit_autoencoders", "remap_weights"]
-
-CPU_BUCKET_BYTES = 32 << 20  # bytes of networks that a thread takes at a time
-FLOAT16_MAX = float(np.finfo(np.float16).max)
 
 
 @dataclass(frozen=True, slots=True)
