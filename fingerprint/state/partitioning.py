@@ -38,6 +38,8 @@ TABLE_NAMES = (  # of the scorer state, in the order of its arrays
     "sequence.votes",
     "interval_amounts.counts",
 )
+# Those that a training fills and a bank keeps; the others begin empty with it.
+LEARNED_TABLES = ("principals", "activity", "firsts", "sequence.actions")
 # Tables whose keys have buckets.
 _BUCKETED_TABLES = ("repeats", *(each for each in TABLE_NAMES if each != "activity"))
 _CELL_TABLES = ("past", "open")

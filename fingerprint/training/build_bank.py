@@ -26,6 +26,7 @@ from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.features import encoding, vocabulary
 from fingerprint.features.vocabulary import Vocabulary
 from fingerprint.registry.bank import TRAINING_SECTIONS, Bank, version_name
+from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import distinct_rows, fingerprint_index
 from fingerprint.training.action_transitions import assemble_transitions, holdout_surprises
@@ -141,7 +142,7 @@ def _merge_scorer_state(history: PartitionedDataset, settings: Settings) -> Arra
     for part in others:
         state.merge(part)
     state.watermark = history.watermark
-    return state.as_arrays(("principals", "activity", "firsts", "sequence.actions", "series"))
+    return state.as_arrays((*LEARNED_TABLES, "series"))
 
 
 def _merge_samples(history: PartitionedDataset) -> Arrays:

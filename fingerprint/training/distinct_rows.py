@@ -28,6 +28,7 @@ from fingerprint.detection.batch import encode_batch
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training.action_rows import ActionRows
 from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder, write_json
@@ -35,12 +36,6 @@ from fingerprint.training.exclusions import is_learned
 
 SEED = 0  # of random choices in training
 MAX_ROWS_PER_DAY = 400  # of one entity, that count where rows are learned together
-STATE_PARTS = (
-    "principals",
-    "activity",
-    "firsts",
-    "sequence.actions",
-)  # parts of the scorer state that reading leaves behind
 SHARD_BYTES = 1 << 30  # bytes of an array in one file
 
 
@@ -146,7 +141,7 @@ def cap_per_day(rows: DistinctRows, places: NDArray[np.intp], intervals_per_day:
 
 
 def sample_per_owner(owner: NDArray[Any], mark: Hashes, limit: int, seed: int = 0) -> NDArray[np.intp]:
-    """Draw at most `most` rows of each owner, the same ones whatever else is there: owner, mark (R,) -> places, rising."""
+    """Draw at most `limit` rows of each owner, the same ones whatever else is there: owner, mark (R,) -> places, rising."""
     drawn = hashing.hash_pair(mark, np.uint64(seed))
     order = np.lexsort((drawn, owner))
     starts = np.flatnonzero(np.r_[True, np.diff(owner[order]) != 0]) if len(owner) else np.empty(0, int)
@@ -183,7 +178,7 @@ def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, 
         {name: getattr(rows, name) for name in ROW_COLUMNS}, folder, "rows", SHARD_BYTES
     )
     ActionRows.concatenate(actions).save(folder)
-    mapped_arrays.write_arrays(state.as_arrays(STATE_PARTS), folder, "scorer_state", SHARD_BYTES)
+    mapped_arrays.write_arrays(state.as_arrays(LEARNED_TABLES), folder, "scorer_state", SHARD_BYTES)
     for name, table in names.to_tables(rows, settings.spectral.intervals_per_day).items():
         table.to_parquet(folder / f"{name}.parquet", index=False)
     write_json(folder / "counts.json", events=total, repeats=repeats)

@@ -39,6 +39,7 @@ from fingerprint.features import vocabulary
 from fingerprint.features.encoding import ACTION_COLUMN, had_no_effect
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
 from fingerprint.state.activity_series import ACTION_CHANNELS
+from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import baseline, distinct_rows, fingerprint_index, shared_priors
 from fingerprint.training.dataset import PartitionedDataset, make_once
@@ -510,7 +511,7 @@ def _activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays
             getattr(counted, name)[part] = column.reshape(cells.shape)
         state.series.close_days((int(day) + 1) * state.series.intervals_per_day)
     state.series.close_days(_history_end(piece) * state.series.intervals_per_day)
-    return state.as_arrays(("principals", "activity", "firsts", "sequence.actions", "series")), counted
+    return state.as_arrays((*LEARNED_TABLES, "series")), counted
 
 
 def _scorer_state(piece: PartitionContext) -> ScorerState:

@@ -11,9 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fingerprint.compute import hashing
+from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.core.settings import Settings, Voting
+from fingerprint.detection.batch import encode_batch
 from fingerprint.estimators.sequence import SeenActions
-from fingerprint.features.encoding import FEATURES
+from fingerprint.features.encoding import ACTION_COLUMN, FEATURES
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
 from fingerprint.state import partitioning
@@ -32,6 +34,38 @@ def cut_and_mended(pipeline: DetectionPipeline, homes: np.ndarray) -> DetectionP
     after.state.pending, after.scorer.owner_names = pipeline.state.pending, pipeline.scorer.owner_names
     after.state.open_alerts = replace(pipeline.state.open_alerts, published_sizes={}, provisional=set())
     return after
+
+
+# --- which tables there are -----------------------------------------------------------------------------------------------
+
+
+def tables_of(state: ScorerState) -> dict[str, SortedTable]:
+    """Return every table that a state holds, by name, but those of the series."""
+    held: dict[str, object] = {}
+    for name, part in vars(state).items():
+        inside = {} if name == "series" else getattr(part, "__dict__", {})
+        held |= {name: part} | {f"{name}.{each}": table for each, table in inside.items()}
+    return {name: table for name, table in held.items() if isinstance(table, SortedTable)}
+
+
+def test_every_table_of_a_state_is_saved_and_split() -> None:
+    state = ScorerState(Settings())
+    assert set(tables_of(state)) == {"repeats", *partitioning.TABLE_NAMES}
+    saved = {name.rpartition(".")[0] for name in state.as_arrays() if not name.startswith("series.")}
+    assert saved == {"", "repeats", *partitioning.TABLE_NAMES}
+
+
+def test_a_bank_keeps_every_table_that_reading_a_history_fills(bank: banks.Bank, steps: list[Step]) -> None:
+    """But the ids of records, which belong to no bank."""
+    kept = {name.rpartition(".")[0] for name in bank.scorer_state} & set(partitioning.TABLE_NAMES)
+    assert kept == set(partitioning.LEARNED_TABLES)
+    state = ScorerState(SETTINGS)
+    batch, _ = encode_batch(steps[0].events, state)
+    state.sequence.add(
+        SeenActions(batch.principal, np.zeros(len(batch), np.int64), batch.codes[:, ACTION_COLUMN])
+    )
+    filled = {name for name, table in tables_of(state).items() if len(table)}
+    assert filled == {"repeats", *partitioning.LEARNED_TABLES}
 
 
 # --- on the pipeline ------------------------------------------------------------------------------------------------------
