@@ -174,22 +174,64 @@ def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.int
     return rows[np.lexsort((ids.to_numpy(object), times.to_numpy()))]
 
 
+class _Rank(NamedTuple):
+    """The urgency of an alert, and what it is made of: 0 to 100 each."""
+
+    urgency: int
+    rarity: int
+    impact: int
+
+
 def _build_alert(
     alert_id: str, verdicts: Verdicts, events: tuple[AlertEvent, ...], explainer: Explainer, support: Support
 ) -> Alert:
     batch, frame = verdicts
-    level = _most_common_level(frame)
-    interval = explainer.settings.spectral.interval_seconds
+    z, names = highest_calibrated_z(batch, frame), [impact.action_name(event) for event in events]
+    facts = _gather_facts(verdicts, events, names, z, explainer, support)
+    level, interval = _most_common_level(frame), explainer.settings.spectral.interval_seconds
+    rank = _rank_alert(alert_nats(z, names), facts.actions, URGENCY_CAP[level])
+    principal, lead = str(frame["principal"].iloc[0]), titles.leading_row(facts)
+    actions = impact.with_support(facts.actions, facts.supporting_actions)
     times = frame["event_time"]
-    names = [impact.action_name(event) for event in events]
-    z = highest_calibrated_z(batch, frame)
+    return Alert(
+        alert_id=alert_id,
+        principal=principal,
+        human=facts.humans[lead],
+        window_start=times.iloc[0].floor(f"{interval}s").to_pydatetime(),
+        first_event_time=times.min().to_pydatetime(),
+        last_event_time=times.max().to_pydatetime(),
+        urgency=rank.urgency,
+        rarity=rank.rarity,
+        impact=rank.impact,
+        impact_of=actions[: impact.MAX_SHOWN_ACTIONS],
+        title=titles.build_title(principal, facts),
+        level=level,
+        bank_version=events[-1].bank_version,
+        drivers=tuple(facts.drivers[:MAX_DRIVERS]),
+        curve=_find_curve(batch, frame, explainer),
+        tactics=SOURCE.tactics_among([(event.service, event.action) for event in events]),
+        next_steps=SOURCE.next_steps(_suspicion(principal, facts, actions, lead, rank.urgency)),
+        events=events,
+        degraded="degraded" in frame and bool(frame["degraded"].eq(True).any()),
+        supporting_events=tuple(replace(event, raw="") for event in facts.supporting),
+    )
+
+
+def _gather_facts(
+    verdicts: Verdicts,
+    events: tuple[AlertEvent, ...],
+    names: Sequence[str],
+    z: NDArray[np.float64],
+    explainer: Explainer,
+    support: Support,
+) -> titles.TitleFacts:
+    """Return what title and next steps say of an alert's events (N,); `names` (N,) are their actions, `z` (N,) how strange."""
+    batch, frame = verdicts
     novelty = find_novelty(batch, frame, names, explainer)
     actions = impact.alert_impact(events, novelty.actions, novelty.networks)
-    drivers = _lead_with_impact(_find_drivers(batch, frame, explainer), actions)
-    rarity, cap = alert_nats(z, names), URGENCY_CAP[level]
-    facts = titles.TitleFacts(
+    return titles.TitleFacts(
         events,
-        drivers,
+        _lead_with_impact(_find_drivers(batch, frame, explainer), actions),
         actions,
         novelty.actions,
         ranked=tuple(dict.fromkeys(names[row] for row in np.argsort(-z, kind="stable"))),
@@ -201,43 +243,28 @@ def _build_alert(
         first_seen=_first_seen_text(batch, frame, explainer),
         late_days=_late_days(frame),
     )
-    lead = titles.leading_row(facts)
-    principal, human = str(frame["principal"].iloc[0]), facts.humans[lead]
-    urgency = impact.combined_urgency(rarity, actions, cap)
-    all_actions = impact.with_support(actions, support.actions)
-    return Alert(
-        alert_id=alert_id,
-        principal=principal,
-        human=human,
-        window_start=times.iloc[0].floor(f"{interval}s").to_pydatetime(),
-        first_event_time=times.min().to_pydatetime(),
-        last_event_time=times.max().to_pydatetime(),
-        urgency=urgency,
-        rarity=min(round(impact.urgency_from_nats(rarity)), cap),
-        impact=impact.impact_score(actions),
-        impact_of=all_actions[: impact.MAX_SHOWN_ACTIONS],
-        title=titles.build_title(principal, facts),
-        level=level,
-        bank_version=events[-1].bank_version,
-        drivers=tuple(drivers[:MAX_DRIVERS]),
-        curve=_find_curve(batch, frame, explainer),
-        tactics=SOURCE.tactics_among([(event.service, event.action) for event in events]),
-        next_steps=SOURCE.next_steps(
-            Suspicion(
-                principal,
-                human,
-                events,
-                all_actions,
-                urgency,
-                titles.strangest(facts),
-                facts.first_seen,
-                lead=events[lead],
-                supporting=support.events,
-            )
-        ),
-        events=events,
-        degraded="degraded" in frame and bool(frame["degraded"].eq(True).any()),
-        supporting_events=tuple(replace(event, raw="") for event in support.events),
+
+
+def _rank_alert(nats: float, actions: Sequence[ActionImpact], cap: int) -> _Rank:
+    """Return the urgency of an alert that is so rare and whose calls can do that, at most `cap`."""
+    rarity = min(round(impact.urgency_from_nats(nats)), cap)
+    return _Rank(impact.combined_urgency(nats, actions, cap), rarity, impact.impact_score(actions))
+
+
+def _suspicion(
+    principal: str, facts: titles.TitleFacts, actions: Sequence[ActionImpact], lead: int, urgency: int
+) -> Suspicion:
+    """Return what the next steps are made from; `actions` are also those of the supporting events, `lead` is a row."""
+    return Suspicion(
+        principal,
+        facts.humans[lead],
+        facts.events,
+        actions,
+        urgency,
+        titles.strangest(facts),
+        facts.first_seen,
+        lead=facts.events[lead],
+        supporting=facts.supporting,
     )
 
 
