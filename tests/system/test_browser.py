@@ -18,6 +18,7 @@ from fingerprint.core.sanitize import printable, storable
 from fingerprint.store import open_store
 from tests.support.alerts import NASTY, nasty, stolen_session
 from tests.support.populated_queue import Place, alerts, lay_out, served
+from tests.support.sample_organisation import SampleOrganisation
 from tests.support.services import browser as browsers
 from tests.support.services.requirement import needed
 
@@ -744,6 +745,55 @@ def test_no_one_is_kept_out_in_german(browser, place, admitted, path):
         assert len(set(tops)) == 1
         page.set_viewport_size({"width": 390, "height": 844})
         assert overflow(page) <= 0
+
+
+# Words that begin on one line and end on another, of those that are ours: what others wrote lies in the elements left out here.
+BROKEN_WORDS = r"""() => {
+  const broken = [], range = document.createRange()
+  const texts = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT)
+  for (let text; text = texts.nextNode();) {
+    const parent = text.parentElement
+    if (parent.closest('bdi, code, pre, .key, a[target], .hidden, svg, option')) continue
+    if ([parent, parent.closest('thead')].some(each => each?.offsetWidth === 1)) continue // for screen readers only
+    for (const word of text.data.matchAll(/[\p{L}\p{N}.,]+/gu)) {
+      range.setStart(text, word.index)
+      range.setEnd(text, word.index + word[0].length)
+      if (new Set([...range.getClientRects()].map(line => Math.round(line.top))).size > 1) broken.push(word[0])
+    }
+  }
+  return broken
+}"""
+
+
+@pytest.fixture(scope="module")
+def german(
+    browser: Browser, organisation: SampleOrganisation, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[str, Page]]:
+    """Someone who reads the pages in German, with a bank to report on."""
+    folder = tmp_path_factory.mktemp("german")
+    url = f"sqlite:///{folder}/alerts.sqlite"
+    lay_out(url, alerts())
+    with served(url, folder, organisation.bank) as place, seen(browser, locale="de-DE") as page:
+        page.goto(place.setup)
+        page.locator("[name=name]").fill("maria")
+        for field in page.locator("main input[type=password]").all():
+            field.fill(PASSWORD)
+        page.locator("main form button").click()
+        expect(page.get_by_role("heading", name="Warteschlange")).to_be_visible()
+        yield place.base, page
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(
+    "path", ["/banks", "/incidents", "/thresholds", "/alerts/{alert}", "/entities/{principal}"]
+)
+def test_no_word_or_figure_of_ours_is_broken_over_two_lines(german, path, width):
+    base, page = german
+    page.set_viewport_size({"width": width, "height": 844})
+    page.goto(base + path.format(alert=STOLEN.alert_id, principal="123456789012:user/ana.silva"))
+    page.wait_for_load_state("load")
+    assert page.evaluate(BROKEN_WORDS) == []
+    assert overflow(page) <= 0
 
 
 def check_page(page: Page) -> None:
