@@ -763,6 +763,12 @@ BROKEN_WORDS = r"""() => {
   }
   return broken
 }"""
+OVERLAPPING_LABELS = """() => [...document.querySelectorAll('svg.risk')].flatMap(drawing => {
+  const boxes = [...drawing.querySelectorAll('text')].map(label => label.getBoundingClientRect())
+  const overlap = (one, other) => Math.min(one.right, other.right) > Math.max(one.left, other.left)
+    && Math.min(one.bottom, other.bottom) > Math.max(one.top, other.top) + 4
+  return boxes.flatMap((one, at) => boxes.slice(at + 1).filter(other => overlap(one, other)))
+})"""
 
 
 @pytest.fixture(scope="module")
@@ -793,6 +799,7 @@ def test_no_word_or_figure_of_ours_is_broken_over_two_lines(german, path, width)
     page.goto(base + path.format(alert=STOLEN.alert_id, principal="123456789012:user/ana.silva"))
     page.wait_for_load_state("load")
     assert page.evaluate(BROKEN_WORDS) == []
+    assert page.evaluate(OVERLAPPING_LABELS) == []
     assert overflow(page) <= 0
 
 
