@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from fingerprint.analysis import principal_profile
-from fingerprint.core.alert import ActionImpact, ActivityCurve, Alert, AlertEvent, Disposition, NextStep
+from fingerprint.core.alert import (
+    ActionImpact,
+    ActivityCurve,
+    Alert,
+    AlertEvent,
+    Disposition,
+    NextStep,
+    SurpriseDriver,
+)
 from fingerprint.core.case import QueueRow
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
@@ -21,14 +31,15 @@ from fingerprint.detection.detectors import detector_label
 from fingerprint.store import open_store
 from fingerprint.web import formatting
 from fingerprint.web.static_report import write_alert_page
-from pipelines.cli.console import fit_columns
 from pipelines.commands import triage
 from pipelines.commands.alerts import alert_summary, print_json, terminal_text, urgency_text
 
 SPARKLINE_BLOCKS = "▁▂▃▄▅▆▇█"
 MAX_IMPACT_ROWS = 5  # the page has all
 MAX_EVENTS_SHOWN = 40  # the page has all
-MIN_Z_WIDTH = 6  # characters: `12.7 *`
+MAX_TABLE_WIDTH = 10_000  # characters: wider than any terminal
+INDENT = 4  # characters, of the second line of a row
+CURVE_TEXT_WIDTH = 26  # characters of a curve's line that are its name and its highest value
 DEFAULT_SETTINGS = Settings()
 
 
@@ -65,13 +76,13 @@ def _explain(
     for each in alert.impact_of[:MAX_IMPACT_ROWS]:
         console.print(Text.assemble((f"{each.gravity}: ", "bold"), terminal_text(impact_text(each))))
     if alert.drivers:
-        console.print(_drivers_table(alert))
+        _print_rows(console, _drivers_table(alert), map(_driver_lines, alert.drivers))
     if alert.curve and alert.curve.counts:
         _print_curve(console, alert.curve)
-    console.print(_events_table(alert.events))
+    _print_events(console, alert.events)
     if alert.supporting_events:
         console.print("\nalso unusual in the same hours, without a verdict", style="dim")
-        console.print(_events_table(alert.supporting_events), style="dim")
+        _print_events(console, alert.supporting_events, style="dim")
     for step in alert.next_steps:
         console.print(Text.assemble((f"{step.phase}: ", "bold"), terminal_text(step.text)))
         if step.command:
@@ -167,6 +178,21 @@ def _print_summary(
     console.print()
 
 
+def _print_rows(console: Console, table: Table, rows: Iterable[tuple[Text, Text]], style: str = "") -> None:
+    """Print a table where the terminal has room for it whole; otherwise two lines for each of its rows, wrapped between words."""
+    if (
+        Measurement.get(console, console.options.update(width=MAX_TABLE_WIDTH), table).maximum
+        <= console.width
+    ):
+        console.print(table, style=style)
+        return
+    for head, rest in rows:
+        console.print(head, style=style)
+        console.print(Padding(rest, (0, 0, 0, INDENT), expand=False), style=style)
+    if table.caption:
+        console.print(table.caption, style="italic dim", markup=False)
+
+
 def _drivers_table(alert: Alert) -> Table:
     table = Table(
         "what", "seen", "usual here", "how rare", "among peers", "surprise", box=None, pad_edge=False
@@ -185,9 +211,19 @@ def _drivers_table(alert: Alert) -> Table:
     return table
 
 
+def _driver_lines(driver: SurpriseDriver) -> tuple[Text, Text]:
+    """Return a row of the drivers' table as two lines."""
+    peers = f", {formatting.RARITY_LABELS[driver.peers]} among peers" if driver.peers else ""
+    rarity = f"{formatting.RARITY_LABELS[driver.rarity]}{peers}, surprise {driver.surprise:.1f}"
+    return (
+        Text.assemble(terminal_text(driver.feature), ": ", terminal_text(driver.seen, "bold")),
+        Text.assemble(f"{rarity}; usual here: ", terminal_text(driver.expected)),
+    )
+
+
 def _print_curve(console: Console, curve: ActivityCurve) -> None:
     """Print the counted and the expected series, each on its own scale, with a mark under each flagged interval."""
-    width = min(len(curve.counts), max(20, console.width - 12))
+    width = min(len(curve.counts), max(20, console.width - CURVE_TEXT_WIDTH))
     first = len(curve.counts) - width
     marks = "".join("^" if first + place in curve.flagged else " " for place in range(width))
     unit = formatting.interval_unit(curve.interval_seconds)
@@ -203,29 +239,46 @@ def _print_curve(console: Console, curve: ActivityCurve) -> None:
     console.print(f"{'':<9}{marks}", soft_wrap=True, markup=False)
 
 
+def _print_events(console: Console, events: Sequence[AlertEvent], style: str = "") -> None:
+    shown = events[:MAX_EVENTS_SHOWN]
+    table = _events_table(shown)
+    table.caption = "* flagged by this detector"
+    if len(events) > len(shown):
+        more = len(events) - len(shown)
+        table.caption += f"; and {more:,} more: --page FILE or --json shows all"
+    _print_rows(console, table, map(_event_lines, shown), style)
+
+
 def _events_table(events: Sequence[AlertEvent]) -> Table:
     detectors = tuple(dict.fromkeys(name for event in events for name in event.scores))
-    table = Table("time (UTC)", "call", "resource", "error", "from", box=None, pad_edge=False)
-    for name in detectors:
-        label = Text(f"{detector_label(name).lower()} z", overflow="fold")
-        table.add_column(label, min_width=MIN_Z_WIDTH)
-    for event in events[:MAX_EVENTS_SHOWN]:
-        z = [_z_text(event, name) for name in detectors]
-        when = formatting.format_iso(event.event_time)[:19].replace("T", " ")
+    labels = (f"{detector_label(name).lower()} z" for name in detectors)
+    table = Table("time (UTC)", "call", "resource", "error", "from", *labels, box=None, pad_edge=False)
+    for event in events:
         table.add_row(
-            when,
+            _time_text(event),
             terminal_text(f"{event.service}:{event.action}"),
             terminal_text(event.resource),
             terminal_text(event.error_code),
             terminal_text(event.source_address),
-            *z,
+            *(_z_text(event, name) for name in detectors),
         )
-    fit_columns(table, words=("time (UTC)",))
-    table.caption = "* flagged by this detector"
-    if len(events) > MAX_EVENTS_SHOWN:
-        more = len(events) - MAX_EVENTS_SHOWN
-        table.caption += f"; and {more:,} more: --page FILE or --json shows all"
     return table
+
+
+def _event_lines(event: AlertEvent) -> tuple[Text, Text]:
+    """Return a row of the events' table as two lines: time, call, resource and error; address and what each detector says."""
+    head = Text.assemble(_time_text(event), "  ", terminal_text(f"{event.service}:{event.action}", "bold"))
+    if event.resource:
+        head.append(" on ").append_text(terminal_text(event.resource))
+    if event.error_code:
+        head.append(": ").append_text(terminal_text(event.error_code))
+    z = {name: _z_text(event, name).replace(" ", "") for name in event.scores}
+    scores = ", ".join(f"{detector_label(name).lower()} z {text}" for name, text in z.items() if text)
+    return head, Text.assemble("from ", terminal_text(event.source_address), f"; {scores}" if scores else "")
+
+
+def _time_text(event: AlertEvent) -> str:
+    return formatting.format_iso(event.event_time)[:19].replace("T", " ")
 
 
 def _z_text(event: AlertEvent, detector: str) -> str:
