@@ -803,6 +803,16 @@ def test_no_word_or_figure_of_ours_is_broken_over_two_lines(german, path, width)
     assert overflow(page) <= 0
 
 
+def test_groups_on_a_phone_stand_clear_of_the_edge_of_their_card(browser, place, admitted):
+    with seen(browser, storage_state=admitted, viewport=NARROW) as page:
+        page.goto(f"{place.base}/?by=service&by=tactic")
+        page.wait_for_load_state("load")
+        styles = page.locator(".groups td").evaluate_all(
+            "cells => cells.map(getComputedStyle).map(style => [style.paddingLeft, style.paddingRight, style.textAlign])"
+        )
+        assert {tuple(each) for each in styles} == {("14px", "14px", "left")}
+
+
 def check_page(page: Page) -> None:
     """axe-core finds no serious or critical fault, and the page fits a phone, in the dark, too."""
     page.set_viewport_size(NARROW)
