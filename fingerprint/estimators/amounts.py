@@ -15,10 +15,14 @@ square of the principal's own counts of that action, over the windows in which i
 shrunk towards `PRIOR_CALLS`, which stand for an action that the principal never called, too.
 
 There are two windows: an interval (an hour), and the day that ends with it. A bulk read shows in its hour; a thief who repeats a
-usual call now and then shows in the day, which is steadier. For each the largest log ratio of a principal's day has an
-exponential tail, the same for all principals of an organisation: its `edge` is passed on one held-out day in twenty, and `slope`
-is the mean excess over it. An amount's nats are minus the log of the share of days that hold as much. They are of days where
-those of novelties are of hours, because hardly anything thins amounts out: a burst has the spectral detector's vote as well.
+usual call now and then shows in the day, which is steadier. A third amount are the interval's calls on *unusual resources*: who
+reads thousands of objects an hour, and now hundreds of a bucket that they never touched, does nothing that is much by itself. An
+unusual resource is a rare one, so no one has a usual number of calls on them.
+
+For each amount the largest log ratio of a principal's day has an exponential tail, the same for all principals of an
+organisation: its `edge` is passed on one held-out day in twenty, and `slope` is the mean excess over it. An amount's nats are
+minus the log of the share of days that hold as much. They are of days where those of novelties are of hours, because hardly
+anything thins amounts out: a burst has the spectral detector's vote as well.
 
 Which events can carry an amount is known before the amount is (`UsualAmounts.carried`). An hour of 400 calls needs no 400
 events that wait for its end, and where a batch is cut must not say which of them do.
@@ -34,11 +38,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
-from fingerprint.compute.arrays import Placement, namespace
+from fingerprint.compute.arrays import Placement, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.tail_calibration import TAIL_SHARE, z_of_log_survival
+from fingerprint.features.encoding import IS_OPEN
 from fingerprint.features.vocabulary import Floats, Ints
 
 PRIOR_CALLS, PRIOR_CALLS_A_DAY = 6.0, 12.0  # calls an interval and a day, before any was seen ...
@@ -49,7 +54,10 @@ MAX_AMOUNT_NATS = 33.0
 ALERTING_NATS = 5.5  # z of 2.6: less hardly opens an alert
 CARRIERS = 4.0  # events, about, that carry an amount of ALERTING_NATS: one such amount in fifty has none
 EDGE_NATS = -float(np.log(TAIL_SHARE))
-WINDOWS = ("interval", "day")
+AMOUNTS = ("interval", "day", "interval on unusual resources")
+UNUSUAL_RESOURCE_NATS = 4.0  # of surprise: a resource is new to a principal that hardly ever touches new ones
+PRIOR_UNUSUAL_CALLS = 3.0  # calls an interval on unusual resources, of everybody
+_UNUSUAL = hashing.hash_string("on unusual resources")
 AMOUNT_COLUMNS = ("usual", "most", "usual_a_day", "most_a_day")
 
 Arrays = dict[str, NDArray[Any]]
@@ -60,6 +68,9 @@ class AmountTail(NamedTuple):
 
     edge: float = DEFAULT_EDGE
     slope: float = DEFAULT_SLOPE
+
+
+NO_TAILS = (AmountTail(),) * len(AMOUNTS)  # before any was fitted
 
 
 class IntervalCalls(NamedTuple):
@@ -84,6 +95,18 @@ def interval_calls(principal: Hashes, interval: Ints, action: Hashes, events: Fl
 def action_key(principal: Hashes, action: Hashes) -> Hashes:
     """Return the key of a principal and an action, in the principal's hash bucket: (N,)."""
     return hashing.combine(principal, action)
+
+
+def unusual_resources_of(action: Hashes) -> Hashes:
+    """Return the code under which calls of each action on unusual resources are counted, (N,)."""
+    return hashing.combine(action, namespace(action).full_like(action, _UNUSUAL))
+
+
+def has_unusual_resource(surprise: Floats) -> NDArray[np.bool_]:
+    """Return which events touch an unusual resource (N,), by the surprise of their features (N, F)."""
+    of_resources = surprise[:, to_device_of(IS_OPEN, surprise)]
+    unusual: NDArray[np.bool_] = namespace(surprise).any(of_resources >= UNUSUAL_RESOURCE_NATS, axis=1)
+    return unusual
 
 
 def calls_of_last_day(
@@ -142,7 +165,7 @@ def amount_nats(calls: Any, log_usual: Any, slope: Any) -> Floats:
 
 
 def z_of_log_ratios(ratio: Floats, tails: Sequence[AmountTail]) -> Floats:
-    """Return the z of the rarer window of log ratios (N, 2), by the tail of each."""
+    """Return the z of the rarest amount of log ratios (N, A), by the tail of each, A in the order of AMOUNTS."""
     edge, slope = zip(*tails, strict=True)
     nats = amount_nats(np.exp(ratio), np.array(edge, np.float32), np.array(slope, np.float32))
     return z_of_log_survival(-nats.max(axis=1).astype(np.float64))
@@ -150,34 +173,33 @@ def z_of_log_ratios(ratio: Floats, tails: Sequence[AmountTail]) -> Floats:
 
 @dataclass(frozen=True)
 class UsualAmounts:
-    """The usual amounts of all principals of a bank, and the tails of their log ratios: of an interval, and of a day."""
+    """The usual amounts of all principals of a bank, and the tails of log ratios, in the order of AMOUNTS."""
 
     table: SortedTable
-    tails: tuple[AmountTail, AmountTail] = (AmountTail(), AmountTail())
+    tails: tuple[AmountTail, ...] = NO_TAILS
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> UsualAmounts:
         """Return those of a bank, from its arrays by name (`amount.*`), where `placement` puts them; nothing is usual without."""
         own = mapped_arrays.part_arrays("amount", arrays)
-        tail = np.asarray(own.pop("tail", [AmountTail()] * 2), float).tolist()
+        tail = np.asarray(own.pop("tail", NO_TAILS), float).tolist()
         columns = own or usual_by_window(*[(np.empty(0, np.uint64), np.empty(0))] * 2)
         placed = {name: placement(np.asarray(each)) for name, each in columns.items()}
-        return cls.from_columns(placed, (AmountTail(*tail[0]), AmountTail(*tail[1])))
+        return cls.from_columns(placed, tuple(AmountTail(*each) for each in tail))
 
     @classmethod
-    def from_columns(
-        cls, columns: Arrays, tails: tuple[AmountTail, AmountTail] = (AmountTail(), AmountTail())
-    ) -> UsualAmounts:
+    def from_columns(cls, columns: Arrays, tails: tuple[AmountTail, ...] = NO_TAILS) -> UsualAmounts:
         """Return those of some columns (`usual_by_window`)."""
         return cls(SortedTable(columns["key"], {name: columns[name] for name in AMOUNT_COLUMNS}), tails)
 
     def usual(self, principal: Hashes, action: Hashes) -> Floats:
-        """Return the usual calls of each principal and action in an interval and in a day, (N, 2)."""
-        return self._columns(principal, action, usual=PRIOR_CALLS, usual_a_day=PRIOR_CALLS_A_DAY)
+        """Return the usual calls of each principal and action by amount, (N, 3)."""
+        by_window = self._columns(principal, action, usual=PRIOR_CALLS, usual_a_day=PRIOR_CALLS_A_DAY)
+        return _with_unusual(by_window, PRIOR_UNUSUAL_CALLS)
 
     def most(self, principal: Hashes, action: Hashes) -> Floats:
-        """Return the most calls of each principal and action in an interval and in a day, (N, 2); 0 for one never called."""
-        return self._columns(principal, action, most=0, most_a_day=0)
+        """Return the most calls of each principal and action by amount, (N, 3); 0 where there were none."""
+        return _with_unusual(self._columns(principal, action, most=0, most_a_day=0), 0)
 
     def is_new(self, principal: Hashes, action: Hashes) -> NDArray[np.bool_]:
         """Return which principals never called the action with any effect, (N,)."""
@@ -185,7 +207,7 @@ class UsualAmounts:
         return new
 
     def carried(self, usual: Floats, event: Hashes) -> tuple[Floats, Floats]:
-        """Return `log_usual` and `slope` (N, 2) of events by their usual calls (N, 2) and the hashes of their ids (N,).
+        """Return `log_usual` and `slope` (N, 3) of events by their usual calls (N, 3) and the hashes of their ids (N,).
 
         They are for `amount_nats`. About CARRIERS of the calls that make an amount of ALERTING_NATS carry it; each does or does
         not by its id alone.
@@ -202,6 +224,13 @@ class UsualAmounts:
         columns = [self.table.get(key, name, missing=value) for name, value in missing.items()]
         out: Floats = namespace(key).stack(columns, axis=1)
         return out
+
+
+def _with_unusual(by_window: Floats, calls: float) -> Floats:
+    """Return calls by window (N, 2) and, the same for all, on unusual resources: (N, 3)."""
+    xp = namespace(by_window)
+    out: Floats = xp.concatenate([by_window, xp.full((len(by_window), 1), calls, by_window.dtype)], axis=1)
+    return out
 
 
 def usual_by_window(

@@ -2,7 +2,8 @@
 
 Example:
     >>> center = baseline_centers(loss, fingerprint, parent)       # (E, F) the usual loss of each feature
-    >>> nats = holdout_nats(rows, center)                          # by which each row exceeds it in all, part by part
+    >>> surprise = holdout_surprise(rows, center)                  # (N, F) by which each row's features exceed it
+    >>> nats = holdout_nats(rows, surprise)                        # and in all, part by part
     >>> fit_baseline(rows, parent).rate                            # how rare that is (`tail_calibration`)
 
 A fingerprint with few rows leans on its parent's figures. Where the parents were measured elsewhere (training goes partition by
@@ -69,17 +70,20 @@ def baseline_centers(
     return np.column_stack(columns).astype(np.float32)
 
 
-def holdout_nats(rows: HoldoutLosses, center: Floats) -> EventNats:
-    """Return how unusual each row is (N,), with what else surprised in its interval, as in scoring (`detectors`).
-
-    All rows of a principal must be there: they make up its interval surprise.
-    """
-    surprise = surprise_per_feature(rows.loss, center, rows.fingerprint)
-    surprise = autoencoder.novel_to_principal(
-        surprise,
+def holdout_surprise(rows: HoldoutLosses, center: Floats) -> Floats:
+    """Return the surprise of each row's features (N, F), as in scoring (`detectors`)."""
+    return autoencoder.novel_to_principal(
+        surprise_per_feature(rows.loss, center, rows.fingerprint),
         rows.principal_fingerprint,
         lambda odd: surprise_per_feature(rows.principal_loss[odd], center, rows.principal_fingerprint[odd]),
     )
+
+
+def holdout_nats(rows: HoldoutLosses, surprise: Floats) -> EventNats:
+    """Return how unusual each row is (N,) by its surprise (N, F), with what else surprised in its interval.
+
+    All rows of a principal must be there: they make up its interval surprise.
+    """
     together = IntervalSurprise()
     together.add(rows.principal, rows.interval, rows.codes, surprise)
     where = (rows.principal, rows.interval)
@@ -91,7 +95,7 @@ def fit_baseline(rows: HoldoutLosses, parent: Ints) -> Baseline:
     """Return the baseline in one step, where all rows are at hand and each is measured at one fingerprint."""
     center = baseline_centers(rows.loss, rows.fingerprint, parent)
     return fit_tails(
-        center, holdout_nats(rows, center), np.zeros(len(rows.loss), bool), rows.principal_interval,
+        center, holdout_nats(rows, holdout_surprise(rows, center)), np.zeros(len(rows.loss), bool), rows.principal_interval,
         rows.fingerprint, parent,
     )[0]  # fmt: skip
 

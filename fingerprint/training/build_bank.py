@@ -153,7 +153,7 @@ def _merge_samples(history: PartitionedDataset) -> Arrays:
 
 
 def _merge_amounts(history: PartitionedDataset, figures: dict[str, Any]) -> Arrays:
-    """Return what is usual of each principal and action, and the tails of amounts (2, 2): edge and slope of each window."""
+    """Return what is usual of each principal and action, and the tails of amounts (3, 2): edge and slope of each."""
     tails = np.array([list(each.values()) for each in figures["amount"].values()])
     return {"amount.tail": tails} | _merge_by_key(history, "amounts", "amount")
 

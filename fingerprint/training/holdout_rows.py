@@ -119,7 +119,7 @@ def judge_holdout(
         "edge": float(usual.edge[0]),
         "slope": float(usual.slope[0]),
         "rate": float(np.exp(usual.rate[0])),
-        "amount": {name: tail._asdict() for name, tail in zip(amounts.WINDOWS, amount_tails, strict=True)},
+        "amount": {name: tail._asdict() for name, tail in zip(amounts.AMOUNTS, amount_tails, strict=True)},
         **quality.holdout_metrics(scores, settings),
     }
     autoencoder, spectral = (
@@ -161,7 +161,7 @@ def _newcomers(rows: HoldoutRows, intervals_per_day: int) -> Mask | None:
 
 
 def _amount_tails(rows: HoldoutRows) -> list[AmountTail]:
-    """Return the tail of each window's log ratios, by the days of principals with a fingerprint of their own."""
+    """Return the tail of each amount's log ratios, by the days of principals with a fingerprint of their own."""
     principal, day, owner, amount = (
         rows[name][~rows.stranger] for name in ("principal", "day", "owner", "amount")
     )

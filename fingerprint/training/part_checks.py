@@ -121,7 +121,9 @@ def _amount_faults(bank: Bank) -> Iterator[str]:
         yield "the usual amounts of its actions are not finite, not above zero, or not in order"
     if not np.isfinite([edge, slope]).all() or slope.min() <= 0:
         yield "the tail of its amounts is no tail: its edge is not finite, or its slope not above zero"
-    elif amounts.amount_nats(np.full(2, LARGE_AMOUNT, np.float32), edge, slope).min() < MIN_AMOUNT_NATS:
+    elif (
+        amounts.amount_nats(np.full(len(edge), LARGE_AMOUNT, np.float32), edge, slope).min() < MIN_AMOUNT_NATS
+    ):
         yield f"the tail of its amounts is flat: {LARGE_AMOUNT:,.0f} times the usual calls would hardly be strange"
 
 

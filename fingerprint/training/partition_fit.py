@@ -320,14 +320,15 @@ def _holdout_nats(piece: PartitionContext, center: Floats, counted: CountedRows)
     late, options = np.flatnonzero(piece.held_out), piece.settings
     held, level = _holdout_rows(piece, late), _holdout_levels(piece, late)
     whole = piece.owners[late][np.arange(len(late)), np.maximum(level, PRINCIPAL)]
-    nats = baseline.holdout_nats(held, center)
+    surprise = baseline.holdout_surprise(held, center)
+    nats = baseline.holdout_nats(held, surprise)
     seconds = held.interval.astype(np.int64) * options.spectral.interval_seconds
     return {
         "loss": held.loss.sum(1),
         **nats._asdict(),
         "since": piece.rows.since[late],
         "interval": held.interval,
-        "amount": _holdout_amounts(piece, late),
+        "amount": _holdout_amounts(piece, late, surprise),
         "surge": counted.surges(~piece.held_out)[late],
         "events": piece.rows.events[late],
         "hour": held.principal_interval,
@@ -372,13 +373,23 @@ def _calls_by_window(rows: DistinctRows, window: Ints) -> tuple[NDArray[np.uint6
     return calls.of_action[some], calls.events[some]
 
 
-def _holdout_amounts(piece: PartitionContext, late: NDArray[np.intp]) -> Floats:
-    """Return the log ratios of each held-out row's calls, in its interval and its day, to what was usual before: (L, 2)."""
+def _holdout_amounts(piece: PartitionContext, late: NDArray[np.intp], surprise: Floats) -> Floats:
+    """Return the log ratios of each held-out row's calls to what was usual before, by amount: (L, 3).
+
+    `surprise` (L, F) says which of them touch unusual resources.
+    """
     rows, day = piece.rows, piece.intervals_per_day
-    where = (rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN], _calls_with_effect(rows))
-    calls = np.stack([amounts.calls_of_last_day(*where, intervals) for intervals in (1, day)], axis=1)[late]
-    usual = piece.usual_before.usual(rows.principal[late], where[2][late])
-    return amounts.log_ratio(calls, usual).astype(np.float32)
+    principal, interval, action = rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN]
+    events, unusual = _calls_with_effect(rows), amounts.has_unusual_resource(surprise)
+    calls = [
+        amounts.calls_of_last_day(principal, interval, action, events, intervals)[late]
+        for intervals in (1, day)
+    ]
+    on_unusual = amounts.calls_of_last_day(
+        principal[late], interval[late], action[late], events[late] * unusual, 1
+    )
+    usual = piece.usual_before.usual(principal[late], action[late])
+    return amounts.log_ratio(np.stack([*calls, on_unusual * unusual], axis=1), usual).astype(np.float32)
 
 
 def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.HoldoutLosses:

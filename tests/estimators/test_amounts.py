@@ -10,8 +10,10 @@ import pytest
 from fingerprint.compute.arrays import identity_placement
 from fingerprint.estimators import amounts
 from fingerprint.estimators.amounts import UsualAmounts
+from fingerprint.features.encoding import FEATURE_NAMES
 
 HOST = identity_placement
+PRIORS = [amounts.PRIOR_CALLS, amounts.PRIOR_CALLS_A_DAY, amounts.PRIOR_UNUSUAL_CALLS]
 
 
 def test_calls_are_summed_by_principal_interval_and_action() -> None:
@@ -28,9 +30,8 @@ def test_calls_are_summed_by_principal_interval_and_action() -> None:
     assert known.most(principal, action)[:, 0].tolist() == [5, 5, 5, 7]
     assert known.usual(principal[:1], action[:1])[0, 0] == pytest.approx(np.sqrt((25 + 16 + 36) / 3))
     stranger = np.array([3], np.uint64)
-    prior = [amounts.PRIOR_CALLS, amounts.PRIOR_CALLS_A_DAY]
-    assert known.usual(stranger, action[:1])[0].tolist() == prior
-    assert known.most(stranger, action[:1])[0].tolist() == [0, 0]
+    assert known.usual(stranger, action[:1])[0].tolist() == PRIORS
+    assert known.most(stranger, action[:1])[0].tolist() == [0, 0, 0]
     assert known.is_new(np.array([1, 3], np.uint64), action[:2]).tolist() == [False, True]
 
 
@@ -45,6 +46,17 @@ def test_a_day_is_the_intervals_that_end_with_one() -> None:
             for p, a, at in zip(principal, action, interval, strict=True)
         ]
         assert amounts.calls_of_last_day(principal, interval, action, events, length).tolist() == wanted
+
+
+def test_a_resource_is_unusual_where_its_surprise_is_and_calls_on_it_are_counted_apart() -> None:
+    surprise = np.zeros((3, len(FEATURE_NAMES)), np.float32)
+    surprise[1, FEATURE_NAMES.index("resource")] = amounts.UNUSUAL_RESOURCE_NATS
+    surprise[2, FEATURE_NAMES.index("program")] = 10
+    assert amounts.has_unusual_resource(surprise).tolist() == [False, True, False]
+    action = np.array([7, 8, 7], np.uint64)
+    apart = amounts.unusual_resources_of(action)
+    assert apart[0] == apart[2]
+    assert len({*action.tolist(), *apart.tolist()}) == 4
 
 
 def test_the_tail_is_fitted_to_over_dispersed_calls() -> None:
@@ -87,24 +99,23 @@ def test_nats_grow_with_calls_and_are_bounded() -> None:
 def test_some_calls_of_a_large_amount_carry_it_and_few_of_a_usual_one(usual: float) -> None:
     known = UsualAmounts.from_arrays({}, HOST)
     ids = np.random.default_rng(0).integers(0, 2**64, 200_000, np.uint64)
-    log_usual, slope = known.carried(np.full((len(ids), 2), usual, np.float32), ids)
+    log_usual, slope = known.carried(np.full((len(ids), 3), usual, np.float32), ids)
     beyond = amounts.ALERTING_NATS - amounts.EDGE_NATS
     for window, tail in enumerate(known.tails):
         alerting = np.exp(log_usual[0, window] + tail.slope * beyond)
         assert (slope[:, window] > 0).mean() * alerting == pytest.approx(amounts.CARRIERS, rel=0.1)
-    again = known.carried(np.full((10, 2), usual, np.float32), ids[:10])[1]
+    again = known.carried(np.full((10, 3), usual, np.float32), ids[:10])[1]
     np.testing.assert_array_equal(again, slope[:10])
 
 
 def test_hardly_a_burst_has_no_call_that_carries_it() -> None:
     known = UsualAmounts.from_arrays({}, HOST)
     ids = np.random.default_rng(1).integers(0, 2**64, (2_000, 60), np.uint64)
-    usual = np.full((ids.size, 2), amounts.PRIOR_CALLS, np.float32)
+    usual = np.full((ids.size, 3), amounts.PRIOR_CALLS, np.float32)
     _, slope = known.carried(usual, ids.ravel())
     assert (slope[:, 0].reshape(ids.shape) > 0).any(axis=1).mean() > 0.95
 
 
 def test_a_bank_without_amounts_knows_none() -> None:
     known = UsualAmounts.from_arrays({}, HOST)
-    usual = [amounts.PRIOR_CALLS, amounts.PRIOR_CALLS_A_DAY]
-    assert known.usual(np.ones(2, np.uint64), np.ones(2, np.uint64)).tolist() == [usual, usual]
+    assert known.usual(np.ones(2, np.uint64), np.ones(2, np.uint64)).tolist() == [PRIORS, PRIORS]

@@ -48,9 +48,9 @@ from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
 from fingerprint.state.scorer_state import ScorerState
 
-# Columns of the evidence behind the features: what is usual of the action in an interval and a day, then the tail's.
-USUAL_COLUMNS = slice(len(FEATURE_NAMES), len(FEATURE_NAMES) + 2)
-SLOPE_COLUMNS = slice(USUAL_COLUMNS.stop, USUAL_COLUMNS.stop + 2)
+# Columns of the evidence behind the features: what is usual of the event's amounts, then the tail's.
+USUAL_COLUMNS = slice(len(FEATURE_NAMES), len(FEATURE_NAMES) + len(amounts.AMOUNTS))
+SLOPE_COLUMNS = slice(USUAL_COLUMNS.stop, USUAL_COLUMNS.stop + len(amounts.AMOUNTS))
 TAIL_COLUMNS = 8
 MAX_DRIVERS = 10  # values of a feature that are looked at
 MAX_ACTION_DRIVERS = 60  # of actions: what they can do decides which ones lead (`alerting.impact`)
@@ -60,7 +60,7 @@ RECENT_NOVELTY_NATS = float(-np.log(0.1))
 
 INTERVAL, APART, RECENT, WHOLE = "interval surprise", "two places", "recent novelty", "principal's view"
 PEERS, NETS, COUNTS, NEWCOMER = "peers", "nets", "counts", "newcomer"
-AMOUNT, DAY_AMOUNT, HARM = "amount", "day's amount", "harm"
+AMOUNT, DAY_AMOUNT, UNUSUAL_AMOUNT, HARM = "amount", "day's amount", "unusual resources", "harm"
 GROUP_TERM = "evidence: "
 TERMS = {
     INTERVAL: "what else of the principal surprised in the interval",
@@ -71,8 +71,9 @@ TERMS = {
     NETS: "the networks' corrections; without them counts alone",
     COUNTS: "the counted likelihoods; without them the networks' corrections alone",
     NEWCOMER: "how rarely a principal is new",
-    AMOUNT: "how often the action was called in the interval, and in the day that ends with it",
+    AMOUNT: "how often the action was called: in the interval, in the day that ends with it, and on unusual resources",
     DAY_AMOUNT: "how often the action was called in the day",
+    UNUSUAL_AMOUNT: "how often the action was called on unusual resources in the interval",
     HARM: "what a new action can do",
     **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
 }
@@ -81,8 +82,8 @@ TERMS = {
 class AutoencoderDetector(Detector):
     """Votes on events by the surprise of their features.
 
-    Evidence (N, F + 12): each feature's surprise in nats; what is usual of its action in an interval and in a day
-    (`UsualAmounts.carried`: logs of the usual calls, slopes); the parameters of the fingerprint's tail (rate, edge, slope), the
+    Evidence (N, F + 14): each feature's surprise in nats; what is usual of its amounts (`UsualAmounts.carried`: logs of the usual
+    calls, slopes); the parameters of the fingerprint's tail (rate, edge, slope), the
     share by which its threshold was moved, the tail of its interval (3), and the nats of being a newcomer and of what its new
     action can do. So an event that waits is judged by the bank that measured it, also after a swap.
     """
@@ -168,12 +169,9 @@ class AutoencoderDetector(Detector):
             surprise[:, to_device_of(EVIDENCE_GROUP_FEATURES[group], surprise)] = 0
         self.interval_surprise.add(batch.principal, batch.interval, batch.codes, surprise)
         if self.own_sums is None:  # a detector that leaves a term out counts nothing twice
-            counted = ~encoding.had_no_effect(batch.codes)
-            self.state.interval_amounts.add(
-                batch.principal[counted], batch.interval[counted], batch.codes[counted, ACTION_COLUMN]
-            )
+            self._count_calls(batch, surprise)
         evidence: Floats = namespace(surprise).column_stack(
-            [surprise, *self._carried_amounts(batch), *self._tail_parameters(batch)]
+            [surprise, *self._carried_amounts(batch, surprise), *self._tail_parameters(batch)]
         )
         return evidence.astype(np.float32)
 
@@ -187,16 +185,24 @@ class AutoencoderDetector(Detector):
             )
         return autoencoder.surprise_per_feature(loss, self.bank.baseline.center, fingerprint)
 
-    def _carried_amounts(self, batch: EventBatch) -> tuple[Floats, Floats]:
-        """Return the logs of the usual calls of each event's action, and the slopes of the tails (0: no amount), (N, 2).
+    def _count_calls(self, batch: EventBatch, surprise: Floats) -> None:
+        """Count the calls that had an effect by their action, and those on unusual resources once more."""
+        counted, action = ~encoding.had_no_effect(batch.codes), batch.codes[:, ACTION_COLUMN]
+        unusual = counted & amounts.has_unusual_resource(surprise)
+        for rows, code in ((counted, action), (unusual, amounts.unusual_resources_of(action))):
+            self.state.interval_amounts.add(batch.principal[rows], batch.interval[rows], code[rows])
+
+    def _carried_amounts(self, batch: EventBatch, surprise: Floats) -> tuple[Floats, Floats]:
+        """Return the logs of the usual calls of each event's amounts, and the slopes of the tails (0: no amount), (N, 3).
 
         What is usual of a principal that was not learned is not known: its calls make no amount.
         """
         event = to_device_of(frames.values_of(frames.column_of(batch.frame, KEY_COLUMN)), batch.codes)
         usual = self.usual_amounts.usual(batch.principal, batch.codes[:, ACTION_COLUMN])
         log_usual, slope = self.usual_amounts.carried(usual, event)
-        counted = (self.left_out != AMOUNT, self.left_out not in (AMOUNT, DAY_AMOUNT))
+        counted = [self.left_out not in (AMOUNT, term) for term in (AMOUNT, DAY_AMOUNT, UNUSUAL_AMOUNT)]
         slope = slope * namespace(slope).asarray(counted, dtype=np.float32)
+        slope[:, -1] *= amounts.has_unusual_resource(surprise)
         return log_usual, slope * (batch.level < PEER_LEVEL)[:, None]
 
     def _tail_parameters(self, batch: EventBatch) -> list[Floats]:
@@ -239,7 +245,7 @@ class AutoencoderDetector(Detector):
         return tail_calibration.z_of_log_survival(rarest) / (1 + shift)
 
     def amount_surprise(self, batch: EventBatch) -> Floats:
-        """Return the nats of how often each event's action was called so far, in its interval and in the day, (N, 2)."""
+        """Return the nats of how often each event's action was called so far, by amount (N, 3)."""
         return carried_amount_nats(batch, self.state.interval_amounts, self.state.series.intervals_per_day)[1]
 
     def can_still_vote(self, batch: EventBatch) -> Mask:
@@ -275,17 +281,20 @@ def feature_surprise(batch: EventBatch) -> Floats:
 
 
 def carried_amount_nats(batch: EventBatch, counted: IntervalAmounts, day: int) -> tuple[Floats, Floats]:
-    """Return the calls of each event's action, in its interval and in the `day` intervals that end with it, and their nats.
+    """Return how often each event's action was called so far, by amount, and the nats of it: (N, 3) each.
 
-    (N, 2) each. Of an event that carries no amount of a window, nothing is counted in it.
+    A `day` is so many intervals. What an event does not carry is not counted for it.
     """
     evidence = batch.evidence[AutoencoderDetector.name]
     slope, xp = evidence[:, SLOPE_COLUMNS], namespace(evidence)
     calls = xp.zeros(slope.shape, np.int32)
-    for window, intervals in enumerate((1, day)):
-        rows = xp.flatnonzero(slope[:, window] > 0)
-        where = (batch.principal[rows], batch.interval[rows], batch.codes[rows, ACTION_COLUMN])
-        calls[rows, window] = counted.count(*where, intervals)
+    action = batch.codes[:, ACTION_COLUMN]
+    counts = ((action, 1), (action, day), (amounts.unusual_resources_of(action), 1))
+    for amount, (code, intervals) in enumerate(counts):
+        rows = xp.flatnonzero(slope[:, amount] > 0)
+        calls[rows, amount] = counted.count(
+            batch.principal[rows], batch.interval[rows], code[rows], intervals
+        )
     return calls, amounts.amount_nats(calls, evidence[:, USUAL_COLUMNS], slope)
 
 
@@ -341,22 +350,23 @@ def _rank_values(codes: Hashes, surprise: Floats) -> list[tuple[int, float, int]
 def _amount_drivers(
     batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
 ) -> list[SurpriseDriver]:
-    """Return the actions of a group of events that were called more often than is usual, each once, in its rarer window."""
+    """Return the actions of a group of events that were called more often than is usual, each once, by its rarest amount."""
     action = batch.codes[:, ACTION_COLUMN]
     calls, nats = carried_amount_nats(batch, context.interval_amounts, context.series.intervals_per_day)
-    spans, rarer = (_interval_text(context.settings), "a day"), nats.argmax(axis=1)
+    an_hour = _interval_text(context.settings)
+    spans, rarest = (an_hour, "a day", f"{an_hour} on unusual resources"), nats.argmax(axis=1)
     drivers = []
     for row, value, count in _rank_values(action, nats.max(axis=1))[:MAX_DRIVERS]:
         if value < MIN_DRIVER_SURPRISE:
             break
         bank, _ = context.bank_and_row(batch, row)
-        known, window = UsualAmounts.from_arrays(bank.scorer_state, identity_placement), int(rarer[row])
-        most = int(known.most(batch.principal[[row]], action[[row]])[0, window])
-        called = int(calls[row, window])
+        known, amount = UsualAmounts.from_arrays(bank.scorer_state, identity_placement), int(rarest[row])
+        most = int(known.most(batch.principal[[row]], action[[row]])[0, amount])
+        called = int(calls[row, amount])
         name = f"{frame['service'].iloc[row]}:{frame['action'].iloc[row]}"
         expected = f"at most {most:,} before" if most else "none before"
         rarity: Rarity = "unseen" if called > most else "rare"
-        seen = amounts.amount_text(called, name, spans[window])
+        seen = amounts.amount_text(called, name, spans[amount])
         drivers.append(SurpriseDriver("amount", seen, expected, rarity, round(value, 2), count))
     return drivers
 

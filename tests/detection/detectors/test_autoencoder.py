@@ -56,8 +56,8 @@ def test_its_evidence_is_the_surprise_of_every_feature_and_the_tail_of_the_finge
 ) -> None:
     batch = measured(detector, encode(events, detector.state))
     evidence = batch.evidence["autoencoder"]
-    assert (evidence.shape, evidence.dtype) == ((len(batch), len(FEATURE_NAMES) + 12), np.float32)
-    np.testing.assert_array_equal(feature_surprise(batch), evidence[:, :-12])
+    assert (evidence.shape, evidence.dtype) == ((len(batch), len(FEATURE_NAMES) + 14), np.float32)
+    np.testing.assert_array_equal(feature_surprise(batch), evidence[:, :-14])
     np.testing.assert_array_equal(evidence[:, -5], bank.shift[batch.fingerprint])
     np.testing.assert_array_equal(evidence[:, -4:-1], bank.baseline.interval_tail[batch.fingerprint])
     np.testing.assert_array_equal(
@@ -79,7 +79,7 @@ def test_calls_that_fail_at_the_service_are_neither_a_surprising_error_nor_an_am
         batch = measured(here, encode(many.assign(error_code=code), state))
         surprise[code] = feature_surprise(batch)[:, FEATURE_NAMES.index("error")].max()
         amount[code] = here.amount_surprise(batch).max(axis=0)
-    assert (surprise["ServiceUnavailable"], *amount["ServiceUnavailable"]) == (0, 0, 0)
+    assert (surprise["ServiceUnavailable"], *amount["ServiceUnavailable"]) == (0, 0, 0, 0)
     assert min(surprise["AccessDenied"], amount["AccessDenied"].max()) > 1
 
 
@@ -117,13 +117,35 @@ def test_what_is_spread_over_a_day_is_an_amount_of_the_day(
     for hour in range(8):
         batch = measured(here, encode(repeated(events, 60, hour), state))
         rarest.append(here.amount_surprise(batch).max(axis=0))
-    hours, days = np.array(rarest).T
+    hours, days, _ = np.array(rarest).T
     assert np.ptp(hours) < 0.01, "each hour holds as much as the one before"
     assert (np.diff(days[days > 0]) > 0).all()
     assert days[-1] > hours[-1] + 1
     without = here.without("day's amount")
     bare = replace(batch, evidence={here.name: without.measure(batch)})
     assert without.score(bare).max() < here.score(batch).max()
+
+
+def test_many_calls_on_an_unusual_resource_are_an_amount_where_so_many_calls_are_usual(
+    detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame, bank: Bank
+) -> None:
+    """A bulk read of one bucket, by who reads as much of others every hour."""
+    has_resource = events["resource"].notna() & events["error_code"].isna()
+    usual = events[has_resource].groupby(["principal", "action", "resource"]).head(1)
+    busiest = usual.loc[usual["principal"] == usual["principal"].mode()[0]].head(1)
+    state, nats = detector.state, {}
+    for resource in (busiest["resource"].iloc[0], "never-touched-before"):
+        calls = pd.concat([busiest] * 400, ignore_index=True).assign(resource=resource)
+        calls["event_id"] = [f"{resource} {place}" for place in range(len(calls))]
+        batch = measured(detector, encode(calls, state))
+        nats[resource] = detector.amount_surprise(batch)[:, 2].max()
+        without = detector.without("unusual resources")
+        bare = replace(batch, evidence={detector.name: without.measure(batch)})
+        assert not without.amount_surprise(bare)[:, 2].any()
+        assert without.amount_surprise(bare)[:, 0].max() == detector.amount_surprise(batch)[:, 0].max()
+    known, new = nats.values()
+    assert known == 0
+    assert new > 8
 
 
 def test_a_new_action_that_can_do_harm_is_stranger_and_a_usual_one_is_not(
