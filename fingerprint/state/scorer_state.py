@@ -302,11 +302,13 @@ class ScorerState:
 
     def is_known_novelty(self, keys: Hashes, interval: Ints) -> NDArray[np.bool_]:
         """Return which novelties (owner and value, as one hash) came in an earlier visible interval (N,), and keep all."""
+        return self.novelty_age(keys, interval) > self.series.late_intervals
+
+    def novelty_age(self, keys: Hashes, interval: Ints) -> Ints:
+        """Return how many intervals ago novelties (owner and value, as one hash) first came (N,), and keep all."""
         _keep_earliest(self.novelties, keys, interval)
-        return (
-            self.novelties.get(keys, "interval", missing=np.iinfo(np.int32).max)
-            < interval - self.series.late_intervals
-        )
+        first: Ints = self.novelties.get(keys, "interval", missing=np.iinfo(np.int32).max)
+        return interval - first
 
     def first_open_interval(self, watermark: int | None = None) -> int:
         """Return the first interval that is open now, or at some other watermark: earlier ones change by late records only."""

@@ -57,6 +57,7 @@ MAX_ACTION_DRIVERS = 60  # of actions: what they can do decides which ones lead 
 MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 # Nats beyond "something new": the cost of one of about ten recent novelties.
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
+RARE_NATS = 5.0  # of loss, from which on a learned value is rare
 
 INTERVAL, APART, RECENT, WHOLE = "interval surprise", "two places", "recent novelty", "principal's view"
 PEERS, NETS, COUNTS, NEWCOMER = "peers", "nets", "counts", "newcomer"
@@ -321,17 +322,18 @@ def discount_recent_novelty(
     """Cap the loss (N, F) of values that the principal first showed after the training: a recent novelty is less of one.
 
     What is left is the surprise of doing *something* new, by the fingerprint's `escape` (N, F), plus that of it being this one of
-    about ten recent novelties. `known` (N, F) marks the values that the fingerprint has learned.
+    about ten recent novelties; after a day the latter alone. `known` (N, F) marks the values that the fingerprint has learned; a
+    rare one is capped as well: a peer group may know what one of its principals did once.
     """
     xp = namespace(known)
-    row, column = xp.nonzero(~known & to_device_of(~IS_BIN, known))
+    row, column = xp.nonzero((~known | (loss >= RARE_NATS)) & to_device_of(~IS_BIN, known))
     owner = hashing.combine(observed.principal[row], column.astype(np.uint64))
-    again = state.is_known_novelty(
-        hashing.combine(owner, observed.codes[row, column]), observed.interval[row]
-    )
-    row, column = row[again], column[again]
+    age = state.novelty_age(hashing.combine(owner, observed.codes[row, column]), observed.interval[row])
+    again = age > state.series.late_intervals
+    row, column, age = row[again], column[again], age[again]
+    something_new = xp.where(age < state.series.intervals_per_day, -escape[row, column], 0)
     out = loss.copy()
-    out[row, column] = xp.minimum(out[row, column], RECENT_NOVELTY_NATS - escape[row, column])
+    out[row, column] = xp.minimum(out[row, column], RECENT_NOVELTY_NATS + something_new)
     return out
 
 
