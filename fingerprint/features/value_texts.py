@@ -2,7 +2,7 @@
 
 Example:
     >>> program_and_version("aws-cli/2.15.1 Python/3.11 Linux/6")
-    ('aws-cli', 'aws-cli 2.15 linux')
+    ('aws-cli linux', 'aws-cli 2.15 linux')
     >>> network_range("198.51.100.7", (24, 48))
     '198.51.100.0/24'
     >>> duration_text(900 * 2 ** 3)
@@ -41,6 +41,7 @@ _ID_IN_NAME = re.compile(
     r"|(?<![0-9a-z.])(?:(?=[a-f]*[0-9])[0-9a-f]{6,}|[0-9]+)(?![0-9a-z]|\.[0-9])",
     re.IGNORECASE,
 )
+_SPACED_PRODUCTS = {"S3 Browser": "S3-Browser"}  # names with a blank
 _GENERIC_PRODUCTS = {"apn", "hashicorp", "mozilla", "exec-env", "aws-internal"}  # the real name comes later
 _BROWSERS = ("edg", "firefox", "chrome", "safari")
 _SYSTEM = re.compile(r"(windows|darwin|macos|mac os|linux|android|iphone)", re.IGNORECASE)
@@ -73,18 +74,26 @@ def of_text(convert: Callable[[str], str]) -> Callable[[str | None], str | None]
 
 @lru_cache(TEXT_CACHE_SIZE)
 def program_and_version(agent: str) -> tuple[str, str]:
-    """Return family and version of a user agent, with the operating system where it says one; ids in a name are `*`."""
+    """Return the program of a user agent, and its version, both with the operating system where it says one; ids are `*`.
+
+    A new system is a new program, a new version is not: whole fleets are upgraded on one day.
+    """
     agent = agent[:512].strip("[]")
+    for spaced, name in _SPACED_PRODUCTS.items():
+        agent = agent.replace(f"{spaced} ", f"{name}/").replace(f"{spaced}/", f"{name}/")
     products = [(name, version) for name, slash, version in _PRODUCT.findall(agent) if slash]
     if not products:
         return (_ID_IN_NAME.sub("*", agent)[:64] or "none",) * 2
+    if agent.startswith("APN/") and len(products) > 2:
+        products = products[2:]  # APN/1.0, a partner of AWS, the product
     names = {name.lower(): (name, version) for name, version in reversed(products)}
     browser = next((names[key] for key in _BROWSERS if key in names), None) if "mozilla" in names else None
     named = (product for product in products if product[0].lower() not in _GENERIC_PRODUCTS)
     name, version = browser or next(named, products[0])
     name = _ID_IN_NAME.sub("*", name)
-    system = _ATTACK_SYSTEM.search(agent) or _SYSTEM.search(agent)
-    return name, f"{name} {version} {system[0].lower() if system else ''}".strip()
+    found = _ATTACK_SYSTEM.search(agent) or _SYSTEM.search(agent)
+    system = f" {found[0].lower()}" if found else ""
+    return name + system, f"{name} {version}".strip() + system
 
 
 @lru_cache(TEXT_CACHE_SIZE)

@@ -34,13 +34,17 @@ def texts(column, text) -> list[str]:
 @pytest.mark.parametrize(
     ("agent", "program", "version"),
     [
-        ("aws-cli/2.15.1 Python/3.11.6 Linux/6.1 exe/x86_64", "aws-cli", "aws-cli 2.15 linux"),
-        ("Boto3/1.35.50 md/Botocore#1.35.50 ua/2.0 os/linux#5.10", "Boto3", "Boto3 1.35 linux"),
+        ("aws-cli/2.15.1 Python/3.11.6 Linux/6.1 exe/x86_64", "aws-cli linux", "aws-cli 2.15 linux"),
+        ("Boto3/1.35.50 md/Botocore#1.35.50 ua/2.0 os/linux#5.10", "Boto3 linux", "Boto3 1.35 linux"),
         ("APN/1.0 HashiCorp/1.0 Terraform/1.5.7 (+https://www.terraform.io)", "Terraform", "Terraform 1.5"),
+        ("APN/1.0 CloudBerry Lab, Inc/1.0 MSP360Backup/7.9.6", "MSP360Backup", "MSP360Backup 7.9"),
+        ("APN/1.0 SomePartner/1.0", "SomePartner", "SomePartner 1.0"),
+        ("S3 Browser/12.4.9 (Windows)", "S3-Browser windows", "S3-Browser 12.4 windows"),
+        ("S3 Browser 9.5.5 <https://s3browser.com/>", "S3-Browser", "S3-Browser 9.5"),
         ("[S3Console/0.4, aws-internal/3 aws-sdk-java/1.12]", "S3Console", "S3Console 0.4"),
         (
             "Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/131.0.0.0 Safari/537.36",
-            "Chrome",
+            "Chrome windows",
             "Chrome 131.0 windows",
         ),
         ("ec2.amazonaws.com", "ec2.amazonaws.com", "ec2.amazonaws.com"),
@@ -74,7 +78,7 @@ def test_a_distribution_made_for_attacks_is_a_system_of_its_own(agent: str, vers
     ("agent", "program"),
     [
         ("databricks-run-8f3a91", "databricks-run-*"),
-        ("databricks-run-8f3a91/2.0 Linux/6.1", "databricks-run-*"),
+        ("databricks-run-8f3a91/2.0 Linux/6.1", "databricks-run-* linux"),
         ("nightly_job_20260108_1734", "nightly_job_*_*"),
         ("stratus-red-team_39f95f43-cd2f-4beb-b69e-be60b6fe1f57", "stratus-red-team_*"),
         ("68319f60-9dec-43b2-9702-de3a08c9d8a3", "*"),

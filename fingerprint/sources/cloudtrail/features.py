@@ -148,6 +148,7 @@ _FEATURES: tuple[Feature, ...] = (
         *("version", "program version", "value", "tool", ("user_agent",)),
         of_text(lambda agent: program_and_version(agent)[1]),
         given="program",
+        weight=0.5,
     ),
     Feature(
         *("network", "network", "value", "place"),
