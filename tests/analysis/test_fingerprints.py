@@ -33,8 +33,10 @@ def new(organisation: sample_organisation.SampleOrganisation) -> pd.DataFrame:
 
 @pytest.fixture(scope="module")
 def busiest(bank: Bank) -> str:
+    """The busiest role at a service: the network of an AWS service, which makes one call, corrects nothing."""
     known = fingerprints.fingerprint_table(bank)
-    return str(known.loc[(known["level"] == "entity") & known["net"], "key"].iloc[0])
+    is_role = known["key"].str.contains(":role/", regex=False)
+    return str(known.loc[(known["level"] == "entity") & known["net"] & is_role, "key"].iloc[0])
 
 
 def test_all_that_a_bank_holds_is_listed_the_busiest_first(bank: Bank) -> None:
