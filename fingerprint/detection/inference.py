@@ -101,14 +101,18 @@ class FallbackInference:
         return self.local.version
 
     def losses(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the losses of one of the two; never a mixture."""
+        """Return the losses of one of the two; never a mixture. Raise FingerprintError for rows that `local` refuses, too."""
         try:
             answer = self._verified_remote_losses(fingerprint, codes)
-        except Unavailable as reason:
+        except (
+            Unavailable,
+            FingerprintError,
+        ) as reason:  # a server with another model may refuse what is right
+            answer = self.local.losses(fingerprint, codes)
             if not self.degraded:
                 log.warning("losses are computed in process", reason=str(reason))
             self.degraded = True
-            return self.local.losses(fingerprint, codes)
+            return answer
         if self.degraded:
             log.info("losses are computed by the server again")
         self.degraded = False

@@ -41,6 +41,7 @@ from tests.support.stream_environment import Place, Records, Said
 
 Losses = np.ndarray
 Lie = Callable[[Losses, np.ndarray], tuple[Losses, np.ndarray]]
+Spoil = Callable[[service_pb2.ModelInferResponse], None]
 
 
 class Rogue(service_pb2_grpc.GRPCInferenceServiceServicer):
@@ -73,12 +74,18 @@ class Rogue(service_pb2_grpc.GRPCInferenceServiceServicer):
 @contextmanager
 def answering(bank: Bank, lie: Lie) -> Iterator[tuple[settings.Triton, Rogue]]:
     rogue = Rogue(bank, lie)
+    with served(rogue) as options:
+        yield options, rogue
+
+
+@contextmanager
+def served(rogue: Rogue) -> Iterator[settings.Triton]:
     server = grpc.server(ThreadPoolExecutor(4))
     service_pb2_grpc.add_GRPCInferenceServiceServicer_to_server(rogue, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     try:
-        yield settings.Triton(url=f"127.0.0.1:{port}", timeout_seconds=20), rogue
+        yield settings.Triton(url=f"127.0.0.1:{port}", timeout_seconds=20)
     finally:
         server.stop(None)
 
@@ -123,6 +130,69 @@ def test_a_server_that_invents_losses_hides_no_alert_and_is_asked_no_more(
     assert figures["degraded"] == figures["events"]
     assert rogue.asked < 40, "one call at most, of several requests"
     assert len([each for each in caplog.records if "losses are wrong" in each.message]) == 1
+
+
+def cut_short(answer: service_pb2.ModelInferResponse) -> None:
+    answer.raw_output_contents[0] = answer.raw_output_contents[0][:-3]
+
+
+def of_texts(answer: service_pb2.ModelInferResponse) -> None:
+    answer.outputs[0].datatype = "BYTES"
+
+
+def without_losses(answer: service_pb2.ModelInferResponse) -> None:
+    del answer.outputs[0]
+
+
+class Odd(Rogue):
+    """Refuses with a status and a text, or answers what `spoil` leaves of an answer."""
+
+    def __init__(self, bank: Bank, refusal: tuple[grpc.StatusCode, str] | None, spoil: Spoil | None) -> None:
+        super().__init__(bank, honest)
+        self.refusal, self.spoil = refusal, spoil
+
+    def ModelInfer(self, request: object, context: object) -> object:
+        if self.refusal:
+            context.abort(*self.refusal)
+        answer = super().ModelInfer(request, context)
+        self.spoil(answer)
+        return answer
+
+
+@pytest.mark.parametrize(
+    ("refusal", "spoil", "reason"),
+    [
+        ((grpc.StatusCode.UNAVAILABLE, ""), None, "StatusCode.UNAVAILABLE"),  # a proxy's
+        ((grpc.StatusCode.PERMISSION_DENIED, ""), None, "StatusCode.PERMISSION_DENIED"),
+        (
+            (grpc.StatusCode.INVALID_ARGUMENT, "unexpected shape"),
+            None,
+            "unexpected shape",
+        ),  # another model.py
+        ((grpc.StatusCode.INVALID_ARGUMENT, ""), None, "StatusCode.INVALID_ARGUMENT"),
+        (None, cut_short, "has not the shape"),
+        (None, of_texts, "has not the shape"),
+        (None, without_losses, "has not the shape"),
+    ],
+)
+def test_an_odd_reply_is_replaced_by_local_losses_and_its_reason_told(
+    bank: Bank,
+    refusal: tuple[grpc.StatusCode, str] | None,
+    spoil: Spoil | None,
+    reason: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    rows = rows_of(bank, 20)
+    with (
+        served(Odd(bank, refusal, spoil)) as options,
+        closing(TritonInference(bank.version, options)) as far,
+    ):
+        losses = FallbackInference(far, LocalInference(bank))
+        np.testing.assert_array_equal(losses.losses(*rows)[0], LocalInference(bank).losses(*rows)[0])
+        assert losses.degraded
+        assert [reason in str(each.fields) for each in caplog.records] == [True]
+        with pytest.raises(FingerprintError, match="has the fingerprints 0 to"):  # the question is at fault
+            losses.losses(rows[0] + 10_000, rows[1])
 
 
 def test_a_server_that_tells_the_truth_is_believed(bank: Bank) -> None:

@@ -27,7 +27,7 @@ from tritonclient.grpc import InferenceServerClient
 from tritonclient.utils import InferenceServerException
 
 from fingerprint.adapters.triton.repository import MODEL_NAME
-from fingerprint.adapters.triton.request import ChunkedRequest
+from fingerprint.adapters.triton.request import ChunkedRequest, error_line
 from fingerprint.compute.arrays import namespace, to_device_of, to_host
 from fingerprint.core import settings
 from fingerprint.core.circuit_breaker import CircuitBreaker
@@ -168,7 +168,7 @@ class ModelControl:
             text = str(error.message())
             away = next((ours for theirs, ours in CONNECTION_ERRORS if theirs in text), None)
             kind = ServerUnavailable if away else FingerprintError
-            raise kind(f"Triton at {self.url} {trouble}: {away or _error_reason(text)}") from None
+            raise kind(f"Triton at {self.url} {trouble}: {away or _error_reason(error)}") from None
 
 
 def _restricted_api_headers(key_file: str | None) -> dict[str, str]:
@@ -179,7 +179,7 @@ def _restricted_api_headers(key_file: str | None) -> dict[str, str]:
     return {f"triton-grpc-protocol-{name}": value} if name else {}
 
 
-def _error_reason(text: str) -> str:
+def _error_reason(error: InferenceServerException) -> str:
     """Return the model's own sentence if there is one, else the server's first line."""
-    own = re.search(r"FingerprintError: (.*)", text)
-    return own[1] if own else text.splitlines()[0]
+    own = re.search(r"FingerprintError: (.*)", str(error.message()))
+    return own[1] if own else error_line(error)

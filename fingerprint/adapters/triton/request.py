@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import queue
 import random
+import struct
 import time
 from functools import partial
 from typing import Any, NamedTuple
@@ -134,9 +135,12 @@ class ChunkedRequest:
                 f"{self.options.url}: answered by version {version}, asked was {self.model_version}"
             )
         rows = slice(reply.start, reply.start + REQUEST_ROWS)
-        loss, known = reply.result.as_numpy("loss"), reply.result.as_numpy("known")
         shape = self.codes[rows].shape
-        if loss is None or known is None or loss.shape != shape or known.shape != shape:
+        try:
+            loss, known = reply.result.as_numpy("loss"), reply.result.as_numpy("known")
+        except (ValueError, struct.error):  # fewer or more bytes than the shape has
+            loss = known = None
+        if any(each is None or each.shape != shape or each.dtype == object for each in (loss, known)):
             raise Unavailable(f"{self.options.url}: the answer has not the shape {shape}")
         if not np.isfinite(loss).all():
             raise Unavailable(f"{self.options.url}: the answer holds losses that are no numbers")
@@ -145,7 +149,7 @@ class ChunkedRequest:
     def _retry_reason(self, error: Exception) -> str:
         """Return why a request failed, if it may be repeated; raise an error if not."""
         status = str(error.status() if isinstance(error, InferenceServerException) else "").split(".")[-1]
-        text = str(error.message() if isinstance(error, InferenceServerException) else error).splitlines()[0]
+        text = error_line(error)
         if status == "INVALID_ARGUMENT":
             raise FingerprintError(f"Triton at {self.options.url}: {text}")
         if status in PERMANENT_STATUSES:
@@ -164,6 +168,14 @@ class ChunkedRequest:
         for request in self.in_flight.values():
             request.cancel()
         self.in_flight.clear()
+
+
+def error_line(error: Exception) -> str:
+    """Return the first line of what a server says; its status, or the error's name, where it says nothing, as some proxies do."""
+    text, status = str(error), ""
+    if isinstance(error, InferenceServerException):
+        text, status = error.message() or "", error.status() or ""
+    return text.strip().split("\n")[0] or status or type(error).__name__
 
 
 def _to_infer_input(name: str, kind: str, array: NDArray[Any]) -> InferInput:
