@@ -11,7 +11,7 @@ The format of a file is told from its bytes (`sources.archives`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
 from itertools import chain
@@ -153,6 +153,11 @@ def _expand_source(source: str, span: TimeRange) -> tuple[list[SourceFile], list
     if not files and not months:
         raise FingerprintError(f"{source}: {_why_nothing(system, path)}")
     return files, months
+
+
+def content_tags(found: Sequence[SourceFile], beside: Iterable[str]) -> list[list[str]]:
+    """Return path and content tag of the files `found` and of those at paths `beside`: where they differ, work begins again."""
+    return [[file.path, file.content_tag] for file in [*found, *find_files([*beside])]]
 
 
 def _why_unreadable(source: str, error: Exception) -> str:

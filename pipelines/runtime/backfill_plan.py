@@ -90,10 +90,10 @@ def plan_fingerprint(
     """Return everything that shapes the answers: a run with the same fingerprint resumes the same work."""
     state_file = state_folder and state_folder / state_files.STATE_FILE
     kept = [str(state_file)] if state_file and state_file.exists() else []
-    beside = files.find_files([*kept, *filter(None, [settings.reading.networks_file])])
+    beside = [*kept, *filter(None, [settings.reading.networks_file])]
     return {
         "format": PLAN_FORMAT,
-        "files": [[file.path, file.content_tag] for file in [*found, *beside]],
+        "files": files.content_tags(found, beside),
         "span": str(span),
         "bank": bank.version,
         "keeps_state": state_folder is not None,

@@ -45,7 +45,7 @@ def training_fingerprint(request: TrainingDataRequest, settings: Settings) -> di
     found = files.find_files_in_span(request.sources, request.span).files
     return {
         "format": WORK_FORMAT,
-        "files": [(file.path, file.size) for file in found],
+        "files": files.content_tags(found, filter(None, [settings.reading.networks_file])),
         "topic": request.topic,
         "span": str(request.span),
         "database": request.database,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -70,6 +71,26 @@ def test_only_the_same_request_has_the_same_fingerprint(request_: TrainingDataRe
     assert all(training_history.training_fingerprint(other, SETTINGS) != known for other in others)
     Path(request_.sources[0]).write_bytes(record(1))
     assert training_history.training_fingerprint(request_, SETTINGS) != known
+
+
+def test_a_file_that_was_replaced_by_one_of_equal_size_is_another_training(tmp_path: Path) -> None:
+    """A log, or the table of networks: an interrupted training went on with what it had read of the one before."""
+    log, networks = tmp_path / "day.jsonl", tmp_path / "networks.csv"
+    settings = SETTINGS.model_copy(
+        update={"reading": SETTINGS.reading.model_copy(update={"networks_file": str(networks)})}
+    )
+    networks.write_text("10.0.0.0/8,office\n")
+    log.write_bytes(record(1))
+    wanted = TrainingDataRequest([str(log)])
+    known = training_history.training_fingerprint(wanted, settings)
+    for file, content in ((log, record(2)), (networks, b"10.0.0.0/8,guests\n")):
+        before = file.read_bytes()
+        assert len(content) == len(before)
+        file.write_bytes(content)
+        os.utime(file, (0, 0))
+        changed = training_history.training_fingerprint(wanted, settings)
+        assert changed != known
+        known = changed
 
 
 def test_a_source_that_is_missing_is_named_before_anything_is_read(tmp_path: Path) -> None:
