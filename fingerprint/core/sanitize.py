@@ -13,6 +13,7 @@ selectors that have no shape of their own (Unicode 15, tests/test_hostile.py com
 from __future__ import annotations
 
 import re
+from hashlib import blake2b
 from typing import Any
 
 _CONTROL = r"\x00-\x1f\x7f-\x9f\xad\u2028\u2029"
@@ -27,6 +28,10 @@ _PIECE = (
         r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]|\s+|[^"{}\[\],:\s]+', re.DOTALL
     )
 )
+MAX_KEY_LENGTH = 500  # characters, of at most 4 bytes each: PostgreSQL's B-trees take 2,704 bytes
+CUT_KEY_LENGTH = (
+    MAX_KEY_LENGTH - 33
+)  # characters of a longer text that a key keeps; an ellipsis and a digest follow
 _DEEPEST = 32  # levels of indentation shown; what is deeper stays at that depth
 
 
@@ -61,6 +66,14 @@ def _storable_text(text: str) -> str:
     if text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def index_key(text: str) -> str:
+    """Return text as it is stored as a key: `storable`; its beginning and a digest where it is longer than MAX_KEY_LENGTH."""
+    text = _storable_text(text)
+    if len(text) <= MAX_KEY_LENGTH:
+        return text
+    return f"{text[:CUT_KEY_LENGTH]}…{blake2b(text.encode(), digest_size=16).hexdigest()}"
 
 
 def indent_json(json_text: str) -> str:

@@ -22,7 +22,7 @@ from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import Alert, CredentialIssue, trace_credentials
 from fingerprint.core.ports import VoteTable
 from fingerprint.core.redaction import Redactor
-from fingerprint.core.sanitize import storable
+from fingerprint.core.sanitize import index_key, storable
 from fingerprint.store import evidence, filter_values, incident_links, prevalence, suppression_hits
 from fingerprint.store.audit import mark_changed
 from fingerprint.store.database import Repository, Session, reads
@@ -36,7 +36,6 @@ from fingerprint.store.schema import (
     credential_issues,
     execute_batches,
     id_batches,
-    index_key,
     insert_into,
     votes,
 )

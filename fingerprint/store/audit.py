@@ -24,14 +24,13 @@ from typing import Any
 import sqlalchemy as sql
 
 from fingerprint.core.case import AlertChange, AuditEntry, AuditFilter
-from fingerprint.core.sanitize import storable
+from fingerprint.core.sanitize import index_key, storable
 from fingerprint.store.database import Repository, reads
 from fingerprint.store.schema import (
     alert_changes,
     audit_entries,
     change_counter,
     execute_batches,
-    index_key,
     insert_into,
 )
 

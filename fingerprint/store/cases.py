@@ -37,23 +37,14 @@ from fingerprint.core.case import (
     current_dispositions,
 )
 from fingerprint.core.errors import FingerprintError, NotFound
-from fingerprint.core.sanitize import storable
+from fingerprint.core.sanitize import MAX_KEY_LENGTH, storable
 from fingerprint.store import incident_links, prevalence
 from fingerprint.store.audit import add_audit_entry, mark_changed
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.evidence import resolve_alert_id
 from fingerprint.store.filters import ALERTS_WITH_CASES
 from fingerprint.store.rows import DISPOSITION_COLUMNS, is_closed
-from fingerprint.store.schema import (
-    MAX_KEY_LENGTH,
-    Row,
-    alert_events,
-    alerts,
-    cases,
-    dispositions,
-    insert_into,
-    notes,
-)
+from fingerprint.store.schema import Row, alert_events, alerts, cases, dispositions, insert_into, notes
 
 _MINIMAL_STEP = timedelta(microseconds=1)
 _OWN_DUPLICATE = "it cannot be a duplicate of itself, or of its own duplicate"

@@ -21,7 +21,7 @@ import sqlalchemy as sql
 from fingerprint.core.alert import Alert, AlertEvent, Disposition
 from fingerprint.core.case import MAX_PAGE_SIZE, EvidencePage
 from fingerprint.core.errors import FingerprintError, NotFound
-from fingerprint.core.sanitize import storable
+from fingerprint.core.sanitize import index_key, storable
 from fingerprint.core.story import CallSummary, EventSelection, RunPage, Tally
 from fingerprint.store.database import Repository, reads
 from fingerprint.store.event_story import read_calls, read_runs, read_tallies, selected
@@ -34,7 +34,6 @@ from fingerprint.store.schema import (
     cases,
     dispositions,
     id_batches,
-    index_key,
     removed_records,
 )
 

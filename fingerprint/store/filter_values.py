@@ -22,7 +22,7 @@ import sqlalchemy as sql
 
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert_query import words_of
-from fingerprint.core.sanitize import storable
+from fingerprint.core.sanitize import index_key, storable
 from fingerprint.store.schema import (
     Row,
     alert_surprises,
@@ -30,7 +30,6 @@ from fingerprint.store.schema import (
     alert_values,
     execute_batches,
     id_batches,
-    index_key,
     insert_into,
 )
 

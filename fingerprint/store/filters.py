@@ -16,9 +16,9 @@ import sqlalchemy as sql
 
 from fingerprint.core.alert_query import asks_status
 from fingerprint.core.case import AlertFilter, CaseStatus, Within
-from fingerprint.core.sanitize import storable
+from fingerprint.core.sanitize import index_key, storable
 from fingerprint.store.query_conditions import CLOSED, IN_PROGRESS, OPEN, query_conditions
-from fingerprint.store.schema import alert_values, alerts, cases, index_key
+from fingerprint.store.schema import alert_values, alerts, cases
 from fingerprint.store.suppression_hits import is_hidden
 
 Condition = sql.ColumnElement[bool]

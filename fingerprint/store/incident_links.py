@@ -35,6 +35,7 @@ from fingerprint.core.incident import (
     group_alerts,
     linking_addresses,
 )
+from fingerprint.core.sanitize import index_key
 from fingerprint.store.query_conditions import OPEN
 from fingerprint.store.rows import principal_span
 from fingerprint.store.schema import (
@@ -48,7 +49,6 @@ from fingerprint.store.schema import (
     incident_alerts,
     incident_edits,
     incidents,
-    index_key,
     insert_into,
 )
 

@@ -50,7 +50,7 @@ from fingerprint.core.incident import (
     IncidentStatus,
     Membership,
 )
-from fingerprint.core.sanitize import storable
+from fingerprint.core.sanitize import index_key, storable
 from fingerprint.store import incident_links, page_cursor
 from fingerprint.store.audit import add_audit_entry, mark_changed
 from fingerprint.store.cases import change_cases, finish_changes, insert_note
@@ -68,7 +68,6 @@ from fingerprint.store.schema import (
     incident_alerts,
     incident_edits,
     incidents,
-    index_key,
     notes,
 )
 from fingerprint.store.suppression_hits import is_hidden

@@ -15,11 +15,11 @@ import sqlalchemy as sql
 
 from fingerprint.core.alert import CredentialIssue
 from fingerprint.core.case import CaseNote, PrincipalEvent, PrincipalEvents
-from fingerprint.core.sanitize import storable
+from fingerprint.core.sanitize import index_key, storable
 from fingerprint.store.alerts import CREDENTIAL_ISSUE_COLUMNS
 from fingerprint.store.database import Repository, reads
 from fingerprint.store.rows import to_event
-from fingerprint.store.schema import alert_events, alerts, credential_issues, id_batches, index_key, notes
+from fingerprint.store.schema import alert_events, alerts, credential_issues, id_batches, notes
 
 
 class SqlPrincipalRepository(Repository):

@@ -25,17 +25,8 @@ from fingerprint.core.alert import (
     SurpriseDriver,
 )
 from fingerprint.core.redaction import Redactor
-from fingerprint.core.sanitize import storable
-from fingerprint.store.schema import (
-    LARGEST,
-    STORED_AT,
-    Row,
-    alert_events,
-    alerts,
-    dispositions,
-    feed_gaps,
-    index_key,
-)
+from fingerprint.core.sanitize import index_key, storable
+from fingerprint.store.schema import LARGEST, STORED_AT, Row, alert_events, alerts, dispositions, feed_gaps
 
 NO_REDACTION = Redactor()
 

@@ -15,7 +15,6 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from functools import cache
-from hashlib import blake2b
 from typing import Any, TypeVar
 
 import sqlalchemy as sql
@@ -26,7 +25,6 @@ from fingerprint.core.sanitize import storable
 
 REQUIRED_TABLES = {"meta", "alerts", "alert_events", "votes"}  # a database with these is an alert store
 STORED_AT = "stored_at"  # when the store first received a row; retention counts from here
-MAX_KEY_LENGTH = 500  # characters, of at most 4 bytes each: PostgreSQL's B-trees take 2,704 bytes
 MAX_IDS_PER_QUERY = 500  # ids of one IN (...)
 LARGEST = 1e308  # that stands for an infinity in JSON
 INSERT_BATCH = 10_000  # rows of one executemany
@@ -710,14 +708,6 @@ sql.Index("login_attempts_begun", login_attempts.c.begun_at)
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
-
-
-def index_key(text: str) -> str:
-    """Return text that fits an index: itself, or its beginning and a digest where it is longer than MAX_KEY_LENGTH."""
-    text = storable(text)
-    if len(text) <= MAX_KEY_LENGTH:
-        return text
-    return f"{text[: MAX_KEY_LENGTH - 33]}…{blake2b(text.encode(), digest_size=16).hexdigest()}"
 
 
 def id_batches(ids: Sequence[T], size: int = MAX_IDS_PER_QUERY) -> Iterator[Sequence[T]]:

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import sqlalchemy as sql
 
-from fingerprint.core.sanitize import storable
+from fingerprint.core.sanitize import MAX_KEY_LENGTH, storable
 from fingerprint.store.filter_values import CALL
 from fingerprint.store.query_conditions import LAST_CHARACTER, VALUE_FIELDS
-from fingerprint.store.schema import MAX_KEY_LENGTH, alert_values
+from fingerprint.store.schema import alert_values
 
 SUGGESTED_FIELDS = (*VALUE_FIELDS, "person", "network")
 

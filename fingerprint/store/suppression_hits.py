@@ -22,13 +22,13 @@ import sqlalchemy as sql
 from fingerprint.alerting.suppression import AlertFacts, EventFacts, SuppressionMatcher
 from fingerprint.core.alert import MINIMUM_URGENCY, Decision
 from fingerprint.core.case import SuppressionMatch
+from fingerprint.core.sanitize import index_key
 from fingerprint.store.schema import (
     alert_events,
     alert_values,
     alerts,
     cases,
     id_batches,
-    index_key,
     insert_into,
     suppressions,
 )

@@ -17,8 +17,8 @@ import pandas as pd
 
 from fingerprint.core.alert import Disposition, Vote
 from fingerprint.core.ports import VoteTable
-from fingerprint.core.sanitize import storable
-from fingerprint.store.schema import VOTE_COLUMNS, Row, index_key
+from fingerprint.core.sanitize import index_key, storable
+from fingerprint.store.schema import VOTE_COLUMNS, Row
 
 _BOOLEAN_COLUMNS, _NUMBER_COLUMNS = ("vote", "alone"), ("z", "threshold")
 _FLAGGED_COLUMNS = ["event_id", "event_time", "entity", "label"]

@@ -18,8 +18,9 @@ import sqlalchemy as sql
 from fingerprint.alerting.suppression import MATCH_FIELDS, SuppressionMatcher
 from fingerprint.core.alert_query import literal_pattern
 from fingerprint.core.case import UnknownValue
+from fingerprint.core.sanitize import CUT_KEY_LENGTH, MAX_KEY_LENGTH, index_key
 from fingerprint.store.filter_values import CALL
-from fingerprint.store.schema import MAX_KEY_LENGTH, alert_values, alerts, index_key
+from fingerprint.store.schema import alert_values, alerts
 
 MAX_SIMILAR = 3  # of one value: the shortest
 KINDS = {  # of `alert_values`, by the field of a match
@@ -34,7 +35,6 @@ NAMES = {  # column of `alerts`, and the kinds of `alert_values` by which its al
     "principal": (alerts.c.principal, ("principal", "person")),
     "human": (alerts.c.human, ("person",)),
 }
-WHOLE_CHARACTERS = MAX_KEY_LENGTH - 33  # that `index_key` keeps of a long value
 
 
 def unknown_values(connection: sql.Connection, matcher: SuppressionMatcher) -> tuple[UnknownValue, ...]:
@@ -58,7 +58,7 @@ def _is_known(connection: sql.Connection, matcher: SuppressionMatcher, name: str
         found = sql.select(alert_values.c.alert_id).where(own, stored == index_key(value))
         condition = alerts.c.alert_id.in_(found) & (alerts.c.human == value)
     elif name == "user_agent":
-        begins = value[:WHOLE_CHARACTERS]
+        begins = value[:CUT_KEY_LENGTH]
         condition = own & (sql.func.substr(stored, 1, len(begins)) == begins)
     else:
         condition = own & (stored == index_key(value))

@@ -38,6 +38,7 @@ from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.sanitize import MAX_KEY_LENGTH, index_key
 from fingerprint.core.settings import Training
 
 MAX_RETURNED_VOTES = 20  # of one entity and day: a day has a bounded weight
@@ -158,9 +159,11 @@ def _parse_labels(table: pd.DataFrame) -> tuple[Hashes, Hashes, NDArray[np.int64
 
 
 def _hash_ids(ids: pd.Series) -> Hashes:
-    """Return hashes (n,) of ids (n,) as the alert store keeps them: no database takes a NUL (`sanitize.storable`)."""
-    texts = ids.str.replace("\0", "\ufffd", regex=False)
-    hashes: Hashes = pd.util.hash_array(texts.to_numpy(object), categorize=False)
+    """Return hashes (n,) of ids (n,) as the alert store keeps them: without NULs, long ones cut (`sanitize.index_key`)."""
+    texts = ids.str.replace("\0", "\ufffd", regex=False).to_numpy(object)
+    for row in np.flatnonzero(ids.str.len().to_numpy() > MAX_KEY_LENGTH):
+        texts[row] = index_key(texts[row])
+    hashes: Hashes = pd.util.hash_array(texts, categorize=False)
     return hashes
 
 

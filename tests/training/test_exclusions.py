@@ -13,6 +13,7 @@ import pytest
 from fingerprint.core.alert import Decision, Disposition
 from fingerprint.core.case import current_decisions
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.sanitize import index_key
 from fingerprint.core.settings import Training
 from fingerprint.training import exclusions
 from fingerprint.training.exclusions import TrainingExclusions
@@ -106,6 +107,15 @@ def test_an_event_in_two_alerts_is_learned_only_if_neither_is_in_the_way() -> No
 
 def test_an_id_that_no_database_takes_as_it_is_is_found_again_as_the_store_kept_it() -> None:
     assert kept(flagged([("nul\ufffd", days_ago(1), "e", "open")]), "nul\0", "nul") == [False, True]
+
+
+@pytest.mark.parametrize("length", [500, 501, 1024])
+def test_an_event_with_a_long_id_is_found_again_as_the_store_cut_it(length: int) -> None:
+    """The writer of a record chooses its id: a confirmed attack was learned."""
+    name = "e" * (length - 1) + "\0"
+    known = flagged([(index_key(name), days_ago(1), "e", "true_positive")])
+    assert kept(known, name, "e" * length) == [False, True]
+    assert known.excluded_counts()["malicious"] == 1
 
 
 def test_no_one_asked_and_nothing_flagged_leave_everything_in() -> None:
