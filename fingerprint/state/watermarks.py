@@ -9,6 +9,9 @@ A *source* is a partition of the raw topic, before its records were keyed by pri
 come (its watermark). A source that was idle for `idle_seconds` while others were not is not waited for; nor, after as long, is a
 source without a message. Time is the messages' own arrival, not a clock, so that reading the same messages again gives the same
 answer. Only when nothing at all arrives does a clock advance it (`advance_clock`).
+
+Names are what a producer to the events topic wrote: `index_key` of each is kept, of MAX_SOURCES at most. When there are more,
+those that are idle are forgotten; what is new after that counts as one source.
 """
 
 from __future__ import annotations
@@ -19,8 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.core.sanitize import index_key
+
 Longs = NDArray[np.int64]
 
+MAX_SOURCES = 1_000  # of one partition
+OTHER_SOURCES = "other sources"  # the name of all that came when there was no room
 MAX_MATRIX_CELLS = 1 << 21  # sources x messages in one step: 16 MB
 NO_WATERMARK = np.iinfo(np.int64).max
 
@@ -30,7 +37,7 @@ class WatermarkTracker:
 
     def __init__(self, expected: int = 1, idle_seconds: float = 120.0) -> None:
         self.expected, self.idle_ms = expected, int(idle_seconds * 1000)
-        self.names: list[str] = []
+        self.places: dict[str, int] = {}  # of each source by name, in their order
         self.watermarks = np.empty(0, np.int64)
         self.last_arrivals = np.empty(0, np.int64)
         self.first_arrival = 0  # when the first message arrived
@@ -40,12 +47,12 @@ class WatermarkTracker:
         self, names: Sequence[str], codes: NDArray[Any], watermarks: Longs, arrival_times: Longs
     ) -> Longs:
         """Return the least watermark after each of N messages, ms. `codes` (N,): which of `names` is the source of each."""
-        places = np.array([self._index_of(name) for name in names], np.int64)
         if not len(codes):
             return np.empty(0, np.int64)
+        places = self._find_places([index_key(name) for name in names], int(arrival_times[0]))
         self.first_arrival = self.first_arrival or int(arrival_times[0])
         arrival_times = np.maximum.accumulate(np.maximum(arrival_times, self.last_arrivals.max(initial=0)))
-        step = max(MAX_MATRIX_CELLS // len(self.names), 1)
+        step = max(MAX_MATRIX_CELLS // len(self.places), 1)
         parts = [slice(start, start + step) for start in range(0, len(codes), step)]
         return np.concatenate(
             [
@@ -59,7 +66,7 @@ class WatermarkTracker:
 
         Once all sources are idle, event time advances at the pace of the clock.
         """
-        if not len(self.names):
+        if not self.places:
             return self.low_watermark
         active = (now - self.last_arrivals <= self.idle_ms) & (self.watermarks > 0)
         if active.any():
@@ -90,15 +97,13 @@ class WatermarkTracker:
 
     def forget(self, name: str) -> None:
         """Remove a source: its messages go to another partition from now on."""
-        kept = np.array([each != name for each in self.names], bool)
-        self.names = [each for each in self.names if each != name]
-        self.watermarks, self.last_arrivals = self.watermarks[kept], self.last_arrivals[kept]
+        self._keep(np.array([each != index_key(name) for each in self.places], bool))
 
     def as_metadata(self) -> dict[str, Any]:
         """Return the state for a checkpoint, fit for JSON; `from_metadata` restores it."""
         by_name = {
             name: [int(mark), int(heard)]
-            for name, mark, heard in zip(self.names, self.watermarks, self.last_arrivals, strict=True)
+            for name, mark, heard in zip(self.places, self.watermarks, self.last_arrivals, strict=True)
         }
         return {"sources": by_name, "since": self.first_arrival, "low": self.low_watermark}
 
@@ -106,25 +111,46 @@ class WatermarkTracker:
     def from_metadata(cls, metadata: dict[str, Any], expected: int, idle_seconds: float) -> WatermarkTracker:
         """Return the tracker that `as_metadata` described."""
         sources = cls(expected, idle_seconds)
-        sources.names = list(metadata["sources"])
+        sources.places = {name: place for place, name in enumerate(metadata["sources"])}
         sources.watermarks, sources.last_arrivals = (
             np.array([pair[place] for pair in metadata["sources"].values()], np.int64) for place in (0, 1)
         )
         sources.first_arrival, sources.low_watermark = int(metadata["since"]), int(metadata["low"])
         return sources
 
-    def _index_of(self, name: str) -> int:
-        if name not in self.names:
-            self.names.append(name)
-            self.watermarks, self.last_arrivals = (
-                np.append(self.watermarks, 0),
-                np.append(self.last_arrivals, 0),
-            )
-        return self.names.index(name)
+    def _find_places(self, names: Sequence[str], now: int) -> Longs:
+        """Return the places of sources (n,). New ones get one each while there is room, then OTHER_SOURCES for all of them."""
+        if len(self.places.keys() | set(names)) > MAX_SOURCES:
+            self._forget_idle(now)
+        for name in names:
+            if name not in self.places and len(self.places) < MAX_SOURCES:
+                self.places[name] = len(self.places)
+        if any(name not in self.places for name in names):
+            self.places.setdefault(OTHER_SOURCES, len(self.places))
+        added = np.zeros(len(self.places) - len(self.watermarks), np.int64)
+        self.watermarks, self.last_arrivals = (
+            np.append(self.watermarks, added),
+            np.append(self.last_arrivals, added),
+        )
+        return np.array([self.places.get(name, self.places.get(OTHER_SOURCES)) for name in names], np.int64)
+
+    def _forget_idle(self, now: int) -> None:
+        """Remove sources that are idle at `now` (ms), except the one that is furthest: `advance_clock` goes on from it."""
+        now = max(now, int(self.last_arrivals.max(initial=0)))
+        if self.places:
+            kept = now - self.last_arrivals <= self.idle_ms
+            kept[np.argmax(self.watermarks)] = True
+            self._keep(kept)
+
+    def _keep(self, kept: NDArray[np.bool_]) -> None:
+        """Remove the sources that are not `kept` (S,)."""
+        names = [name for name, keep in zip(self.places, kept, strict=True) if keep]
+        self.places = {name: place for place, name in enumerate(names)}
+        self.watermarks, self.last_arrivals = self.watermarks[kept], self.last_arrivals[kept]
 
     def _advance_batch(self, source: Longs, watermarks: Longs, arrival_times: Longs) -> Longs:
         """Advance by messages (N,) each; matrices are (S, N)."""
-        is_source = np.arange(len(self.names))[:, None] == source
+        is_source = np.arange(len(self.places))[:, None] == source
         mark = np.maximum.accumulate(np.where(is_source, watermarks, 0), axis=1)
         mark = np.maximum(mark, self.watermarks[:, None])
         heard = np.maximum(

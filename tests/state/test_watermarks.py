@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+from fingerprint.state import watermarks
 from fingerprint.state.watermarks import WatermarkTracker
 
 HOUR = 3_600_000
@@ -100,3 +101,41 @@ def test_when_nothing_comes_at_all_time_goes_on_at_the_pace_of_the_clock() -> No
 
 def test_before_the_first_message_no_time_passes() -> None:
     assert WatermarkTracker().advance_clock(NOON) == 0
+
+
+def test_made_up_sources_are_bounded_and_a_slow_source_is_waited_for_all_the_same() -> None:
+    """A producer to the events topic names 1,500 new sources in each message, with long names."""
+    sources = WatermarkTracker(expected=2, idle_seconds=60)
+    come(sources, [("slow", 5, 1), ("fast", 10, 2)])
+    for poll in range(1, 31):
+        now = poll * 10_000
+        rows = [(f"{poll} {n} {'x' * 1000}", now, now + n) for n in range(1_500)]
+        assert set(come(sources, [*rows, ("slow", 5 + poll, now + 1_600)])) <= {5 + poll - 1, 5 + poll}
+        assert len(sources.places) <= watermarks.MAX_SOURCES + 1
+        sources = WatermarkTracker.from_metadata(json.loads(json.dumps(sources.as_metadata())), 2, 60)
+    assert len(json.dumps(sources.as_metadata())) < 1_000 * 600
+
+
+def test_once_made_up_sources_are_idle_a_new_source_is_waited_for_again() -> None:
+    sources = WatermarkTracker(expected=1, idle_seconds=60)
+    come(sources, [(f"made up {n}", 10, n) for n in range(2_000)])
+    assert watermarks.OTHER_SOURCES in sources.places
+    later = 120_000
+    assert come(sources, [("new", 40, later), ("other", 90, later), ("new", 50, later)]) == [40, 40, 50]
+    furthest = 1
+    assert len(sources.places) == 2 + furthest
+
+
+def test_the_sources_that_are_forgotten_do_not_stop_the_clock() -> None:
+    sources = WatermarkTracker(expected=1, idle_seconds=60)
+    come(sources, [("furthest", 10_000, 1)])
+    come(sources, [(f"without a mark {n}", 0, HOUR) for n in range(2_000)])
+    assert sources.advance_clock(NOON + HOUR + 61_000) - NOON == 10_000 + 1_000
+
+
+def test_two_long_names_that_begin_alike_are_two_sources() -> None:
+    sources = WatermarkTracker(expected=2)
+    long = "x" * 1_000
+    assert come(sources, [(f"{long}/0", 5, 1), (f"{long}/1", 9, 2)]) == [0, 5]
+    sources.forget(f"{long}/0")
+    assert [len(name) for name in sources.places] == [500]

@@ -152,8 +152,8 @@ def test_added_partitions_take_their_share_and_the_parent_keeps_the_feeds(
     counts = [len(each.processor.feed_counts.as_table()) for each in (parent, added)]
     assert counts[0] == len(whole.processor.feed_counts.as_table()) > 0
     assert counts[1] == 0
-    assert parent.processor.watermarks.names == [f"{TOPIC}/0"]
-    assert added.processor.watermarks.names == [], "its parent is no source of it"
+    assert parent.processor.watermarks.places == {f"{TOPIC}/0": 0}
+    assert added.processor.watermarks.places == {}, "its parent is no source of it"
 
 
 def test_partitions_that_do_not_divide_the_hash_space_are_refused(
