@@ -61,10 +61,14 @@ def backfill(
     found = files.find_files_in_span(sources, span)
     require_files(found, span, may_be_empty=state_folder is not None)
     settings = threshold_what_if.apply_override(settings, store.thresholds.current())
-    about = plan_fingerprint(found.files, bank, settings, state_folder, out is not None, span)
     root = work_directory.work_root(settings.workers, folder)
     with (
-        work_directory.work_directory(root, "score", about) as place,
+        state_files.locked_state(state_folder),
+        work_directory.work_directory(
+            root,
+            "score",
+            plan_fingerprint(found.files, bank, settings, state_folder, out is not None, span),
+        ) as place,
         ResultWriter(out, settings) as results,
         wiring.open_worker_pool(settings.workers) as workers,
     ):

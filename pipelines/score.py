@@ -56,6 +56,7 @@ def score_sources(
     )
     settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     with (
+        state_files.locked_state(state_folder),
         backends.open_history(settings, span) as history,
         ResultWriter(out, settings) as results,
         wiring.open_inference(settings.triton, bank) as losses,

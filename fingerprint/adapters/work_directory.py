@@ -7,12 +7,11 @@ Example:
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -37,16 +36,13 @@ def work_directory(root: Path, name: str, parameters: Mapping[str, Any]) -> Iter
     """
     digest = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:16]
     folder = root.absolute() / f"{name}-{digest}"
-    try:
-        private_files.make_private_folder(folder)
-        lock = (folder / LOCK_NAME).open("w")
-    except OSError as error:
-        raise FingerprintError(f"cannot work in {folder}: {error.strerror or error}") from None
-    with lock:
+    busy = f"another run does the same work in {folder}: let it end"
+    with ExitStack() as held:
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)  # let go with the process, however it ends
-        except OSError:
-            raise FingerprintError(f"another run does the same work in {folder}: let it end") from None
+            private_files.make_private_folder(folder)
+            held.enter_context(private_files.exclusive_lock(folder / LOCK_NAME, busy))
+        except OSError as error:
+            raise FingerprintError(f"cannot work in {folder}: {error.strerror or error}") from None
         try:
             yield folder
         except BaseException:

@@ -1,4 +1,4 @@
-"""Files that only their owner may read: how they are made, and a warning about those that others can read.
+"""Files that only their owner may read: how they are made and replaced, and a warning about those that others can read.
 
 Example:
     >>> make_private_folder(Path("checkpoints"))                    # mode 0700, and so are folders above it that were missing
@@ -11,15 +11,19 @@ do not rely on it.
 
 from __future__ import annotations
 
+import fcntl
 import os
+import secrets
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 
 PRIVATE_FOLDER_MODE, PRIVATE_FILE_MODE = 0o700, 0o600
+STAGING_PREFIX = ".staged-"  # of a file that is being written; left behind by a process that was killed
 # What an orchestrator puts there is 0444 by its own default; the container guards it.
 SECRETS_MOUNT = "/run/secrets/"
 
@@ -56,6 +60,66 @@ def private_folder(folder: Path) -> Iterator[None]:
 def private_opener(path: str, flags: int) -> int:
     """Open a file for `open(..., opener=opener)`; a new one has mode FILE."""
     return os.open(path, flags, PRIVATE_FILE_MODE)
+
+
+def replace_file(
+    file: Path,
+    write: Callable[[Path], object],
+    mode: int = PRIVATE_FILE_MODE,
+    publish: Callable[[Path, Path], object] = os.replace,
+    staged_in: Path | None = None,
+) -> None:
+    """Let `write` write a file under another name, and put it in its place: whole or not at all, also after a loss of power.
+
+    The other name is one that no other process uses, in `staged_in` or beside the file. With `os.link` to `publish` nothing is
+    replaced. OSError where the folder cannot be written.
+    """
+    staged = (staged_in or file.parent) / f"{STAGING_PREFIX}{secrets.token_hex(8)}"
+    try:
+        with open(staged, "xb", opener=private_opener):
+            pass
+        write(staged)
+        staged.chmod(mode)
+        sync(staged)  # else the name may survive and not the content
+        publish(staged, file)
+    finally:
+        staged.unlink(missing_ok=True)
+    sync(file.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's content, or a folder's entries, survive a loss of power."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def exclusive_lock(file: Path, busy: str) -> Iterator[None]:
+    """Hold a lock file, made for the block; it is let go with the process, however that ends.
+
+    Raise FingerprintError with the sentence `busy` if another process holds it, OSError where it cannot be made.
+    """
+    with file.open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if not _is_at(lock.fileno(), file):
+                raise BlockingIOError
+        except BlockingIOError:
+            raise FingerprintError(busy) from None
+        try:
+            yield
+        finally:
+            file.unlink(missing_ok=True)
+
+
+def _is_at(handle: int, file: Path) -> bool:
+    """Return whether an open file is still the one of that name: who held its lock before may have removed it."""
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(handle), file.stat())
+    return False
 
 
 def restrict_files(folder: Path) -> None:

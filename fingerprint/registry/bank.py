@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import secrets
 import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
@@ -301,18 +301,20 @@ def write_bank(bank: Bank, folder: Path, signer: Signer | None = None) -> bytes:
 
     An older one of its name is replaced as a whole.
     """
-    staged = folder / "versions" / f".{bank.version}.{os.getpid()}"
-    shutil.rmtree(staged, ignore_errors=True)
+    staged = folder / "versions" / f"{private_files.STAGING_PREFIX}{secrets.token_hex(8)}"
     try:
         private_files.make_private_folder(staged)
         manifest = _write_files(bank, staged, SHARD_BYTES)
         if signer:
             _write_signature(staged, staged, "learned", signer, manifest)
         private_files.restrict_files(staged)
+        for each in (*staged.iterdir(), staged):
+            private_files.sync(each)
         target, replaced = folder / "versions" / bank.version, staged.with_name(f"{staged.name}.replaced")
         if target.exists():
             target.rename(replaced)
         staged.rename(target)
+        private_files.sync(target.parent)
         shutil.rmtree(replaced, ignore_errors=True)
         return manifest
     except OSError as error:
@@ -365,15 +367,10 @@ def sign_bank(folder: Path, version: str, purpose: Purpose, signer: Signer, mani
 
 def _write_signature(root: Path, beside: Path, purpose: Purpose, signer: Signer, manifest: bytes) -> None:
     """Write beside the file and move it into place, so that a folder that is open elsewhere never holds half a file."""
-    signed, staged = (
-        root / signatures.SIGNATURES_FILE,
-        beside / f".{signatures.SIGNATURES_FILE}.{os.getpid()}",
-    )
+    signed = root / signatures.SIGNATURES_FILE
     known = signed.read_bytes() if signed.exists() else b"{}"
-    staged.write_bytes(
-        signatures.add_signature(known, purpose, signatures.sign_manifest(manifest, purpose, signer))
-    )
-    staged.replace(signed)
+    text = signatures.add_signature(known, purpose, signatures.sign_manifest(manifest, purpose, signer))
+    private_files.replace_file(signed, lambda staged: staged.write_bytes(text), staged_in=beside)
 
 
 # --- opening --------------------------------------------------------------------------------------------------------

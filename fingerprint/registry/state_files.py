@@ -10,7 +10,9 @@ Example:
 from __future__ import annotations
 
 import json
-import os
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +28,36 @@ from fingerprint.sources.arrival import check_watermark
 from fingerprint.state.scorer_state import STATE_FORMAT, ScorerState
 from fingerprint.state.state_settings import changed_settings, state_settings
 
-STATE_FILE = "scorer_state.safetensors"
+STATE_FILE, LOCK_FILE = "scorer_state.safetensors", ".lock"
 BEGIN_AGAIN = "name another folder in --state, and score again what followed the bank's history"
+
+
+@contextmanager
+def locked_state(folder: Path | None) -> Iterator[None]:
+    """Keep a folder for one run: of two that continue the same state, one would lose the other's events.
+
+    Raises FingerprintError if another run has it, or it cannot be written. Without a folder there is nothing to lock.
+    """
+    with ExitStack() as held:
+        if folder:
+            try:
+                held.enter_context(private_files.private_folder(folder))
+                busy = f"another run continues the scorer state {folder}: let it end"
+                held.enter_context(private_files.exclusive_lock(folder / LOCK_FILE, busy))
+            except OSError as error:
+                raise FingerprintError(
+                    f"cannot write the scorer state {folder}: {error.strerror or error}"
+                ) from None
+        yield
 
 
 def save_state(state: ScorerState, folder: Path) -> None:
     """Write the state; a crash while writing leaves the one before. Raises FingerprintError if the folder cannot be written."""
-    staged = folder / f".{STATE_FILE}.{os.getpid()}"
+    arrays = {name: np.ascontiguousarray(array) for name, array in state.as_arrays().items()}
+    counted = {"format": str(STATE_FORMAT), "settings": json.dumps(state_settings(state.options))}
     try:
         private_files.make_private_folder(folder)
-        arrays = {name: np.ascontiguousarray(array) for name, array in state.as_arrays().items()}
-        counted = {"format": str(STATE_FORMAT), "settings": json.dumps(state_settings(state.options))}
-        save_file(arrays, staged, counted)
-        staged.chmod(private_files.PRIVATE_FILE_MODE)
-        staged.replace(folder / STATE_FILE)
+        private_files.replace_file(folder / STATE_FILE, partial(save_file, arrays, metadata=counted))
     except OSError as error:
         raise FingerprintError(f"cannot write the scorer state {folder}: {error.strerror or error}") from None
 

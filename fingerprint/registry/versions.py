@@ -181,15 +181,15 @@ def remove_old_versions(folder: Path, keep: int) -> list[str]:
 def _leftovers(root: Path, versions: list[str]) -> Iterator[Path]:
     """Yield what is hidden beside the versions, a day older than the newest of them: no writer takes that long.
 
-    These are `.VERSION.PID`, `.VERSION.PID.replaced`, and `.signatures.json.PID`; and whatever its age `.VERSION.retired`, which
-    is removed under the lock that this one holds.
+    Their names begin with STAGING_PREFIX. Whatever its age, `.VERSION.retired`, too: it is removed under the lock held here.
     """
     newest = max((_write_order(root / version)[0] for version in versions), default=0.0)
-    for each in sorted(root.glob(".*.*")):
-        ending = each.name.rpartition(".")[2]
+    for each in sorted(root.glob(".*")):
         with suppress(FileNotFoundError):  # a writer that is at work has moved it
             is_old = newest - each.lstat().st_mtime > LEFTOVER_SECONDS
-            if ending == "retired" or (is_old and (ending == "replaced" or ending.isdecimal())):
+            if each.name.endswith(".retired") or (
+                is_old and each.name.startswith(private_files.STAGING_PREFIX)
+            ):
                 yield each
 
 
@@ -202,12 +202,7 @@ def _remove(path: Path) -> None:
 
 def _move(folder: Path, version: str, was: str | None, note: VersionDecision) -> None:
     _append(folder, {"version": version, "before": was, **asdict(note)})
-    pointer = folder / f".CURRENT.{os.getpid()}"
-    with pointer.open("w") as stream:
-        stream.write(version + "\n")
-        stream.flush()
-        os.fsync(stream.fileno())  # else a machine that loses power may keep the name and not the content
-    pointer.replace(folder / "CURRENT")
+    private_files.replace_file(folder / "CURRENT", lambda staged: staged.write_text(version + "\n"))
 
 
 def _append(folder: Path, line: dict[str, Any]) -> None:

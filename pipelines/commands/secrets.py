@@ -13,9 +13,9 @@ import os
 import re
 import secrets
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
+from fingerprint.core import private_files
 from fingerprint.core.errors import FingerprintError
 
 SECRET_BYTES = 32  # of randomness
@@ -75,7 +75,7 @@ def _create_if_missing(file: Path) -> bool:
     if file.exists():
         return _already_exists(file)
     try:
-        _write_durably(file, _generate_value(file.name), _mode_of(file), os.link)  # a link never replaces
+        _write(file, _generate_value(file.name), _mode_of(file), os.link)  # a link never replaces
     except FileExistsError:
         return _already_exists(file)
     return True
@@ -89,32 +89,12 @@ def _already_exists(file: Path) -> bool:
 
 def _rotate(file: Path) -> None:
     if file.is_file() and (old := file.read_text()):
-        _write_durably(file.with_name(f"{file.name}.old"), old, OWNER_ONLY_MODE, os.replace)
-    _write_durably(file, _generate_value(file.name), _mode_of(file), os.replace)
+        _write(file.with_name(f"{file.name}.old"), old, OWNER_ONLY_MODE)
+    _write(file, _generate_value(file.name), _mode_of(file))
 
 
-def _write_durably(file: Path, text: str, mode: int, place: Callable[[Path, Path], None]) -> None:
-    """Write a file in one step that survives a crash; no process sees half of it."""
-    staged = file.with_name(f".{file.name}.{secrets.token_hex(8)}")
-    try:
-        with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_MODE), "w") as stream:
-            stream.write(text)
-            stream.flush()
-            os.fchmod(stream.fileno(), mode)
-            os.fsync(stream.fileno())
-        place(staged, file)
-    finally:
-        with suppress(FileNotFoundError):
-            staged.unlink()
-    _sync_folder(file.parent)
-
-
-def _sync_folder(folder: Path) -> None:
-    number = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(number)
-    finally:
-        os.close(number)
+def _write(file: Path, text: str, mode: int, publish: Callable[[Path, Path], object] = os.replace) -> None:
+    private_files.replace_file(file, lambda staged: staged.write_text(text), mode, publish)
 
 
 def print_secrets(rows: list[dict[str, str]]) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from fingerprint.core import private_files
 from fingerprint.core.errors import FingerprintError
 from fingerprint.registry import versions
 from fingerprint.registry.versions import VersionDecision
@@ -88,12 +89,15 @@ def test_the_line_and_then_the_pointer_are_on_disk_before_it_is_moved(
 
     def fsync(descriptor: int) -> None:
         file = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
-        synced.append((file.name, file.read_text()))
+        synced.append((file.name, file.read_text() if file.is_file() else sorted(os.listdir(file))))
 
     monkeypatch.setattr(os, "fsync", fsync)
     served(bank_folder(tmp_path, "a"), "a")
-    assert [name for name, _ in synced] == ["HISTORY.jsonl", f".CURRENT.{os.getpid()}"]
-    assert synced[1][1] == "a\n"
+    (line, _), (staged, content), (folder, names) = synced
+    assert (line, content, folder) == ("HISTORY.jsonl", "a\n", tmp_path.name)
+    assert staged.startswith(private_files.STAGING_PREFIX)
+    assert "CURRENT" in names
+    assert staged not in names
 
 
 def test_a_line_that_a_crash_cut_off_is_passed_over_and_the_next_one_is_whole(tmp_path: Path) -> None:
@@ -132,8 +136,8 @@ def test_old_versions_are_retired_but_never_what_is_served_or_was_before(tmp_pat
 def test_what_killed_writers_left_is_removed_with_old_versions(tmp_path: Path) -> None:
     served(bank_folder(tmp_path, "a", "b", "c"), "b", "c")
     root, newest = tmp_path / "versions", 1_700_000_002
-    left = [".x.12", ".x.12.replaced", ".signatures.json.12"]
-    fresh, foreign = ".y.13", [".nfs0001", ".other.old"]
+    left = [".staged-12", ".staged-12.replaced", ".staged-file"]
+    fresh, foreign = ".staged-13", [".nfs0001", ".other.old"]
     for name in (*left, fresh, *foreign, ".a.retired"):
         if "json" in name:
             (root / name).write_text("{}")

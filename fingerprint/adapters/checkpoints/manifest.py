@@ -32,7 +32,6 @@ from fingerprint.core.ports import Checkpoint, Fence, Partition
 
 FORMAT_VERSION = 4
 MAX_MANIFEST_BYTES = 32 << 20  # room for some 200,000 names of parts
-STAGING_PREFIX = ".staged-"  # being written; left behind by a process that was killed
 PARTS_FOLDER = "parts"
 
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")  # what Kafka admits, "." and ".." apart

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import errno
 import os
-import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
@@ -27,7 +26,6 @@ import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from fingerprint.adapters.checkpoints.manifest import STAGING_PREFIX
 from fingerprint.core import private_files
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
@@ -132,16 +130,7 @@ class FolderStore:
 
     def _write_staged(self, final: Path, data: bytes, publish: Callable[[Path, Path], None]) -> None:
         _make_durable_folder(final.parent)
-        staged = final.with_name(STAGING_PREFIX + secrets.token_hex(8))
-        try:
-            with open(staged, "xb", opener=private_files.private_opener) as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            publish(staged, final)
-        finally:
-            staged.unlink(missing_ok=True)
-        _fsync_folder(final.parent)
+        private_files.replace_file(final, lambda staged: staged.write_bytes(data), publish=publish)
 
 
 def _to_stored_file(status: os.stat_result) -> StoredFile:
@@ -151,15 +140,7 @@ def _to_stored_file(status: os.stat_result) -> StoredFile:
 def _make_durable_folder(folder: Path) -> None:
     """Create a folder and those above it, so that they survive a loss of power."""
     for each in private_files.make_private_folder(folder):
-        _fsync_folder(each.parent)
-
-
-def _fsync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        private_files.sync(each.parent)
 
 
 def _link_exclusive(staged: Path, final: Path) -> None:

@@ -20,7 +20,6 @@ from fingerprint.adapters.checkpoints.garbage import Garbage, PartitionListing, 
 from fingerprint.adapters.checkpoints.manifest import (
     MAX_MANIFEST_BYTES,
     PARTS_FOLDER,
-    STAGING_PREFIX,
     CheckpointCorrupted,
     Manifest,
     blob_path,
@@ -36,6 +35,7 @@ from fingerprint.adapters.checkpoints.manifest import (
     partition_folder,
 )
 from fingerprint.adapters.checkpoints.object_store import FileStore
+from fingerprint.core import private_files
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
@@ -83,7 +83,11 @@ class PartitionCheckpoints:
         return PartitionListing(
             {fence: file for name, file in files.items() if (fence := parse_manifest_name(name)) is not None},
             {name: file for name, file in parts.items() if content_id_of_part(name)},
-            {name: file for name, file in (files | parts).items() if name.startswith(STAGING_PREFIX)},
+            {
+                name: file
+                for name, file in (files | parts).items()
+                if name.startswith(private_files.STAGING_PREFIX)
+            },
         )
 
     def save(self, checkpoint: Checkpoint) -> None:

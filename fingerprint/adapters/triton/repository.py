@@ -19,11 +19,13 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
-from fingerprint.core import settings
+from fingerprint.core import private_files, settings
 from fingerprint.core.errors import FingerprintError
 from fingerprint.detection.triton_model import version_number
 from fingerprint.registry import signatures
@@ -68,7 +70,7 @@ class ModelRepository:
         """
         version = open_bank(bank, options).version
         target = self.folder / str(version_number(version))
-        staged = self.folder / f".{target.name}.{os.getpid()}"
+        staged = self.folder / f".{target.name}.{secrets.token_hex(8)}"
         try:
             if not target.exists():
                 self._fill(staged, bank, version)
@@ -103,9 +105,8 @@ class ModelRepository:
 
     def _replace(self, target: Path, source: Path) -> None:
         """Copy a file over another one as a whole: the server may be reading it."""
-        staged = self.folder / f".{target.name}.{os.getpid()}"
-        shutil.copyfile(source, staged)
-        staged.replace(target)
+        copy = partial(shutil.copyfile, source)
+        private_files.replace_file(target, copy, staged_in=self.folder)
 
     def set_served_versions(self, numbers: Sequence[int]) -> None:
         """Set which versions are served, the newest last; none: there is no model here."""
@@ -114,12 +115,10 @@ class ModelRepository:
             config.unlink(missing_ok=True)
             return
         policy = f"version_policy {{ specific {{ versions: [ {', '.join(map(str, numbers))} ] }} }}"
-        staged = self.folder / f".config.{os.getpid()}"
         config_text = _INSTANCE_COUNT.sub(
             f"count: {self.instances}", _template_file("config.pbtxt").read_text()
         )
-        staged.write_text(f"{config_text}\n{policy}\n")
-        staged.replace(config)
+        private_files.replace_file(config, lambda staged: staged.write_text(f"{config_text}\n{policy}\n"))
 
     def remove_unserved(self) -> None:
         """Remove versions that are not served. A server that still has one open keeps what it has mapped."""
