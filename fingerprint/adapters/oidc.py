@@ -36,7 +36,7 @@ from authlib.integrations.base_client.errors import OAuthError
 from authlib.integrations.httpx_client import OAuth2Client
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import JWKRegistry, Key, KeySet
 
 from fingerprint.core.account import ROLES, AuthenticationFailed, ExternalIdentity, Role
 from fingerprint.core.circuit_breaker import CircuitBreaker
@@ -236,8 +236,12 @@ class OpenIdProvider:
         return said
 
     def _key_set(self) -> KeySet:
-        said: Any = self._get_cached(self._endpoint("jwks_uri"))
-        return KeySet.import_key_set(said)
+        """Return the provider's keys. Those that are not understood are ignored (RFC 7517, section 5); ValueError if all are."""
+        listed = self._get_cached(self._endpoint("jwks_uri")).get("keys")
+        keys = [key for each in (listed if isinstance(listed, list) else []) if (key := _import_key(each))]
+        if not keys:
+            raise ValueError("the provider has no key that is understood")
+        return KeySet(keys)
 
     def _get_cached(self, url: str) -> dict[str, Any]:
         """Return the JSON object at a URL, cached for an hour. One thread fetches it, the others wait for its result."""
@@ -294,6 +298,17 @@ def derive_secret(secret: str, purpose: str) -> str:
     """Return 43 letters for one purpose (state, nonce, verifier), which cannot be named without the secret."""
     digest = blake2b(purpose.encode(), key=secret.encode()[:64], digest_size=32).digest()
     return urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def _import_key(said: Any) -> Key | None:
+    """Return a key of a provider, None if it is not understood: its type or curve is unknown, or a part is missing or broken."""
+    try:
+        key = JWKRegistry.import_key(said)
+        key.ensure_kid()
+        _ = key.public_key  # read only now
+    except (JoseError, ValueError, TypeError, LookupError, AttributeError):
+        return None
+    return key
 
 
 def _claim_at_path(claims: Mapping[str, Any], name: str) -> Any:

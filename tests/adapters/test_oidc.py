@@ -281,6 +281,36 @@ def test_a_key_that_the_provider_changed_is_asked_for_again(site_of, provider, m
     assert through(site.no_one()).status_code == 303
 
 
+ODD_KEYS = (
+    {"kty": "OKP", "crv": "X448x", "x": "AA", "kid": "odd"},
+    {"kty": "AKP", "alg": "ML-DSA-44", "pub": "AAAA", "kid": "odd"},
+    {"kty": "RSA", "n": 1, "e": "AQAB"},
+    {"n": "a"},
+    "text",
+    None,
+)
+
+
+@pytest.mark.parametrize("odd", ODD_KEYS, ids=str)
+def test_a_key_that_is_not_understood_is_no_obstacle_beside_one_that_is(site_of, provider, monkeypatch, odd):
+    known = provider.keys()["keys"]
+    monkeypatch.setattr(provider, "keys", lambda: {"keys": [odd, *known]})
+    assert through(site_of().no_one()).status_code == 303
+
+
+@pytest.mark.parametrize("said", [{}, {"keys": []}, {"keys": "x"}, {"keys": [*ODD_KEYS]}], ids=str)
+def test_a_provider_without_a_key_that_is_understood_lets_no_one_in_and_the_reason_is_in_the_line(
+    site_of, provider, monkeypatch, caplog, said
+):
+    site, keys = site_of(), provider.keys
+    monkeypatch.setattr(provider, "keys", lambda: said)
+    assert through(site.no_one()).status_code == 403
+    [line] = [each for each in lines_of(caplog) if each["outcome"] == "refused"]
+    assert "no key that is understood" in line["cause"]
+    monkeypatch.setattr(provider, "keys", keys)
+    assert through(site.no_one()).status_code == 303, "its keys are not kept for an hour"
+
+
 def test_a_login_that_another_browser_began_is_not_finished_here(site_of):
     """Or an attacker could log a victim in as themselves, and read what the victim writes."""
     site = site_of()
