@@ -12,14 +12,24 @@ from typing import Annotated
 from fastapi import APIRouter
 from pydantic import Field
 
-from fingerprint.core.case import MAX_QUORUM, ThresholdEstimate, ThresholdOverride
+from fingerprint.core.case import (
+    MAX_QUORUM,
+    MAX_THRESHOLD,
+    MIN_THRESHOLD,
+    ThresholdEstimate,
+    ThresholdOverride,
+)
 from fingerprint.web.api.queue_params import ReasonText, RequestModel
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Deps, require_thresholds
 
 router = APIRouter(tags=["thresholds"])
-Threshold = Annotated[float, Field(ge=1, le=37, allow_inf_nan=False, description="a z of the autoencoder")]
+Threshold = Annotated[
+    float,
+    Field(ge=MIN_THRESHOLD, le=MAX_THRESHOLD, allow_inf_nan=False, description="a z of the autoencoder"),
+]
 Quorum = Annotated[int, Field(ge=1, le=MAX_QUORUM)]
+AlertsPerDay = Annotated[float, Field(gt=0, le=10_000, allow_inf_nan=False)]
 
 
 class ThresholdsResponse(RequestModel):
@@ -32,7 +42,7 @@ class ThresholdsResponse(RequestModel):
 class ThresholdPreviewRequest(RequestModel):
     """A number of alerts a day at most, or a threshold."""
 
-    alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000, allow_inf_nan=False)] = None
+    alerts_per_day: AlertsPerDay | None = None
     threshold: Threshold | None = None
     quorum: Quorum | None = None
 
@@ -43,7 +53,7 @@ class ThresholdRequest(RequestModel):
     `alerts_per_day` is what the threshold has to keep; without a threshold it gives one. Status 400 where it cannot be met.
     """
 
-    alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000, allow_inf_nan=False)] = None
+    alerts_per_day: AlertsPerDay | None = None
     threshold: Threshold | None = None
     quorum: Quorum | None = None
     why: ReasonText

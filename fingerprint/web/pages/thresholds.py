@@ -17,9 +17,10 @@ from pydantic import BaseModel, Field
 from fingerprint.analysis.threshold_service import ThresholdService
 from fingerprint.analysis.threshold_what_if import CONFIRMED, describe_overrides
 from fingerprint.core.alert import SEVERITY_LEVELS, severity_of
-from fingerprint.core.case import MAX_QUORUM, MAX_REASON_LENGTH, QueueRow, ThresholdEstimate
+from fingerprint.core.case import MAX_REASON_LENGTH, QueueRow, ThresholdEstimate
 from fingerprint.core.errors import FingerprintError
 from fingerprint.web import urls
+from fingerprint.web.api.thresholds import AlertsPerDay, Quorum, Threshold
 from fingerprint.web.auth import Engineer, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps, require_thresholds
 from fingerprint.web.language import NN_, gettext, ngettext
@@ -84,17 +85,20 @@ class HiddenAlerts:
 class ThresholdQuery(BaseModel):
     """A previewed number of alerts a day, or threshold; without a quorum the one in force."""
 
-    alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000)] = None
-    threshold: Annotated[float | None, Field(ge=1, le=37)] = None
-    quorum: Annotated[int | None, Field(ge=1, le=MAX_QUORUM)] = None
+    alerts_per_day: AlertsPerDay | None = None
+    threshold: Threshold | None = None
+    quorum: Quorum | None = None
 
 
 class ThresholdForm(BaseModel):
-    """The form that applies it; without threshold and quorum the settings apply again."""
+    """The form that applies it; without threshold and quorum the settings apply again.
+
+    What is out of bounds is said on the page, beside what was typed.
+    """
 
     threshold: float | None = None
     quorum: int | None = None
-    alerts_per_day: Annotated[float | None, Field(gt=0, le=10_000)] = None  # that the threshold has to keep
+    alerts_per_day: AlertsPerDay | None = None  # that the threshold has to keep
     why: Annotated[str, Field(max_length=MAX_REASON_LENGTH)] = ""
 
 
