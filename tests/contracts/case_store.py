@@ -203,7 +203,8 @@ class QueueContract:
     """Run by each alert store of tests/store/test_queue.py."""
 
     @pytest.fixture(scope="class")
-    def busy(self, make_store):
+    @classmethod
+    def busy(cls, make_store):
         """An alert store in the middle of a morning: some alerts have an assignee, some are closed, some have grown since."""
         store, alerts = make_store(), many()
         store.alerts.save([only_events(each, 0, 1) for each in alerts])
@@ -467,7 +468,8 @@ class QueueContract:
             busy.queue.page(AlertFilter(), size=size)
 
     @pytest.fixture(scope="class")
-    def hostile(self, make_store):
+    @classmethod
+    def hostile(cls, make_store):
         """An alert store with an alert for each nasty text, its number as the id."""
         store = make_store()
         store.alerts.save([replace(nasty(text), alert_id=f"{place:02d}") for place, text in enumerate(NASTY)])

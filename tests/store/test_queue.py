@@ -38,14 +38,16 @@ def with_clock(url: str) -> SqlStore:
 
 class TestSqlite(QueueContract):
     @pytest.fixture(scope="class")
-    def make_store(self, tmp_path_factory):
+    @classmethod
+    def make_store(cls, tmp_path_factory):
         folder, numbers = tmp_path_factory.mktemp("queue"), itertools.count()
         return lambda: with_clock(f"sqlite:///{folder}/{next(numbers)}.sqlite")
 
 
 class TestPostgres(QueueContract):
     @pytest.fixture(scope="class")
-    def make_store(self, postgresql):
+    @classmethod
+    def make_store(cls, postgresql):
         with ExitStack() as opened:
 
             def make():
