@@ -8,7 +8,7 @@ Example:
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import sqlalchemy as sql
 
@@ -17,7 +17,9 @@ from fingerprint.core.sanitize import storable
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.schema import heartbeats, insert_into
 
-HEARTBEAT_RETENTION = timedelta(days=7)  # after which a silent program is removed
+HEARTBEAT_RETENTION = timedelta(
+    days=7
+)  # after which a silent program is not shown any more, and then removed
 
 
 class SqlHeartbeatRepository(Repository):
@@ -25,12 +27,11 @@ class SqlHeartbeatRepository(Repository):
 
     @writes(Locking.SERIALIZED)
     def save(self, connection: sql.Connection, status: ProgramStatus) -> None:
-        """Save a program's status over its last one, and remove programs that have been silent for HEARTBEAT_RETENTION."""
+        """Save a program's status over its last one. Others' stay: its clock may be wrong (`remove_silent`)."""
         row = {name: storable(getattr(status, name)) for name in ProgramStatus.__slots__}
         statement = insert_into(connection, heartbeats).values(**row)
         new = {name: statement.excluded[name] for name in ("at", "lag", "figures", "trouble")}
         connection.execute(statement.on_conflict_do_update(index_elements=["kind", "name"], set_=new))
-        connection.execute(sql.delete(heartbeats).where(heartbeats.c.at < status.at - HEARTBEAT_RETENTION))
 
     @reads
     def recent(self, connection: sql.Connection) -> list[ProgramStatus]:
@@ -39,3 +40,8 @@ class SqlHeartbeatRepository(Repository):
         query = sql.select(heartbeats).where(heartbeats.c.at >= since)
         rows = connection.execute(query.order_by(heartbeats.c.kind, heartbeats.c.name)).mappings()
         return [ProgramStatus(**row) for row in rows]
+
+
+def remove_silent(connection: sql.Connection, now: datetime) -> None:
+    """Remove programs that have been silent for HEARTBEAT_RETENTION: once a day, by one clock."""
+    connection.execute(sql.delete(heartbeats).where(heartbeats.c.at < now - HEARTBEAT_RETENTION))

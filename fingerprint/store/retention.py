@@ -32,6 +32,7 @@ from fingerprint.core.settings import Retention
 from fingerprint.store import incident_links, prevalence
 from fingerprint.store.audit import add_audit_entry, audit_digest, mark_changed
 from fingerprint.store.database import Locking, Repository, reads, writes
+from fingerprint.store.heartbeats import remove_silent
 from fingerprint.store.query_conditions import CLOSED
 from fingerprint.store.schema import (
     alert_events,
@@ -77,9 +78,11 @@ class SqlRetentionRepository(Repository):
     def apply(self, retention: Retention, by: str, progress: Progress = ignore_progress) -> dict[str, int]:
         """Remove what is older than it is kept, and return how many rows that were, by kind.
 
+        Programs that are gone are removed, too, and not counted.
         The audit records what was removed, also where the run is interrupted.
         """
         now, removed = self._session.now(), Counter[str]()
+        self._session.write(lambda connection: remove_silent(connection, now))
         try:
             for step in _retention_steps(retention, now):
                 for done in self._remove_in_batches(step):
