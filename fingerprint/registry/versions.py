@@ -88,6 +88,13 @@ def list_bank_versions(folder: Path) -> list[str]:
     return [each.name for each in sorted(found, key=_write_order, reverse=True)]
 
 
+def list_served_versions(folder: Path) -> list[str]:
+    """Return the versions that are there and were served, the one that was served last first; not those that were refused."""
+    there = set(list_bank_versions(folder))
+    lines = (line for line in reversed(decision_history(folder)) if line.get("action") in SERVING_ACTIONS)
+    return [version for version in dict.fromkeys(line["version"] for line in lines) if version in there]
+
+
 def _is_version(folder: Path) -> bool:
     return not folder.name.startswith(".") and (folder / "manifest.json").is_file()
 

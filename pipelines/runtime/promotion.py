@@ -155,8 +155,8 @@ def _served_bank(folder: Path, settings: Settings) -> tuple[Bank | None, list[st
 
 
 def _drift_reference(folder: Path, version: str, champion: Bank | None, settings: Settings) -> Bank | None:
-    """Return the bank of some versions ago from which slow drift is measured; None while that is the served one."""
-    older = [each for each in versions.list_bank_versions(folder) if each != version]
+    """Return the bank of some served versions ago from which slow drift is measured; None while that is the served one."""
+    older = [each for each in versions.list_served_versions(folder) if each != version]
     back = older[: settings.promotion.reference_versions_back][-1:]
     if not champion or not back or back == [champion.version]:
         return None

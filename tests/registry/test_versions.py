@@ -133,6 +133,16 @@ def test_old_versions_are_retired_but_never_what_is_served_or_was_before(tmp_pat
     assert versions.roll_back(tmp_path, BACK) == "b"
 
 
+def test_versions_that_were_refused_are_not_among_those_that_were_served(tmp_path: Path) -> None:
+    """Slow drift is measured from one that was served: after five refusals it was measured from a refused one."""
+    served(bank_folder(tmp_path, "a", "b", "r1", "r2", "c"), "a", "b")
+    for version in ("r1", "r2"):
+        versions.append_decision(tmp_path, version, VersionDecision("refused", "2026-01-01", "maria", "why"))
+    served(tmp_path, "c", "a")
+    assert versions.list_served_versions(tmp_path) == ["a", "c", "b"]
+    assert versions.list_served_versions(tmp_path / "nothing") == []
+
+
 def test_what_killed_writers_left_is_removed_with_old_versions(tmp_path: Path) -> None:
     served(bank_folder(tmp_path, "a", "b", "c"), "b", "c")
     root, newest = tmp_path / "versions", 1_700_000_002

@@ -104,5 +104,5 @@ class Promotion(Section):
     reference_versions_back: int = Field(
         5,
         gt=0,
-        description="Number of versions back to the reference bank against which slow drift is measured.",
+        description="Number of served versions back to the reference bank against which slow drift is measured.",
     )
