@@ -55,7 +55,7 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     lead = leading_row(facts)
     human = facts.humans[lead] if facts.humans else ""
     who = actor_name(principal, human, set(facts.humans))
-    who += f" (new: {facts.first_seen})" if facts.first_seen else ""
+    who += f" (not in the history; {facts.first_seen})" if facts.first_seen else ""
     late = f"; delivered {_count(facts.late_days, 'day')} late" if facts.late_days else ""
     return f"{who} {_called(facts)} from {_origin(facts, lead)}{_failures(facts)}{late}"
 

@@ -128,7 +128,7 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
     some = replace(some, programs=["Terraform"])
     title = title_of(some)
     assert title.startswith(
-        "user/grace (new: first seen 3 hours before) called iam:ListUsers from 84.17.50.9"
+        "user/grace (not in the history; first seen 3 hours before) called iam:ListUsers from 84.17.50.9"
     )
     assert title.endswith(", new tool Terraform; delivered 8 days late")
     assert strangest(some) == "program Terraform"

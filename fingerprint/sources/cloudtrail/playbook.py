@@ -392,8 +392,8 @@ def _verify(suspicion: Suspicion) -> NextStep:
     else:
         who = f"Ask the owner of {_owned(suspicion.principal)[:200]}, by telephone or in person,"
     new = (
-        " It is new and judged by its peers alone: ask who made it, and what for."
-        if suspicion.first_seen
+        " It is not in the history, and judged by what others do: ask who made it or uses it again, and what for."
+        if suspicion.first_seen and kind != "root"
         else ""
     )
     command = {

@@ -238,6 +238,19 @@ def test_the_question_counts_the_other_new_calls_that_matter(names: tuple[str, .
     assert said in ask.text
 
 
+@pytest.mark.parametrize(("principal", "asked"), [("user/grace", True), ("role/web", True), ("root", False)])
+def test_who_is_not_in_the_history_was_made_or_slept_and_root_was_not_made(
+    principal: str, asked: bool
+) -> None:
+    some = suspicion(call("iam:CreateUser"), principal=f"{ACCOUNT}:{principal}")
+    for each in (some, some._replace(first_seen="first seen in the same hour")):
+        [ask] = (step.text for step in next_steps(each) if step.phase == "verify")
+        assert ("not in the history" in ask and "ask who made it or uses it again" in ask) is (
+            asked and bool(each.first_seen)
+        )
+        assert "new" not in ask
+
+
 def test_the_question_gives_no_count_where_the_actions_are_cut() -> None:
     some = suspicion(call("iam:CreateUser"), call("kms:DisableKey"))._replace(cut=True)
     [ask] = [step for step in next_steps(some) if step.phase == "verify"]
