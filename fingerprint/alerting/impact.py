@@ -147,9 +147,10 @@ def _floor(row: ActionImpact) -> int:
     return 0
 
 
-def _order(row: ActionImpact) -> tuple[float, int, bool, int, str]:
-    """Return what sorts actions: by nats, then by gravity, success and calls, then by name."""
-    return (-action_nats(row), -GRAVITIES.index(row.gravity), not row.succeeded, -row.calls, row.action)
+def _order(row: ActionImpact) -> tuple[float, int, bool, bool, int, str]:
+    """Return what sorts actions: by nats, gravity, whether they only support the alert, success, calls and name."""
+    gravity = -GRAVITIES.index(row.gravity)
+    return -action_nats(row), gravity, row.supporting, not row.succeeded, -row.calls, row.action
 
 
 def _of_action(

@@ -110,6 +110,17 @@ def test_what_supports_an_alert_is_listed_and_no_urgency_comes_of_it() -> None:
     )
 
 
+def test_of_equal_gravity_the_alerts_own_actions_come_before_what_supports_it() -> None:
+    own = row("minor", failed=1, action="s3:PutObject")
+    support = row("minor", calls=9, action="kms:Decrypt")
+    graver = row("notable", action="lambda:DeleteFunction")
+    shown = [each.action for each in impact.with_support([own], [support, graver])]
+    assert shown == ["lambda:DeleteFunction", "s3:PutObject", "kms:Decrypt"]
+    assert [
+        each.action for each in impact.merge_impact(impact.with_support([own], [support, graver]))
+    ] == shown
+
+
 def test_graver_is_more_and_each_further_action_adds_less() -> None:
     by_gravity = [impact.impact_score([row(gravity)]) for gravity in GRAVITIES]
     assert by_gravity == sorted(by_gravity)
