@@ -57,7 +57,8 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     who = actor_name(principal, human, set(facts.humans))
     who += f" (not in the history; {facts.first_seen})" if facts.first_seen else ""
     late = f"; delivered {_count(facts.late_days, 'day')} late" if facts.late_days else ""
-    return f"{who} {_called(facts)} from {_origin(facts, lead)}{_failures(facts)}{late}"
+    what = _called(facts, _reached(principal, facts.events[lead]))
+    return f"{who} {what} from {_origin(facts, lead)}{_failures(facts)}{late}"
 
 
 def leading_row(facts: TitleFacts) -> int:
@@ -97,8 +98,17 @@ def strangest(facts: TitleFacts) -> str:
     return next(found, "")
 
 
-def _called(facts: TitleFacts) -> str:
-    """Return the leading call, of bulk how often, and how many other actions there were: if it was new, the new ones."""
+def _reached(principal: str, event: AlertEvent) -> str:
+    """Return what a call of someone from outside was made on: a name from elsewhere says less than the role that it took."""
+    outside = SOURCE.plain_principal(principal) != principal.split(":", 1)[-1]
+    return f" on {_cut(event.resource, MAX_NAME_LENGTH // 2)}" if outside and event.resource else ""
+
+
+def _called(facts: TitleFacts, on: str) -> str:
+    """Return the leading call, of bulk how often, and how many other actions there were: if it was new, the new ones.
+
+    `on` is what is said about its resource.
+    """
     lead, tried = _lead(facts)
     verb = "tried" if tried else "called"
     often = _often(facts, lead)
@@ -108,7 +118,7 @@ def _called(facts: TitleFacts) -> str:
     else:
         others = len(facts.ranked) - 1
         more = f" and {_count(others, 'other action')}" if others else ""
-    return f"{verb} {_cut(SOURCE.plain_action(lead))}{often}{more}"
+    return f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{often}{more}"
 
 
 def _often(facts: TitleFacts, action: str) -> str:

@@ -275,7 +275,10 @@ class LogSource(Protocol):
         """Return an action, or `service:Action`, as people call it: without what a log appends to the name."""
 
     def plain_principal(self, principal: str) -> str:
-        """Return a principal, by its key, as people call it: without its account, and a name of others' making as it is."""
+        """Return a principal, by its key, as people call it: without its account, and a name of others' making as it is.
+
+        One from outside its accounts has another text than its key's.
+        """
 
     def record_searches(self, event: AlertEvent) -> tuple[tuple[str, str], ...]:
         """Return (tool, text) of commands and queries that find the record of an event in the log.

@@ -74,6 +74,19 @@ def test_a_subject_of_a_provider_is_named_first_and_a_long_role_leaves_room_for_
     assert len(who) == MAX_NAME_LENGTH
 
 
+def test_a_caller_from_outside_is_named_by_its_account_and_by_the_role_that_it_took() -> None:
+    took = replace(called("sts:AssumeRole")[0], resource="role:orca-security-scan")
+    some = facts([took], {"sts:AssumeRole"})
+    assert title_of(some, "976280145156:account/AROAPGA3KWCATOSOSJNFU") == (
+        "a caller of account 976280145156 called sts:AssumeRole on role:orca-security-scan, new to them, from 84.17.50.9"
+    )
+    assert "orca" not in title_of(some), (
+        "of one's own principals the queue has the resources beside the title"
+    )
+    long = facts([replace(took, resource=f"role:{'x' * 300}")], set())
+    assert f"on role:{'x' * 34}… from" in title_of(long, "976280145156:account/AROAPGA3KWCATOSOSJNFU")
+
+
 def test_bulk_is_told_by_the_number_of_calls_where_that_drives_the_alert() -> None:
     """Few of the calls are events: those that came after the amount had become strange."""
     seen = amount_text(2006, "s3:GetObject", "an hour")

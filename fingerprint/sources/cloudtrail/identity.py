@@ -205,10 +205,14 @@ def _federated(identity: Identity, account: str) -> Principal:
 def plain_principal(principal: str) -> str:
     """Return a principal's key without its account; of a federated one the subject as it is, and its provider if there is room.
 
+    A caller of another account, of which records have an id alone, is named by that account.
+
     `305577164829:federated/arn%3Aaws%3A...%2Foidc.example.com%2Fid%2FA1/repo%3Ao%2Fr` -> `repo:o/r (oidc.example.com)`.
     """
-    name = principal.split(":", 1)[-1]
+    account, _, name = principal.rpartition(":")
     kind, _, rest = name.partition("/")
+    if kind == "account" and account:
+        return f"a caller of account {account}"
     provider, _, subject = (printable(unquote(part)) for part in rest.partition("/"))
     if kind != "federated" or not subject:
         return name

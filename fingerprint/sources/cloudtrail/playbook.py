@@ -408,10 +408,14 @@ def _verify(suspicion: Suspicion) -> NextStep:
 
 
 def _owned(principal: str) -> str:
-    """Return a principal by its key, of a federated one by its subject and account."""
+    """Return a principal by its key, of a federated one by its subject and account, of one of another account by that account."""
     account = principal.partition(":")[0]
-    federated = _type(principal) == "federated"
-    return f"{plain_principal(principal)} in account {account}" if federated else principal
+    match _type(principal):
+        case "federated":
+            return f"{plain_principal(principal)} in account {account}"
+        case "account":
+            return f"account {account} (its caller {_name(principal)})"
+    return principal
 
 
 def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:

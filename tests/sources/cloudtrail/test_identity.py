@@ -306,6 +306,19 @@ def test_a_federated_principal_is_called_by_its_subject_and_then_by_its_provider
     assert plain_principal(f"{ACCOUNT}:federated/{escape_key(provider)}/{escape_key(subject)}") == plain
 
 
+def test_a_caller_of_another_account_is_called_by_that_account() -> None:
+    caller = principal_of(
+        {
+            "identity_type": "AWSAccount",
+            "principal_id": "AROAPGA3KWCATOSOSJNFU:orca-41954599",
+            "account": "976280145156",
+        }
+    )
+    assert caller.key == "976280145156:account/AROAPGA3KWCATOSOSJNFU"
+    assert plain_principal(caller.key) == "a caller of account 976280145156"
+    assert plain_principal("account/eve") == "account/eve"
+
+
 @pytest.mark.parametrize("name", ["user/a%7Cb", "role/web/ann", "root", "federated/?", "service/a.b", ""])
 def test_other_principals_are_called_by_their_key_without_its_account(name: str) -> None:
     assert plain_principal(f"{ACCOUNT}:{name}") == name

@@ -251,6 +251,17 @@ def test_who_is_not_in_the_history_was_made_or_slept_and_root_was_not_made(
         assert "new" not in ask
 
 
+def test_the_owner_of_a_caller_from_another_account_is_that_account() -> None:
+    some = suspicion(
+        call("sts:AssumeRole", resource="role:scan"), principal="976280145156:account/AROAPGA3KWCA"
+    )
+    [ask] = [step for step in next_steps(some) if step.phase == "verify"]
+    assert ask.text.startswith(
+        "Ask the owner of account 976280145156 (its caller AROAPGA3KWCA), by telephone or in person, "
+        "about sts:AssumeRole on role:scan at"
+    )
+
+
 def test_the_question_gives_no_count_where_the_actions_are_cut() -> None:
     some = suspicion(call("iam:CreateUser"), call("kms:DisableKey"))._replace(cut=True)
     [ask] = [step for step in next_steps(some) if step.phase == "verify"]
