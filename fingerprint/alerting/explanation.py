@@ -261,7 +261,7 @@ def _suspicion(
         facts.events,
         actions,
         urgency,
-        titles.strangest(facts),
+        titles.questioned(facts),
         facts.first_seen,
         lead=facts.events[lead],
         supporting=facts.supporting,

@@ -19,6 +19,7 @@ from fingerprint.estimators.amounts import read_amount_text
 from fingerprint.sources.active import SOURCE
 
 MAX_NAME_LENGTH = 80  # characters of a name in a title
+MAX_NAMED_ACTIONS = 3  # in a question
 ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", "program"
 
 
@@ -92,10 +93,15 @@ def _named(name: str, behind: str) -> str:
     return f"{_cut(name, MAX_NAME_LENGTH - len(behind) - 3)} ({behind})"
 
 
-def strangest(facts: TitleFacts) -> str:
-    """Return the first thing that was new, as `feature value`; empty where nothing was."""
-    found = (f"{each.feature} {_cut(each.seen)}" for each in facts.drivers if each.rarity == "unseen")
-    return next(found, "")
+def questioned(facts: TitleFacts) -> str:
+    """Return what to ask about where no call can do harm: the first new actions, else the leading one and where it came from."""
+    lead, _ = _lead(facts)
+    if lead not in facts.new_actions:
+        return f"{_cut(SOURCE.plain_action(lead))} from {_origin(facts, leading_row(facts))}"
+    new = list(dict.fromkeys((lead, *(each for each in facts.ranked if each in facts.new_actions))))
+    named = ", ".join(_cut(SOURCE.plain_action(each)) for each in new[:MAX_NAMED_ACTIONS])
+    more = len(new) - MAX_NAMED_ACTIONS
+    return f"{named} and {_count(more, 'other new action')}" if more > 0 else named
 
 
 def _reached(principal: str, event: AlertEvent) -> str:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from fingerprint.alerting import impact
-from fingerprint.alerting.titles import MAX_NAME_LENGTH, TitleFacts, build_title, leading_row, strangest
+from fingerprint.alerting.titles import MAX_NAME_LENGTH, TitleFacts, build_title, leading_row, questioned
 from fingerprint.core.alert import AlertEvent, SurpriseDriver
 from fingerprint.estimators.amounts import amount_text
 from fingerprint.sources.base import escape_key
@@ -144,7 +144,24 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
         "user/grace (not in the history; first seen 3 hours before) called iam:ListUsers from 84.17.50.9"
     )
     assert title.endswith(", new tool Terraform; delivered 8 days late")
-    assert strangest(some) == "program Terraform"
+
+
+def test_the_question_names_the_first_new_actions_or_where_a_usual_one_came_from() -> None:
+    """A detector's own words for what was surprising are no question."""
+    after = SurpriseDriver("next action", "iam:ListRoles after sts:GetCallerIdentity", "", "unseen", 18.0, 1)
+    events = called("sts:GetCallerIdentity", "iam:ListRoles", "iam:ListUsers", "s3:ListBuckets")
+    new = {impact.action_name(each) for each in events}
+    assert questioned(facts(events[:2], new, (after,))) == "sts:GetCallerIdentity, iam:ListRoles"
+    assert questioned(facts(events, new, (after,))) == (
+        "sts:GetCallerIdentity, iam:ListRoles, iam:ListUsers and 1 other new action"
+    )
+    assert (
+        questioned(facts(events[2:], set(), (NETWORK,))) == "iam:ListUsers from 139.59.0.0/16 (new network)"
+    )
+    named = facts(
+        called(*(f"s3:{letter * 500}" for letter in "abcd")), {f"s3:{each * 500}" for each in "abcd"}
+    )
+    assert len(questioned(named)) < 300
 
 
 def test_who_and_where_are_those_of_the_leading_call_and_others_are_said_to_be_others() -> None:

@@ -383,9 +383,9 @@ def _find_person(human: str, user_id: str) -> str:
 def _verify(suspicion: Suspicion) -> NextStep:
     """Return the question to ask, and by which channel: never by one that the suspect session could answer."""
     asked = _gravest_new(suspicion)
-    event = _event_of(suspicion, asked[0].action) if asked else suspicion.events[0]
+    event = _event_of(suspicion, asked[0].action) if asked else suspicion.lead or suspicion.events[0]
     when = f"at {event.event_time.astimezone(UTC):%H:%M} UTC on {event.event_time.astimezone(UTC):%d %B}"
-    what = _named(asked, event, suspicion.cut) or suspicion.strange[:300] or "this"
+    what = _named(asked, event, suspicion.cut) or suspicion.questioned[:400] or "this"
     name, kind, human = _name(suspicion.principal), _type(suspicion.principal), _person(suspicion, event)
     if "@" in human:
         who = f"Ask {human[:100]} by telephone or in person, not by mail or chat that the same login opens,"

@@ -51,7 +51,7 @@ def suspicion(
     *events: AlertEvent, principal: str = f"{ACCOUNT}:user/grace", human: str = "", urgency: int = 90
 ) -> Suspicion:
     actions = alert_impact(events, {action_name(each) for each in events}, ())
-    return Suspicion(principal, human, events, actions, urgency, "action iam:ListUsers")
+    return Suspicion(principal, human, events, actions, urgency, "iam:ListUsers")
 
 
 def commands(steps: tuple[NextStep, ...], phase: str) -> str:
@@ -230,7 +230,7 @@ def test_the_question_goes_to_who_made_the_call_it_is_about_and_names_its_time_a
         ),
         (("lambda:TagResource", "iam:CreateUser", "kms:DisableKey"), "about iam:CreateUser and 1 other at"),
         (("iam:ListUsers", "lambda:TagResource"), "about lambda:TagResource at"),
-        (("iam:ListUsers",), "about action iam:ListUsers at"),
+        (("iam:ListUsers",), "about iam:ListUsers at"),
     ],
 )
 def test_the_question_counts_the_other_new_calls_that_matter(names: tuple[str, ...], said: str) -> None:
@@ -249,6 +249,15 @@ def test_who_is_not_in_the_history_was_made_or_slept_and_root_was_not_made(
             asked and bool(each.first_seen)
         )
         assert "new" not in ask
+
+
+def test_where_no_call_can_do_harm_the_question_gives_the_time_of_the_call_that_leads() -> None:
+    first = call("sts:GetCallerIdentity")
+    lead = replace(call("iam:ListUsers"), event_time=first.event_time + timedelta(minutes=7))
+    [ask] = [
+        step for step in next_steps(suspicion(first, lead)._replace(lead=lead)) if step.phase == "verify"
+    ]
+    assert "about iam:ListUsers at 14:07 UTC" in ask.text
 
 
 def test_the_owner_of_a_caller_from_another_account_is_that_account() -> None:
