@@ -12,7 +12,8 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal
@@ -28,6 +29,7 @@ StepPhase = Literal["contain", "verify", "extent", "undo"]
 GRAVITIES: tuple[Gravity, ...] = ("none", "minor", "notable", "grave", "severe")  # least first
 STEP_PHASES: tuple[StepPhase, ...] = ("contain", "verify", "extent", "undo")  # in the order of work
 MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
+MAX_SESSIONS_NAMED, MAX_SESSION_NAME_LENGTH = 5, 64  # in one text; characters, the most that AWS allows
 LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
 ALERT_THRESHOLD_COLUMN = "alert_threshold"  # of a frame of events: the z that opens an alert
 NEWCOMER_COLUMN = "newcomer"  # of a frame of events: whether some detector judged them by how newcomers began
@@ -262,6 +264,18 @@ class CredentialIssue:
     access_key: str
     source_address: str
     region: str
+
+
+def session_names(events: Sequence[AlertEvent]) -> str:
+    """Return the names of sessions that events were made in, the most used first, a handful; empty for none.
+
+    A caller chooses the name, unless its issuer does: it says who someone wants to be.
+    """
+    counts = Counter(event.session for event in events if event.session)
+    names = sorted(counts, key=lambda name: (-counts[name], name))
+    named = ", ".join(name[:MAX_SESSION_NAME_LENGTH] for name in names[:MAX_SESSIONS_NAMED])
+    more = len(names) - MAX_SESSIONS_NAMED
+    return f"{named} and {more:,} more" if more > 0 else named
 
 
 def trace_credentials(

@@ -22,6 +22,7 @@ from fingerprint.core.alert import (
     Disposition,
     NextStep,
     SurpriseDriver,
+    session_names,
 )
 from fingerprint.core.case import QueueRow
 from fingerprint.core.sanitize import printable
@@ -146,6 +147,8 @@ def _print_summary(
     facts.add_row("urgency from", f"rarity {alert.rarity}, impact {alert.impact}")
     facts.add_row("principal", terminal_text(alert.principal))
     facts.add_row("behind it", terminal_text(alert.human or "not recorded"))
+    if not alert.human and (sessions := session_names(alert.events)):
+        facts.add_row("session names", terminal_text(f"{sessions} (chosen by the caller)"))
     facts.add_row("when", formatting.format_span(alert.first_event_time, alert.last_event_time))
     facts.add_row(
         "judged by",

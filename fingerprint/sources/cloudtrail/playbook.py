@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from fingerprint.core.alert import MINIMUM_URGENCY, ActionImpact, AlertEvent, NextStep
+from fingerprint.core.alert import MINIMUM_URGENCY, ActionImpact, AlertEvent, NextStep, session_names
 from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
@@ -401,8 +401,10 @@ def _verify(suspicion: Suspicion) -> NextStep:
         "role": f"aws iam list-role-tags --role-name {_or_word(name, 'ROLE_NAME')}",
     }.get(kind, "")
     until = " Until they confirm it, treat it as stolen." if _is_urgent(suspicion) else ""
+    sessions = "" if human else session_names(suspicion.events)
+    chosen = f" Session names (chosen by the caller): {sessions}." if sessions else ""
     return NextStep(
-        "verify", f"{who} about {what} {when}.{until}{new}",
+        "verify", f"{who} about {what} {when}.{chosen}{until}{new}",
         "" if "@" in human else command,
     )  # fmt: skip
 
