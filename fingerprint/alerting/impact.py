@@ -43,6 +43,9 @@ NEXT_ACTION_WEIGHT = 0.5  # of an alert's next action, beside the graver one bef
 MAX_COUNTED_ACTIONS = 8  # actions; the weight of the next one is below a hundredth
 MAX_SHOWN_ACTIONS = 10  # rows of `Alert.impact_of`
 MAX_RESOURCES = 5  # of one row
+# Calls that succeeded of a new action that destroys data or machines, from which on it is grave: cleaning up is a few of them.
+MANY_DELETIONS = 20
+DESTROYING_TECHNIQUES = ("T1485", "T1490")  # of such an action: data destruction, inhibiting system recovery
 MAX_RECORDS_READ = 50  # records of one action whose request is read
 
 
@@ -157,14 +160,16 @@ def _of_action(
     name: str, events: Sequence[AlertEvent], new: bool, new_places: Collection[str]
 ) -> ActionImpact:
     gravest = _gravest_call(events)
+    done = sum(not event.error_code for event in events)
+    many = new and gravest.technique in DESTROYING_TECHNIQUES and done >= MANY_DELETIONS
     return ActionImpact(
         action=name,
-        gravity=gravest.gravity,
+        gravity=max(gravest.gravity, "grave", key=GRAVITIES.index) if many else gravest.gravity,
         effect=gravest.effect,
         tactic=gravest.tactic,
         technique=gravest.technique,
         calls=len(events),
-        failed=sum(bool(event.error_code) for event in events),
+        failed=len(events) - done,
         new=new,
         new_place=any(event.event_id in new_places for event in events),
         resources=tuple(dict.fromkeys(event.resource for event in events if event.resource))[:MAX_RESOURCES],

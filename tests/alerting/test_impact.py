@@ -110,6 +110,30 @@ def test_what_supports_an_alert_is_listed_and_no_urgency_comes_of_it() -> None:
     )
 
 
+def test_many_deletions_by_one_that_never_deleted_are_grave() -> None:
+    """What a ransom does to a bucket of backups; a few objects more or less are everyday work."""
+    name = "s3:DeleteObject"
+    deleted = [call(name, number) for number in range(impact.MANY_DELETIONS)]
+    place = {each.event_id for each in deleted}
+    [many] = impact.alert_impact(deleted, {name}, ())
+    assert many.gravity == "grave"
+    assert impact.combined_urgency(0.0, [many]) == MINIMUM_URGENCY["medium"]
+    denied = [*deleted[1:], *(call(name, number, "AccessDenied") for number in range(100, 200))]
+    copied = [replace(each, action="CopyObject") for each in deleted]
+    for events, new, places in (
+        (deleted[1:], {name}, place),
+        (denied, {name}, place),
+        (deleted, set(), place),
+        (copied, {"s3:CopyObject"}, place),
+    ):
+        [few] = impact.alert_impact(events, new, places)
+        assert few.gravity == "notable"
+    [emptied] = impact.alert_impact(
+        [replace(each, action="DeleteBucket") for each in deleted], {"s3:DeleteBucket"}, ()
+    )
+    assert emptied.gravity == "severe", "what is graver stays"
+
+
 def test_of_equal_gravity_the_alerts_own_actions_come_before_what_supports_it() -> None:
     own = row("minor", failed=1, action="s3:PutObject")
     support = row("minor", calls=9, action="kms:Decrypt")
