@@ -241,6 +241,7 @@ def _gather_facts(
         supporting=support.events,
         supporting_actions=support.actions,
         first_seen=_first_seen_text(batch, frame, explainer),
+        is_learned=bool((batch.level < PEER_LEVEL).any()),
         late_days=_late_days(frame),
     )
 

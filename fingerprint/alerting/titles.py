@@ -31,7 +31,8 @@ class TitleFacts:
     principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
     empty for none, and `programs` their tools (N,); `new_networks` maps the ids of events to the network that they came from,
     where it is new for the principal. `supporting` are the events that support the alert, `supporting_actions` what they can do
-    that was new, the gravest first. `first_seen` says when a newcomer was first seen, else empty.
+    that was new, the gravest first. `first_seen` says when a newcomer was first seen, else empty. `is_learned`: the principal has
+    a fingerprint of its own, so what is new is new to it; of another one it may be what it has done since it came.
     """
 
     events: Sequence[AlertEvent]
@@ -45,6 +46,7 @@ class TitleFacts:
     supporting: Sequence[AlertEvent] = ()
     supporting_actions: Sequence[ActionImpact] = ()
     first_seen: str = ""
+    is_learned: bool = True
     late_days: int = 0
 
 
@@ -120,7 +122,8 @@ def _called(facts: TitleFacts, on: str) -> str:
     often = _often(facts, lead)
     if lead in facts.new_actions:
         others = len(facts.new_actions) - 1
-        more = f" and {_count(others, 'other new action')}" if others else ", new to them,"
+        new = "new to them" if facts.is_learned else "not learned yet"
+        more = f" and {_count(others, 'other new action')}" if others else f", {new},"
     else:
         others = len(facts.ranked) - 1
         more = f" and {_count(others, 'other action')}" if others else ""

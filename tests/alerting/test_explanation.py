@@ -242,6 +242,7 @@ def test_a_grave_call_of_a_stranger_is_new_although_others_make_it(
     [alert] = sample_organisation.run([source], organisation.bank, tmp_path, EVERYTHING).alerts
     service = grave["eventSource"].split(".")[0]
     assert [each.action for each in alert.impact_of] == [f"{service}:{grave['eventName']}"]
+    assert "not learned yet" in alert.title
     assert alert.impact > 0
     assert alert.urgency >= 35, "no grave new call is low"
 

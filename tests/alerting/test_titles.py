@@ -87,6 +87,14 @@ def test_a_caller_from_outside_is_named_by_its_account_and_by_the_role_that_it_t
     assert f"on role:{'x' * 34}… from" in title_of(long, "976280145156:account/AROAPGA3KWCATOSOSJNFU")
 
 
+def test_what_a_principal_without_a_fingerprint_does_is_not_said_to_be_new_to_it() -> None:
+    """It may have done it yesterday, and an alert have said so: it stays new until the next training."""
+    some = facts(called("sns:GetTopicAttributes"), {"sns:GetTopicAttributes"})
+    assert title_of(some) == "user/grace called sns:GetTopicAttributes, new to them, from 84.17.50.9"
+    unlearned = replace(some, is_learned=False)
+    assert title_of(unlearned) == "user/grace called sns:GetTopicAttributes, not learned yet, from 84.17.50.9"
+
+
 def test_bulk_is_told_by_the_number_of_calls_where_that_drives_the_alert() -> None:
     """Few of the calls are events: those that came after the amount had become strange."""
     seen = amount_text(2006, "s3:GetObject", "an hour")
