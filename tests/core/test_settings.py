@@ -198,6 +198,21 @@ def test_files_of_a_scheduler_are_checked_before_it_is_asked(tmp_path: Path) -> 
 # --- Kafka ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("name", "topic", "shared"),
+    [
+        ("raw_topic", "fingerprint.events", "fingerprint.events, fingerprint.events.dlq"),
+        ("votes_topic", "fingerprint.alerts", "fingerprint.alerts"),
+        ("alerts_topic", "cloudtrail.dlq", "cloudtrail.dlq"),
+        ("feed_gaps_topic", "cloudtrail", "cloudtrail"),
+    ],
+)
+def test_one_topic_for_two_uses_is_refused(name: str, topic: str, shared: str) -> None:
+    with pytest.raises(FingerprintError, match="must all differ") as refused:
+        load_settings(environment={f"FINGERPRINT_KAFKA__{name.upper()}": topic})
+    assert f" {shared} would be one topic for two uses" in str(refused.value)
+
+
 def test_kafkas_timeouts_are_its_own_milliseconds() -> None:
     kafka = Kafka(request_timeout_ms=1_500, delivery_timeout_ms=500)
     assert (kafka.request_timeout_seconds, kafka.delivery_timeout_seconds) == (1.5, 0.5)

@@ -6,6 +6,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings.base import Section, check_readable, read_secret
 
 
@@ -144,6 +145,25 @@ class Kafka(KafkaSecurity):
         if client not in ("kafka-python", "confluent") and ":" not in client:
             raise ValueError("expected 'kafka-python', 'confluent' or package.module:factory")
         return client
+
+    @model_validator(mode="after")
+    def check_topics_differ(self) -> Kafka:
+        """Refuse one topic for two uses: `ingest` would read what it has just written, without end."""
+        topics = (
+            self.raw_topic,
+            self.events_topic,
+            self.alerts_topic,
+            self.votes_topic,
+            self.feed_gaps_topic,
+            self.raw_topic + DEAD_LETTER_SUFFIX,
+            self.events_topic + DEAD_LETTER_SUFFIX,
+        )
+        if shared := sorted({topic for topic in topics if topics.count(topic) > 1}):
+            raise ValueError(
+                f"{', '.join(shared)} would be one topic for two uses: raw_topic, events_topic, alerts_topic, votes_topic, "
+                f"feed_gaps_topic and the dead letters (raw_topic and events_topic with {DEAD_LETTER_SUFFIX}) must all differ"
+            )
+        return self
 
     @property
     def delivery_timeout_seconds(self) -> float:
