@@ -12,7 +12,6 @@ Example:
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from errno import EISDIR
@@ -27,6 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from fingerprint.adapters.output_files import place_for_output
 from fingerprint.core.alert import (
     ALERT_THRESHOLD_COLUMN,
     NEWCOMER_COLUMN,
@@ -61,7 +61,8 @@ class ResultWriter:
         self.detectors = detector_names(settings)
         self.parquet: pq.ParquetWriter | None = None
         self.text_file: TextIO | None = None
-        self.staging_file = file and file.with_name(f".{file.name}.{os.getpid()}")
+        self.staging_file: Path | None = None
+        self.complete_file: Path | None = None
         if file and file.suffix not in SUFFIXES:
             raise FingerprintError(f"--out {file}: name a file that ends in {' or '.join(SUFFIXES)}")
 
@@ -69,7 +70,8 @@ class ResultWriter:
         try:
             if self.file and self.file.is_dir():
                 raise IsADirectoryError(EISDIR, "is a folder")
-            if self.staging_file:
+            if self.file:
+                self.staging_file, self.complete_file = place_for_output(self.file)
                 self.staging_file.parent.mkdir(parents=True, exist_ok=True)
                 self._open(self.staging_file)
         except OSError as error:
@@ -82,9 +84,11 @@ class ResultWriter:
         for stream in (self.parquet, self.text_file):
             if stream:
                 stream.close()
-        if self.file and self.staging_file and error is None:
-            self.staging_file.replace(self.file)
-        elif self.staging_file:
+        if not (self.staging_file and self.complete_file) or self.staging_file == self.complete_file:
+            return
+        if error is None:
+            self.staging_file.replace(self.complete_file)
+        else:
             self.staging_file.unlink(missing_ok=True)
 
     def _open(self, file: Path) -> None:

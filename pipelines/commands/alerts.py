@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from fingerprint.adapters.output_files import place_for_output
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core import time_range
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
@@ -315,17 +316,20 @@ class CountedNotifications:
 
 @contextmanager
 def _open_atomic(out: Path | None) -> Iterator[BinaryIO]:
-    """Open a file that appears when it is complete; an earlier file stays if it is not."""
+    """Open a file that appears when complete; an earlier file stays if it is not. Devices and pipes are written as they are."""
     if out is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
-    staged = out.with_name(f".{out.name}.partial")
     try:
-        with staged.open("wb") as file:
-            yield file
-        staged.replace(out)
+        staged, complete = place_for_output(out)
+        try:
+            with staged.open("wb") as file:
+                yield file
+            if staged != complete:
+                staged.replace(complete)
+        finally:
+            if staged != complete:
+                staged.unlink(missing_ok=True)
     except OSError as error:
         raise FingerprintError(f"{out} cannot be written: {error.strerror or error}") from None
-    finally:
-        staged.unlink(missing_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import sys
 import tracemalloc
 from contextlib import closing
@@ -97,6 +98,32 @@ def test_a_file_appears_whole_or_not_at_all(url, tmp_path):
     with pytest.raises(FingerprintError, match="no database"):
         export_alerts(f"sqlite:///{tmp_path}/none.sqlite", "csv", tmp_path / "x.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_pipe_is_written_and_not_replaced(tmp_path, tmp_path_factory):
+    url = f"sqlite:///{tmp_path_factory.mktemp('one')}/alerts.sqlite"
+    with closing(open_store(url)) as store:
+        store.alerts.save([new_pipeline()])
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)  # a pipe holds 64 KiB
+    try:
+        assert export_alerts(url, "csv", pipe) == 1
+        assert os.read(reader, 1 << 16).startswith(b'"alert_id"')
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo()
+    assert list(tmp_path.iterdir()) == [pipe]
+
+
+def test_behind_a_link_the_file_is_written_and_the_link_stays(url, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    link, file = tmp_path / "x.csv", tmp_path / "elsewhere" / "y.csv"
+    link.symlink_to(file)
+    export_alerts(url, "csv", link)
+    assert link.is_symlink()
+    assert file.read_bytes() == written(url, "csv", tmp_path)
+    assert list(file.parent.iterdir()) == [file]
 
 
 def test_memory_does_not_grow_with_the_store(tmp_path):
