@@ -173,10 +173,12 @@ class ThresholdForecast:
         reason: str,
         by: str,
         alerts_per_day: float | None = None,
+        may_hide_all: bool = True,
     ) -> ThresholdOverride:
         """Store an override; refuse here what does not fit the settings, rather than in every program that reads it.
 
-        Refuse an alert budget that cannot be met, too: nothing is applied.
+        Refuse an alert budget that cannot be met, too, and unless it `may_hide_all` a threshold that would have shown none of
+        the last days' alerts: nothing is applied.
         """
         if alerts_per_day is not None:
             quorum = quorum or self.current().quorum
@@ -187,10 +189,23 @@ class ThresholdForecast:
         wanted = ThresholdOverride(
             0, now, by, reason, threshold, quorum, threshold is None and quorum is None
         )
-        threshold_what_if.apply_override(
-            self.settings, wanted
-        )  # refused here, rather than by every program that reads it
+        # Refused here, rather than by every program that reads it.
+        threshold_what_if.apply_override(self.settings, wanted)
+        if threshold is not None and not may_hide_all:
+            self._refuse_to_hide_all(threshold, quorum or self.settings.voting.quorum)
         return self.store.thresholds.override(now, by, reason, threshold, quorum)
+
+    def stored_alerts_per_day(self) -> float:
+        """Return how many alerts a day of the last days are stored."""
+        past = self.recent_votes()
+        return len(past.stored_alerts) / past.days
+
+    def _refuse_to_hide_all(self, threshold: float, quorum: int) -> None:
+        if self.stored_alerts_per_day() and not self.estimate(threshold, quorum).alerts_per_day:
+            raise FingerprintError(
+                f"a threshold of {threshold:g} with {quorum} votes would have shown no alert of the last {self.days:g} days, and "
+                f"there were {len(self.recent_votes().stored_alerts):,}: give --force if that is meant"
+            )
 
     # --- what it rests on ---------------------------------------------------------------------------------------------
 

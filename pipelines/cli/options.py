@@ -539,6 +539,9 @@ AlertsPerDay = Annotated[
         min=FEWEST_ALERTS_PER_DAY, help="Take the threshold that shows at most so many, by the stored votes."
     ),
 ]
+HideAll = Annotated[
+    bool, typer.Option("--force", help="Also a threshold that would have shown no alert at all.")
+]
 Quorum = Annotated[int | None, typer.Option(help="Votes that make a verdict.", show_default="the settings")]
 
 # --- topics ---

@@ -12,6 +12,7 @@ from pipelines.cli.options import (
     BankFolder,
     DatabaseUrl,
     EstimateDays,
+    HideAll,
     Json,
     OverrideWhy,
     Quorum,
@@ -63,6 +64,7 @@ def threshold_set(
     threshold: Threshold = None,
     alerts_per_day: AlertsPerDay = None,
     quorum: Quorum = None,
+    force: HideAll = False,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -70,12 +72,13 @@ def threshold_set(
     """Override the threshold and the quorum of the settings from now on.
 
     Streams apply it by their next checkpoint, `score` in its next run. Without `--threshold`, `--alerts-per-day` and `--quorum`
-    the settings hold again. A number of alerts a day that cannot be met is refused, and nothing is changed.
+    the settings hold again. A number of alerts a day that cannot be met is refused, and without `--force` a threshold that
+    would have shown none of the alerts of the last 14 days: nothing is changed.
     """
     from pipelines.commands import thresholds as threshold_commands
 
     loaded = load_settings(settings)
     figures = threshold_commands.set_threshold(
-        database_url(database, settings), loaded, why, threshold, quorum, alerts_per_day
+        database_url(database, settings), loaded, why, threshold, quorum, alerts_per_day, force
     )
     print_result(figures, json, lambda: threshold_commands.print_threshold(figures))

@@ -13,6 +13,7 @@ from rich.table import Table
 from fingerprint.adapters.system import SystemClock
 from fingerprint.analysis import threshold_what_if
 from fingerprint.analysis.threshold_service import HISTORY_DAYS, ThresholdForecast
+from fingerprint.core.case import ThresholdOverride
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.store import open_store
@@ -71,14 +72,31 @@ def set_threshold(
     threshold: float | None = None,
     quorum: int | None = None,
     alerts_per_day: float | None = None,
+    force: bool = False,
 ) -> dict[str, Any]:
     """Override threshold and quorum from now on; without both, the settings hold again.
 
-    `alerts_per_day` gives the threshold. Raise FingerprintError where so few cannot be met.
+    `alerts_per_day` gives the threshold. Raise FingerprintError where so few cannot be met, and without `force` where none of the
+    last days' alerts would have been shown. `estimate` says what those days would have shown, None without a z.
     """
     forecast = ThresholdForecast(open_store(database_url, create=False), None, settings, SystemClock())
-    forecast.set_override(threshold, quorum, why, host.operator_name(), alerts_per_day)
-    return show_threshold(database_url, settings)
+    made = forecast.set_override(
+        threshold, quorum, why, host.operator_name(), alerts_per_day, may_hide_all=force
+    )
+    return show_threshold(database_url, settings) | {"estimate": _estimate_override(forecast, made, settings)}
+
+
+def _estimate_override(
+    forecast: ThresholdForecast, made: ThresholdOverride, settings: Settings
+) -> dict[str, Any] | None:
+    if made.threshold is None:
+        return None
+    estimate = forecast.estimate(made.threshold, made.quorum or settings.voting.quorum)
+    return {
+        "days": forecast.days,
+        "alerts_per_day": estimate.alerts_per_day,
+        "stored_alerts_per_day": round(forecast.stored_alerts_per_day(), 2),
+    }
 
 
 # --- for people -------------------------------------------------------------------------------------------------------
@@ -92,6 +110,13 @@ def print_threshold(figures: dict[str, Any]) -> None:
     budget = f" for at most {current['budget_per_100_principals']:g} alerts a day per 100 principals"
     of_budget = budget if current["threshold"] is None else ""
     print(printable(f"threshold{z}{of_budget}, quorum {current['quorum']}{whose}"))
+    if estimate := figures.get("estimate"):
+        shown, there = (
+            formatting.format_rate(estimate[name]) for name in ("alerts_per_day", "stored_alerts_per_day")
+        )
+        print(
+            f"in the last {estimate['days']:g} days it would have shown {shown} alerts a day; there were {there}"
+        )
     if not z:
         print("--bank FOLDER shows the z that this is")
     for each in figures["overrides"]:

@@ -19,6 +19,7 @@ import pytest
 from fingerprint.alerting import explanation, impact
 from fingerprint.alerting.grouping import alert_ids
 from fingerprint.core.alert import MINIMUM_URGENCY, STEP_PHASES, ActionImpact, Alert
+from fingerprint.core.case import MIN_THRESHOLD
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import autoencoder, spectral
 from fingerprint.features.encoding import FEATURE_NAMES
@@ -30,7 +31,7 @@ INTERVAL = sample_organisation.SETTINGS.spectral.interval_seconds
 GAP = sample_organisation.SETTINGS.alerts.group_gap_seconds
 # Every event that a detector votes for is an alert.
 EVERYTHING = Settings(
-    autoencoder=Autoencoder(max_epochs=1), alerts=Alerts(threshold=0), voting=Voting(quorum=1)
+    autoencoder=Autoencoder(max_epochs=1), alerts=Alerts(threshold=MIN_THRESHOLD), voting=Voting(quorum=1)
 )
 
 

@@ -106,6 +106,26 @@ def test_who_chose_at_the_console_is_told_from_the_store_s_people(tmp_path: Path
     assert store.audit.entries("threshold")[0].by.startswith("console:")
 
 
+def test_a_threshold_that_hides_every_stored_alert_needs_force(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scored = sample_organisation.run(organisation.new, organisation.bank, tmp_path)
+    url, settings = f"sqlite:///{tmp_path}/alerts.sqlite", sample_organisation.SETTINGS
+    count = len(scored.alerts)
+    with pytest.raises(
+        FingerprintError, match=f"no alert of the last 14 days, and there were {count}: .*--force"
+    ):
+        thresholds.set_threshold(url, settings, "a typing error", threshold=36)
+    with pytest.raises(FingerprintError, match="less than or equal to 37"):
+        thresholds.set_threshold(url, settings, "a typing error", threshold=360)
+    assert open_store(url).thresholds.current() is None
+    thresholds.set_threshold(url, settings, "a quiet night", threshold=36, force=True)
+    figures = thresholds.set_threshold(url, settings, "as before", threshold=settings.alerts.threshold)
+    assert figures["estimate"]["alerts_per_day"] >= figures["estimate"]["stored_alerts_per_day"] > 0
+    thresholds.print_threshold(figures)
+    assert "in the last 14 days it would have shown " in capsys.readouterr().out
+
+
 def test_a_budget_is_shown_as_the_z_that_the_bank_gives_it(
     organisation: sample_organisation.SampleOrganisation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

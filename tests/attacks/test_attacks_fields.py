@@ -26,7 +26,9 @@ from tests.support.alerts import nasty, new_pipeline, stolen_session
 from tests.support.record_corpus import poisoned
 
 EVERYTHING = Settings(
-    autoencoder=Autoencoder(max_epochs=1), alerts=Alerts(threshold=-1e6), voting=Voting(quorum=1)
+    autoencoder=Autoencoder(max_epochs=1),
+    alerts=Alerts().model_copy(update={"threshold": -1e6}),
+    voting=Voting(quorum=1),
 )  # every event is news
 STEERING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 Record = dict[str, Any]

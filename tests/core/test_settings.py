@@ -119,6 +119,8 @@ def test_settings_that_are_built_do_not_read_the_environment(monkeypatch: pytest
         ("VOTING__QUORUM", "0", "setting voting.quorum: expected more than 0"),
         ("KAFKA__TLS", "perhaps", "setting kafka.tls: expected true or false"),
         ("KAFKA__CLIENT", "java", "setting kafka.client: expected 'kafka-python', 'confluent' or package.module:factory"),
+        ("ALERTS__THRESHOLD", "-3", "setting alerts.threshold: expected at least 1"),
+        ("ALERTS__THRESHOLD", "360", "setting alerts.threshold: expected at most 37"),
         ("WEB__TRUSTED_PROXIES", "9", "setting web.trusted_proxies: expected at most 8"),
         ("DELIVER__SOC__COLOUR", "red", "setting deliver.soc.colour: there is no 'colour'"),
     ],

@@ -8,6 +8,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from fingerprint.core.case import MAX_THRESHOLD, MIN_THRESHOLD
 from fingerprint.core.settings.base import Section
 
 
@@ -201,6 +202,8 @@ class Alerts(Section):
     )
     threshold: float | None = Field(
         None,
+        ge=MIN_THRESHOLD,
+        le=MAX_THRESHOLD,
         description="Score in standard deviations (z) of the strongest calibrated detector from which a flagged event opens an "
         "alert; derived from the budget if unset.",
     )
