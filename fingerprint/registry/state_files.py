@@ -58,8 +58,9 @@ def save_state(state: ScorerState, folder: Path) -> None:
     try:
         private_files.make_private_folder(folder)
         private_files.replace_file(folder / STATE_FILE, partial(save_file, arrays, metadata=counted))
-    except OSError as error:
-        raise FingerprintError(f"cannot write the scorer state {folder}: {error.strerror or error}") from None
+    except (OSError, SafetensorError) as error:  # the library's own where the disk is full
+        reason = getattr(error, "strerror", None) or error
+        raise FingerprintError(f"cannot write the scorer state {folder}: {reason}") from None
 
 
 def restore_state(folder: Path, settings: Settings) -> ScorerState | None:

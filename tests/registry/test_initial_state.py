@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -81,6 +82,17 @@ def test_a_state_of_another_format_is_refused(tmp_path: Path, metadata: dict[str
     save_file(ScorerState(Settings()).as_arrays(), tmp_path / state_files.STATE_FILE, metadata)
     with pytest.raises(FingerprintError, match=r"has format .*name another folder in --state"):
         state_files.restore_state(tmp_path, Settings())
+
+
+def test_a_state_that_does_not_fit_on_the_disk_is_one_sentence(bank: banks.Bank, tmp_path: Path) -> None:
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    usual, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, most))
+    try:
+        with pytest.raises(FingerprintError, match=r"cannot write the scorer state .*File too large"):
+            state_files.save_state(state, tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (usual, most))
 
 
 def test_only_a_start_from_nothing_is_warned_of() -> None:
