@@ -34,13 +34,15 @@ from fingerprint.streaming.bank_watcher import BankWatcher
 from fingerprint.streaming.checkpoints import CheckpointManager, OwnedPartition
 from fingerprint.streaming.clock_jumps import ClockJumps
 from fingerprint.streaming.event_messages import PartitionCount
-from fingerprint.streaming.metrics import StreamMetrics
+from fingerprint.streaming.metrics import StreamMetrics, counter_value
 from fingerprint.streaming.poison import POISON_REASON
 from fingerprint.streaming.publisher import AlertPublisher, StreamAdapters
 from fingerprint.streaming.routing import ArrivalTimes, PartitionRows
 from fingerprint.streaming.service import ConsumerService
 
 HEARTBEAT_SECONDS = 15.0  # between two heartbeats in the alert store
+# Events in partitions of other principals, and their share of all: with more of both, the topic's keys are not those of `ingest`.
+MISROUTED_EVENTS, MISROUTED_SHARE = 100, 0.05
 
 log = get_logger("fingerprint.stream")
 
@@ -81,6 +83,7 @@ class StreamService(ConsumerService):
         # Of the alert store, over the configured settings.
         self.threshold_override: ThresholdOverride | None = None
         self.threshold_override_read = False
+        self.warned_of_foreign_keys = False
         self.lag: int | None = None  # messages, when it was last read
         self.last_commit = self.last_heartbeat = time.monotonic()
 
@@ -245,6 +248,7 @@ class StreamService(ConsumerService):
         self._commit(sorted(self.owned))
         self._release_unused_banks()
         self._apply_threshold_override()
+        self._warn_of_foreign_keys()
 
     def _release_unused_banks(self) -> None:
         """Close the banks that no partition needs any more."""
@@ -274,6 +278,18 @@ class StreamService(ConsumerService):
         for each in self.owned.values():
             each.processor.apply_settings(settings)
         log.info("threshold override applied", **threshold_what_if.describe_threshold(settings, override))
+
+    def _warn_of_foreign_keys(self) -> None:
+        """Warn once where much of the events topic is not keyed as `ingest` does it."""
+        misrouted, events = (counter_value(each) for each in (self.metrics.misrouted, self.metrics.events))
+        if not self.warned_of_foreign_keys and misrouted > max(MISROUTED_EVENTS, MISROUTED_SHARE * events):
+            self.warned_of_foreign_keys = True
+            log.warning(
+                "events lie in partitions of other principals, which are counted in pieces: `fingerprint ingest` must write the "
+                "events topic; name an ordinary topic in kafka.raw_topic",
+                misrouted=misrouted,
+                events=events,
+            )
 
     def _save_heartbeat(self) -> None:
         """Write a heartbeat to the alert store, every `HEARTBEAT_SECONDS`."""

@@ -285,6 +285,13 @@ def print_stream(figures: dict[str, Any]) -> None:
         f"verdicts: {figures['verdicts']:,} events; alerts published: {figures['alerts']:,}; "
         f"checkpoints: {figures['checkpoints']:,}"
     )
+    if figures["already_trained"]:
+        print(f"already learned: {count_of(figures['already_trained'], 'event')}, not judged")
+    if figures["misrouted"]:
+        print(
+            f"in partitions of other principals: {count_of(figures['misrouted'], 'event')}: "
+            "only `fingerprint ingest` may write the events topic; name an ordinary topic in kafka.raw_topic"
+        )
 
 
 def print_replay(figures: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import logging
 import random
 import signal
 import sqlite3
@@ -454,6 +455,16 @@ def test_partitions_can_be_added(
     assert figures["misrouted"] == 0
     end = max(json.loads(value)["eventTime"] for _, value in records)[:10]
     assert not place.said().until(end).differences(oracle.until(end))
+
+
+def test_a_topic_that_ingest_did_not_write_is_warned_of_once(
+    place: Place, records: Records, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "fingerprint.stream")
+    place.send((str(number).encode(), value) for number, (_, value) in enumerate(records))
+    figures = place.run()
+    assert figures["misrouted"] > 0.5 * figures["events"]
+    assert len([each for each in caplog.records if "partitions of other principals" in each.message]) == 1
 
 
 def test_an_added_partition_has_its_state_however_late_it_is_given_to_someone(

@@ -17,9 +17,17 @@ def test_a_stream_that_ends_says_what_it_published_and_saved(capsys: pytest.Capt
     metrics.checkpoints.inc(6)
     console.print_stream(metrics.figures() | {"seconds": 2.0})
     printed = capsys.readouterr().out
+    assert "learned" not in printed
+    assert "partitions" not in printed
     assert "3,000 events" in printed
     assert "1,500 events/s" in printed
     assert "checkpoints: 6" in printed
+    metrics.already_trained.inc(1_500)
+    metrics.misrouted.inc(1)
+    console.print_stream(metrics.figures() | {"seconds": 2.0})
+    printed = capsys.readouterr().out
+    assert "already learned: 1,500 events, not judged" in printed
+    assert "in partitions of other principals: 1 event: only `fingerprint ingest` may write" in printed
 
 
 @pytest.mark.parametrize(
