@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -110,10 +111,14 @@ def history_note(action: Action, why: str, forced: bool = False) -> VersionDecis
 
 
 def refusal_message(folder: Path, version: str, decision: GateDecision) -> str:
-    """Return one sentence about a bank that is kept and not served."""
+    """Return one sentence about a bank that is kept and not served, and the one that still is."""
+    served = None
+    with suppress(FingerprintError):  # a pointer that is damaged: the gate has warned of it
+        served = versions.served_version(folder)
+    still = f"; bank {served} is still served" if served else ""
     publish = shlex.join(("fingerprint", "bank", "publish", version, "--bank", str(folder)))
     return (
-        f"bank {version} is kept, not served: {'; '.join(decision.reasons)} "
+        f"bank {version} is kept, not served: {'; '.join(decision.reasons)}{still} "
         f'(`{publish} --force "the reason"` serves it all the same)'
     )
 

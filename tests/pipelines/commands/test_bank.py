@@ -223,6 +223,7 @@ def test_publish_asks_the_gate_and_says_in_one_sentence_why_not(two: Path, call:
     said = call("bank", "publish", other(two))
     assert (said.status, said.out, said.err.count("\n")) == (3, "", 1)
     assert "is kept, not served" in said.err
+    assert f"; bank {served} is still served (`fingerprint bank publish {other(two)} " in said.err
     assert "promotion.max_lost_fingerprints" in said.err
     assert versions.require_served_version(two) == served
     assert versions.decision_history(two)[-1]["action"] == "refused"
