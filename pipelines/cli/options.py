@@ -33,6 +33,15 @@ BankFolder = Annotated[
         "--bank", envvar="FINGERPRINT_BANK_FOLDER", help="The folder of the bank (all fingerprints)."
     ),
 ]
+OptionalBank = Annotated[
+    Path | None,
+    typer.Option(
+        "--bank",
+        envvar="FINGERPRINT_BANK_FOLDER",
+        help="The folder of the bank (all fingerprints).",
+        show_default="bank",
+    ),
+]
 SettingsFile = Annotated[
     Path | None,
     typer.Option(

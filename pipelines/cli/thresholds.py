@@ -14,6 +14,7 @@ from pipelines.cli.options import (
     EstimateDays,
     HideAll,
     Json,
+    OptionalBank,
     OverrideWhy,
     Quorum,
     SettingsFile,
@@ -40,7 +41,7 @@ def threshold_show(
 
 @thresholds_app.command("estimate")
 def threshold_estimate(
-    bank: BankFolder = Path("bank"),
+    bank: OptionalBank = None,
     database: DatabaseUrl = None,
     days: EstimateDays = 14.0,
     settings: SettingsFile = None,

@@ -16,10 +16,12 @@ from fingerprint.analysis.threshold_service import HISTORY_DAYS, ThresholdForeca
 from fingerprint.core.case import ThresholdOverride
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
+from fingerprint.registry import versions
 from fingerprint.store import open_store
 from fingerprint.web import formatting
 from pipelines.runtime import host
 
+DEFAULT_FOLDER = Path("bank")
 DEFAULT_ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # for which thresholds are estimated
 
 
@@ -44,14 +46,19 @@ def show_threshold(database_url: str, settings: Settings, folder: Path | None = 
 
 def estimate_thresholds(
     database_url: str,
-    folder: Path,
+    folder: Path | None,
     settings: Settings,
     days: float = HISTORY_DAYS,
     alerts_per_day: Sequence[float] = DEFAULT_ALERTS_PER_DAY,
 ) -> list[dict[str, Any]]:
-    """Return the current threshold, then for each number of alerts a day the threshold that shows them and what it finds."""
+    """Return the current threshold, then for each number of alerts a day the threshold that shows them and what it finds.
+
+    Raise FingerprintError if `folder` serves no bank; without one, DEFAULT_FOLDER is read if it does.
+    """
+    if folder is not None:
+        versions.require_served_version(folder)
     forecast = ThresholdForecast(
-        open_store(database_url, create=False), folder, settings, SystemClock(), days
+        open_store(database_url, create=False), folder or DEFAULT_FOLDER, settings, SystemClock(), days
     )
     rows = [{"wanted": None, **asdict(forecast.current())}]
     for quorum in range(forecast.detector_count, 0, -1):

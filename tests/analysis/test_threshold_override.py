@@ -126,6 +126,17 @@ def test_a_threshold_that_hides_every_stored_alert_needs_force(
     assert "in the last 14 days it would have shown " in capsys.readouterr().out
 
 
+def test_an_estimate_by_a_bank_that_is_not_there_is_refused(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path}/alerts.sqlite"
+    open_store(url)
+    with pytest.raises(FingerprintError, match=f"no bank in {tmp_path}/nobank: make one"):
+        thresholds.estimate_thresholds(url, tmp_path / "nobank", sample_organisation.SETTINGS)
+    for folder in (organisation.bank, None):
+        assert thresholds.estimate_thresholds(url, folder, sample_organisation.SETTINGS)
+
+
 def test_a_budget_is_shown_as_the_z_that_the_bank_gives_it(
     organisation: sample_organisation.SampleOrganisation, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
