@@ -151,6 +151,25 @@ def test_who_is_not_let_in_is_told_so_in_one_sentence_and_soon(
 
 
 @pytest.mark.parametrize("client", CLIENTS)
+def test_tls_at_a_listener_without_it_is_asked_about(broker: Broker, client: Any) -> None:
+    trust = {"tls": True, "ssl_ca_file": str(broker.authority.file)}
+    with pytest.raises(
+        FingerprintError, match=r"does not let us in: .*: is kafka\.tls right for this port\?"
+    ):
+        client[0](Kafka(bootstrap_servers=(broker.address,), request_timeout_ms=1500, **trust))
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("listener", ["TLS", "SASL"])
+def test_a_listener_that_wants_more_than_it_gets_is_asked_about(
+    broker: Broker, client: Any, listener: str
+) -> None:
+    with pytest.raises(FingerprintError) as told:
+        client[0](Kafka(bootstrap_servers=(broker.at(listener),), request_timeout_ms=1500))
+    assert "kafka.sasl_mechanism, kafka.tls" in str(told.value)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
 def test_a_broker_that_does_not_answer_is_named(client: Any) -> None:
     for adapter in client:
         with pytest.raises(FingerprintError, match=r"no broker answers at 127\.0\.0\.1:1"):

@@ -45,6 +45,8 @@ MAX_BLOCK_MS = 1_000
 METADATA_MAX_AGE_MS = 30_000
 """Milliseconds after which topics and their partitions are looked up again (metadata.max.age.ms)."""
 RECONNECT_BACKOFF_MAX_MS = 1_000
+# What the libraries say of a TLS handshake with a listener that has no TLS.
+PLAIN_LISTENER_SIGNS = ("EOF occurred in violation of protocol", "PLAINTEXT broker listener")
 """Longest pause in milliseconds between two tries to connect (reconnect.backoff.max.ms)."""
 
 _Result = TypeVar("_Result")
@@ -305,11 +307,14 @@ def no_such_topic(topic: str) -> FingerprintError:
     return FingerprintError(f"there is no topic {topic}: create it first")
 
 
-def no_answer(settings: Kafka, reason: object) -> ServerUnavailable:
-    """Return the error for brokers that do not answer."""
+def no_answer(settings: Kafka, timed_out: bool) -> ServerUnavailable:
+    """Return the error for brokers that do not answer; to who has no TLS or login, one that wants it does not, either."""
     where = ", ".join(settings.bootstrap_servers)
+    reason = "it took too long" if timed_out else "the connection failed"
+    is_secured = settings.tls and settings.sasl_mechanism
+    security = "" if is_secured else "; or the listener wants a login or TLS: kafka.sasl_mechanism, kafka.tls"
     return ServerUnavailable(
-        f"no broker answers at {where} ({reason}): start Kafka, or set kafka.bootstrap_servers"
+        f"no broker answers at {where} ({reason}): start Kafka, or set kafka.bootstrap_servers{security}"
     )
 
 
@@ -320,7 +325,9 @@ def refused(settings: Kafka, reason: object) -> FingerprintError:
 
 def not_let_in(settings: Kafka, reason: object) -> str:
     """Return the sentence for a login or a certificate that one side does not accept."""
-    return f"Kafka at {', '.join(settings.bootstrap_servers)} does not let us in: {reason}"
+    sentence = f"Kafka at {', '.join(settings.bootstrap_servers)} does not let us in: {reason}"
+    is_plain = settings.tls and any(each in sentence for each in PLAIN_LISTENER_SIGNS)
+    return f"{sentence.rstrip('. ')}: is kafka.tls right for this port?" if is_plain else sentence
 
 
 def not_ready(settings: Kafka, reason: object) -> ServerUnavailable:

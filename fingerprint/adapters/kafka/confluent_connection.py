@@ -147,8 +147,5 @@ def translate_librdkafka_errors(settings: Kafka) -> Iterator[None]:
         if error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
             raise base.messages_lost(error.str()) from None
         if error.code() in UNAVAILABLE_CODES or error.code() == KafkaError._TIMED_OUT:
-            timed_out = error.code() == KafkaError._TIMED_OUT
-            raise base.no_answer(
-                settings, "it took too long" if timed_out else "the connection failed"
-            ) from None
+            raise base.no_answer(settings, error.code() == KafkaError._TIMED_OUT) from None
         raise base.refused(settings, error.str()) from exception

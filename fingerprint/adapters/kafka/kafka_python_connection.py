@@ -143,7 +143,11 @@ class ConnectionFailureHandler(logging.Handler):
         if self.error is None:
             return ""
         text = printable(_NOISE.sub("", str(self.error)))
-        return f"{text}, as it does at a wrong login or protocol" if text == _DISCONNECTED else text
+        return (
+            f"{text}, as it does at a wrong login or protocol: kafka.sasl_mechanism, kafka.tls"
+            if text == _DISCONNECTED
+            else text
+        )
 
 
 def _weight(error: Exception | None) -> int:
@@ -200,6 +204,6 @@ def translate_kafka_python_errors(settings: Kafka) -> Iterator[None]:
         raise base.messages_lost(f"{what} is no longer held by Kafka") from None
     except UNAVAILABLE_ERRORS as error:
         timed_out = isinstance(error, errors.KafkaTimeoutError)
-        raise base.no_answer(settings, "it took too long" if timed_out else "the connection failed") from None
+        raise base.no_answer(settings, timed_out) from None
     except errors.KafkaError as error:
         raise base.refused(settings, error) from error
