@@ -21,9 +21,6 @@ from pipelines.reference.settings import section_of
 
 SCHEMA_FILE = Path("deploy/helm/fingerprint/values.schema.json")
 FIRST_LINE, LAST_LINE = '    "settings": {\n', "\n    },\n"  # of the generated part of the file
-NEVER = {  # settings that values may not have, and why
-    "deliver.NAME.url": "a secret, and values become a ConfigMap: url_file names the file",
-}
 DESCRIPTION = "generated from fingerprint/core/settings by `python -m pipelines.reference`"
 
 
@@ -55,24 +52,20 @@ def with_settings(schema: str) -> str:
 
 def settings_schema() -> dict[str, Any]:
     """Return the schema of the value `settings`."""
-    own = _section_schema(Settings, "")
+    own = _section_schema(Settings)
     return own | {"description": DESCRIPTION}
 
 
-def _section_schema(model: type[BaseModel], path: str) -> dict[str, Any]:
-    properties = {
-        name: _field_schema(name, field, path) for name, field in sorted(model.model_fields.items())
-    }
+def _section_schema(model: type[BaseModel]) -> dict[str, Any]:
+    properties = {name: _field_schema(name, field) for name, field in sorted(model.model_fields.items())}
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def _field_schema(name: str, field: FieldInfo, path: str) -> dict[str, Any]:
+def _field_schema(name: str, field: FieldInfo) -> dict[str, Any]:
     if below := section_of(name, field):
         heading, model = below
-        section = _section_schema(model, f"{path}{heading}.")
+        section = _section_schema(model)
         return {"type": "object", "additionalProperties": section} if heading != name else section
-    if f"{path}{name}" in NEVER:
-        return {"not": {}, "description": NEVER[f"{path}{name}"]}
     if get_origin(field.annotation) is dict:
         return {"type": "object"}
     return {"enum": list(get_args(field.annotation))} if get_origin(field.annotation) is Literal else {}

@@ -570,7 +570,7 @@ HTTPS = [{"ports": [{"port": 443}]}]
                     "deliver": {"chat": {"kind": "slack", "url": "https://chat.example.com/T0/hunter2"}}
                 }
             },
-            "url",
+            "settings.deliver.chat.url is a secret, .* settings.deliver.chat.url_file",
         ),
         ({"models": {"size": "20GB"}}, "size"),
         ({"image": {"serve": {"repository": "fingerprint", "tag": "latest"}}}, "tag"),

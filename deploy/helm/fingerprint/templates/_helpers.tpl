@@ -309,6 +309,9 @@ initContainers:
 {{- if gt $most (int $v.topics.partitions) }}{{ fail (printf "%d scorers cannot share %d partitions: raise topics.partitions, or have fewer" $most (int $v.topics.partitions)) }}{{ end -}}
 {{- end -}}
 {{- if gt (int $v.stream.autoscaling.minReplicas) (int $v.stream.autoscaling.maxReplicas) }}{{ fail "stream.autoscaling: minReplicas is more than maxReplicas" }}{{ end -}}
+{{- range $name, $receiver := default (dict) $v.settings.deliver }}
+{{- if $receiver.url }}{{ fail (printf "settings.deliver.%s.url is a secret, and settings become a ConfigMap: mount the Secret with web.secretMounts, and name its file in settings.deliver.%s.url_file" $name $name) }}{{ end -}}
+{{- end -}}
 {{- if and $v.settings.deliver (not (dig "web" "run_delivery" false $v.settings)) }}{{ fail "settings.deliver names receivers, but no program of this chart would deliver to them: set settings.web.run_delivery to true" }}{{ end -}}
 {{- $sqs := and $v.ingest.enabled (regexMatch "(^| )--sqs(=| |$)" (join " " $v.ingest.extraArgs)) -}}
 {{- $variables := concat $v.extraEnv $v.ingest.extraEnv | toJson -}}
