@@ -229,7 +229,7 @@ def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> N
     )
     print(
         f"votes: {votes}; verdicts: {count_of(figures['verdicts'], 'event')}; "
-        f"silent: {count_of(figures['silent_intervals'], 'interval')}"
+        f"activity drops: {count_of(figures['silent_intervals'], 'interval')}"
     )
     if figures["votes_alone"]:
         print(

@@ -154,8 +154,12 @@ OptionalVersion = Annotated[
 HistoryWhy = Annotated[
     str, typer.Option("--why", metavar="REASON", help="The reason, for the history.", show_default=False)
 ]
-OlderVersion = Annotated[str, typer.Argument(metavar="OLDER", help="The champion.")]
-NewerVersion = Annotated[str, typer.Argument(metavar="NEWER", help="The challenger.")]
+OlderVersion = Annotated[
+    str, typer.Argument(metavar="OLDER", help="A version, such as the one that is served.")
+]
+NewerVersion = Annotated[
+    str, typer.Argument(metavar="NEWER", help="A later version, such as the one that was trained last.")
+]
 TopCount = Annotated[int, typer.Option(min=0, help="The number of fingerprints shown that changed most.")]
 PublishForce = Annotated[
     str | None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.files import FilesInSpan, SourceFile
@@ -38,7 +38,7 @@ JSON_FIELDS = (
 def require_files(found: FilesInSpan, span: TimeRange, may_be_empty: bool = False) -> None:
     """Raise FingerprintError if no file of the input can hold an event of the span, before any is read."""
     if not found.files and not may_be_empty:
-        raise FingerprintError(_no_events_message(span, _key_date_range(found)))
+        raise FingerprintError(f"there is no event {span}: {_days_of_objects(found)}")
 
 
 def require_events(history: EventSpool, found: Sequence[SourceFile], may_be_empty: bool = False) -> None:
@@ -54,7 +54,7 @@ def require_events(history: EventSpool, found: Sequence[SourceFile], may_be_empt
         if not may_be_empty:
             raise FingerprintError(f"there is no event in the input: {_describe_skipped(history, found)}")
     elif history.outside_span and not history.events and not may_be_empty:
-        raise FingerprintError(_no_events_message(history.span, history.observed_range))
+        raise FingerprintError(f"there is no event {history.span}{_range_of_events(history.observed_range)}")
 
 
 def unread_objects(found: FilesInSpan) -> dict[str, int]:
@@ -66,21 +66,21 @@ def unread_objects(found: FilesInSpan) -> dict[str, int]:
     }
 
 
-def _key_date_range(found: FilesInSpan) -> tuple[datetime, datetime]:
-    """Return the first and the last day in the keys, or of months that were not listed."""
-    days = [day for day in (SOURCE.object_day(file.path) for file in found.found) if day]
-    days = sorted([*days, *found.unlisted, *map(time_range.last_day_of_month, found.unlisted)])
-    first, last = (datetime(day.year, day.month, day.day, tzinfo=UTC) for day in (days[0], days[-1]))
-    return first, last
-
-
-def _no_events_message(span: TimeRange, seen: tuple[datetime, datetime] | None) -> str:
-    there = (
-        f": the history has {time_range.format_instant(seen[0])} to {time_range.format_instant(seen[1])} UTC"
-        if seen
-        else ""
+def _days_of_objects(found: FilesInSpan) -> str:
+    """Return the days in the keys; the months, where some were not listed."""
+    days = sorted(
+        [*found.unlisted, *(day for day in (SOURCE.object_day(file.path) for file in found.found) if day)]
     )
-    return f"there is no event {span}{there}"
+    first, last = (f"{day:%Y-%m}" if found.unlisted else f"{day}" for day in (days[0], days[-1]))
+    return f"there are objects of {first}" if first == last else f"there are objects of {first} to {last}"
+
+
+def _range_of_events(seen: tuple[datetime, datetime] | None) -> str:
+    if seen is None:
+        return ""
+    return (
+        f": the history has {time_range.format_instant(seen[0])} to {time_range.format_instant(seen[1])} UTC"
+    )
 
 
 def _describe_rejects(history: EventSpool, found: Sequence[SourceFile]) -> str:

@@ -190,6 +190,7 @@ def test_the_programs_are_those_of_the_contract(
             "--retrain simulates its own organisations: leave SOURCE out",
         ),
         (("evaluate", "--worlds", "101"), "1 to 100"),
+        (("bank", "diff"), "OLDER is missing: A version, such as the one that is served"),
     ],
 )
 def test_a_wrong_argument_is_one_sentence_that_names_it(
