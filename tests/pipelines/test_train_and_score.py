@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from fingerprint.alerting.grouping import MAX_SUPPORTING_EVENTS
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Entities, Reading, Spectral
 from fingerprint.core.time_range import parse_time_range
@@ -160,13 +161,19 @@ def test_an_alert_has_what_else_the_autoencoder_voted_for_in_the_hours_of_its_ve
     alert_of = events[events["verdict"]].drop_duplicates(["principal", "hour"])
     others = events[events["autoencoder_vote"] & ~events["verdict"]].drop(columns="alert_id")
     wanted = others.merge(alert_of[["principal", "hour", "alert_id"]], on=["principal", "hour"])
-    wanted = wanted.sort_values(["event_time", "event_id"])
     found = {
         alert.alert_id: [event.event_id for event in alert.supporting_events]
         for alert in scored.alerts
         if alert.supporting_events
     }
-    assert found == {name: list(group) for name, group in wanted.groupby("alert_id")["event_id"]}
+    assert {*found} == {*wanted["alert_id"]}
+    for name, group in wanted.sort_values(["event_time", "event_id"]).groupby("alert_id"):
+        z = group.set_index("event_id")["autoencoder_z"]
+        assert found[name] == [each for each in z.index if each in found[name]], (
+            "all are votes, in their order"
+        )
+        assert len(found[name]) == min(len(z), MAX_SUPPORTING_EVENTS)
+        assert z[found[name]].min() >= z.drop(found[name]).max() or len(found[name]) == len(z)
     assert 0 < len(wanted) < len(others)
     supporting = [event for alert in scored.alerts for event in alert.supporting_events]
     assert all("autoencoder" in event.flagged_by and not event.raw for event in supporting)
