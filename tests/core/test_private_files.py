@@ -56,7 +56,7 @@ def test_two_processes_with_one_number_write_under_names_of_their_own(
     monkeypatch.setattr(os, "getpid", lambda: 1)
     state, names = ScorerState(Settings()), []
 
-    def save(arrays: object, staged: Path) -> None:
+    def save(arrays: object, staged: Path, metadata: object) -> None:
         names.append(staged.name)
         if len(names) == 1:  # the other one saves while this one writes
             state_files.save_state(state, tmp_path)

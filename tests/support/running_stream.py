@@ -86,7 +86,7 @@ def measured_by(bank: Bank, batch: EventBatch) -> None:
         for each, level in zip(loss, levels, strict=True)
     ]
     found, tail = feature_surprise(batch), batch.evidence["autoencoder"][:, -TAIL_COLUMNS:]
-    # Unknown and rare values are less surprising if they came before; a row without an odd value is not held against its principal.
+    # Unknown and rare values are less surprising if they came before; the principal is only asked about rows with an odd value.
     usual = known[0] & (np.maximum(*loss) < RARE_NATS)
     away = np.minimum(*(np.abs(found - each) for each in (surprise[0], np.minimum(*surprise))))
     np.testing.assert_allclose(away[usual], 0, atol=1e-4)
