@@ -29,9 +29,8 @@ _PIECE = (
     )
 )
 MAX_KEY_LENGTH = 500  # characters, of at most 4 bytes each: PostgreSQL's B-trees take 2,704 bytes
-CUT_KEY_LENGTH = (
-    MAX_KEY_LENGTH - 33
-)  # characters of a longer text that a key keeps; an ellipsis and a digest follow
+# Characters of a longer text that a key keeps; an ellipsis and a digest follow.
+CUT_KEY_LENGTH = MAX_KEY_LENGTH - 33
 _DEEPEST = 32  # levels of indentation shown; what is deeper stays at that depth
 
 

@@ -104,10 +104,8 @@ class FallbackInference:
         """Return the losses of one of the two; never a mixture. Raise FingerprintError for rows that `local` refuses, too."""
         try:
             answer = self._verified_remote_losses(fingerprint, codes)
-        except (
-            Unavailable,
-            FingerprintError,
-        ) as reason:  # a server with another model may refuse what is right
+        except (Unavailable, FingerprintError) as reason:
+            # A server with another model may refuse what is right.
             answer = self.local.losses(fingerprint, codes)
             if not self.degraded:
                 log.warning("losses are computed in process", reason=str(reason))

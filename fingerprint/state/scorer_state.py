@@ -52,9 +52,8 @@ ADDRESS_COLUMN = FEATURE_NAMES.index("address")
 SEQUENCE_INTERVALS = 2  # closed intervals of which the sequence of actions is kept, for what comes late
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
 DEDUPLICATION_DAYS = 14  # days of event time for which the id of a record is kept, to drop duplicates
-STATE_FORMAT = (
-    1  # of the arrays of a state that is kept in a file: another name, column or scalar is another one
-)
+# Of the arrays of a state that is kept in a file: another name, column or scalar is another format.
+STATE_FORMAT = 1
 SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies before the clock in its array
 # Events a day of one principal that the bank does not know, that may wait or have a vote.
 MAX_UNKNOWN_PRINCIPAL_EVENTS = 500
