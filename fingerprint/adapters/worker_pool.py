@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 import dask
 from distributed import Client, LocalCluster, Security, as_completed
 from distributed.comm.core import CommClosedError
+from distributed.core import Status
 from distributed.scheduler import KilledWorker
 
 from fingerprint.adapters.retries import retry_steadily
@@ -113,15 +114,16 @@ def open_dask_pool(options: Options) -> Iterator[DaskWorkerPool]:
     """Open the workers of the settings. Those of this machine end with the block, whatever ended it."""
     with dask.config.set({"distributed.scheduler.allowed-failures": MAX_ATTEMPTS - 1}):
         if options.scheduler in ("dask", "dask-cuda"):
-            with _start_cluster(options) as cluster, Client(cluster) as client:
+            cluster = _start_cluster(options)
+            with (
+                _closed_after(_close_cluster, cluster),
+                _closed_after(_close_client, Client(cluster)) as client,
+            ):
                 yield DaskWorkerPool(client)
         else:
-            client = _connect_client(options)
-            try:
+            with _closed_after(_close_client, _connect_client(options)) as client:
                 _check_workers(client, options.scheduler)
                 yield DaskWorkerPool(client)
-            finally:
-                _close(client)
 
 
 def _start_cluster(options: Options) -> Any:
@@ -157,13 +159,34 @@ def _connect_client(options: Options) -> Any:
         raise FingerprintError(f"workers.scheduler {options.scheduler}: {_first_line(error)}") from None
 
 
-def _close(client: Any) -> None:
+@contextmanager
+def _closed_after(close: Callable[[Any], None], opened: Any) -> Iterator[Any]:
+    try:
+        yield opened
+    finally:
+        close(opened)
+
+
+def _close_client(client: Any) -> None:
     """Close `client`, and again while one of its connections is just timing out.
 
     Without a scheduler `distributed` cancels its connections as it closes, and `asyncio` refuses that for one that expires at
     this moment (RuntimeError "Cannot change state of expiring Timeout"): the sentence that says what happened would be lost.
     """
     retry_steadily(client.close, lambda error: isinstance(error, RuntimeError), CLOSE_TIMEOUT_SECONDS)
+
+
+def _close_cluster(cluster: Any) -> None:
+    """Close `cluster`, and once more where a worker was just being started again in place of one that died.
+
+    `distributed` cannot join a process that has no number yet (AssertionError "can only join a started process"): the sentence
+    that says what killed the worker would be lost. The second time it would wait for the first, unless that has failed.
+    """
+    try:
+        cluster.close()
+    except AssertionError:
+        cluster.status = Status.failed
+        cluster.close()
 
 
 def _security(options: Options) -> Security | None:
