@@ -46,7 +46,11 @@ METADATA_MAX_AGE_MS = 30_000
 """Milliseconds after which topics and their partitions are looked up again (metadata.max.age.ms)."""
 RECONNECT_BACKOFF_MAX_MS = 1_000
 """Longest pause in milliseconds between two tries to connect (reconnect.backoff.max.ms)."""
-PLAIN_LISTENER_SIGNS = ("EOF occurred in violation of protocol", "PLAINTEXT broker listener")
+PLAIN_LISTENER_SIGNS = (
+    "EOF occurred in violation of protocol",
+    "PLAINTEXT broker listener",
+    "SSL connection closed by peer",
+)
 """What the libraries say of a TLS handshake with a listener that has no TLS."""
 
 _Result = TypeVar("_Result")
