@@ -1,24 +1,31 @@
-"""Where the file of an option `--out` is written before it is complete.
+"""The file of an option `--out`, which appears when it is complete.
 
 Example:
-    >>> place_for_output(Path("alerts.jsonl"))
-    (PosixPath('/data/.alerts.jsonl.4711'), PosixPath('/data/alerts.jsonl'))
-    >>> place_for_output(Path("/dev/stdout"))
-    (PosixPath('/dev/stdout'), PosixPath('/dev/stdout'))
+    >>> with staged_output(Path("alerts.jsonl")) as file:
+    ...     file.write_text("{}")                           # `.alerts.jsonl.51bbfecd` beside it until the block ends
 """
 
 from __future__ import annotations
 
-import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
-def place_for_output(out: Path) -> tuple[Path, Path]:
-    """Return the file to write, and the file that it becomes when it is complete: of a link, what the link names.
+@contextmanager
+def staged_output(out: Path) -> Iterator[Path]:
+    """Yield the file to write: it becomes `out`, or what the link `out` names, when the block ends, and is removed if that fails.
 
-    Both are `out` where that is a device or a pipe: nothing may take its place. Raises OSError if it cannot be looked at.
+    A device or a pipe is yielded itself: nothing may take its place. Raises OSError if it cannot be looked at or replaced.
     """
     if out.exists() and not out.is_file():
-        return out, out
+        yield out
+        return
     complete = out.resolve()
-    return complete.with_name(f".{complete.name}.{os.getpid()}"), complete
+    staged = complete.with_name(f".{complete.name}.{secrets.token_hex(4)}")
+    try:
+        yield staged
+        staged.replace(complete)
+    finally:
+        staged.unlink(missing_ok=True)

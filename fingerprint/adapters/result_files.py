@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from fingerprint.adapters.output_files import place_for_output
+from fingerprint.adapters.output_files import staged_output
 from fingerprint.core.alert import (
     ALERT_THRESHOLD_COLUMN,
     NEWCOMER_COLUMN,
@@ -61,19 +61,14 @@ class ResultWriter:
         self.detectors = detector_names(settings)
         self.parquet: pq.ParquetWriter | None = None
         self.text_file: TextIO | None = None
-        self.staging_file: Path | None = None
-        self.complete_file: Path | None = None
+        self.opened = ExitStack()
         if file and file.suffix not in SUFFIXES:
             raise FingerprintError(f"--out {file}: name a file that ends in {' or '.join(SUFFIXES)}")
 
     def __enter__(self) -> ResultWriter:
         try:
-            if self.file and self.file.is_dir():
-                raise IsADirectoryError(EISDIR, "is a folder")
             if self.file:
-                self.staging_file, self.complete_file = place_for_output(self.file)
-                self.staging_file.parent.mkdir(parents=True, exist_ok=True)
-                self._open(self.staging_file)
+                self._open(self.file)
         except OSError as error:
             raise FingerprintError(f"--out {self.file}: {error.strerror or error}") from None
         return self
@@ -81,21 +76,19 @@ class ResultWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for stream in (self.parquet, self.text_file):
-            if stream:
-                stream.close()
-        if not (self.staging_file and self.complete_file) or self.staging_file == self.complete_file:
-            return
-        if error is None:
-            self.staging_file.replace(self.complete_file)
-        else:
-            self.staging_file.unlink(missing_ok=True)
+        self.opened.__exit__(kind, error, trace)
 
-    def _open(self, file: Path) -> None:
-        if self.file and self.file.suffix == ".parquet":
-            self.parquet = pq.ParquetWriter(file, self.schema, compression="zstd")
-        else:
-            self.text_file = file.open("w", encoding="utf-8")
+    def _open(self, out: Path) -> None:
+        if out.is_dir():
+            raise IsADirectoryError(EISDIR, "is a folder")
+        with ExitStack() as opened:
+            file = opened.enter_context(staged_output(out))
+            file.parent.mkdir(parents=True, exist_ok=True)
+            if out.suffix == ".parquet":
+                self.parquet = opened.enter_context(pq.ParquetWriter(file, self.schema, compression="zstd"))
+            else:
+                self.text_file = opened.enter_context(file.open("w", encoding="utf-8"))
+            self.opened = opened.pop_all()
 
     def write(self, frame: pd.DataFrame) -> None:
         """Append scored events."""

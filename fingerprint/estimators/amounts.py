@@ -97,6 +97,11 @@ def action_key(principal: Hashes, action: Hashes) -> Hashes:
     return hashing.combine(principal, action)
 
 
+def every_resource_of(action: Hashes) -> Hashes:
+    """Return the code under which all calls of each action are counted, (N,): the action's own."""
+    return action
+
+
 def unusual_resources_of(action: Hashes) -> Hashes:
     """Return the code under which calls of each action on unusual resources are counted, (N,)."""
     return hashing.combine(action, namespace(action).full_like(action, _UNUSUAL))

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.adapters.output_files import place_for_output
+from fingerprint.adapters.output_files import staged_output
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core import time_range
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
@@ -322,14 +322,7 @@ def _open_atomic(out: Path | None) -> Iterator[BinaryIO]:
         sys.stdout.buffer.flush()
         return
     try:
-        staged, complete = place_for_output(out)
-        try:
-            with staged.open("wb") as file:
-                yield file
-            if staged != complete:
-                staged.replace(complete)
-        finally:
-            if staged != complete:
-                staged.unlink(missing_ok=True)
+        with staged_output(out) as staged, staged.open("wb") as file:
+            yield file
     except OSError as error:
         raise FingerprintError(f"{out} cannot be written: {error.strerror or error}") from None

@@ -72,11 +72,7 @@ def place(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]
 def admitted(browser: Browser, place: Place) -> dict[str, Any]:
     """The first admin, made by the link that the server printed, and what the browser then keeps of it."""
     with seen(browser) as page:
-        page.goto(place.setup)
-        page.get_by_label("Name").fill("maria")
-        for field in page.locator("main input[type=password]").all():
-            field.fill(PASSWORD)
-        page.locator("main form button").click()
+        create_first_account(page, place)
         if "/login" in page.url:
             log_in(page, "maria")
         expect(page.get_by_role("heading", name="Queue")).to_be_visible()
@@ -105,6 +101,15 @@ def watch(page: Page, wrong: list[str]) -> None:
         "console",
         lambda said: wrong.append(said.text) if said.type == "error" and "400" not in said.text else None,
     )
+
+
+def create_first_account(page: Page, place: Place) -> None:
+    """Follow the link of a new queue, in whichever language the page is."""
+    page.goto(place.setup)
+    page.locator("[name=name]").fill("maria")
+    for field in page.locator("main input[type=password]").all():
+        field.fill(PASSWORD)
+    page.locator("main form button").click()
 
 
 def log_in(page: Page, name: str, password: str = PASSWORD) -> None:
@@ -321,11 +326,7 @@ def morning(tmp_path_factory: pytest.TempPathFactory, browser: Browser) -> Itera
     url = f"sqlite:///{folder}/alerts.sqlite"
     lay_out(url, alerts()[:1] + alerts()[2:11])
     with served(url, folder) as place, seen(browser) as page:
-        page.goto(place.setup)
-        page.get_by_label("Name").fill("maria")
-        for field in page.locator("main input[type=password]").all():
-            field.fill(PASSWORD)
-        page.locator("main form button").click()
+        create_first_account(page, place)
         expect(page.get_by_role("heading", name="Queue")).to_be_visible()
         yield place, url, page.context.storage_state()
 
@@ -780,11 +781,7 @@ def german(
     url = f"sqlite:///{folder}/alerts.sqlite"
     lay_out(url, alerts())
     with served(url, folder, organisation.bank) as place, seen(browser, locale="de-DE") as page:
-        page.goto(place.setup)
-        page.locator("[name=name]").fill("maria")
-        for field in page.locator("main input[type=password]").all():
-            field.fill(PASSWORD)
-        page.locator("main form button").click()
+        create_first_account(page, place)
         expect(page.get_by_role("heading", name="Warteschlange")).to_be_visible()
         yield place.base, page
 
@@ -999,11 +996,7 @@ def reader(browser: Browser, hostile: tuple[str, Place]) -> Iterator[Page]:
     """Someone who reads that alert store on a small screen; people have written the same texts on it."""
     url, place = hostile
     with seen(browser, viewport=NARROW) as page:
-        page.goto(place.setup)
-        page.get_by_label("Name").fill("maria")
-        for field in page.locator("main input[type=password]").all():
-            field.fill(PASSWORD)
-        page.locator("main form button").click()
+        create_first_account(page, place)
         expect(page.get_by_role("heading", name="Queue")).to_be_visible()
         write_everywhere(url)
         yield page

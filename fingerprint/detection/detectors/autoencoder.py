@@ -169,10 +169,11 @@ class AutoencoderDetector(Detector):
             group = EVIDENCE_GROUPS.index(self.left_out.removeprefix(GROUP_TERM))
             surprise[:, to_device_of(EVIDENCE_GROUP_FEATURES[group], surprise)] = 0
         self.interval_surprise.add(batch.principal, batch.interval, batch.codes, surprise)
+        unusual = amounts.has_unusual_resource(surprise)
         if self.own_sums is None:  # a detector that leaves a term out counts nothing twice
-            self._count_calls(batch, surprise)
+            self._count_calls(batch, unusual)
         evidence: Floats = namespace(surprise).column_stack(
-            [surprise, *self._carried_amounts(batch, surprise), *self._tail_parameters(batch)]
+            [surprise, *self._carried_amounts(batch, unusual), *self._tail_parameters(batch)]
         )
         return evidence.astype(np.float32)
 
@@ -186,14 +187,17 @@ class AutoencoderDetector(Detector):
             )
         return autoencoder.surprise_per_feature(loss, self.bank.baseline.center, fingerprint)
 
-    def _count_calls(self, batch: EventBatch, surprise: Floats) -> None:
-        """Count the calls that had an effect by their action, and those on unusual resources once more."""
-        counted, action = ~encoding.had_no_effect(batch.codes), batch.codes[:, ACTION_COLUMN]
-        unusual = counted & amounts.has_unusual_resource(surprise)
-        for rows, code in ((counted, action), (unusual, amounts.unusual_resources_of(action))):
-            self.state.interval_amounts.add(batch.principal[rows], batch.interval[rows], code[rows])
+    def _count_calls(self, batch: EventBatch, unusual: Mask) -> None:
+        """Count the calls that had an effect by their action, and those on `unusual` resources (N,) once more."""
+        counted = ~encoding.had_no_effect(batch.codes)
+        for rows, code_of in (
+            (counted, amounts.every_resource_of),
+            (counted & unusual, amounts.unusual_resources_of),
+        ):
+            code = code_of(batch.codes[rows, ACTION_COLUMN])
+            self.state.interval_amounts.add(batch.principal[rows], batch.interval[rows], code)
 
-    def _carried_amounts(self, batch: EventBatch, surprise: Floats) -> tuple[Floats, Floats]:
+    def _carried_amounts(self, batch: EventBatch, unusual: Mask) -> tuple[Floats, Floats]:
         """Return the logs of the usual calls of each event's amounts, and the slopes of the tails (0: no amount), (N, 3).
 
         What is usual of a principal that was not learned is not known: its calls make no amount.
@@ -203,7 +207,7 @@ class AutoencoderDetector(Detector):
         log_usual, slope = self.usual_amounts.carried(usual, event)
         counted = [self.left_out not in (AMOUNT, term) for term in (AMOUNT, DAY_AMOUNT, UNUSUAL_AMOUNT)]
         slope = slope * namespace(slope).asarray(counted, dtype=np.float32)
-        slope[:, -1] *= amounts.has_unusual_resource(surprise)
+        slope[:, -1] *= unusual
         return log_usual, slope * (batch.level < PEER_LEVEL)[:, None]
 
     def _tail_parameters(self, batch: EventBatch) -> list[Floats]:
@@ -289,13 +293,15 @@ def carried_amount_nats(batch: EventBatch, counted: IntervalAmounts, day: int) -
     evidence = batch.evidence[AutoencoderDetector.name]
     slope, xp = evidence[:, SLOPE_COLUMNS], namespace(evidence)
     calls = xp.zeros(slope.shape, np.int32)
-    action = batch.codes[:, ACTION_COLUMN]
-    counts = ((action, 1), (action, day), (amounts.unusual_resources_of(action), 1))
-    for amount, (code, intervals) in enumerate(counts):
+    counts = (
+        (amounts.every_resource_of, 1),
+        (amounts.every_resource_of, day),
+        (amounts.unusual_resources_of, 1),
+    )
+    for amount, (code_of, intervals) in enumerate(counts):
         rows = xp.flatnonzero(slope[:, amount] > 0)
-        calls[rows, amount] = counted.count(
-            batch.principal[rows], batch.interval[rows], code[rows], intervals
-        )
+        code = code_of(batch.codes[rows, ACTION_COLUMN])
+        calls[rows, amount] = counted.count(batch.principal[rows], batch.interval[rows], code, intervals)
     return calls, amounts.amount_nats(calls, evidence[:, USUAL_COLUMNS], slope)
 
 
