@@ -163,7 +163,12 @@ def amount_nats(calls: Any, log_usual: Any, slope: Any) -> Floats:
     `log_usual` is the log of the usual calls plus the edge, (...,) or scalar. A slope of 0 marks an event that carries no amount.
     """
     xp = namespace(calls)
-    beyond = xp.log(xp.maximum(calls, 1).astype(np.float32)) - log_usual
+    return _nats_beyond(xp.log(xp.maximum(calls, 1).astype(np.float32)) - log_usual, slope)
+
+
+def _nats_beyond(beyond: Any, slope: Any) -> Floats:
+    """Return the nats of log ratios by how far they lie beyond the edge of a tail with some slope, (...,)."""
+    xp = namespace(beyond)
     slopes = xp.where(slope > 0, beyond / xp.where(slope > 0, slope, 1), -1)
     out: Floats = xp.where(slopes > 0, xp.minimum(EDGE_NATS + slopes, MAX_AMOUNT_NATS), 0).astype(np.float32)
     return out
@@ -171,9 +176,19 @@ def amount_nats(calls: Any, log_usual: Any, slope: Any) -> Floats:
 
 def z_of_log_ratios(ratio: Floats, tails: Sequence[AmountTail]) -> Floats:
     """Return the z of the rarest amount of log ratios (N, A), by the tail of each, A in the order of AMOUNTS."""
-    edge, slope = zip(*tails, strict=True)
-    nats = amount_nats(np.exp(ratio), np.array(edge, np.float32), np.array(slope, np.float32))
+    edge, slope = (np.array(column, np.float32) for column in zip(*tails, strict=True))
+    nats = _nats_beyond(ratio - edge, slope)
     return z_of_log_survival(-nats.max(axis=1).astype(np.float64))
+
+
+def carrying_share(ratio: Floats, calls: NDArray[Any], tails: Sequence[AmountTail]) -> Floats:
+    """Return the share of calls (N,) with some log ratios (N, A) that carry an amount, as `UsualAmounts.carried` chooses them.
+
+    `calls` (N,) are those of the interval. Those of a day or on unusual resources are others, so of them it is the most.
+    """
+    least = np.array([tail.edge + tail.slope * (ALERTING_NATS - EDGE_NATS) for tail in tails])
+    share: Floats = (CARRIERS * np.exp((ratio - least).max(axis=1)) / np.maximum(calls, 1)).clip(max=1)
+    return share
 
 
 @dataclass(frozen=True)

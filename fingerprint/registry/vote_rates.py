@@ -39,9 +39,11 @@ class KindVotes(NamedTuple):
 
 
 def rates_by_kind(
-    voted: NDArray[np.bool_], events: NDArray[Any], kind: NDArray[Any], principal_day: Hashes
+    voted: NDArray[Any], events: NDArray[Any], kind: NDArray[Any], principal_day: Hashes
 ) -> RatesByKind:
     """Return the rate of each kind of principal, from held-out rows that stand for so many `events`: (N,) each.
+
+    `voted` says which rows are voted for, or which share of a row's events is.
 
     `events` is how many there are, `share` the part that is voted for, `days` how many equally busy days of a principal (hashed
     in `principal_day`) they are worth: sum(n)^2 / sum(n^2) of the events n of each. The events of one such day are hardly

@@ -11,6 +11,7 @@ The vote of a detector that is not measured on them is taken for granted.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -68,8 +69,24 @@ class HoldoutRows:
     def __getitem__(self, name: str) -> NDArray[Any]:
         return self.columns[name]
 
-    def vote_rates(self, voted: Mask, judged: Mask | None = None) -> vote_rates.RatesByKind:
-        """Return how often each kind has a vote (L,), of all rows or of those on which there is an opinion (`judged`, (L,))."""
+    def voted_share(self, voted: Mask, by_amount: Mask, tails: Sequence[AmountTail]) -> Floats:
+        """Return the share of each row's events that the autoencoder votes for, (L,), where it votes for rows (L,).
+
+        Where nothing but an amount is unusual (`by_amount`, (L,)), those are the few events that carry it.
+        """
+        principal, interval, action, events = (
+            self[name] for name in ("principal", "interval", "action", "events")
+        )
+        calls = amounts.calls_of_last_day(principal, interval, action, events, 1)
+        share = voted.astype(np.float32)
+        share[by_amount] = amounts.carrying_share(self["amount"][by_amount], calls[by_amount], tails)
+        return share
+
+    def vote_rates(self, voted: Mask | Floats, judged: Mask | None = None) -> vote_rates.RatesByKind:
+        """Return how often each kind has a vote, of all rows or of those on which there is an opinion (`judged`, (L,)).
+
+        `voted` (L,) says which rows have one, or which share of their events has.
+        """
         some = slice(None) if judged is None else judged
         columns = {name: self[name][some] for name in ("principal", "day", "events")}
         return _rates(voted[some], columns, self.kind[some])
@@ -112,6 +129,7 @@ def judge_holdout(
     usual, z = _fit_baseline(rows, index, center, settings)
     amount_tails = _amount_tails(rows)
     own = ~rows.stranger
+    of_loss = z.copy()
     z[own] = np.maximum(z[own], amounts.z_of_log_ratios(rows["amount"][own], amount_tails))
     usual_days = _usual_days(history, rows, usual.rate, index, settings)
     scores = _holdout_scores(rows, z, counts, sequences, usual_days, settings)
@@ -125,9 +143,11 @@ def judge_holdout(
     autoencoder, spectral = (
         each.own_threshold(settings, figures) for each in (AutoencoderDetector, SpectralDetector)
     )
+    voted = scores.z >= autoencoder
+    by_amount = voted & own & (of_loss < autoencoder)
     counted = np.where(np.isnan(counts.surge), counts.beginning, counts.surge)
     figures["vote_rates"] = {
-        AutoencoderDetector.name: rows.vote_rates(scores.z >= autoencoder),
+        AutoencoderDetector.name: rows.vote_rates(rows.voted_share(voted, by_amount, amount_tails)),
         SpectralDetector.name: rows.vote_rates(counted >= spectral, ~np.isnan(counted)),
         SequenceDetector.name: _sequence_rates(rows, sequences.surprises, index, settings),
     }
@@ -304,7 +324,7 @@ def _sequence_rates(
     return _rates(voted, columns, kinds_of(held.principal, index))
 
 
-def _rates(voted: Mask, rows: Arrays, kind: Texts) -> vote_rates.RatesByKind:
+def _rates(voted: Mask | Floats, rows: Arrays, kind: Texts) -> vote_rates.RatesByKind:
     """Return how often each kind of principal has a vote (N,), of held-out rows (N,)."""
     principal_day = hashing.hash_pair(rows["principal"], rows["day"].astype(np.uint64))
     return vote_rates.rates_by_kind(voted, rows["events"], kind, principal_day)

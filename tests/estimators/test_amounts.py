@@ -85,6 +85,18 @@ def test_a_z_says_how_rare_a_day_is() -> None:
         assert (z >= least).mean() == pytest.approx(NormalDist().cdf(-least), rel=0.15)
 
 
+def test_fewer_calls_than_what_one_day_in_twenty_has_are_no_evidence_wherever_that_lies() -> None:
+    """Hardly a day has calls on unusual resources: the edge of that tail is below the log ratio of one call to what is usual."""
+    none = np.log(1 / amounts.PRIOR_UNUSUAL_CALLS)
+    rare = amounts.fit_amount_tail(np.full(2_000, none))
+    assert rare.edge < 0
+    z = amounts.z_of_log_ratios(
+        np.array([[-3.0, -3.0, none], [-3.0, -3.0, 0.0]]), [*amounts.NO_TAILS[:2], rare]
+    )
+    assert z[0] < -5
+    assert z[1] > 1.6
+
+
 def test_nats_grow_with_calls_and_are_bounded() -> None:
     calls = np.array([1, 4, 9, 20, 60, 212, 10_000, 10**9])
     nats = amounts.amount_nats(calls, np.log(4) + 0.8, 0.3)
@@ -106,6 +118,20 @@ def test_some_calls_of_a_large_amount_carry_it_and_few_of_a_usual_one(usual: flo
         assert (slope[:, window] > 0).mean() * alerting == pytest.approx(amounts.CARRIERS, rel=0.1)
     again = known.carried(np.full((10, 3), usual, np.float32), ids[:10])[1]
     np.testing.assert_array_equal(again, slope[:10])
+
+
+@pytest.mark.parametrize("beyond", [0.0, 1.0])
+def test_of_the_calls_that_make_an_amount_the_same_share_is_told_as_carries_it(beyond: float) -> None:
+    known = UsualAmounts.from_arrays({}, HOST)
+    ids = np.random.default_rng(2).integers(0, 2**64, 200_000, np.uint64)
+    usual = 40.0
+    _, slope = known.carried(np.full((len(ids), 3), usual, np.float32), ids)
+    tail = known.tails[0]
+    ratio = tail.edge + tail.slope * (amounts.ALERTING_NATS - amounts.EDGE_NATS) + beyond
+    told = amounts.carrying_share(
+        np.array([[ratio, -3.0, -3.0]]), np.array([usual * np.exp(ratio)]), known.tails
+    )
+    assert told[0] == pytest.approx((slope[:, 0] > 0).mean(), rel=0.1)
 
 
 def test_hardly_a_burst_has_no_call_that_carries_it() -> None:
