@@ -47,7 +47,9 @@ from fingerprint.detection.detectors import (
     calm_newcomer_rows,
     detector_names,
     interval_detectors,
+    load_known_detectors,
     opinions_by_history,
+    others_agree,
     votes_beside_strong,
 )
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
@@ -169,8 +171,16 @@ def decisive_thresholds(
         np.fmax.reduce([z[name] for name in calibrated]) if calibrated else np.full(len(scored), np.inf)
     )
     may_vote = ~votes[detector] & (lacking == 1)
-    beside_weak = ensemble.z_beside_weak_vote(evidence) if calibrated else evidence
-    cases = [(lacking <= 0, evidence), (may_vote, z[detector]), (lacking_weak <= 0, beside_weak)]
+    beside_weak, beside_strong = (
+        of(evidence) if calibrated else evidence
+        for of in (ensemble.z_beside_weak_vote, ensemble.z_beside_strong_vote)
+    )
+    cases = [
+        (others_agree(scored, names, opinions, settings.voting.quorum), beside_strong),
+        (lacking <= 0, evidence),
+        (may_vote, z[detector]),
+        (lacking_weak <= 0, beside_weak),
+    ]
     reach: Floats = np.select([case for case, _ in cases], [value for _, value in cases], -np.inf)
     reach /= ensemble.threshold_share(opinions, level, calm_newcomer_rows(scored, names))
     return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
@@ -224,9 +234,9 @@ class VoteHistory:
     """Votes of some days, as events with an alert each would belong to.
 
     `events`: event_time, principal, z (-inf without a vote of the autoencoder; a newcomer's divided by the share of the threshold
-    that is enough), `others` (how many other detectors voted on it or its interval), `alone` (none of them had an opinion, or but
-    one on how newcomers begin) and group; `stored_alerts` are in the alert store, `confirmed` those that analysts called true;
-    `days` how long.
+    that is enough), `others` (how many other detectors voted on it or its interval), `strong` (one of them strongly), `alone`
+    (none of them had an opinion, or but one on how newcomers begin) and group; `stored_alerts` are in the alert store,
+    `confirmed` those that analysts called true; `days` how long.
     """
 
     events: pd.DataFrame
@@ -249,13 +259,14 @@ class VoteHistory:
         events = _events_with_votes(votes.assign(interval=time // seconds), seconds)
         placed = _place_events(events, settings)
         group = _stored_alert_of(placed, stored_alerts, settings)
-        # In a stored alert others voted as often as its quorum needed, whatever was kept of them.
+        # In a stored alert others voted as often as it needed, whatever was kept of them: beside a strong vote by themselves.
         stored = group.isin(list(stored_alerts))
+        needed = settings.voting.quorum - 1 + events["strong"].astype(np.int64)
         events = events.assign(
             principal=placed["principal"],
             interval=placed["interval"],
             group=group,
-            others=events["others"].where(~stored, np.maximum(events["others"], settings.voting.quorum - 1)),
+            others=events["others"].where(~stored, np.maximum(events["others"], needed)),
         )
         confirmed = frozenset(name for name, decision in decisions.items() if decision == CONFIRMED)
         days = max((time.max() - time.min()) / DAY_SECONDS, 1.0) if len(time) else 1.0
@@ -268,7 +279,12 @@ class VoteHistory:
         share of the threshold is taken for granted. An attack is an alert that analysts called true.
         """
         others, alone = self.events["others"].to_numpy(int), self.events["alone"].to_numpy(bool)
-        reach = np.where((others >= quorum - 1) | alone, self.events["z"].to_numpy(float), -np.inf)
+        z, agreed = (
+            self.events["z"].to_numpy(float),
+            self.events["strong"].to_numpy(bool) & (others >= quorum),
+        )
+        cases = [(agreed, ensemble.z_beside_strong_vote(z)), ((others >= quorum - 1) | alone, z)]
+        reach = np.select([case for case, _ in cases], [reached for _, reached in cases], -np.inf)
         session = self.events["group"].where(self.events["group"].isin(self.confirmed))
         table = self.events[["event_time", "principal", "interval", "group"]].assign(
             reach=reach, session=session
@@ -278,7 +294,7 @@ class VoteHistory:
 
 
 def _events_with_votes(votes: pd.DataFrame, seconds: int) -> pd.DataFrame:
-    """Return event_time, principal, z, others and alone of each event with a vote, as `VoteHistory` has them.
+    """Return event_time, principal, z, others, strong and alone of each event with a vote, as `VoteHistory` has them.
 
     `votes` have a column interval. For an interval with a spectral vote, one event more stands for its other events.
     """
@@ -291,8 +307,10 @@ def _events_with_votes(votes: pd.DataFrame, seconds: int) -> pd.DataFrame:
     z = own["z"].where(~newcomer, own["z"] / ensemble.NEWCOMER_THRESHOLD_SHARE)
     return pd.concat(
         [
-            own[["event_time", "principal"]].assign(z=z, others=others, alone=alone),
-            surges[["event_time", "principal"]].assign(z=-np.inf, others=1, alone=False),
+            own[["event_time", "principal"]].assign(
+                z=z, others=others, strong=_has_strong_vote(votes, own["event_id"]), alone=alone
+            ),
+            surges[["event_time", "principal"]].assign(z=-np.inf, others=1, strong=False, alone=False),
         ],
         ignore_index=True,
     )
@@ -385,6 +403,14 @@ def _votes_on_events(timed: pd.DataFrame, event_id: pd.Series) -> NDArray[np.int
     count = given.groupby("event_id")["detector"].nunique()
     votes: NDArray[np.int64] = event_id.map(count).fillna(0).to_numpy().astype(np.int64)
     return votes
+
+
+def _has_strong_vote(timed: pd.DataFrame, event_id: pd.Series) -> NDArray[np.bool_]:
+    """Return which of some events (N,) another detector has a strong vote on."""
+    least = {each.name: each.strong_vote_z for each in load_known_detectors(timed["detector"].unique())}
+    given = timed[timed["vote"].eq(True) & timed["z"].ge(timed["detector"].map(least).fillna(np.inf))]
+    strong: NDArray[np.bool_] = event_id.isin(given["event_id"]).to_numpy(bool)
+    return strong
 
 
 def _voted_intervals(timed: pd.DataFrame, seconds: int) -> pd.DataFrame:

@@ -27,6 +27,9 @@ The vote, exactly:
   one that is as much rarer than the threshold (`WEAK_VOTE_NATS`), a weak vote is enough: seven harmless events in ten
   (`WEAK_VOTE_SHARE`). So what both say together is never more usual than at the threshold. A role that is used from a foreign
   host makes its usual calls, as many and in the order as ever.
+- Where the others have the votes of a verdict among themselves, as second votes, and one of them is strong (one harmless event in
+  fifty, `STRONG_VOTE_SHARE`, ten times as rare as a second vote), the threshold of alerts is as much lower (`STRONG_VOTE_NATS`):
+  all agree. One strong vote beside the autoencoder's is not enough: what is new to the one is as new to the other.
 - A verdict opens an alert where a calibrated detector's z also reaches the threshold of alerts, which the alert budget sets on
   held-out days (`registry.quality.alert_threshold`): votes say what is odd, the budget how much of it is shown.
 - The autoencoder always has an opinion, the sequence detector where the principal has a fingerprint of its own. Whether the
@@ -70,6 +73,9 @@ SECOND_VOTE_THRESHOLD = -NormalDist().inv_cdf(SECOND_VOTE_SHARE)  # ... as a z
 WEAK_VOTE_SHARE = 0.7  # the same beside a z that is rarer than the threshold of alerts ...
 WEAK_VOTE_THRESHOLD = -NormalDist().inv_cdf(WEAK_VOTE_SHARE)  # ... as a z
 WEAK_VOTE_NATS = math.log(WEAK_VOTE_SHARE / SECOND_VOTE_SHARE)  # by how much rarer
+STRONG_VOTE_SHARE = 0.02  # of harmless events that get a strong vote; where all others vote as well ...
+STRONG_VOTE_THRESHOLD = -NormalDist().inv_cdf(STRONG_VOTE_SHARE)  # ... as a z
+STRONG_VOTE_NATS = math.log(SECOND_VOTE_SHARE / STRONG_VOTE_SHARE)  # ... by how much a z may be more usual
 
 
 def reaches_threshold(z: NDArray[Any], threshold: NDArray[np.float64]) -> Mask:
@@ -104,19 +110,58 @@ def weak_vote_threshold(alert_threshold: float) -> float:
     >>> round(weak_vote_threshold(3.2), 2)
     3.54
     """
-    return float(z_of_log_survival(np.array([-z_to_nats(alert_threshold) - WEAK_VOTE_NATS]))[0])
+    return float(_z_of_rarer(np.array([alert_threshold]), WEAK_VOTE_NATS)[0])
+
+
+def strong_vote_threshold(alert_threshold: float) -> float:
+    """Return the z that opens an alert where the other detectors agree, one of them strongly.
+
+    >>> round(strong_vote_threshold(3.2), 2)
+    2.46
+    """
+    return float(_z_of_rarer(np.array([alert_threshold]), -STRONG_VOTE_NATS)[0])
 
 
 def z_beside_weak_vote(z: NDArray[Any]) -> Floats:
     """Return the threshold of alerts that each z (N,) reaches beside a weak vote: the inverse of `weak_vote_threshold`."""
-    log_survival = np.minimum(WEAK_VOTE_NATS - z_to_nats(z), -LEAST_NATS)
-    return z_of_log_survival(log_survival)
+    return _z_of_rarer(z, -WEAK_VOTE_NATS)
 
 
-def alert_reach(z: NDArray[Any], second: Mask, weak: Mask) -> Floats:
-    """Return the highest threshold of alerts that each z (N,) opens one at, beside a second vote, or a weak one; else -inf."""
-    reach: Floats = np.where(second, z, np.where(weak, z_beside_weak_vote(z), -np.inf))
+def z_beside_strong_vote(z: NDArray[Any]) -> Floats:
+    """Return the threshold of alerts that each z (N,) reaches where the others agree: the inverse of `strong_vote_threshold`."""
+    return _z_of_rarer(z, STRONG_VOTE_NATS)
+
+
+def _z_of_rarer(z: NDArray[Any], nats: float) -> Floats:
+    """Return the z (N,) of what is rarer by so many nats, or more usual by a negative number of them."""
+    return z_of_log_survival(np.minimum(-nats - z_to_nats(z), -LEAST_NATS))
+
+
+def alert_reach(z: NDArray[Any], second: Mask, weak: Mask, agreed: Mask) -> Floats:
+    """Return the highest threshold of alerts that each z (N,) opens one at; minus infinity where the votes do not suffice.
+
+    The others' votes are a `second` one, a `weak` one, or all that are needed, one of them strong (`agreed`): (N,) each.
+    """
+    cases = [(agreed, z_beside_strong_vote(z)), (second, z), (weak, z_beside_weak_vote(z))]
+    reach: Floats = np.select([case for case, _ in cases], [reached for _, reached in cases], -np.inf)
     return reach
+
+
+def agree_strongly(others: VoteMasks, strong: VoteMasks, opinions: VoteMasks, quorum: int) -> Mask:
+    """Return on which events (N,) the detectors that are not calibrated have the votes of a verdict, one of them a strong one.
+
+    `others` are their second votes, `strong` those of them that are strong, by detector; without any they agree on nothing.
+
+    >>> yes, no = np.array([True]), np.array([False])
+    >>> opinions = {"autoencoder": yes, "spectral": yes, "sequence": yes}
+    >>> agree_strongly({"spectral": yes, "sequence": yes}, {"spectral": no, "sequence": yes}, opinions, quorum=2)
+    array([ True])
+    """
+    needed = votes_needed(opinions, quorum)
+    if not others or not strong:
+        return np.zeros(len(needed), bool)
+    agreed: Mask = (_count_true(others) >= needed) & reduce(or_, strong.values())
+    return agreed
 
 
 def votes_needed(opinions: VoteMasks, quorum: int) -> NDArray[np.int32]:

@@ -131,6 +131,7 @@ class Scorer:
         self.detectors = build_detectors(settings, bank, self.state, self.inference)
         self.alert_threshold = quality.alert_threshold(bank.manifest["quality"], settings.alerts)
         self.weak_vote_threshold = ensemble.weak_vote_threshold(self.alert_threshold)
+        self.strong_vote_threshold = ensemble.strong_vote_threshold(self.alert_threshold)
         self.owner_names = OwnerNames(bank, state.unknown_owners)
         self.state.voted_until = (  # the intervals that the bank was trained on are closed
             self.state.voted_until or self.state.first_open_interval()
@@ -241,8 +242,14 @@ class Scorer:
         if not calibrated:
             return np.ones(sum(len(rows) for _, rows in pending), bool)
         batch = concat_batches([_with_score_columns(part, calibrated).take(rows) for part, rows in pending])
-        least = np.float32(self.alert_threshold * ensemble.NEWCOMER_THRESHOLD_SHARE)
+        least = np.float32(self._least_open_threshold())
         return reduce(or_, [z >= least for z in self._scores_so_far(batch, calibrated).values()])
+
+    def _least_open_threshold(self) -> float:
+        """Return the lowest z that may open an alert while an interval is open."""
+        of_newcomers = self.alert_threshold * ensemble.NEWCOMER_THRESHOLD_SHARE
+        early = any(each.strong_vote_z < math.inf and not each.final_when_closed for each in self.detectors)
+        return min(of_newcomers, self.strong_vote_threshold) if early else of_newcomers
 
     def judge(self, batch: EventBatch, is_final: bool = True) -> ScoredEvents:
         """Return z-scores, votes and verdict of measured events, as the series stand now.
@@ -271,7 +278,10 @@ class Scorer:
         }
         opinions = ensemble.without_newcomers(opinions, by_newcomers)
         calm = self._began_calmly(z, by_newcomers)
-        alert_threshold = self.alert_threshold * ensemble.threshold_share(opinions, batch.level, calm)
+        agreed = self._others_agree(z, opinions)
+        alert_threshold = np.where(
+            agreed, self.strong_vote_threshold, self.alert_threshold
+        ) * ensemble.threshold_share(opinions, batch.level, calm)
         strong = {
             each.name: ensemble.reaches_threshold(z[each.name], alert_threshold)
             for each in self.detectors
@@ -287,10 +297,21 @@ class Scorer:
             * np.where(by_newcomers.get(each.name, False), 1.0, share)
             for each in self.detectors
         }
+        for name in strong:  # what opens an alert is a vote
+            thresholds[name] = np.where(
+                agreed, np.minimum(thresholds[name], alert_threshold), thresholds[name]
+            )
         votes = {name: ensemble.reaches_threshold(z[name], least) for name, least in thresholds.items()}
         verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, strong)
         newcomer = reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))
         return Judgement(thresholds, alert_threshold, votes, verdict, newcomer)
+
+    def _others_agree(self, z: Mapping[str, NDArray[Any]], opinions: ensemble.VoteMasks) -> NDArray[np.bool_]:
+        """Return on which events (N,) the detectors that are not calibrated agree, one of them strongly, by each one's z (N,)."""
+        others = [each for each in self.detectors if not each.calibrated]
+        votes = {each.name: (z[each.name] >= each.second_threshold) & opinions[each.name] for each in others}
+        strong = {each.name: votes[each.name] & (z[each.name] >= each.strong_vote_z) for each in others}
+        return ensemble.agree_strongly(votes, strong, opinions, self.settings.voting.quorum)
 
     def _scores_so_far(self, batch: EventBatch, detectors: Sequence[Detector]) -> dict[str, NDArray[Any]]:
         """Return the z of open events by detector, (N,) each; NaN from one that is final when the interval closes."""
@@ -371,7 +392,9 @@ class Scorer:
             return everything
         may = {each.name: each.can_still_vote(batch) for each in self.detectors}
         later = [
-            may[each.name] & each.has_opinion(batch) for each in self.detectors if each.final_when_closed
+            may[each.name] & each.has_opinion(batch)
+            for each in self.detectors
+            if each.final_when_closed or each.strong_vote_z < math.inf
         ]
         strong = reduce(or_, (may[each.name] for each in self.detectors if each.calibrated), np.False_)
         for each in self.detectors:

@@ -29,6 +29,7 @@ from fingerprint.detection.detectors import (
     calm_newcomer_rows,
     detector_names,
     opinions_by_history,
+    others_agree,
     votes_beside_strong,
 )
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
@@ -79,7 +80,10 @@ class QuorumAlerts:
         """Add scored events, with the verdicts of this quorum, which are returned (N,)."""
         votes, opinions = (of(judged.frame, self.detectors) for of in (_detector_votes, _detector_opinions))
         calm = calm_newcomer_rows(judged.frame, self.detectors)
-        least = self.threshold * ensemble.threshold_share(opinions, judged.batch.level, calm)
+        agreed = others_agree(judged.frame, self.detectors, opinions, self.votes)
+        lower = ensemble.strong_vote_threshold(self.threshold)
+        share = ensemble.threshold_share(opinions, judged.batch.level, calm)
+        least = np.where(agreed, lower, self.threshold) * share
         strong = {
             name: _detector_z(judged.frame, name) >= least.astype(np.float32)
             for name in calibrated_detectors(self.detectors)
@@ -164,13 +168,15 @@ def rank_by_urgency(
     """
     own = urgency.reindex(judged["group"]).to_numpy(float)
     verdict = quorum_verdicts(judged, detectors, votes) & ~np.isnan(own)
-    needs = ensemble.votes_needed(_detector_opinions(judged, detectors), votes)
+    opinions = _detector_opinions(judged, detectors)
+    needs = ensemble.votes_needed(opinions, votes)
     names = [name for name in detectors if name != AutoencoderDetector.name]
     second, weak = (
         needs - sum(votes_beside_strong(judged, names, each).values(), np.zeros(len(judged), int)) <= 1
         for each in (False, True)
     )
-    reach = ensemble.alert_reach(_detector_z(judged, AutoencoderDetector.name), second, weak)
+    agreed = others_agree(judged, detectors, opinions, votes)
+    reach = ensemble.alert_reach(_detector_z(judged, AutoencoderDetector.name), second, weak, agreed)
     nats = explanation.CALIBRATION * tail_calibration.z_to_nats(reach)
     would = np.where(second | weak, impact.urgency_from_nats(nats), -np.inf)
     return np.where(verdict, own, would), verdict

@@ -23,6 +23,7 @@ from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection import ensemble
+from fingerprint.detection.detectors import load_detector
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
@@ -224,10 +225,25 @@ def _second_votes(
     }
     return {
         SpectralDetector.name: counts.surge >= min(spectral, beside[SpectralDetector]),
-        SequenceDetector.name: action_transitions.holdout_votes(
-            *sequences, rows.columns, sequence, min(sequence, beside[SequenceDetector])
+        SequenceDetector.name: _sequence_votes(
+            rows, sequences, settings, min(sequence, beside[SequenceDetector])
         ),
     }
+
+
+def _strong_votes(
+    rows: HoldoutRows, counts: _CountEvidence, sequences: HoldoutSequences, settings: Settings
+) -> VoteMasks:
+    """Return for which rows (L,) each other detector has a strong vote."""
+    return {
+        SpectralDetector.name: counts.surge >= SpectralDetector.strong_vote_z,
+        SequenceDetector.name: _sequence_votes(rows, sequences, settings, SequenceDetector.strong_vote_z),
+    }
+
+
+def _sequence_votes(rows: HoldoutRows, sequences: HoldoutSequences, settings: Settings, least: float) -> Mask:
+    """Return which rows (L,) reach a z of the sequence detector, a novelty once."""
+    return action_transitions.holdout_votes(*sequences, rows.columns, settings.sequence.threshold, least)
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------
@@ -245,14 +261,13 @@ def _holdout_scores(
     opinions = {SpectralDetector.name: ~np.isnan(counts.surge), SequenceDetector.name: ~rows.stranger}
     calm = counts.beginning < SpectralDetector.calm_newcomer_z  # NaN is not
     z = z / threshold_shares(opinions, rows["level"], settings.voting, calm)
-    second, weak = (
-        decisive_rows(_second_votes(rows, counts, sequences, settings, each), opinions, settings.voting)
-        for each in (False, True)
-    )
+    votes, weak_votes = (_second_votes(rows, counts, sequences, settings, each) for each in (False, True))
+    second, weak = (decisive_rows(each, opinions, settings.voting) for each in (votes, weak_votes))
+    agreed = agreed_rows(votes, _strong_votes(rows, counts, sequences, settings), opinions, settings.voting)
     return quality.HoldoutScores(
         **{name: rows[name] for name in quality.HOLDOUT_COLUMNS},
         z=z,
-        alert_z=ensemble.alert_reach(z, second, weak),
+        alert_z=ensemble.alert_reach(z, second, weak, agreed),
         usual_days=usual_days,
     )
 
@@ -268,6 +283,24 @@ def decisive_rows(votes: VoteMasks, opinions: VoteMasks, options: Voting) -> Mas
         {name: each.get(name, granted) for name in options.detectors} for each in (votes, opinions)
     )
     return ensemble.verdicts(voted, options.quorum, judged)
+
+
+def agreed_rows(votes: VoteMasks, strong: VoteMasks, opinions: VoteMasks, options: Voting) -> Mask:
+    """Return on which held-out rows (L,) the other detectors agree, one of them strongly, as the ensemble counts.
+
+    The votes of detectors that are not measured on held-out rows are taken for granted, and that they are strong if they can be.
+    """
+    granted = np.ones(len(next(iter(votes.values()))), bool)
+    others = [each for each in map(load_detector, options.detectors) if not each.calibrated]
+    voted, judged = (
+        {each.name: known.get(each.name, granted) for each in others} for known in (votes, opinions)
+    )
+    are_strong = {
+        each.name: strong.get(each.name, granted & (each.strong_vote_z < np.inf)) for each in others
+    }
+    counted = {name: each & judged[name] for name, each in voted.items()}
+    everyone = {each: judged.get(each, granted) for each in options.detectors}
+    return ensemble.agree_strongly(counted, are_strong, everyone, options.quorum)
 
 
 def threshold_shares(

@@ -14,7 +14,7 @@ from fingerprint.core.alert import VOTE_COLUMNS, Vote
 from fingerprint.core.case import ThresholdOverride
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, strong_vote_threshold
 from tests.support import sample_organisation
 
 START = datetime(2026, 3, 4, tzinfo=UTC)
@@ -99,6 +99,17 @@ def test_another_detector_s_vote_on_the_event_counts_like_one_on_its_interval() 
     found = past(*days(strange, surging, *order, volume(48, ANA), habit("weak", 72.5, 6.0), weak))
     assert sorted(found.what_if(2).alert_peaks.tolist()) == [4.0, 5.0]
     assert found.what_if(3).alert_peaks.tolist() == [5.0]
+
+
+def test_where_the_others_agree_strongly_a_stored_event_is_shown_up_to_a_higher_threshold() -> None:
+    surging, alone = habit("both", 48.5, 3.0), habit("alone", 24.5, 3.0)
+    order = [replace(each, detector="sequence", z=2.5, vote=True) for each in (surging, alone)]
+    votes = days(surging, alone, *order, volume(48, ANA))
+    low, high = sorted(past(*votes).what_if(2).alert_peaks.tolist())
+    assert low == 3.0
+    assert strong_vote_threshold(high) == pytest.approx(3.0, abs=1e-5)
+    weaker = [replace(each, z=1.9) if each.detector == "sequence" else each for each in votes]
+    assert past(*weaker).what_if(2).alert_peaks.tolist() == [3.0, 3.0]
 
 
 def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:

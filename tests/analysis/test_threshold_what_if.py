@@ -11,7 +11,11 @@ import pytest
 from fingerprint.analysis.threshold_what_if import ThresholdWhatIf, decisive_thresholds
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors.spectral import SpectralDetector
-from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, weak_vote_threshold
+from fingerprint.detection.ensemble import (
+    NEWCOMER_THRESHOLD_SHARE,
+    strong_vote_threshold,
+    weak_vote_threshold,
+)
 from tests.support import sample_organisation
 
 SETTINGS = Settings()
@@ -57,6 +61,18 @@ def test_beside_a_weak_vote_an_event_is_shown_up_to_a_lower_threshold() -> None:
     assert weak[2] < 9.0
     assert weak_vote_threshold(weak[2]) == pytest.approx(9.0, abs=1e-5)
     assert np.delete(weak, 2).tolist() == [6.0, 3.0, 2.5, 4.5, 2.0, -np.inf]
+
+
+def test_where_the_others_agree_strongly_an_event_is_shown_up_to_a_higher_threshold() -> None:
+    """The second and the third event alone: of the others one of the two does not vote, or none has a strong vote."""
+    known = WEEK.head(4).assign(
+        sequence_z=[1.5, 2.5, 2.5, -1.0],
+        sequence_vote=[False, True, True, False],
+        spectral_vote=[True, True, False, True],
+    )
+    reach = decisive_thresholds(known, SETTINGS)
+    assert reach.tolist() == pytest.approx([6.0, reach[1], 9.0, 2.5])
+    assert strong_vote_threshold(reach[1]) == pytest.approx(3.0, abs=1e-5)
 
 
 def test_where_the_other_detector_has_no_opinion_its_own_z_is_enough() -> None:

@@ -69,7 +69,7 @@ def test_the_spliced_attacks_raise_the_same_alerts_whatever_careless_suppression
     scored: sample_organisation.Run, watched: tuple[sample_organisation.Run, int]
 ) -> None:
     run, taken = watched
-    assert len(scored.alerts) == 4
+    assert len(scored.alerts) == 5
     assert seen(run.store) == seen(scored.store)
     assert taken == 0
     assert {name: run.figures[name] for name in ("events", "verdicts", "alerts")} == {

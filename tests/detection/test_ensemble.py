@@ -11,15 +11,20 @@ from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Voting
 from fingerprint.detection.ensemble import (
     SECOND_VOTE_SHARE,
+    STRONG_VOTE_SHARE,
     WEAK_VOTE_SHARE,
+    agree_strongly,
+    alert_reach,
     newcomer_mask,
     opening_verdicts,
     opinion_masks,
     sole_opinion_mask,
+    strong_vote_threshold,
     verdicts,
     votes_needed,
     weak_vote_threshold,
     without_newcomers,
+    z_beside_strong_vote,
     z_beside_weak_vote,
 )
 from fingerprint.estimators.tail_calibration import z_to_nats
@@ -90,6 +95,49 @@ def test_beside_a_weak_vote_both_together_are_as_rare_as_at_the_threshold() -> N
     np.testing.assert_allclose(z_beside_weak_vote(rarer), threshold, atol=1e-5)
     assert (np.diff(z_beside_weak_vote(np.array([-np.inf, -3.0, 0.0, 0.5, 1.0, 40.0]))) >= 0).all()
     assert np.isnan(z_beside_weak_vote(np.array([NAN])))[0]
+
+
+def test_beside_a_strong_vote_both_together_are_as_rare_as_at_the_threshold() -> None:
+    threshold = np.array([2.6, 3.2, 4.5])
+    lower = np.array([strong_vote_threshold(each) for each in threshold])
+    at_threshold = np.exp(-z_to_nats(threshold)) * SECOND_VOTE_SHARE
+    np.testing.assert_allclose(np.exp(-z_to_nats(lower)) * STRONG_VOTE_SHARE, at_threshold, rtol=1e-5)
+    np.testing.assert_allclose(z_beside_strong_vote(lower), threshold, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("spectral", "sequence", "strong", "opinion", "quorum", "agreed"),
+    [
+        (True, True, True, True, 2, True),
+        (True, True, False, True, 2, False),
+        (False, True, True, True, 2, False),
+        (False, True, True, False, 2, False),
+        (False, True, True, True, 1, True),
+        (True, True, True, True, 3, False),
+    ],
+)
+def test_the_others_agree_where_they_have_a_quorum_of_their_own_and_one_vote_is_strong(
+    spectral: bool, sequence: bool, strong: bool, opinion: bool, quorum: int, agreed: bool
+) -> None:
+    """Also where the spectral detector has no opinion: then two must agree, and the autoencoder is one of them."""
+    others = {"spectral": np.array([spectral]), "sequence": np.array([sequence])}
+    opinions = {
+        "autoencoder": np.array([True]),
+        "spectral": np.array([opinion]),
+        "sequence": np.array([True]),
+    }
+    found = agree_strongly(others, {"sequence": np.array([strong])}, opinions, quorum)
+    assert found.tolist() == [agreed]
+    assert not agree_strongly({}, {}, opinions, quorum).any()
+
+
+def test_a_z_reaches_the_highest_threshold_that_the_other_votes_allow() -> None:
+    z, yes, no = np.full(4, 3.0), np.ones(4, bool), np.zeros(4, bool)
+    second, weak, agreed = (np.arange(4) >= least for least in (2, 1, 3))
+    reach = alert_reach(z, second, weak, agreed)
+    assert reach[0] == -np.inf
+    assert reach[1] < reach[2] == 3.0 < reach[3]
+    assert (alert_reach(z, yes, yes, no) == 3.0).all()
 
 
 def test_a_quorum_that_cannot_be_reached_is_refused() -> None:

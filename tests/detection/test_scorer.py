@@ -23,7 +23,9 @@ from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import (
     NEWCOMER_THRESHOLD_SHARE,
     SECOND_VOTE_THRESHOLD,
+    STRONG_VOTE_THRESHOLD,
     WEAK_VOTE_THRESHOLD,
+    strong_vote_threshold,
     weak_vote_threshold,
 )
 from fingerprint.detection.scorer import Scorer
@@ -54,8 +56,17 @@ def verdicts_of(events: pd.DataFrame, settings: Settings = SETTINGS) -> pd.Serie
     newcomer = (known == 1) & (len(names) > 1) & events["level"].isin(["peer", "generic"])
     calm = events["newcomer"] & (events.get("spectral_z", 0) < SpectralDetector.calm_newcomer_z)
     least = settings.alerts.threshold * np.where(newcomer & ~calm, NEWCOMER_THRESHOLD_SHARE, 1)
+    least = np.where(others_agree(events, settings), strong_vote_threshold(settings.alerts.threshold), least)
     strong = events["autoencoder_z"] >= least.astype(np.float32) if "autoencoder" in names else True
     return (votes >= known.clip(1, settings.voting.quorum)) & strong
+
+
+def others_agree(events: pd.DataFrame, settings: Settings = SETTINGS) -> pd.Series:
+    """Return where the spectral and the sequence detector are a quorum of two, the second of them strongly."""
+    if not {"spectral", "sequence"} <= set(settings.voting.detectors) or settings.voting.quorum != 2:
+        return pd.Series(False, events.index)
+    known = (events["spectral_z"] >= SECOND_VOTE_THRESHOLD) & ~events["newcomer"]
+    return known & (events["sequence_z"] >= STRONG_VOTE_THRESHOLD)
 
 
 def scorer_of(bank: Bank, settings: Settings = SETTINGS, keep_all_events: bool = False) -> Scorer:
@@ -238,9 +249,57 @@ def test_beside_a_rarer_z_a_weak_vote_is_enough_and_none_is_not(bank: Bank, step
     assert decided.votes["spectral"].tolist() == [True, False, False, True, False]
 
 
+def test_where_the_others_agree_strongly_a_more_usual_z_opens_an_alert(bank: Bank, steps: list[Step]) -> None:
+    scorer = scorer_of(bank)
+    scorer.measure(pd.concat([step.events for step in steps], ignore_index=True))
+    pending = concat_batches(scorer.pipeline_state.pending)
+    known = {each.name: each for each in scorer.detectors}
+    old = (pending.level == 0) & ~known["spectral"].judges_newcomer(pending)
+    batch = pending.take(np.flatnonzero(old & known["sequence"].has_opinion(pending))[:5])
+    lower = np.float32(strong_vote_threshold(scorer.alert_threshold))
+    strong, second = STRONG_VOTE_THRESHOLD + 0.01, SECOND_VOTE_THRESHOLD + 0.01
+    decided = scorer._decide(
+        batch,
+        {
+            "autoencoder": np.array([lower, lower - 0.01, lower, lower, lower], np.float32),
+            "spectral": np.array([second, second, 0.0, second, strong]),
+            "sequence": np.array([strong, strong, strong, strong - 0.02, second]),
+        },
+    )
+    assert decided.verdict.tolist() == [True, False, False, False, False]
+    assert (decided.alert_threshold < scorer.alert_threshold).tolist() == [True, True, False, False, False]
+    assert decided.votes["autoencoder"][0], "what opens an alert is a vote"
+    assert decided.votes["spectral"].tolist()[:3] == [True, False, False]
+    assert (decided.thresholds["autoencoder"] <= decided.alert_threshold)[:2].all()
+
+
+def test_an_event_waits_for_a_strong_vote_though_nothing_else_of_it_is_a_vote(
+    bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where such a vote is known while the interval is open."""
+    scorer, events = scorer_of(bank), pd.concat([step.events for step in steps], ignore_index=True)
+    early = next(each for each in scorer.detectors if each.name == "spectral")
+    for each in scorer.detectors:
+        monkeypatch.setattr(each, "can_still_vote", lambda batch: np.zeros(len(batch), bool))
+    monkeypatch.setattr(early, "can_still_vote", lambda batch: np.ones(len(batch), bool))
+    scorer.measure(events)
+    assert not pending_ids(scorer)
+    waiting = scorer_of(bank)
+    for each in waiting.detectors:
+        own = each.name == "spectral"
+        monkeypatch.setattr(each, "can_still_vote", lambda batch, own=own: np.full(len(batch), own))
+        monkeypatch.setattr(each, "strong_vote_z", 2.0 if own else np.inf)
+    waiting.measure(events)
+    assert pending_ids(waiting)
+    assert waiting._least_open_threshold() == pytest.approx(strong_vote_threshold(waiting.alert_threshold))
+    assert scorer._least_open_threshold() == pytest.approx(NEWCOMER_THRESHOLD_SHARE * scorer.alert_threshold)
+
+
 def strong_events(events: pd.DataFrame) -> pd.Series:
     """Return which events the autoencoder finds as strange as an alert's must be."""
-    return events["autoencoder_z"] >= sample_organisation.SETTINGS.alerts.threshold
+    usual = sample_organisation.SETTINGS.alerts.threshold
+    least = np.where(others_agree(events), strong_vote_threshold(usual), usual)
+    return events["autoencoder_z"] >= least
 
 
 def test_while_every_series_warms_up_the_others_decide(

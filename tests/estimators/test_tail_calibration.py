@@ -12,7 +12,7 @@ from fingerprint.core.settings import Alerts, Settings
 from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.tail_calibration import IntervalMaxima
 from fingerprint.registry import quality
-from fingerprint.training.holdout_rows import decisive_rows, threshold_shares
+from fingerprint.training.holdout_rows import agreed_rows, decisive_rows, threshold_shares
 
 PARENT = np.array([-1, 0, 1, 1], np.int32)  # everybody, a group, two of its members
 
@@ -208,6 +208,20 @@ def test_the_budget_counts_the_alerts_that_the_ensemble_would_open(
         np.ones(1), z, one.astype(np.uint64), one, one, np.where(decisive, z, -np.inf)
     )
     assert len(quality.strongest_alerts(held, Settings())) == shown
+
+
+@pytest.mark.parametrize(
+    ("spectral", "sequence", "strong", "opinion", "agreed"),
+    [(True, True, True, True, True), (True, True, False, True, False), (False, True, True, True, False),
+     (True, True, True, False, False)],
+)  # fmt: skip
+def test_the_budget_counts_where_the_others_agree_strongly(
+    spectral: bool, sequence: bool, strong: bool, opinion: bool, agreed: bool
+) -> None:
+    votes = {"spectral": np.array([spectral]), "sequence": np.array([sequence])}
+    given = {"spectral": np.array([False]), "sequence": np.array([strong])}
+    opinions = {"spectral": np.array([opinion]), "sequence": np.array([True])}
+    assert agreed_rows(votes, given, opinions, Settings().voting).tolist() == [agreed]
 
 
 def test_one_alert_moves_the_threshold_by_as_much_however_strange_it_is() -> None:

@@ -53,6 +53,17 @@ def test_a_weak_second_vote_counts_as_much_less_as_it_is_weaker() -> None:
     assert whole[2] > score[2] > score[3] > -np.inf
 
 
+def test_where_the_others_agree_strongly_an_event_ranks_above_one_as_strange() -> None:
+    three = (*BOTH, "sequence")
+    calm = judged().assign(sequence_z=1.0, sequence_vote=False)
+    score, usual = (
+        quorums.rank_by_urgency(each, three, 2, URGENCY)[0]
+        for each in (calm.assign(sequence_z=[1.0, 1.0, 1.0, 2.5, 1.0]), calm)
+    )
+    assert score[3] > usual[3] > -np.inf
+    assert np.delete(score, 3).tolist() == np.delete(usual, 3).tolist()
+
+
 def test_what_one_detector_has_no_opinion_on_the_other_shows_by_itself() -> None:
     young = judged().assign(spectral_z=np.nan, spectral_vote=False)
     score, shown = quorums.rank_by_urgency(young, BOTH, 2, URGENCY.reindex([1, 2, 3]).fillna(90.0))

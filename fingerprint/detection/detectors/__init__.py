@@ -118,6 +118,9 @@ class Detector(ABC):
     second_vote_z: ClassVar[float] = math.inf
     # The same beside a z that is rarer than an alert's needs to be (`ensemble.WEAK_VOTE_NATS`).
     weak_vote_z: ClassVar[float] = math.inf
+    # The z from which its vote is strong: where the others vote as well, a calibrated z may be more usual
+    # (`ensemble.STRONG_VOTE_NATS`).
+    strong_vote_z: ClassVar[float] = math.inf
     # The z of a newcomer, by how others began, below which it began calmly; minus infinity for a detector that judges none so.
     calm_newcomer_z: ClassVar[float] = -math.inf
     # The columns of an event batch's frame that `score` reads; None: any. Rows of few columns are taken much faster.
@@ -328,6 +331,22 @@ def votes_beside_strong(scored: pd.DataFrame, names: Iterable[str], weak: bool =
         | (scored[z_column(name)].to_numpy(float) >= second.get(name, math.inf))
         for name in names
     }
+
+
+def others_agree(
+    scored: pd.DataFrame, names: Iterable[str], opinions: Mapping[str, Mask], quorum: int
+) -> Mask:
+    """Return on which scored events (N,) those of the names that are not calibrated agree, one of them strongly.
+
+    `opinions` (N,) are those of all the names (`ensemble.agree_strongly`).
+    """
+    others = [name for name in names if name not in calibrated_detectors([name])]
+    votes = {name: vote & opinions[name] for name, vote in votes_beside_strong(scored, others).items()}
+    strong = {
+        each.name: votes[each.name] & (scored[z_column(each.name)].to_numpy(float) >= each.strong_vote_z)
+        for each in load_known_detectors(others)
+    }
+    return ensemble.agree_strongly(votes, strong, opinions, quorum)
 
 
 def newcomer_rows(scored: pd.DataFrame) -> Mask:

@@ -30,7 +30,7 @@ from fingerprint.core.alert import Rarity, SurpriseDriver
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import SequenceSettings, Settings
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Ints, Mask
-from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD
+from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD, STRONG_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ORGANISATION, START, SeenActions
 from fingerprint.features.encoding import ACTION_COLUMN
@@ -69,6 +69,7 @@ class SequenceDetector(Detector):
     label = "Sequence"
     question = "Did it do it after what it usually does it after?"
     second_vote_z, weak_vote_z = SECOND_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD  # its z is a share of events
+    strong_vote_z = STRONG_VOTE_THRESHOLD
     final_when_closed = True
     terms: ClassVar[Mapping[str, str]] = TERMS
 
@@ -167,9 +168,8 @@ class SequenceDetector(Detector):
         """Return which events nothing explains that came so far: neither as the first of a session, nor after another."""
         keys, interval = self._vote_keys(batch)
         known = self.state.sequence.has_earlier_vote(keys, interval)
-        may = ~known & (
-            self._z(batch, sequence.start_surprise(self.transitions, self._done(batch))) >= self.threshold
-        )
+        least = min(self.threshold, self.strong_vote_z)
+        may = ~known & (self._z(batch, sequence.start_surprise(self.transitions, self._done(batch))) >= least)
         rows = namespace(may).flatnonzero(may)
         if len(rows):
             some = replace(
@@ -180,7 +180,7 @@ class SequenceDetector(Detector):
                 level=batch.level[rows],
                 evidence={self.name: batch.evidence[self.name][rows]},
             )
-            may[rows] = self.score(some) >= self.threshold
+            may[rows] = self.score(some) >= least
         return may | ~self.has_opinion(batch)
 
     def priority(self, batch: EventBatch) -> Floats:
