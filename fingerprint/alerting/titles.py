@@ -118,7 +118,7 @@ def _called(facts: TitleFacts, on: str) -> str:
     `on` is what is said about its resource.
     """
     lead, tried = _lead(facts)
-    verb = "tried" if tried else "called"
+    verb = "tried" if tried and not _succeeded_beside(facts, lead) else "called"
     often = _often(facts, lead)
     if lead in facts.new_actions:
         others = len(facts.new_actions) - 1
@@ -183,19 +183,32 @@ def _tool(facts: TitleFacts, lead: int) -> str:
 
 
 def _failures(facts: TitleFacts) -> str:
-    """Return how many of the events failed; if all did, also what succeeded among the supporting ones."""
+    """Return how many of the events failed; if all did, also what else succeeded among the supporting ones."""
     failed = sum(bool(event.error_code) for event in facts.events)
     if not failed:
         return ""
     if failed < len(facts.events):
         return f"; {failed:,} failed"
+    lead, _ = _lead(facts)
+    has_lead = _succeeded_beside(facts, lead)
     gravest = [row.action for row in facts.supporting_actions if row.succeeded]
     others = [impact.action_name(event) for event in facts.supporting if not event.error_code]
-    done = list(dict.fromkeys((*gravest, *others)))
+    done = [each for each in dict.fromkeys((*gravest, *others)) if not (has_lead and each == lead)]
+    all_failed = f"{failed:,} failed" if has_lead else "failed" if done else "all failed"
     if not done:
-        return "; all failed"
+        return f"; {all_failed}"
+    elsewhere = " from elsewhere" if done[0] == lead else ""
     more = f" and {_count(len(done) - 1, 'other unusual action')}" if len(done) > 1 else ""
-    return f"; failed, but {_cut(SOURCE.plain_action(done[0]))}{more} succeeded"
+    return f"; {all_failed}, but {_cut(SOURCE.plain_action(done[0]))}{elsewhere}{more} succeeded"
+
+
+def _succeeded_beside(facts: TitleFacts, action: str) -> bool:
+    """Return whether a supporting call of an action succeeded, from an address that the alert's own calls of it came from."""
+    addresses = {event.source_address for event in facts.events if impact.action_name(event) == action}
+    return any(
+        impact.action_name(event) == action and not event.error_code and event.source_address in addresses
+        for event in facts.supporting
+    )
 
 
 def _count(number: int, noun: str) -> str:

@@ -127,6 +127,18 @@ def test_all_failed_is_said_only_where_nothing_that_supports_the_alert_succeeded
     assert title_of(partly).endswith("; 1 failed"), "that others succeeded is no news"
 
 
+def test_a_call_was_not_only_tried_where_a_supporting_one_of_it_succeeded() -> None:
+    failed = called("sts:AssumeRole", "sts:AssumeRole", failed=("sts:AssumeRole",))
+    some = facts(failed, {"sts:AssumeRole"}, supporting=called("sts:AssumeRole"))
+    assert title_of(some) == "user/grace called sts:AssumeRole, new to them, from 84.17.50.9; 2 failed"
+    more = replace(some, supporting=called("sts:AssumeRole", "s3:ListBuckets", "s3:GetObject"))
+    assert title_of(more).endswith("; 2 failed, but s3:ListBuckets and 1 other unusual action succeeded")
+    [elsewhere] = (replace(each, source_address="10.9.8.7") for each in called("sts:AssumeRole"))
+    assert title_of(replace(some, supporting=[elsewhere])) == (
+        "user/grace tried sts:AssumeRole, new to them, from 84.17.50.9; failed, but sts:AssumeRole from elsewhere succeeded"
+    ), "another's success is none of the leading call's"
+
+
 def test_a_usual_grave_call_leads_only_where_its_network_is_new() -> None:
     events = called("iam:ListUsers", "cloudtrail:StopLogging")
     assert "called iam:ListUsers and 1 other action" in title_of(facts(events, set()))
