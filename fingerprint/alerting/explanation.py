@@ -410,21 +410,39 @@ def _most_common_level(frame: pd.DataFrame) -> Level:
 
 
 def _first_seen_text(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> str:
-    """Return how long before the alert a newcomer was first seen; empty for a principal that is judged by its own history."""
+    """Return when a newcomer was first seen; empty for a principal that is judged by its own history."""
     counted = [z_column(name) for name in interval_detectors(batch.evidence)]
     forecast = ~newcomer_rows(frame)
     if (batch.level < PEER_LEVEL).any() or not counted:
         return ""
     if any((frame[name].notna().to_numpy() & forecast).any() for name in counted):
         return ""
-    hours = (
-        int((batch.interval - batch.first_seen).max()) * explainer.settings.spectral.interval_seconds // 3600
+    bank, _ = explainer.bank_and_row(batch, 0)
+    return first_seen_text(
+        int(batch.first_seen.min()),
+        int(batch.interval.max()),
+        int(bank.manifest["trained_until"]),
+        explainer.settings.spectral.interval_seconds,
     )
+
+
+def first_seen_text(first: int, now: int, learned_until: int, seconds: int) -> str:
+    """Return when a newcomer was first seen, and how much of it the history has, up to `learned_until` (seconds since 1970).
+
+    `first` and `now` number intervals of so many `seconds`. What has just begun when the history ends is not in it.
+
+    >>> first_seen_text(first=100, now=133, learned_until=124 * 3600, seconds=3600)
+    'first seen 33 hours before, 24 of them in the history'
+    """
+    hours = (now - first) * seconds // 3600
+    past = round((learned_until - first * seconds) / 3600) if (first + 1) * seconds <= learned_until else 0
+    learned = min(past, hours)
     if hours < 0:
-        return "first seen after that"
-    return (
-        "first seen in the same hour" if not hours else f"first seen {hours} hour{'s' * (hours > 1)} before"
-    )
+        return "not in the history; first seen after that"
+    if not hours:
+        return "not in the history; first seen in the same hour"
+    before = f"first seen {hours} hour{'s' * (hours > 1)} before"
+    return f"{before}, {learned} of them in the history" if learned else f"not in the history; {before}"
 
 
 def _late_days(frame: pd.DataFrame) -> int:

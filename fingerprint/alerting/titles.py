@@ -31,7 +31,8 @@ class TitleFacts:
     principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
     empty for none, and `programs` their tools (N,); `new_networks` maps the ids of events to the network that they came from,
     where it is new for the principal. `supporting` are the events that support the alert, `supporting_actions` what they can do
-    that was new, the gravest first. `first_seen` says when a newcomer was first seen, else empty. `is_learned`: the principal has
+    that was new, the gravest first. `first_seen` says when a newcomer was first seen and whether
+    that is in the history, else empty. `is_learned`: the principal has
     a fingerprint of its own, so what is new is new to it; of another one it may be what it has done since it came.
     """
 
@@ -58,7 +59,7 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     lead = leading_row(facts)
     human = facts.humans[lead] if facts.humans else ""
     who = actor_name(principal, human, set(facts.humans))
-    who += f" (not in the history; {facts.first_seen})" if facts.first_seen else ""
+    who += f" ({facts.first_seen})" if facts.first_seen else ""
     late = f"; delivered {_count(facts.late_days, 'day')} late" if facts.late_days else ""
     what = _called(facts, _reached(principal, facts.events[lead]))
     return f"{who} {what} from {_origin(facts, lead)}{_failures(facts)}{late}"

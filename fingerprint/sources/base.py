@@ -165,9 +165,9 @@ class Suspicion(NamedTuple):
     """The facts that the next steps of an alert are made from.
 
     `events` are the alert's, the oldest first; `actions` what they can do, the gravest first; `urgency` is that of the alert;
-    `questioned` is what to ask about where no action can do harm (`iam:ListUsers, sts:GetCallerIdentity`), and `first_seen` how
-    long before a newcomer was first seen, both empty where there is none. `cut`: `actions` are the gravest ones alone, so that
-    the others cannot be counted.
+    `questioned` is what to ask about where no action can do harm (`iam:ListUsers, sts:GetCallerIdentity`), and `first_seen`
+    when a newcomer was first seen and whether that is in the history, both empty where there is none. `cut`: `actions` are the
+    gravest ones alone, so that the others cannot be counted.
     `lead` is the event that the alert's title is about, and `human` the person behind it. `supporting` are the events that
     support the alert, whose actions are marked so.
     """

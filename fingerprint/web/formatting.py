@@ -25,7 +25,7 @@ LEVEL_DESCRIPTIONS = dict(
             N_("the principal's own fingerprint of this service"),
             N_("the principal's fingerprint over all services; its history in this one is thin"),
             N_("the fingerprint of its peer group; the principal's own history is thin"),
-            N_("the generic fingerprint; neither the principal nor its peers have a history yet"),
+            N_("the generic fingerprint; neither the principal nor its peers have enough history yet"),
         ),
         strict=True,
     )

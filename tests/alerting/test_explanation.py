@@ -107,6 +107,25 @@ def test_a_session_name_that_the_caller_chose_never_stands_for_the_principal(
         assert alert.title.startswith(alert.principal.split(":", 1)[1])
 
 
+@pytest.mark.parametrize(
+    ("first", "now", "text"),
+    [
+        (0, 33, "first seen 33 hours before, 24 of them in the history"),
+        (0, 4, "first seen 4 hours before, 4 of them in the history"),
+        (22, 25, "first seen 3 hours before, 2 of them in the history"),
+        (23, 24, "not in the history; first seen 1 hour before"),
+        (24, 26, "not in the history; first seen 2 hours before"),
+        (24, 24, "not in the history; first seen in the same hour"),
+        (25, 24, "not in the history; first seen after that"),
+    ],
+)
+def test_a_newcomer_that_was_seen_before_the_training_ended_is_not_said_to_be_in_no_history(
+    first: int, now: int, text: str
+) -> None:
+    """The history ends ten minutes before the day does, as far as records may be late."""
+    assert explanation.first_seen_text(first, now, learned_until=24 * 3600 - 600, seconds=3600) == text
+
+
 def test_what_drove_the_loss_is_shown_beside_what_is_usual(
     scored: sample_organisation.Run, stolen: Alert
 ) -> None:

@@ -156,12 +156,18 @@ def test_without_a_grave_call_the_most_surprising_new_one_leads() -> None:
 
 def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
     tool = SurpriseDriver("program", "Terraform", "Boto3", "unseen", 5.0, 1)
-    some = facts(called("iam:ListUsers"), set(), (tool,), first_seen="first seen 3 hours before", late_days=8)
+    some = facts(
+        called("iam:ListUsers"),
+        set(),
+        (tool,),
+        first_seen="first seen 3 hours before, 2 of them in the history",
+    )
+    some = replace(some, late_days=8)
     assert "new tool" not in title_of(replace(some, programs=["Boto3"])), "another call's"
     some = replace(some, programs=["Terraform"])
     title = title_of(some)
     assert title.startswith(
-        "user/grace (not in the history; first seen 3 hours before) called iam:ListUsers from 84.17.50.9"
+        "user/grace (first seen 3 hours before, 2 of them in the history) called iam:ListUsers from 84.17.50.9"
     )
     assert title.endswith(", new tool Terraform; delivered 8 days late")
 

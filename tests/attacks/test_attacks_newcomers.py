@@ -102,7 +102,7 @@ def test_an_attack_by_a_principal_that_no_one_ever_saw_is_an_alert(
 ) -> None:
     alerts = [alert for alert in run.alerts if alert.principal == who]
     assert alerts
-    assert "first seen" in alerts[0].title
+    assert "(not in the history; first seen" in alerts[0].title
     asked = any("ask who made it or uses it again" in step.text for step in alerts[0].next_steps)
     assert asked is not who.endswith(":root"), "root is not made"
     assert all(event.scores["sequence"] is None for event in alerts[0].events if "sequence" in event.scores)

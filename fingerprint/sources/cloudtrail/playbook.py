@@ -392,7 +392,7 @@ def _verify(suspicion: Suspicion) -> NextStep:
     else:
         who = f"Ask the owner of {_owned(suspicion.principal)[:200]}, by telephone or in person,"
     new = (
-        " It is not in the history, and judged by what others do: ask who made it or uses it again, and what for."
+        f" It is judged by what others do ({suspicion.first_seen}): ask who made it or uses it again, and what for."
         if suspicion.first_seen and kind != "root"
         else ""
     )

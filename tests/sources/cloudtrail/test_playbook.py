@@ -243,7 +243,7 @@ def test_who_is_not_in_the_history_was_made_or_slept_and_root_was_not_made(
     principal: str, asked: bool
 ) -> None:
     some = suspicion(call("iam:CreateUser"), principal=f"{ACCOUNT}:{principal}")
-    for each in (some, some._replace(first_seen="first seen in the same hour")):
+    for each in (some, some._replace(first_seen="not in the history; first seen in the same hour")):
         [ask] = (step.text for step in next_steps(each) if step.phase == "verify")
         assert ("not in the history" in ask and "ask who made it or uses it again" in ask) is (
             asked and bool(each.first_seen)
