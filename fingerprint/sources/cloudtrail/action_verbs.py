@@ -14,12 +14,34 @@ from __future__ import annotations
 READ_PREFIXES = (
     *("Get", "List", "Describe", "Head", "Lookup"),
     *("Search", "Query", "Scan", "View", "Check", "Test"),
+    *("Filter", "Select", "Validate", "Simulate", "Estimate", "Calculate", "Count"),
+)
+# Reads whose verb also writes, whichever service has them.
+_READS = frozenset(
+    (
+        *("StartQuery", "PartiQLSelect", "Verify", "VerifyMac", "DecodeAuthorizationMessage"),
+        *(
+            "GenerateCredentialReport",
+            "GenerateOrganizationsAccessReport",
+            "GenerateServiceLastAccessedDetails",
+        ),
+        *("IsAuthorized", "IsAuthorizedWithToken", "IsMemberInGroups"),
+    )
+)
+# Writes that begin like a read: they interrupt, run or send something, or use it up (botocore 1.43).
+_WRITES = frozenset(
+    (
+        *("TestAlarm", "TestFailover", "TestInvokeMethod", "TestRepositoryTriggers", "TestState"),
+        *("CheckInLicense", "CheckoutBorrowLicense", "CheckoutLicense", "CheckpointDurableExecution"),
+        *("ValidateAwsAssociations", "ValidateNotifyCodeVerification"),
+    )
 )
 
 
 def changes_something(action: str) -> bool:
-    """Return whether an action writes, by its verb; one of no known verb does. A batch does what each of it does."""
-    return not without_batch(action).startswith(READ_PREFIXES)
+    """Return whether an action writes, by its name; one of no known verb does. A batch does what each of it does."""
+    each = without_batch(action)
+    return each not in _READS and (each in _WRITES or not each.startswith(READ_PREFIXES))
 
 
 def without_batch(action: str) -> str:

@@ -214,6 +214,7 @@ _EFFECTS = (
         "ec2:CreateSnapshot CreateSnapshots CopySnapshot CreateImage CopyImage rds:CreateDBSnapshot CreateDBClusterSnapshot "
         "s3:CopyObject redshift-data:ExecuteStatement dynamodb:CreateBackup rds-data:ExecuteStatement",
     ),
+    _Effect("minor", "runs a query on stored data", "Collection", "T1530", "athena:StartQueryExecution"),
     # --- secrets read
     _Effect(
         "notable", "reads a secret or password", "Credential Access", "T1555.006",
@@ -394,7 +395,7 @@ def impact_of(service: str, action: str, record: str) -> CallImpact:
         found = (
             _by_name(service, without_batch(action)) if action and changes_something(action) else NO_IMPACT
         )
-        return NO_IMPACT if found.gravity == "notable" and reads_only(record) else found
+        return NO_IMPACT if found != NO_IMPACT and reads_only(record) else found
     gravity = adjust_gravity(service, action, found.gravity, record)
     return found if gravity == found.gravity else found._replace(gravity=gravity)
 

@@ -78,6 +78,48 @@ def test_an_action_that_no_line_names_is_judged_by_its_name(call: str, gravity: 
 def test_a_record_that_says_it_only_read_outweighs_a_verb() -> None:
     assert impact_of("newservice", "PutPolicyQuestion", json.dumps({"readOnly": True})).gravity == "none"
     assert impact_of("newservice", "PutPolicyQuestion", json.dumps({"readOnly": False})).gravity == "notable"
+    assert impact_of("dynamodb", "ExecuteStatement", json.dumps({"readOnly": True})).gravity == "none"
+    assert impact_of("dynamodb", "ExecuteStatement", json.dumps({"readOnly": False})).gravity == "minor"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *("logs:FilterLogEvents", "logs:StartQuery", "cloudtrail:StartQuery", "dynamodb:PartiQLSelect"),
+        *("s3:SelectObjectContent", "config:SelectResourceConfig", "access-analyzer:ValidatePolicy"),
+        *(
+            "iam:SimulatePrincipalPolicy",
+            "iam:GenerateCredentialReport",
+            "iam:GenerateServiceLastAccessedDetails",
+        ),
+        *(
+            "iam:GenerateOrganizationsAccessReport",
+            "sts:DecodeAuthorizationMessage",
+            "kms:Verify",
+            "kms:VerifyMac",
+        ),
+        *("verifiedpermissions:BatchIsAuthorized", "identitystore:IsMemberInGroups"),
+    ],
+)
+def test_a_read_by_another_verb_changes_nothing(call: str) -> None:
+    assert impact_of(*call.split(":"), "").gravity == "none"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        *(
+            "elasticache:TestFailover",
+            "states:TestState",
+            "apigateway:TestInvokeMethod",
+            "sns:VerifySMSSandboxPhoneNumber",
+        ),
+        *("license-manager:CheckoutLicense", "athena:StartQueryExecution", "acm-pca:IssueCertificate"),
+        *("cognito-idp:VerifySoftwareToken", "kms:GenerateDataKey", "apigateway:PreviewPortal"),
+    ],
+)
+def test_a_write_that_begins_like_a_read_is_not_made_harmless(call: str) -> None:
+    assert impact_of(*call.split(":"), "").gravity != "none"
 
 
 def test_every_call_of_known_attacks_that_serves_more_than_discovery_does_something() -> None:
