@@ -317,7 +317,7 @@ _EFFECTS = (
         "notable", "changes a database: its password, who reaches it, or its backups", "Impact", "T1565",
         "rds:ModifyDBInstance ModifyDBCluster",
     ),
-    _Effect("minor", "writes an object", "Impact", "T1486", "s3:PutObject"),
+    _Effect("minor", "writes an object", "", "", "s3:PutObject CreateMultipartUpload"),
     _Effect(
         "notable", "interrupts a service", "Impact", "T1489",
         "ec2:StopInstances RebootInstances rds:StopDBInstance StopDBCluster RebootDBInstance RebootDBCluster "
@@ -330,6 +330,14 @@ _EFFECTS = (
         "bedrock:PutUseCaseForModelAccess CreateFoundationModelAgreement",
     ),
 )  # fmt: skip
+
+# What a call does that its request made severe, where that is another thing than what the action does.
+_RANSOM = CallImpact("severe", "encrypts stored data with a key that only the caller has", "Impact", "T1486")
+_IF_SEVERE = {
+    ("s3", "PutObject"): _RANSOM,
+    ("s3", "CopyObject"): _RANSOM,
+    ("s3", "CreateMultipartUpload"): _RANSOM,
+}
 
 _GUARDED_SERVICES = frozenset(
     (
@@ -397,6 +405,8 @@ def impact_of(service: str, action: str, record: str) -> CallImpact:
         )
         return NO_IMPACT if found != NO_IMPACT and reads_only(record) else found
     gravity = adjust_gravity(service, action, found.gravity, record)
+    if gravity == "severe":
+        found = _IF_SEVERE.get((service, action), found)
     return found if gravity == found.gravity else found._replace(gravity=gravity)
 
 

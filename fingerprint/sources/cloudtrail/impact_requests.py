@@ -369,7 +369,7 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("logs:PutRetentionPolicy", _retention_days)
     | _table("s3:PutBucketLogging", _logging_enabled)
     | _table("s3:PutBucketEncryption", _bucket_encryption)
-    | _table("s3:PutObject s3:CopyObject", _by_own_key)
+    | _table("s3:PutObject s3:CopyObject s3:CreateMultipartUpload", _by_own_key)
     | _table("rds:ModifyDBInstance rds:ModifyDBCluster", _database_opened)
     | _table(_PARAMETERS, _with_decryption)
     | _table("ec2:DescribeInstanceAttribute", _user_data)

@@ -122,6 +122,20 @@ def test_a_write_that_begins_like_a_read_is_not_made_harmless(call: str) -> None
     assert impact_of(*call.split(":"), "").gravity != "none"
 
 
+@pytest.mark.parametrize("action", ["PutObject", "CopyObject", "CreateMultipartUpload"])
+def test_only_with_a_key_that_the_caller_has_alone_does_an_object_that_is_written_look_like_ransom(
+    action: str,
+) -> None:
+    request = {"x-amz-server-side-encryption-customer-algorithm": "AES256"}
+    found = impact_of("s3", action, json.dumps({"requestParameters": request}))
+    assert found == (
+        "severe", "encrypts stored data with a key that only the caller has", "Impact", "T1486",
+    )  # fmt: skip
+    plain = impact_of("s3", action, json.dumps({"requestParameters": {"bucketName": "b"}}))
+    assert plain.gravity in ("minor", "notable")
+    assert plain.technique != "T1486"
+
+
 def test_every_call_of_known_attacks_that_serves_more_than_discovery_does_something() -> None:
     """The labelled attacks of data/real: none of their harmful calls is called harmless."""
     missed = set()
@@ -138,7 +152,7 @@ def test_the_table_lists_each_action_once_and_only_words_that_exist() -> None:
     calls = []
     for effect in _EFFECTS:
         assert effect.gravity in GRAVITIES[1:]
-        assert effect.tactic in TACTICS
+        assert effect.tactic in (*TACTICS, "")
         service = ""
         for word in effect.actions.split():
             service, action = word.split(":") if ":" in word else (service, word)
