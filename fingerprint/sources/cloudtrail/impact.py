@@ -84,10 +84,11 @@ _EFFECTS = (
     ),
     _Effect(
         "grave", "deletes logs or alarms", "Defense Evasion", "T1562.008",
-        "logs:DeleteLogGroup DeleteLogStream PutRetentionPolicy DeleteSubscriptionFilter DeleteMetricFilter DeleteDestination "
+        "logs:DeleteLogGroup DeleteLogStream DeleteSubscriptionFilter DeleteMetricFilter DeleteDestination "
         "monitoring:DeleteAlarms DisableAlarmActions events:DeleteRule DisableRule RemoveTargets "
         "s3:PutBucketLogging",
     ),
+    _Effect("grave", "sets how long logs are kept", "Defense Evasion", "T1562.008", "logs:PutRetentionPolicy"),
     _Effect("notable", "ends a subscription to notifications", "Defense Evasion", "T1562.001", "sns:Unsubscribe"),
     _Effect(
         "grave", "weakens a firewall or content filter", "Defense Evasion", "T1562.007",

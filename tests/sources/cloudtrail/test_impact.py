@@ -122,6 +122,12 @@ def test_a_write_that_begins_like_a_read_is_not_made_harmless(call: str) -> None
     assert impact_of(*call.split(":"), "").gravity != "none"
 
 
+@pytest.mark.parametrize("record", ["", json.dumps({"requestParameters": {"retentionInDays": 1}})])
+def test_a_retention_that_is_set_deletes_no_log_by_itself(record: str) -> None:
+    found = impact_of("logs", "PutRetentionPolicy", record)
+    assert (found.gravity, found.effect) == ("grave", "sets how long logs are kept")
+
+
 @pytest.mark.parametrize("action", ["PutObject", "CopyObject", "CreateMultipartUpload"])
 def test_only_with_a_key_that_the_caller_has_alone_does_an_object_that_is_written_look_like_ransom(
     action: str,
