@@ -30,6 +30,7 @@ GRAVITIES: tuple[Gravity, ...] = ("none", "minor", "notable", "grave", "severe")
 STEP_PHASES: tuple[StepPhase, ...] = ("contain", "verify", "extent", "undo")  # in the order of work
 MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
 MAX_SESSIONS_NAMED, MAX_SESSION_NAME_LENGTH = 5, 64  # in one text; characters, the most that AWS allows
+WEAK_VOTE_Z = 0.84  # a vote of a lower z, which one harmless event in five reaches, is a weak one
 LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
 ALERT_THRESHOLD_COLUMN = "alert_threshold"  # of a frame of events: the z that opens an alert
 NEWCOMER_COLUMN = "newcomer"  # of a frame of events: whether some detector judged them by how newcomers began
@@ -194,6 +195,11 @@ class AlertEvent:
     resource: str = ""
     flagged_by: tuple[Detector, ...] = ()
     thresholds: Mapping[Detector, float] = field(default_factory=dict, hash=False)
+
+    def has_weak_vote(self, detector: Detector) -> bool:
+        """Return whether a detector voted for a z that is usual by itself: enough beside another one that is very rare."""
+        z = self.scores.get(detector)
+        return detector in self.flagged_by and z is not None and z < WEAK_VOTE_Z
 
 
 @dataclass(frozen=True, slots=True)

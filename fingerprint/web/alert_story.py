@@ -8,6 +8,7 @@ Example:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -147,8 +148,8 @@ def shown_scores(event: AlertEvent) -> list[ShownScore]:
             detector_label(name),
             name in event.flagged_by,
             z,
-            f"> {MAX_THRESHOLD:g}" if z > MAX_THRESHOLD else format_decimal(z, 1),
-            *_score_words(z, event.thresholds.get(name)),
+            _short_figure(z, event.has_weak_vote(name)),
+            *_score_words(z, event.thresholds.get(name), event.has_weak_vote(name)),
             question=detector_question(name),
         )
         for name, z in event.scores.items()
@@ -157,17 +158,29 @@ def shown_scores(event: AlertEvent) -> list[ShownScore]:
     return sorted(found, key=lambda score: (not score.flagged, -score.z, score.label))
 
 
-def _score_words(z: float, threshold: float | None) -> tuple[str, str]:
-    """Return how far a score is above its threshold, and both figures; without a threshold the score is all."""
+def _short_figure(z: float, weak: bool) -> str:
+    """Return a score as a row of the timeline has it; `weak`: the vote for it is a weak one."""
+    figure = f"> {MAX_THRESHOLD:g}" if z > MAX_THRESHOLD else format_decimal(z, 1)
+    return gettext("%(score)s (weak vote)", score=figure) if weak else figure
+
+
+def _score_words(z: float, threshold: float | None, weak: bool) -> tuple[str, str]:
+    """Return how far a score is above its threshold, and both figures; without a threshold the score is all.
+
+    `weak`: the vote for it is a weak one. Its threshold may be below zero, and a share of it says nothing.
+    """
     figure = (
         gettext("over %(most)s, the end of the scale", most=f"{MAX_THRESHOLD:g}")
         if z > MAX_THRESHOLD
         else format_decimal(z, 1)
     )
-    if not threshold or threshold <= 0:
+    if threshold is None:
         return gettext("score %(score)s", score=figure), gettext("its threshold is not kept")
-    share = z / threshold
-    words = next((words for least, words in SCORE_WORDS if share >= least), N_("below the threshold"))
+    if weak:
+        words = N_("a weak vote, enough beside another detector's very rare score")
+    else:
+        share = z / threshold if threshold > 0 else math.copysign(1.0, z - threshold)
+        words = next((words for least, words in SCORE_WORDS if share >= least), N_("below the threshold"))
     return gettext(words), gettext(
         "score %(score)s, threshold %(threshold)s", score=figure, threshold=format_decimal(threshold, 1)
     )

@@ -246,6 +246,8 @@ def _print_events(console: Console, events: Sequence[AlertEvent], style: str = "
     shown = events[:MAX_EVENTS_SHOWN]
     table = _events_table(shown)
     table.caption = "* flagged by this detector"
+    if any(event.has_weak_vote(name) for event in shown for name in event.flagged_by):
+        table.caption += "; weak: a weak vote, enough beside another detector's very rare z"
     if len(events) > len(shown):
         more = len(events) - len(shown)
         table.caption += f"; and {more:,} more: --page FILE or --json shows all"
@@ -275,7 +277,7 @@ def _event_lines(event: AlertEvent) -> tuple[Text, Text]:
         head.append(" on ").append_text(terminal_text(event.resource))
     if event.error_code:
         head.append(": ").append_text(terminal_text(event.error_code))
-    z = {name: _z_text(event, name).replace(" ", "") for name in event.scores}
+    z = {name: _z_text(event, name).replace(" *", "*") for name in event.scores}
     scores = ", ".join(f"{detector_label(name).lower()} z {text}" for name, text in z.items() if text)
     return head, Text.assemble("from ", terminal_text(event.source_address), f"; {scores}" if scores else "")
 
@@ -285,6 +287,7 @@ def _time_text(event: AlertEvent) -> str:
 
 
 def _z_text(event: AlertEvent, detector: str) -> str:
-    """Return a detector's z of an event, with a star where it voted; empty where it has no opinion."""
+    """Return a detector's z of an event, with a star where it voted, or `weak` for a weak vote; empty where it has no opinion."""
     z = event.scores.get(detector)
-    return "" if z is None else f"{z:.1f}{' *' * (detector in event.flagged_by)}"
+    mark = " weak" if event.has_weak_vote(detector) else " *" if detector in event.flagged_by else ""
+    return "" if z is None else f"{z:.1f}{mark}"

@@ -138,6 +138,22 @@ def test_a_narrow_terminal_cuts_no_name_and_no_time(store_url, capsys, monkeypat
     assert max(len(line) for line in lines if "█" in line) <= 80
 
 
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_a_weak_vote_has_no_star(store_url, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    alert = stolen_session()
+    first = alert.events[0]
+    first = replace(
+        first, scores={"autoencoder": 4.1, "spectral": -0.4}, flagged_by=("autoencoder", "spectral")
+    )
+    open_store(store_url).alerts.save([replace(alert, events=(first,))])
+    show_alert(store_url, alert.alert_id)
+    shown = capsys.readouterr().out
+    assert "-0.4 weak" in shown
+    assert "-0.4 *" not in shown
+    assert "weak: a weak vote, enough beside another detector's very rare z" in " ".join(shown.split())
+
+
 def test_the_commands_of_a_step_are_pasted_into_a_shell(store_url, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     lines = [f"aws iam put-user-policy --policy-document '{'x ' * 300}'", "aws two \x1b[2J\u202e\r end"]

@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from fingerprint.alerting.titles import TitleFacts, build_title
-from fingerprint.core.alert import Alert, SurpriseDriver
+from fingerprint.core.alert import WEAK_VOTE_Z, Alert, SurpriseDriver
 from fingerprint.core.case import MAX_THRESHOLD
 from fingerprint.core.sanitize import printable
+from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD
 from fingerprint.features.encoding import FEATURES
 from fingerprint.sources.active import SOURCE
 from fingerprint.web.alert_story import shown_scores
@@ -137,6 +138,22 @@ def test_the_detectors_that_flagged_an_event_come_first_with_what_they_were_comp
         ("Sequence", False, "below the threshold"),
     ]
     assert scores[1].figures == "score 1.2, threshold 0.8"
+
+
+def test_a_weak_vote_is_called_one() -> None:
+    """Its z is usual by itself: a star beside -0.4 looked like a fault."""
+    both = {"autoencoder": 4.1, "sequence": -0.4}
+    weak = event(0, "s3", "GetObject", scores=both, flagged_by=tuple(both))
+    weak = replace(weak, thresholds={"autoencoder": 1.4, "sequence": -0.524})
+    _, score = shown_scores(weak)
+    assert score.flagged
+    assert score.figure == "-0.4 (weak vote)"
+    assert score.words == "a weak vote, enough beside another detector's very rare score"
+    assert score.figures == "score -0.4, threshold -0.5"
+    strong, other = shown_scores(replace(weak, scores=both | {"sequence": 2.0}))
+    assert "weak" not in f"{strong.words}{strong.figure}{other.words}{other.figure}"
+    assert other.words == "above the threshold"
+    assert round(SECOND_VOTE_THRESHOLD, 2) == WEAK_VOTE_Z
 
 
 def test_a_row_of_the_timeline_names_the_detectors_that_flagged_it() -> None:
