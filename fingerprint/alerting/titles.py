@@ -14,7 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fingerprint.alerting import impact
-from fingerprint.core.alert import ActionImpact, AlertEvent, SurpriseDriver
+from fingerprint.core.alert import GRAVITIES, ActionImpact, AlertEvent, SurpriseDriver
 from fingerprint.estimators.amounts import read_amount_text
 from fingerprint.sources.active import SOURCE
 
@@ -62,7 +62,7 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     who += f" ({facts.first_seen})" if facts.first_seen else ""
     late = f"; delivered {_count(facts.late_days, 'day')} late" if facts.late_days else ""
     what = _called(facts, _reached(principal, facts.events[lead]))
-    return f"{who} {what} from {_origin(facts, lead)}{_failures(facts)}{late}"
+    return f"{who} {what} from {_origin(facts, lead)}{_failures(facts)}{_also(facts)}{late}"
 
 
 def leading_row(facts: TitleFacts) -> int:
@@ -201,6 +201,22 @@ def _failures(facts: TitleFacts) -> str:
     elsewhere = " from elsewhere" if done[0] == lead else ""
     more = f" and {_count(len(done) - 1, 'other unusual action')}" if len(done) > 1 else ""
     return f"; {all_failed}, but {_cut(SOURCE.plain_action(done[0]))}{elsewhere}{more} succeeded"
+
+
+def _also(facts: TitleFacts) -> str:
+    """Return the gravest supporting action that succeeded, where it is grave and the leading one no graver, nor severe.
+
+    What succeeded while all events failed, `_failures` says; a title that a severe call leads hides nothing.
+    """
+    lead, _ = _lead(facts)
+    gravity = {row.action: GRAVITIES.index(row.gravity) for row in facts.actions}
+    least = max(gravity.get(lead, 0), GRAVITIES.index("grave"))
+    if GRAVITIES[gravity.get(lead, 0)] == "severe" or all(event.error_code for event in facts.events):
+        return ""
+    for row in facts.supporting_actions:
+        if row.succeeded and row.action != lead and GRAVITIES.index(row.gravity) >= least:
+            return f"; also {_cut(SOURCE.plain_action(row.action))}"
+    return ""
 
 
 def _succeeded_beside(facts: TitleFacts, action: str) -> bool:

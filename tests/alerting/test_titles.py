@@ -139,6 +139,29 @@ def test_a_call_was_not_only_tried_where_a_supporting_one_of_it_succeeded() -> N
     ), "another's success is none of the leading call's"
 
 
+def test_a_grave_supporting_call_is_named_where_the_leading_one_is_no_graver() -> None:
+    """A lifecycle rule is the alert, and the objects that went in the same minutes only support it."""
+    rule = facts(called("s3:PutBucketLifecycle"), {"s3:PutBucketLifecycle"})
+    deleted = called(*["s3:DeleteObject"] * impact.MANY_DELETIONS)
+
+    def beside(own: TitleFacts, supporting: list[AlertEvent]) -> str:
+        new = {impact.action_name(each) for each in supporting}
+        rows = impact.alert_impact(supporting, new, ())
+        return title_of(replace(own, supporting=supporting, supporting_actions=rows))
+
+    assert beside(rule, deleted) == (
+        "user/grace called s3:PutBucketLifecycle, new to them, from 84.17.50.9; also s3:DeleteObject"
+    )
+    assert "also" not in beside(rule, deleted[:3]), "a few deletions are notable"
+    assert "also" not in beside(rule, [replace(each, error_code="AccessDenied") for each in deleted])
+    assert "also" not in beside(rule, called("s3:PutBucketLifecycle"))
+    severe = facts(called("iam:CreateUser"), {"iam:CreateUser"})
+    assert "also" not in beside(severe, called("iam:CreateAccessKey")), "it is urgent anyway"
+    assert beside(facts(called("iam:ListUsers"), set()), called("iam:CreateUser")).endswith(
+        "; also iam:CreateUser"
+    )
+
+
 def test_a_usual_grave_call_leads_only_where_its_network_is_new() -> None:
     events = called("iam:ListUsers", "cloudtrail:StopLogging")
     assert "called iam:ListUsers and 1 other action" in title_of(facts(events, set()))
