@@ -61,7 +61,11 @@ def test_the_place_in_a_title_is_one_that_the_leading_action_came_from(
     for alert in scored.alerts:
         action, _, place = re.split(" called | tried ", alert.title, maxsplit=1)[1].partition(" from ")
         lead = re.split("[ ,]", action)[0]
-        came = {event.source_address for event in alert.events if f"{event.service}:{event.action}" == lead}
+        came = {
+            event.source_address
+            for event in alert.events
+            if f"{event.service}:{SOURCE.plain_action(event.action)}" == lead
+        }
         where = re.split("[ ,;]", place)[0]
         if "/" in where:
             networks += 1
