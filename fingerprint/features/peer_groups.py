@@ -74,8 +74,8 @@ def cluster_by_services(principals: pd.DataFrame, usage: pd.DataFrame, seed: int
         index="principal", columns="service", values="events", aggfunc="sum", fill_value=0
     )
     points = normalize(np.log1p(spread.reindex(names, fill_value=0).to_numpy(dtype=float)))
-    clusters = KMeans(
-        n_clusters=max(2, len(points) // MEMBERS_PER_CLUSTER), n_init=3, random_state=seed
-    ).fit_predict(points)
-    groups[lonely] = [f"people alike {cluster}" for cluster in clusters]
+    distinct = len(np.unique(points.round(6), axis=0))  # 1 where all use the same services
+    count = min(distinct, max(2, len(points) // MEMBERS_PER_CLUSTER))
+    clusters = KMeans(n_clusters=count, n_init=3, random_state=seed).fit_predict(points)
+    groups[lonely] = np.array([f"people alike {cluster}" for cluster in clusters], object)
     return groups

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pandas as pd
 import pytest
 
 from fingerprint.compute.column_table import ColumnTable
-from fingerprint.features.peer_groups import assign_peer_groups, peer_group
+from fingerprint.features.peer_groups import assign_peer_groups, cluster_by_services, peer_group
 
 PRINCIPALS = pd.DataFrame(
     {
@@ -50,3 +52,35 @@ def test_what_a_template_makes_again_has_the_group_of_what_it_made_before() -> N
 @pytest.mark.parametrize("name", ["app-production", "app-FrontendRole", "app-frontend", "team-Deployments"])
 def test_words_are_no_generated_parts(name: str) -> None:
     assert peer_group(f"1:role/{name}", "role", None) == f"machines {name}"
+
+
+def users(services: dict[str, list[str]]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Return IAM users and how often each used each of its services."""
+    names = list(services)
+    usage = [(name, service, 9 + i) for i, name in enumerate(names) for service in services[name]]
+    return (
+        pd.DataFrame({"principal": names, "kind": "user", "role": None, "peer": "user"}),
+        pd.DataFrame(usage, columns=["principal", "service", "events"]),
+    )
+
+
+def test_where_everyone_is_an_iam_user_they_are_grouped_by_services() -> None:
+    of_s3, of_ec2 = ([f"1:user/{service}-{i}" for i in range(5)] for service in ("s3", "ec2"))
+    principals, usage = users(
+        {**{user: ["s3"] for user in of_s3}, **{user: ["ec2", "iam"] for user in of_ec2}}
+    )
+    groups = cluster_by_services(principals, usage, seed=0).tolist()
+    assert len(set(groups[:5])) == len(set(groups[5:])) == 1
+    assert set(groups) == {"people alike 0", "people alike 1"}
+
+
+@pytest.mark.parametrize("services", [["s3"], ["s3", "ec2"]])
+def test_where_all_use_the_same_services_they_are_one_group_and_no_warning_is_printed(
+    services: list[str],
+) -> None:
+    principals, usage = users({f"1:user/{i}": services for i in range(20)})
+    usage["events"] = 7
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        groups = cluster_by_services(principals, usage, seed=0)
+    assert set(groups) == {"people alike 0"}
