@@ -103,7 +103,7 @@ class Bank:
     | `fingerprints` | (E rows) key, hash, level, parent, events, days, first, last, ready; row 0 is the generic fingerprint |
     | `people` | (a row a principal) hash, principal, kind, role, peer |
     | `words` | code and text of a value, sorted by code |
-    | `scorer_state` | arrays by name; `sample.codes` (R, F) are codes of training rows |
+    | `scorer_state` | arrays by name; `sample.codes` (R, F) are codes of training rows, `holdout.loss` (M,) losses of others |
     | `files` | what the bank was opened from; None if it was just trained |
 
     The hash of a principal, in `fingerprints` and in `people`, contains its hash bucket (`hashing`). `fingerprints` has

@@ -34,6 +34,10 @@ FUTURE_ALERTS = 1.5
 SMALLEST_COUNT = 1e-6  # alerts: of fewer there is no logarithm
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
+LEAST_THRESHOLD = -NormalDist().inv_cdf(
+    0.05
+)  # one harmless event in twenty has this z: not rare, however few alerts there were
+LOSSES_PER_PRINCIPAL = 50  # held-out losses of a principal that a bank keeps, evenly spaced: 800 B
 MAX_ROWS_PER_PRINCIPAL_DAY = 1_000  # that count in full: a principal that crawls has more than all others
 MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many, without a margin
 
@@ -82,6 +86,27 @@ def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[
     return {**figures, "votes_per_day": votes / figures["days"]}
 
 
+def losses_by_principal(holdout: HoldoutScores) -> dict[str, NDArray[Any]]:
+    """Return what a bank keeps of the losses of each principal: `principal`, `loss` and `weight` (M,), sorted by both.
+
+    Of many rows LOSSES_PER_PRINCIPAL quantiles stay. The weights of a principal add up to how much its rows count.
+    """
+    order = np.lexsort((holdout.loss, holdout.principal))
+    weight = _row_weights(holdout)
+    counted = np.ones(len(order)) if weight is None else weight[order]
+    principal, start, rows = np.unique(holdout.principal[order], return_index=True, return_counts=True)
+    kept = np.minimum(rows, LOSSES_PER_PRINCIPAL)
+    of = np.repeat(np.arange(len(kept)), kept)
+    place = np.arange(len(of)) - np.repeat(np.cumsum(kept) - kept, kept)
+    at = start[of] + ((place + 0.5) * rows[of] / kept[of]).astype(np.int64)
+    total = np.add.reduceat(counted, start) if len(start) else counted
+    return {
+        "principal": principal[of],
+        "loss": holdout.loss[order][at],
+        "weight": (total / kept)[of].astype(np.float32),
+    }
+
+
 def count_principals(principal: Hashes, day: Ints) -> int:
     """Return how many principals rows (N,) are of, as an alert budget counts them.
 
@@ -118,9 +143,17 @@ def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> flo
     It follows from the strongest alerts of a bank's held-out days, fewer than the budget allows: days to come have more of them
     (FUTURE_ALERTS), and a few days are uncertain (`_certain_count`). Between two alerts of those days the threshold lies half
     way; where fewer are wanted than the strongest TAIL_PEAKS, it follows their exponential tail (Hill's estimator, in nats).
+    It is LEAST_THRESHOLD at least: the held-out days of a few principals may have alerts that are hardly unusual, or one.
     """
-    if options.threshold is not None:
-        return options.threshold
+    return (
+        max(_budget_threshold(quality, options), LEAST_THRESHOLD)
+        if options.threshold is None
+        else options.threshold
+    )
+
+
+def _budget_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> float:
+    """Return the z from which on the held-out alerts keep the budget, as `alert_threshold` says, however low."""
     nats = tail_calibration.z_to_nats(np.array(quality["alerts"], float))
     if not len(nats):
         return DEFAULT_THRESHOLD

@@ -90,6 +90,7 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
             **_merge_by_key(history, "bursts", "burst"),
             **findings.surges.as_arrays(),
             **newcomers.as_arrays(),
+            **{f"holdout.{name}": array for name, array in findings.losses.items()},
         },
     )
 

@@ -101,11 +101,12 @@ class HoldoutSequences(NamedTuple):
 
 
 class HoldoutFindings(NamedTuple):
-    """The baselines of all fingerprints, the bank's figures of quality, and the tails of surges."""
+    """The baselines of all fingerprints, the bank's figures of quality, the tails of surges, and losses by principal."""
 
     baseline: Baseline
     figures: dict[str, Any]
     surges: SurgeTails
+    losses: Arrays
 
 
 class _CountEvidence(NamedTuple):
@@ -152,7 +153,7 @@ def judge_holdout(
         SpectralDetector.name: rows.vote_rates(counted >= spectral, ~np.isnan(counted)),
         SequenceDetector.name: _sequence_rates(rows, sequences.surprises, index, settings),
     }
-    return HoldoutFindings(usual, figures, surges)
+    return HoldoutFindings(usual, figures, surges, quality.losses_by_principal(scores))
 
 
 # --- what each detector says ------------------------------------------------------------------------------------------

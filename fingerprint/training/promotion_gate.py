@@ -7,15 +7,18 @@ Example:
 
 Eleven conditions. (1) Of known attacks in the name of the served bank's principals (`attack_injection`), it finds what the served
 bank finds clearly: those on the edge of the threshold fall to one side or the other with every training.
-(2) It does so of the attacks that analysts confirmed. (3) The quantiles of its losses on its own held-out days are near those
-of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half the input is half a bank. (5) At
-most so many principals have a vote on a day of the held-out history; alerts, which need a quorum, are fewer. (6) It has learned
-nothing that has not happened yet. (7) The held-out days are not nearly empty: the other conditions rest on them. (8) No kind of
-principal is voted for much more often than a person set, where that is not so of the served bank. (9) No part that it learned is
-broken (`part_checks`). (10) In the name of its own principals, the sequence detector sees most known attacks by the order of
-their calls, and the spectral detector most bursts of usual calls. (11) Its history does not end days before that of the served
-bank. A first bank has no champion: (5) to (7), (9) and (10) hold for it, and at least MIN_READY_ENTITIES of its entities have to
-be ready.
+(2) It does so of the attacks that analysts confirmed. (3) Of principals that both banks know, the quantiles of its losses on its
+own held-out days are near those of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half
+the input is half a bank. (5) At most so many principals have a vote on a day of the held-out history; alerts, which need a
+quorum, are fewer. (6) It has learned nothing that has not happened yet. (7) The held-out days are not nearly empty: the other
+conditions rest on them. (8) No kind of principal is voted for much more often than a person set, where that is not so of the
+served bank. (9) No part that it learned is broken (`part_checks`). (10) In the name of its own principals, the sequence detector
+sees most known attacks by the order of their calls, and the spectral detector most bursts of usual calls. (11) Its history does
+not end days before that of the served bank. A first bank has no champion: (5) to (7), (9) and (10) hold for it, and at least
+MIN_READY_ENTITIES of its entities have to be ready.
+
+Where most principals are new to the served bank (a pilot account was learned, then the organisation), its threshold is one of
+other work: what it finds clearly is in (1) and (2) what is clear by both thresholds.
 
 A rate that was too high before, or that a first bank has, is a warning and no reason: the alert budget is kept all the same,
 since its threshold is set on the same held-out days with those votes, and a bank that is kept back leaves an older one, or none.
@@ -25,9 +28,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Promotion, Settings
@@ -42,6 +47,9 @@ from fingerprint.training import attack_injection, part_checks
 from fingerprint.training.attack_injection import InjectedAttacks
 
 CLEAR_DETECTION_FACTOR = 1.25  # of the threshold, from which an injected attack counts as clearly found
+# One harmless event in a hundred has this z: where the threshold is lower, less than this is not clearly found.
+RARE_Z = -NormalDist().inv_cdf(0.01)
+MOSTLY_NEW_SHARE = 0.5  # of the principals with a fingerprint of their own, from which on the served bank is no measure of them
 MAX_DAYS_BEHIND = 2.0  # of the end of a history, behind that of the served bank
 MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows that are held out, fewer than both are nearly none
 
@@ -102,6 +110,7 @@ def evaluate_promotion(
     if champion:
         found, compared = _judge_against(challenger, champion, settings, confirmed)
         reasons, figures = [*reasons, *found], figures | compared
+        warnings += [*_unmeasured(challenger, champion)]
     elif not allow_immature:
         reasons += _immature(challenger)
     if reference:
@@ -169,7 +178,8 @@ def _compare_on_attacks(
     banks = champion, challenger
     then, now = (attack_injection.attack_scores(bank, attacks) for bank in banks)
     before, after = (quality.alert_threshold(bank.manifest["quality"], settings.alerts) for bank in banks)
-    clear = then >= CLEAR_DETECTION_FACTOR * before
+    least = max(before, after) if _is_mostly_new(challenger, champion) else before
+    clear = then >= CLEAR_DETECTION_FACTOR * max(least, RARE_Z)
     return {
         "before": attack_injection.summarise_attacks(attacks, then >= before),
         "now": attack_injection.summarise_attacks(attacks, now >= after),
@@ -225,14 +235,59 @@ def _unseen_attacks(seen: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 
 def _shifted_losses(challenger: Bank, champion: Bank, options: Promotion) -> Iterator[str]:
-    then, now = (bank.manifest["quality"]["loss"] for bank in (champion, challenger))
-    for name in sorted(then.keys() & now.keys()):
+    """Yield which quantiles of the losses of principals that both banks know moved too far."""
+    if (losses := _losses_of_known(challenger, champion)) is None:
+        return
+    now, then = losses
+    for name in now:
         moved = abs(now[name] / max(then[name], 1.0) - 1)
-        if moved > options.max_loss_shift:
+        if not moved <= options.max_loss_shift:
             yield (
                 f"the {float(name):.0%} quantile of its losses went from {then[name]:.1f} to {now[name]:.1f} nats, "
+                f"of principals that {champion.version} knows, "
                 f"by more than the {options.max_loss_shift:.0%} of the setting promotion.max_loss_shift"
             )
+
+
+def _losses_of_known(challenger: Bank, champion: Bank) -> tuple[dict[str, float], dict[str, float]] | None:
+    """Return the quantiles of the held-out losses of principals that both banks hold out, in either; None of too few rows."""
+    both = [bank.scorer_state for bank in (challenger, champion)]
+    if not all("holdout.loss" in arrays for arrays in both):  # of an earlier release
+        return None
+    known = np.intersect1d(both[0]["holdout.principal"], both[1]["holdout.principal"])
+    quantiles = []
+    for arrays in both:
+        at = np.isin(arrays["holdout.principal"], known)
+        loss, weight = arrays["holdout.loss"][at], arrays["holdout.weight"][at].astype(np.float64)
+        if weight.sum() < MIN_HOLDOUT_ROWS:
+            return None
+        quantiles.append(quality.named_quantiles(loss, weight=weight))
+    return quantiles[0], quantiles[1]
+
+
+def _unmeasured(challenger: Bank, champion: Bank) -> Iterator[str]:
+    """Yield what the served bank cannot say of a new one."""
+    if _is_mostly_new(challenger, champion):
+        known = _known_before(challenger, champion)
+        yield (
+            f"{(~known).sum():,} of its {len(known):,} principals with a fingerprint are new to {champion.version}, "
+            "which is no measure of them: look at the first alerts of the new bank"
+        )
+    if _losses_of_known(challenger, champion) is None:
+        yield f"its losses are not compared with those of {champion.version}, which has hardly any of principals that both know"
+
+
+def _is_mostly_new(challenger: Bank, champion: Bank) -> bool:
+    known = _known_before(challenger, champion)
+    return bool(known.sum() < (1 - MOSTLY_NEW_SHARE) * len(known))
+
+
+def _known_before(challenger: Bank, champion: Bank) -> NDArray[np.bool_]:
+    """Return which principals with a fingerprint of their own (P,) are in the history of the served bank."""
+    table = challenger.fingerprints
+    own = table.loc[(table["level"] == 1) & table["ready"], "hash"]
+    known: NDArray[np.bool_] = own.isin(champion.people["hash"]).to_numpy()
+    return known
 
 
 def _lost_fingerprints(moved: BankDrift, options: Promotion, changed: Sequence[str]) -> Iterator[str]:

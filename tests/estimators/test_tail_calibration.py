@@ -150,6 +150,28 @@ def test_a_history_without_alerts_has_a_threshold_of_its_own() -> None:
     assert quality.alert_threshold(calm, Alerts()) == quality.DEFAULT_THRESHOLD
 
 
+@pytest.mark.parametrize("alerts", [[-5.998], [0.9, 0.8, -2.0]])
+def test_alerts_that_are_hardly_unusual_set_no_threshold_that_anything_reaches(alerts: list[float]) -> None:
+    """A single held-out alert by a weak vote made every event of the next day a verdict."""
+    held = {"days": 1.4, "alerts": alerts, "principals": 1}
+    assert quality.alert_threshold(held, Alerts()) == quality.LEAST_THRESHOLD > 1.6
+    assert quality.alert_threshold(held, Alerts(threshold=1.0)) == 1.0
+
+
+def test_of_each_principal_evenly_spaced_losses_stay_that_count_as_all_of_its_rows() -> None:
+    rows = np.repeat(np.array([3, 9, 12], np.uint64), [1000, 2, 1])
+    loss = np.concatenate([np.random.default_rng(3).permutation(np.arange(1000.0)), [5, 4], [7]])
+    day = np.zeros(len(rows), np.int32)
+    held = quality.HoldoutScores(loss, loss, rows, day, day, loss)
+    kept = quality.losses_by_principal(held)
+    assert np.unique(kept["principal"], return_counts=True)[1].tolist() == [50, 2, 1]
+    assert kept["loss"][:50].tolist() == [20 * i + 10 for i in range(50)]
+    assert kept["loss"][50:].tolist() == [4, 5, 7]
+    assert kept["weight"].tolist() == [20] * 50 + [1] * 3
+    nothing = quality.HoldoutScores(*(each[:0] for each in (loss, loss, rows, day, day, loss)))
+    assert len(quality.losses_by_principal(nothing)["loss"]) == 0
+
+
 def test_the_detector_votes_on_the_share_of_rows_that_is_set() -> None:
     z = np.random.default_rng(7).normal(size=100_000).astype(np.float32)
     ones = np.zeros(len(z), np.int32)
