@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import pandas as pd
 import pytest
+
+from fingerprint.core.time_range import format_instant, parse_time_range
 
 FOLDER = Path(__file__).parents[2] / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
@@ -60,3 +65,44 @@ def test_the_four_are_named_in_the_folders_readme() -> None:
     readme = (FOLDER / "README.md").read_text()
     assert len(NOTEBOOKS) == 4
     assert [file.name for file in NOTEBOOKS if file.name not in readme] == []
+
+
+def run_cell(name: str, begins: str, **names: Any) -> dict[str, Any]:
+    """Run one code cell of a notebook, known by how it begins, with these names; return all of them."""
+    cells = ("".join(cell["source"]) for cell in cells_of(FOLDER / name) if cell["cell_type"] == "code")
+    exec(next(source for source in cells if source.startswith(begins)), names)  # noqa: S102
+    return names
+
+
+@pytest.mark.parametrize("cut", ["2026-01-29T00:00:00", "2026-01-29T13:07:41"])
+def test_the_commands_to_go_on_with_cut_where_the_backtest_did_and_keep_its_budget(
+    capsys: pytest.CaptureFixture[str], cut: str
+) -> None:
+    """Of 600 principals in the history most came and went: the budget counts 200."""
+    bank = SimpleNamespace(manifest={"quality": {"principals": 200}}, people=range(600))
+    backtest = SimpleNamespace(bank=bank, split_time=pd.Timestamp(cut, tz="UTC"))
+    run_cell(
+        "04_your_own_data.ipynb",
+        "principals = ",
+        backtest=backtest,
+        ALERTS_A_DAY=3.0,
+        format_instant=format_instant,
+    )
+    printed = capsys.readouterr().out
+    assert "BUDGET_PER_100_PRINCIPALS=1.50" in printed
+    spans = [parse_time_range(**{option: at}) for option, at in re.findall(r"--(since|until) (\S+)", printed)]
+    assert [each.until or each.since for each in spans] == [backtest.split_time] * 2
+
+
+def test_the_first_offers_entities_that_did_something_harmless_in_the_scored_weeks() -> None:
+    keys = [f"1:role/AWSReservedSSO_{name}" for name in ("away", "robbed", "usual")]
+    known = pd.DataFrame({"key": keys, "level": "entity", "net": True, "events": 9, "days": 3})
+    known = known.assign(first=pd.Timestamp("2026-01-01"), last=pd.Timestamp("2026-01-09"))
+    scored = pd.DataFrame({"entity": keys[1:], "session": ["attack", None]})
+    shown = run_cell(
+        "01_look_at_a_fingerprint.ipynb",
+        "scored = ",
+        known=known,
+        sample=SimpleNamespace(scored_events=scored),
+    )
+    assert shown["entities"]["key"].tolist() == [keys[2]]
