@@ -55,6 +55,9 @@ def train_bank(
         learned = _train(read, settings, work, workers, progress, start)
         attacks = training_data.load_confirmed_attacks(wanted.database, settings)
         decision = promotion.offer_bank(learned, folder, judged_by, attacks, allow_immature)
+        # Other banks may share the folder of the settings, and go on with what they left; in the bank's own, this one is newer.
+        idle = work_directory.ABANDONED_SECONDS if settings.workers.work_directory else 0.0
+        work_directory.remove_abandoned(place, "train", idle)
     return {
         "bank": str(folder),
         "version": learned.version,

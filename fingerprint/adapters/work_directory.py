@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Workers
 
 LOCK_NAME = "lock"
+ABANDONED_SECONDS = 24 * 3600  # since a folder changed, after which no run is expected to go on with it
 
 
 def work_root(options: Workers, bank: Path) -> Path:
@@ -50,6 +52,18 @@ def work_directory(root: Path, name: str, parameters: Mapping[str, Any]) -> Iter
                 _remove_folder(folder)
             raise
         _remove_folder(folder)
+
+
+def remove_abandoned(root: Path, name: str, idle_seconds: float = ABANDONED_SECONDS) -> None:
+    """Remove the folders in `root` of other work of this name that no run uses and that have not changed for so long.
+
+    A run that was killed leaves its folder to the next one with the same parameters, which may never come.
+    """
+    for folder in root.absolute().glob(f"{name}-*"):
+        with suppress(OSError, FingerprintError):  # one that is in use, or was just removed
+            if time.time() - folder.stat().st_mtime >= idle_seconds:
+                with private_files.exclusive_lock(folder / LOCK_NAME, "in use"):
+                    _remove_folder(folder)
 
 
 def _remove_folder(folder: Path) -> None:

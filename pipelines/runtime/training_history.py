@@ -16,12 +16,16 @@ Example:
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
+import fingerprint
+import pipelines
 from fingerprint.adapters import files
 from fingerprint.core.log import get_logger
 from fingerprint.core.read_ahead import read_ahead
@@ -33,7 +37,8 @@ from pipelines.cli.console import Progress
 from pipelines.runtime import backend, training_data
 from pipelines.runtime.training_data import TrainingDataRequest
 
-WORK_FORMAT = 6  # of what lies in the work folder
+# What lies in the work folder is theirs: a release does not go on with what another one left.
+CODE_FOLDERS = [Path(each) for package in (fingerprint, pipelines) for each in package.__path__]
 MAX_HISTORY_AGE_SECONDS = 24 * 3600  # since it was read, until which an interrupted training resumes
 DISPOSITIONS_FILE, READ_FILE = "judged.parquet", "read.json"
 
@@ -44,13 +49,23 @@ def training_fingerprint(request: TrainingDataRequest, settings: Settings) -> di
     """Return what shapes a training and does not change by itself: a run with the same fingerprint may resume it."""
     found = files.find_files_in_span(request.sources, request.span).files
     return {
-        "format": WORK_FORMAT,
+        "code": code_digest(CODE_FOLDERS),
         "files": files.content_tags(found, filter(None, [settings.reading.networks_file])),
         "topic": request.topic,
         "span": str(request.span),
         "database": request.database,
         "settings": settings.model_dump(mode="json"),
     }
+
+
+def code_digest(folders: Iterable[Path]) -> str:
+    """Return a digest of the Python files of some packages: their names in the package, and what is in them."""
+    digest = hashlib.sha256()
+    for folder in folders:
+        for file in sorted(folder.rglob("*.py")):
+            content = file.read_bytes()
+            digest.update(f"{file.relative_to(folder)}\0{len(content)}\0".encode() + content)
+    return digest.hexdigest()
 
 
 def history_folder(work: Path) -> Path:

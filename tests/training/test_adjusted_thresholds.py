@@ -305,6 +305,7 @@ def test_a_training_that_was_broken_off_goes_on_unless_something_was_decided_sin
 
     with pytest.raises(Killed):
         train_bank(organisation.days, bank, QUICK, dying, store=url)
+    (bank / "work" / "train-of-an-earlier-release").mkdir()
     if decided:
         say(open_store(url), alert_of(scored.alerts[0], "later", entities[2]), "true_positive")
     else:
@@ -312,6 +313,7 @@ def test_a_training_that_was_broken_off_goes_on_unless_something_was_decided_sin
     found, before = moved(learn(organisation, bank, url)), moved(banks.open_bank(told))
     pd.testing.assert_frame_equal(found.loc[before.index], before)
     assert found.index.difference(before.index).tolist() == ([entities[2]] if decided else [])
+    assert not (bank / "work").exists(), "nothing that was left takes up the disk"
 
 
 def test_how_a_history_is_cut_into_pieces_moves_no_threshold(

@@ -93,6 +93,27 @@ def test_a_file_that_was_replaced_by_one_of_equal_size_is_another_training(tmp_p
         known = changed
 
 
+def test_another_release_does_not_go_on_with_what_this_one_left(
+    tmp_path: Path, request_: TrainingDataRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It crashed on it with every attempt, until the history was a day old, or mixed stages of both."""
+    assert {folder.name for folder in training_history.CODE_FOLDERS} == {"fingerprint", "pipelines"}
+    module = tmp_path / "fingerprint" / "training" / "fit.py"
+    module.parent.mkdir(parents=True)
+    monkeypatch.setattr(training_history, "CODE_FOLDERS", [tmp_path / "fingerprint"])
+
+    def known_after(text: str) -> dict[str, object]:
+        module.write_text(text)
+        return training_history.training_fingerprint(request_, SETTINGS)
+
+    before = known_after("RATE = 0.1\n")
+    assert known_after("RATE = 0.1\n") == before != known_after("RATE = 0.2\n")
+    module.rename(module.with_name("fitting.py"))
+    assert (
+        len({str(each) for each in (before, training_history.training_fingerprint(request_, SETTINGS))}) == 2
+    )
+
+
 def test_a_source_that_is_missing_is_named_before_anything_is_read(tmp_path: Path) -> None:
     with pytest.raises(FingerprintError, match="no such file"):
         training_history.training_fingerprint(TrainingDataRequest([str(tmp_path / "none.json")]), SETTINGS)
