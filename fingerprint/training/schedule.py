@@ -31,7 +31,7 @@ class ScheduleInputs:
     """The facts that a schedule follows.
 
     `retained_days` of events lie in the topic, None where there are none; `last_trained` is when the last training ended,
-    passed or refused; `failures` failed since, in a row, the last one at `last_failed`.
+    passed or refused; `failures` failed since, in a row, from `first_failed` to `last_failed`.
     """
 
     retained_days: float | None = None
@@ -39,6 +39,7 @@ class ScheduleInputs:
     last_trained: datetime | None = None
     failures: int = 0
     last_failed: datetime | None = None
+    first_failed: datetime | None = None
 
 
 class NextTraining(NamedTuple):
@@ -61,6 +62,19 @@ def next_training(inputs: ScheduleInputs, now: datetime, options: Retraining) ->
     if again and again > now and wanted.is_due(again):
         return NextTraining(again, f"the last training failed, and is tried again at {_format_time(again)}")
     return wanted
+
+
+def due_since(inputs: ScheduleInputs, now: datetime, options: Retraining) -> datetime | None:
+    """Return since when a training is due, or when it will be: failures and their delays move it no further.
+
+    A first training is due at any time: once one failed, since then.
+    """
+    if inputs.retained_days is None:
+        return None
+    at = _after_training(inputs, inputs.retained_days, now, options).at
+    if at and at <= now and inputs.first_failed and inputs.last_trained is None:
+        return min(at, inputs.first_failed)
+    return at
 
 
 def _after_training(known: ScheduleInputs, held: float, now: datetime, options: Retraining) -> NextTraining:

@@ -62,6 +62,7 @@ class RetrainService:
         # By this program: one that learned nothing new leaves no line.
         self.last_trained: datetime | None = None
         self.failures = 0
+        self.first_failure: datetime | None = None  # of those in a row
         self.last_failure: datetime | None = None
         self.last_logged_due: NextTraining | None = None
         self.last_logged_future: datetime | None = None
@@ -103,9 +104,11 @@ class RetrainService:
         now = self.clock.now()
         trained = self._last_training(now)
         served = versions.served_version(self.folder) is not None
-        known = ScheduleInputs(self.topic_days, served, trained, self.failures, self.last_failure)
+        known = ScheduleInputs(
+            self.topic_days, served, trained, self.failures, self.last_failure, self.first_failure
+        )
         due = schedule.next_training(known, now, self.options)
-        self.metrics.set_schedule(trained, due.at, self.topic_days)
+        self.metrics.set_schedule(trained, schedule.due_since(known, now, self.options), self.topic_days)
         if not due.is_due(now) and (self.last_logged_due is None or due.why != self.last_logged_due.why):
             log.info("no training is due", why=due.why)
         self.last_logged_due = due
@@ -149,9 +152,11 @@ class RetrainService:
         self.metrics.trainings.labels(outcome).inc()
         if outcome == "failed":
             self.failures, self.last_failure = self.failures + 1, self.clock.now()
+            self.first_failure = self.first_failure or self.last_failure
             self.dependency_status.fail("training", _exit_reason(ended.exit_status))
             return
-        self.failures, self.last_failure, self.last_trained = 0, None, self.clock.now()
+        self.failures, self.first_failure, self.last_failure = 0, None, None
+        self.last_trained = self.clock.now()
         self.dependency_status.recover("training")
         version, refusal = ended.figures.get("version"), ended.figures.get("refusal")
         log.info("trained", outcome=outcome, version=version, refusal=refusal, seconds=round(seconds, 1))
@@ -260,7 +265,8 @@ class RetrainMetrics:
         )
         self.due = gauge(
             "due_timestamp_seconds",
-            "Time at which the next training is due, in seconds since 1970; 0 if unknown.",
+            "Time at which the next training is due by the schedule, in seconds since 1970: in the past while trainings fail, "
+            "which are tried again later; 0 if unknown.",
         )
         self.triton_loaded = Gauge(
             f"{_PREFIX}_triton_loaded",

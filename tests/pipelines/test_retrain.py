@@ -29,6 +29,7 @@ from fingerprint.streaming.service import LIVENESS_TIMEOUT_SECONDS
 from fingerprint.training.schedule import (
     NextTraining,
     ScheduleInputs,
+    due_since,
     latest_believed,
     next_training,
     retry_delay,
@@ -38,6 +39,7 @@ from fingerprint.training.schedule import (
 from pipelines.retrain import print_retrain_summary, run_retrain
 from pipelines.runtime import topic_time_span
 from pipelines.runtime.retrain_service import RetrainMetrics, RetrainService
+from pipelines.runtime.service import CompletedCommand
 from tests.contracts.message_stream import PATIENCE
 from tests.support import sample_organisation
 from tests.support.health_client import answered
@@ -100,6 +102,49 @@ def test_what_failed_is_tried_again_after_twice_as_long_each_time() -> None:
     assert (word.at, word.is_due(NOW)) == (NOW + timedelta(seconds=240), False)
     assert word.why == "the last training failed, and is tried again at 2026-03-02T12:04:00Z"
     assert next_training(failed, NOW + timedelta(seconds=240), OPTIONS).is_due(NOW + timedelta(seconds=240))
+
+
+def scheduled(known: ScheduleInputs, now: datetime = NOW) -> datetime | None:
+    return due_since(known, now, OPTIONS)
+
+
+def test_what_fails_again_and_again_has_been_due_all_the_while() -> None:
+    """The time of the next attempt is always in the future: by it nothing was ever overdue."""
+    trained = ScheduleInputs(30, True, NOW - 3 * DAY, 12, NOW - HOUR, NOW - 2 * DAY)
+    assert next_training(trained, NOW, OPTIONS).at == NOW + 23 * HOUR
+    assert scheduled(trained) == NOW - 2 * DAY
+    first = ScheduleInputs(30, failures=12, last_failed=NOW - HOUR, first_failed=NOW - 2 * DAY)
+    assert scheduled(first) == NOW - 2 * DAY
+    by_hand = ScheduleInputs(30, True, NOW - 3 * HOUR, 12, NOW - 4 * HOUR, NOW - 2 * DAY)
+    assert scheduled(by_hand) == NOW + 21 * HOUR
+    assert scheduled(by_hand, NOW + 23 * HOUR) == NOW + 21 * HOUR
+    assert scheduled(ScheduleInputs(12, failures=1, last_failed=NOW, first_failed=NOW)) == NOW + 2 * DAY
+    assert scheduled(ScheduleInputs(30)) == NOW
+    assert scheduled(ScheduleInputs()) is None
+
+
+def test_the_metric_says_since_when_a_training_is_due_until_one_ends_well(tmp_path: Path) -> None:
+    time_ = [NOW]
+    registry = CollectorRegistry()
+    service = RetrainService(
+        tmp_path,
+        Settings(),
+        None,
+        tmp_path,
+        RetrainMetrics(registry, Triton()),
+        cast(Clock, SimpleNamespace(now=lambda: time_[0])),
+    )
+    service.topic_days = 30.0
+    for hours in (0, 1, 3, 7, 15, 31):
+        time_[0] = NOW + hours * HOUR
+        service._record_outcome(CompletedCommand(1, {}), 1.0)
+        service._next_training()
+        due = registry.get_sample_value("fingerprint_retrain_due_timestamp_seconds")
+        assert due == NOW.timestamp(), hours
+    service._record_outcome(CompletedCommand(0, {}), 1.0)
+    service._next_training()
+    due = registry.get_sample_value("fingerprint_retrain_due_timestamp_seconds")
+    assert due == (time_[0] + DAY).timestamp()
 
 
 def test_a_failure_makes_nothing_due_earlier() -> None:
