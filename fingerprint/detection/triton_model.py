@@ -74,7 +74,7 @@ class TritonBankModel:
 
     def __init__(self, bank: Bank) -> None:
         self.bank, self.inference = bank, LocalInference(bank)
-        self.level = bank.fingerprints["level"].to_numpy()
+        self.level = bank.fingerprints["level"].to_numpy(np.int8)
         self._compute(np.zeros(1, np.int32), np.zeros((1, bank.vocabulary.total.shape[1]), np.uint64))
 
     @property

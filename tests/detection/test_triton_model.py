@@ -45,6 +45,20 @@ def test_what_is_asked_together_is_answered_one_by_one(bank: Bank) -> None:
         np.testing.assert_array_equal(answer.level, bank.fingerprints["level"].to_numpy()[rows])
 
 
+TRITON_TYPES = {"TYPE_FP32": np.float32, "TYPE_BOOL": np.bool_, "TYPE_INT8": np.int8}
+
+
+def test_what_is_answered_has_the_types_that_the_configuration_promises(bank: Bank) -> None:
+    """A level came in eight bytes where one was promised."""
+    outputs = (MODELS / "config.pbtxt").read_text().partition("output [")[2]
+    promised = dict(re.findall(r'name: "(\w+)" data_type: (\w+)', outputs))
+    [answer] = TritonBankModel(bank).infer_batch([rows_of(bank, 5)])
+    assert not isinstance(answer, FingerprintError)
+    assert {name: array.dtype for name, array in answer._asdict().items()} == {
+        name: TRITON_TYPES[each] for name, each in promised.items()
+    }
+
+
 def test_a_wrong_question_spoils_no_other(bank: Bank) -> None:
     fingerprint, codes = rows_of(bank, 4)
     first, wrong, last = TritonBankModel(bank).infer_batch(
