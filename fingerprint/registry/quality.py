@@ -34,9 +34,8 @@ FUTURE_ALERTS = 1.5
 SMALLEST_COUNT = 1e-6  # alerts: of fewer there is no logarithm
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
-LEAST_THRESHOLD = -NormalDist().inv_cdf(
-    0.05
-)  # one harmless event in twenty has this z: not rare, however few alerts there were
+# One harmless event in twenty has this z: not rare, however few alerts there were.
+LEAST_THRESHOLD = -NormalDist().inv_cdf(0.05)
 LOSSES_PER_PRINCIPAL = 50  # held-out losses of a principal that a bank keeps, evenly spaced: 800 B
 MAX_ROWS_PER_PRINCIPAL_DAY = 1_000  # that count in full: a principal that crawls has more than all others
 MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many, without a margin
