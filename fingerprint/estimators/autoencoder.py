@@ -84,7 +84,9 @@ RECHECK_THRESHOLD = 2.0
 REMOTE_PLACE_THRESHOLD = 7.0  # nats of surprise at a place that is not the principal's own
 # Nats that it adds to be there while the principal works where it usually does.
 SIMULTANEOUS_PLACES_NATS = 5.0
-NEWCOMER_DAYS = 2  # since the first event of a principal, in which it is a newcomer
+NEWCOMER_DAYS = 2  # since the first event of a principal, in which it is a newcomer ...
+# ... and in which that is news: on the next day it was half the nats of an alert that said what the first had said.
+NEWS_DAYS = 1
 PLACE_GROUP = EVIDENCE_GROUPS.index("place")
 # Nats that an open feature's value adds to something new coming: one of about ten.
 UNSEEN_OPEN_VALUE_NATS = 2.3
@@ -310,6 +312,12 @@ def is_newcomer(since: Any, interval: Ints, intervals_per_day: int) -> NDArray[n
     """Return whose principal was first seen less than NEWCOMER_DAYS before: intervals `since` and `interval` (N,)."""
     newcomer: NDArray[np.bool_] = interval - since < NEWCOMER_DAYS * intervals_per_day
     return newcomer
+
+
+def has_just_come(since: Any, interval: Ints, intervals_per_day: int) -> NDArray[np.bool_]:
+    """Return whose principal was first seen less than NEWS_DAYS before: intervals `since` and `interval` (N,)."""
+    news: NDArray[np.bool_] = interval - since < NEWS_DAYS * intervals_per_day
+    return news
 
 
 class EventNats(NamedTuple):

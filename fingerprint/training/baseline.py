@@ -94,16 +94,15 @@ def holdout_nats(rows: HoldoutLosses, surprise: Floats) -> EventNats:
 def fit_baseline(rows: HoldoutLosses, parent: Ints) -> Baseline:
     """Return the baseline in one step, where all rows are at hand and each is measured at one fingerprint."""
     center = baseline_centers(rows.loss, rows.fingerprint, parent)
-    return fit_tails(
-        center, holdout_nats(rows, holdout_surprise(rows, center)), np.zeros(len(rows.loss), bool), rows.principal_interval,
-        rows.fingerprint, parent,
-    )[0]  # fmt: skip
+    nats, none_new = holdout_nats(rows, holdout_surprise(rows, center)), np.zeros(len(rows.loss), bool)
+    return fit_tails(center, nats, none_new, none_new, rows.principal_interval, rows.fingerprint, parent)[0]
 
 
 def fit_tails(
     center: Floats,
     nats: EventNats,
     newcomer: NDArray[np.bool_] | None,
+    is_news: NDArray[np.bool_],
     principal_interval: hashing.Hashes,
     owner: Ints,
     parent: Ints,
@@ -111,12 +110,12 @@ def fit_tails(
     """Return the baselines of all fingerprints, and the excess of each held-out row (N,).
 
     `center` (E, F); of each row (N,) its `nats`, whether its principal was a `newcomer` (None where the history is too
-    short to tell), its interval and `owner`; parent (E,).
+    short to tell) and whether that `is_news` then, its interval and `owner`; parent (E,).
     """
     odd = nats.own >= CONTEXT_THRESHOLD
     beside = tail_calibration.interval_maxima(nats.others[odd], principal_interval[odd], owner[odd]).excess
     tail = interval_tail.fit_interval_tail(beside)
-    new = np.zeros(len(owner), bool) if newcomer is None else newcomer
+    new = np.zeros(len(owner), bool) if newcomer is None else newcomer & is_news
     worth = 0.0 if newcomer is None else newcomer_nats(newcomer, principal_interval)
     excess: Floats = (nats.excess(tail) + worth * new).astype(np.float32)
     hours = tail_calibration.interval_maxima(excess, principal_interval, owner)

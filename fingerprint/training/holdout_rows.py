@@ -30,7 +30,7 @@ from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import Mask, VoteMasks
 from fingerprint.estimators import amounts, surge_tails, tail_calibration
 from fingerprint.estimators.amounts import AmountTail
-from fingerprint.estimators.autoencoder import Baseline, EventNats, is_newcomer
+from fingerprint.estimators.autoencoder import Baseline, EventNats, has_just_come, is_newcomer
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.sequence import Transitions
 from fingerprint.estimators.surge_tails import SurgeTails
@@ -165,8 +165,9 @@ def _fit_baseline(
     """Return the baselines of all fingerprints, and the z of each row's surprises (L,) by them."""
     nats = EventNats(*(rows[name] for name in EventNats._fields))
     newcomer = _newcomers(rows, settings.spectral.intervals_per_day)
+    is_news = has_just_come(rows["since"], rows["interval"], settings.spectral.intervals_per_day)
     parent = index.table["parent"].to_numpy(np.int32)
-    usual, excess = baseline.fit_tails(center, nats, newcomer, rows["hour"], rows["owner"], parent)
+    usual, excess = baseline.fit_tails(center, nats, newcomer, is_news, rows["hour"], rows["owner"], parent)
     return usual, tail_calibration.excess_to_z(excess, usual, rows["owner"])
 
 

@@ -245,3 +245,17 @@ def test_a_thin_fingerprint_leans_on_its_parent() -> None:
     rows = held_out(loss, np.repeat([0, 1], [200, 2]))
     baseline = baselines.fit_baseline(rows, np.array([-1, 0], np.int32))
     assert (baseline.center[1] > 2.5).all()
+
+
+def test_held_out_hours_of_two_days_say_how_rare_a_newcomer_is_and_those_of_the_first_are_news() -> None:
+    rows = 1000
+    calm = np.zeros(rows, np.float32)
+    newcomer, is_news = np.zeros((2, rows), bool)
+    newcomer[:20], is_news[:10] = True, True
+    owner, hour = np.zeros(rows, np.int32), np.arange(rows).astype(np.uint64)
+    nats = autoencoder.EventNats(calm, calm, calm)
+    usual, excess = baselines.fit_tails(
+        np.zeros((1, F), np.float32), nats, newcomer, is_news, hour, owner, np.array([-1], np.int32)
+    )
+    assert usual.newcomer.tolist() == pytest.approx([baselines.newcomer_nats(newcomer, hour)])
+    assert excess.tolist() == pytest.approx(np.where(is_news, usual.newcomer[0], 0).tolist())

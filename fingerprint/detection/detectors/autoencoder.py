@@ -212,7 +212,7 @@ class AutoencoderDetector(Detector):
 
     def _tail_parameters(self, batch: EventBatch) -> list[Floats]:
         usual, at = self.bank.baseline, batch.fingerprint
-        new = (batch.level >= PEER_LEVEL) & autoencoder.is_newcomer(
+        new = (batch.level >= PEER_LEVEL) & autoencoder.has_just_come(
             batch.first_seen, batch.interval, self.state.series.intervals_per_day
         )
         new &= self.left_out != NEWCOMER

@@ -171,6 +171,24 @@ def test_a_new_action_that_can_do_harm_is_stranger_and_a_usual_one_is_not(
     )
 
 
+def test_that_a_principal_is_new_is_news_for_a_day(bank: Bank, encode: Encode, events: pd.DataFrame) -> None:
+    """It was half the nats of second alerts, which said of a newcomer what the first had said."""
+    bank = replace(bank, baseline=replace(bank.baseline, newcomer=np.full_like(bank.baseline.newcomer, 7)))
+    one = events[events["error_code"].isna()].head(1).assign(action="ListNothingKnown")
+    principal = "111122223333:role/just-begun"
+    one = one.assign(principal=principal, entity=f"{principal}|{one['service'].iloc[0]}")
+    hours = (0, 23, 24, 47)
+    calls = pd.concat([one] * len(hours), ignore_index=True)
+    calls["event_id"] = [f"call {hour}" for hour in hours]
+    calls["event_time"] += pd.to_timedelta(hours, unit="h")
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+    batch = encode(calls, state)
+    assert (batch.level >= PEER_LEVEL).all()
+    nats = here.measure(batch)[:, -1] - here.without("newcomer").measure(batch)[:, -1]
+    assert nats.tolist() == [7, 7, 0, 0]
+
+
 def test_a_score_never_falls_while_more_events_of_the_interval_come(
     detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame
 ) -> None:
