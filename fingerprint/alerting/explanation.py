@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from fingerprint.alerting import impact, titles
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import identity_placement
+from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import (
     ActionImpact,
     ActivityCurve,
@@ -70,6 +71,7 @@ MAX_DRIVERS = 10  # values shown
 MAX_LEADING_DRIVERS = 3
 EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session", "access_key", "resource")
 PLACES = ("network", "address")  # the wider one first
+MAX_ROLES = 50  # of one person, whose places are looked at
 PROGRAM_COLUMN = FEATURE_NAMES.index(titles.PROGRAM_FEATURE)
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
 
@@ -316,7 +318,7 @@ class Novelty(NamedTuple):
 def find_novelty(
     batch: EventBatch, frame: pd.DataFrame, names: Sequence[str], explainer: Explainer
 ) -> Novelty:
-    """Return what of an alert's events is new to their principals; `names` (N,) are their actions."""
+    """Return what of an alert's events is new to their principal; `names` (N,) are their actions."""
     key = np.column_stack(
         [
             batch.fingerprint.astype(np.uint64),
@@ -326,10 +328,12 @@ def find_novelty(
     )
     versions = frame["bank_version"].to_numpy(object).astype(str)
     unseen = np.zeros((len(frame), 1 + len(PLACE_COLUMNS)), bool)
+    principal = str(frame["principal"].iloc[0])
     for version in np.unique(versions):
         of_version = np.flatnonzero(versions == version)
         _, first, inverse = np.unique(key[of_version], axis=0, return_index=True, return_inverse=True)
-        unseen[of_version] = _new_to_principal(batch, of_version[first], explainer)[inverse.reshape(-1)]
+        new = _new_to_principal(batch, of_version[first], explainer, principal)
+        unseen[of_version] = new[inverse.reshape(-1)]
     return Novelty(frozenset(compress(names, unseen[:, 0])), _new_networks(batch, frame, unseen[:, 1:]))
 
 
@@ -354,11 +358,14 @@ def _program_texts(batch: EventBatch, frame: pd.DataFrame) -> list[str]:
     return [frames.text_or_empty(texts[at]) for at in inverse.reshape(-1).tolist()]
 
 
-def _new_to_principal(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:
-    """Return whether action and places (PLACE_COLUMNS) of one version's events are new to their principals, (R, 1 + places).
+def _new_to_principal(
+    batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer, principal: str
+) -> NDArray[np.bool_]:
+    """Return whether action and places (PLACE_COLUMNS) of one version's events are new to their principal, (R, 1 + places).
 
     A place is one of the principal, whichever service it was used with. Of a principal without a fingerprint of its own the bank
-    knows which actions it called, if any, but no places: those are compared with what its peers use.
+    knows which actions it called, if any, but no places: those are compared with what its peers use, and of a person also with
+    what the same one used at other roles.
     """
     bank, at = explainer.bank_and_rows(batch, rows)
     codes, stranger = batch.codes[rows], batch.level[rows] >= PEER_LEVEL
@@ -366,10 +373,21 @@ def _new_to_principal(batch: EventBatch, rows: NDArray[np.intp], explainer: Expl
     unseen, unseen_anywhere = (bank.vocabulary.observed_share(each, codes) == 0 for each in (at, whole))
     action, places = unseen[:, ACTION_COLUMN], (unseen & unseen_anywhere)[:, PLACE_COLUMNS]
     if stranger.any():
+        places[stranger] &= _new_to_person(codes[stranger], bank.same_person(principal)[1], bank)
         known = UsualAmounts.from_arrays(bank.scorer_state, identity_placement)
         action[stranger] = known.is_new(batch.principal[rows], codes[:, ACTION_COLUMN])[stranger]
     new = np.column_stack([action, places])
     return new & (codes[:, [ACTION_COLUMN, *PLACE_COLUMNS]] != hashing.MISSING)
+
+
+def _new_to_person(codes: Hashes, others: NDArray[np.int32], bank: Bank) -> NDArray[np.bool_]:
+    """Return whether places of events (R, F) were used at none of a person's `others` (K,), fingerprints at other roles."""
+    if not len(others):
+        return np.ones((len(codes), len(PLACE_COLUMNS)), bool)
+    at, each = np.tile(others[:MAX_ROLES], len(codes)), np.repeat(codes, len(others[:MAX_ROLES]), axis=0)
+    shares = bank.vocabulary.observed_share(at, each)[:, PLACE_COLUMNS]
+    new: NDArray[np.bool_] = (shares.reshape(len(codes), -1, len(PLACE_COLUMNS)) == 0).all(axis=1)
+    return new
 
 
 def _lead_with_impact(
@@ -418,31 +436,39 @@ def _first_seen_text(batch: EventBatch, frame: pd.DataFrame, explainer: Explaine
     if any((frame[name].notna().to_numpy() & forecast).any() for name in counted):
         return ""
     bank, _ = explainer.bank_and_row(batch, 0)
+    principal = str(frame["principal"].iloc[0])
     return first_seen_text(
         int(batch.first_seen.min()),
         int(batch.interval.max()),
         int(bank.manifest["trained_until"]),
         explainer.settings.spectral.interval_seconds,
+        titles.access_text(principal),
+        titles.known_text(principal, bank.same_person(principal)[0]),
     )
 
 
-def first_seen_text(first: int, now: int, learned_until: int, seconds: int) -> str:
+def first_seen_text(
+    first: int, now: int, learned_until: int, seconds: int, access: str = "", known: str = ""
+) -> str:
     """Return when a newcomer was first seen, and how much of it the history has, up to `learned_until` (seconds since 1970).
 
-    `first` and `now` number intervals of so many `seconds`. What has just begun when the history ends is not in it.
+    `first` and `now` number intervals of so many `seconds`. What has just begun when the history ends is not in it. Of a person
+    at a role, `access`, the history may have the same person at others, `known`.
 
     >>> first_seen_text(first=100, now=133, learned_until=124 * 3600, seconds=3600)
     'first seen 33 hours before, 24 of them in the history'
+    >>> first_seen_text(24, 24, 24 * 3600, 3600, "Support", known="Developer")
+    'new at Support, known at Developer; first seen in the same hour'
     """
     hours = (now - first) * seconds // 3600
     past = round((learned_until - first * seconds) / 3600) if (first + 1) * seconds <= learned_until else 0
     learned = min(past, hours)
-    if hours < 0:
-        return "not in the history; first seen after that"
-    if not hours:
-        return "not in the history; first seen in the same hour"
-    before = f"first seen {hours} hour{'s' * (hours > 1)} before"
-    return f"{before}, {learned} of them in the history" if learned else f"not in the history; {before}"
+    before = f"{hours} hour{'s' * (hours > 1)} before" if hours else "in the same hour"
+    if hours > 0 and learned:
+        where, also = (f" at {access}", f"; known at {known}") if known else ("", "")
+        return f"first seen{where} {before}, {learned} of them in the history{also}"
+    absent = f"new at {access}, known at {known}" if known else "not in the history"
+    return f"{absent}; first seen {'after that' if hours < 0 else before}"
 
 
 def _late_days(frame: pd.DataFrame) -> int:

@@ -19,6 +19,7 @@ from fingerprint.estimators.amounts import read_amount_text
 from fingerprint.sources.active import SOURCE
 
 MAX_NAME_LENGTH = 80  # characters of a name in a title
+MAX_ACCOUNT_LENGTH = 20
 MAX_NAMED_ACTIONS = 3  # in a question
 ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", "program"
 
@@ -89,6 +90,31 @@ def actor_name(principal: str, human: str, humans: Collection[str] = ()) -> str:
     if others:
         return _named(name, f"{_cut(human, MAX_NAME_LENGTH // 2)} and {_count(len(others), 'other')}")
     return _cut(human) if "@" in human else _named(name, _cut(human, MAX_NAME_LENGTH // 2))
+
+
+def access_text(principal: str) -> str:
+    """Return the role or provider by which a person comes, empty for no person."""
+    return _cut(SOURCE.person_and_access(principal)[1], MAX_NAME_LENGTH // 2)
+
+
+def known_text(principal: str, others: Sequence[str]) -> str:
+    """Return where else a person is known: one role, best of the same account, and how many; `others` are the principals there.
+
+    An account is named only where it is another one.
+    """
+    account = principal.partition(":")[0]
+
+    def order(other: str) -> tuple[bool, bool, str]:
+        of, _, name = other.partition(":")
+        return of != account, not name.startswith("role/"), name
+
+    def text(other: str) -> str:
+        of = other.partition(":")[0]
+        return access_text(other) + (f" in {_cut(of, MAX_ACCOUNT_LENGTH)}" if of != account else "")
+
+    named = list(dict.fromkeys(map(text, sorted(others, key=order))))
+    more = f" and {_count(len(named) - 1, 'other')}" if len(named) > 1 else ""
+    return f"{named[0]}{more}" if named else ""
 
 
 def _named(name: str, behind: str) -> str:

@@ -55,6 +55,7 @@ from fingerprint.features.vocabulary import Vocabulary
 from fingerprint.registry import signatures, versions
 from fingerprint.registry.sealing import VerifiedFolder
 from fingerprint.registry.signatures import Purpose, Signer
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.arrival import check_watermark
 from fingerprint.state.state_settings import (
     SERIES_SETTINGS,
@@ -86,7 +87,8 @@ TRAINING_SECTIONS = (
     "training",
 )  # of the settings: a manifest keeps them
 ARRAY_PARTS = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline, "transitions": Transitions}
-PEER_LEVEL = LEVELS.index("peer")
+PRINCIPAL_LEVEL, PEER_LEVEL = LEVELS.index("principal"), LEVELS.index("peer")
+PERSON_KINDS = ("person", "federated")  # of principals that may name one
 FEEDBACK_COLUMNS = (
     "shift",
     "benign",
@@ -190,7 +192,7 @@ class Bank:
 
     def with_lookups_built(self) -> Bank:
         """Return the bank with its lookup tables built now rather than at the first event."""
-        _ = self._ready_rows, self.owners, self._texts, self.shift, self.whole
+        _ = self._ready_rows, self.owners, self._texts, self.shift, self.whole, self._people_by_name
         return self
 
     def resolve(
@@ -231,6 +233,34 @@ class Bank:
     def _known_people(self) -> Hashes:
         """The hash of each of `people`, in their order."""
         return self.people["hash"].to_numpy()
+
+    def same_person(self, principal: str) -> tuple[list[str], NDArray[np.int32]]:
+        """Return a person's other principals that were learned, and the rows of their fingerprints, of those that have one.
+
+        One person is a principal at each role.
+        """
+        person, _ = SOURCE.person_and_access(principal)
+        if not person:
+            return [], np.empty(0, np.int32)
+        hashes, rows = self._people_by_name
+        name = hashing.hash_string(person.casefold())
+        at = rows[np.searchsorted(hashes, name) : np.searchsorted(hashes, name, side="right")]
+        principals = self.people["principal"].take(at).to_numpy(object)
+        at, principals = at[principals != principal], principals[principals != principal]
+        ready, fingerprints = self.on_host._ready_rows
+        place, found = find_sorted(ready, hashing.hash_pair(self._known_people[at], PRINCIPAL_LEVEL))
+        return principals.tolist(), fingerprints[place[found]]
+
+    @cached_property
+    def _people_by_name(self) -> tuple[Hashes, NDArray[np.intp]]:
+        """The hash of the name of each person, sorted, and their rows of `people`, (P,): a row for each role."""
+        rows = np.flatnonzero(self.people["kind"].isin(PERSON_KINDS).to_numpy())
+        principals = self.people["principal"].to_numpy(object)[rows].tolist()
+        names = np.array([SOURCE.person_and_access(each)[0].casefold() for each in principals], object)
+        hashes = hashing.hash_strings(pd.Series(names, dtype=object))
+        order = np.argsort(hashes, kind="stable")
+        order = order[names[order] != ""]
+        return hashes[order], rows[order]
 
     @cached_property
     def _known_peer_group_hashes(self) -> Hashes:

@@ -281,6 +281,12 @@ class LogSource(Protocol):
         One from outside its accounts has another text than its key's.
         """
 
+    def person_and_access(self, principal: str) -> tuple[str, str]:
+        """Return the person in a principal's key, and the role or provider that they come by; both empty for none.
+
+        One person is a principal at each role.
+        """
+
     def record_searches(self, event: AlertEvent) -> tuple[tuple[str, str], ...]:
         """Return (tool, text) of commands and queries that find the record of an event in the log.
 

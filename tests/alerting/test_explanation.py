@@ -130,6 +130,19 @@ def test_a_newcomer_that_was_seen_before_the_training_ended_is_not_said_to_be_in
     assert explanation.first_seen_text(first, now, learned_until=24 * 3600 - 600, seconds=3600) == text
 
 
+@pytest.mark.parametrize(
+    ("first", "now", "text"),
+    [
+        (0, 33, "first seen at Support 33 hours before, 24 of them in the history; known at Admin"),
+        (23, 24, "new at Support, known at Admin; first seen 1 hour before"),
+        (25, 24, "new at Support, known at Admin; first seen after that"),
+    ],
+)
+def test_a_person_known_at_another_role_is_new_at_the_role_alone(first: int, now: int, text: str) -> None:
+    until = 24 * 3600 - 600
+    assert explanation.first_seen_text(first, now, until, 3600, "Support", known="Admin") == text
+
+
 def test_what_drove_the_loss_is_shown_beside_what_is_usual(
     scored: sample_organisation.Run, stolen: Alert
 ) -> None:
@@ -288,8 +301,37 @@ def test_a_network_is_new_where_the_principal_never_used_it_with_any_service() -
     )
     batch = SimpleNamespace(codes=np.full((3, len(FEATURE_NAMES)), 7, np.uint64), level=np.zeros(3, np.int8))
     explainer = SimpleNamespace(bank_and_rows=lambda _, rows: (bank, np.array([0, 1, 2])[rows]))
-    new = explanation._new_to_principal(batch, np.arange(3), explainer)
+    new = explanation._new_to_principal(batch, np.arange(3), explainer, "1:user/ann")
     assert new.tolist() == [[False, True, True], [False, False, True], [False, False, False]]
+
+
+def test_a_network_that_a_person_used_at_another_role_is_not_new_at_this_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """No peer, row 0, used either network; the person did, one at each of two roles, rows 1 and 2."""
+    at_places = np.array([[0, 0], [1, 0], [0, 1]], float)
+    shares = np.ones((3, len(FEATURE_NAMES)))
+    shares[:, explanation.PLACE_COLUMNS] = at_places
+    others = {"1:role/Support/ann": ["1:role/Admin/ann", "1:role/Audit/ann"]}
+    bank = SimpleNamespace(
+        whole=np.full(3, -1),
+        vocabulary=SimpleNamespace(observed_share=lambda at, _: shares[at]),
+        same_person=lambda who: (others.get(who, []), np.arange(1, 3)[: len(others.get(who, []))]),
+        scorer_state={},
+    )
+    known = SimpleNamespace(is_new=lambda who, _: np.ones(len(who), bool))
+    monkeypatch.setattr(explanation.UsualAmounts, "from_arrays", lambda *_: known)
+    codes = np.full((2, len(FEATURE_NAMES)), 7, np.uint64)
+    batch = SimpleNamespace(
+        codes=codes, level=np.full(2, explanation.PEER_LEVEL), principal=np.zeros(2, np.uint64)
+    )
+    explainer = SimpleNamespace(bank_and_rows=lambda _, rows: (bank, np.zeros(len(rows), int)))
+
+    def new(who: str) -> list[list[bool]]:
+        return explanation._new_to_principal(batch, np.arange(2), explainer, who).tolist()
+
+    assert new("1:role/Support/ann") == [[True, False, False]] * 2
+    assert new("1:role/Support/eve") == [[True, True, True]] * 2
 
 
 def test_the_next_steps_contain_first_where_it_is_grave_ask_by_another_channel_and_undo_what_was_done(

@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 
 from fingerprint.alerting import impact
-from fingerprint.alerting.titles import MAX_NAME_LENGTH, TitleFacts, build_title, leading_row, questioned
+from fingerprint.alerting.titles import (
+    MAX_NAME_LENGTH,
+    TitleFacts,
+    access_text,
+    build_title,
+    known_text,
+    leading_row,
+    questioned,
+)
 from fingerprint.core.alert import AlertEvent, SurpriseDriver
 from fingerprint.estimators.amounts import amount_text
 from fingerprint.sources.base import escape_key
@@ -193,6 +201,19 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
         "user/grace (first seen 3 hours before, 2 of them in the history) called iam:ListUsers from 84.17.50.9"
     )
     assert title.endswith(", new tool Terraform; delivered 8 days late")
+
+
+def test_a_person_is_known_at_one_role_of_the_same_account_at_best_and_at_so_many_others() -> None:
+    def at(role: str, account: str = "123456789012") -> str:
+        return f"{account}:role/AWSReservedSSO_{role}_0123456789abcdef/ann%40example.com"
+
+    here, elsewhere = at("Admin"), at("Support", "210987654321")
+    provider = "123456789012:federated/AWSSSO/ann%40example.com"
+    assert access_text(at("Support")) == "Support"
+    assert known_text(at("Support"), []) == ""
+    assert known_text(at("Support"), [elsewhere]) == "Support in 210987654321"
+    assert known_text(at("Support"), [elsewhere, provider, here]) == "Admin and 2 others"
+    assert known_text(provider, [at("x" * 300, "1" * 300)]) == f"{'x' * 39}… in {'1' * 19}…"
 
 
 def test_the_question_names_the_first_new_actions_or_where_a_usual_one_came_from() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -51,6 +53,26 @@ READER = USER | {
 }
 LOOK = f"{ACCOUNT}:user/look"
 READS = 5  # successful ones in an hour, and nothing else
+NEW_ROLE = "AWSReservedSSO_Support_a3b4290dfeaa7eba"
+
+
+def moved_person(organisation: sample_organisation.SampleOrganisation) -> tuple[dict[str, Any], str]:
+    """Return the identity of a person of Identity Center at a role where no one was before, and an address of theirs."""
+    learned = map(json.loads, sample_organisation.lines_of(organisation.learned))
+    calls = Counter(
+        (each["userIdentity"]["arn"].split("/")[-1], each["sourceIPAddress"])
+        for each in learned
+        if ":assumed-role/AWSReservedSSO_" in each["userIdentity"].get("arn", "")
+    )
+    (person, address), _ = calls.most_common(1)[0]
+    issuer = {"type": "Role", "arn": f"arn:aws:iam::{ACCOUNT}:role/{NEW_ROLE}", "accountId": ACCOUNT}
+    return {
+        "type": "AssumedRole",
+        "principalId": f"AROANEWNEWNEWNEWNEW2:{person}",
+        "arn": f"arn:aws:sts::{ACCOUNT}:assumed-role/{NEW_ROLE}/{person}",
+        "accountId": ACCOUNT,
+        "sessionContext": {"sessionIssuer": issuer | {"userName": NEW_ROLE}},
+    }, address
 
 
 def attack(identity: dict[str, Any], number: int) -> list[dict[str, Any]]:
@@ -89,6 +111,8 @@ def run(
         if each.get("readOnly") is True and not each.get("errorCode")
     ]
     calls += reads[:READS]
+    person, address = moved_person(organisation)
+    calls += [each | {"sourceIPAddress": address} for each in attack(person, len(COMERS) + 1)]
     return sample_organisation.run(
         [*organisation.new, sample_organisation.write(folder / "attack.jsonl", calls)],
         organisation.bank,
@@ -110,6 +134,18 @@ def test_an_attack_by_a_principal_that_no_one_ever_saw_is_an_alert(
     assert alerts[0].curve is None, "nothing was expected of it"
 
 
+def test_a_known_person_at_a_new_role_is_neither_new_nor_from_a_new_network(
+    run: sample_organisation.Run, organisation: sample_organisation.SampleOrganisation
+) -> None:
+    (alert,) = (alert for alert in run.alerts if NEW_ROLE in alert.principal)
+    assert "(new at Support, known at " in alert.title
+    assert "not in the history" not in alert.title
+    assert "(new network)" not in alert.title
+    [ask] = (step.text for step in alert.next_steps if step.phase == "verify")
+    assert "They are judged by what others do (new at Support, known at " in ask
+    assert ask.endswith("ask who gave them this access, and what for.")
+
+
 def test_a_newcomer_that_only_reads_a_little_is_no_less_strange(run: sample_organisation.Run) -> None:
     """It begins as calmly as others: that is no vote against an alert."""
     (alert,) = (alert for alert in run.alerts if alert.principal == LOOK)
@@ -121,7 +157,11 @@ def test_a_newcomer_that_only_reads_a_little_is_no_less_strange(run: sample_orga
 def test_what_everybody_known_did_is_judged_as_before(
     run: sample_organisation.Run, scored: sample_organisation.Run
 ) -> None:
-    known = {alert.alert_id: alert for alert in run.alerts if alert.principal not in {*COMERS, LOOK}}
+    known = {
+        alert.alert_id: alert
+        for alert in run.alerts
+        if alert.principal not in {*COMERS, LOOK} and NEW_ROLE not in alert.principal
+    }
     assert known == {alert.alert_id: alert for alert in scored.alerts}
 
 

@@ -17,6 +17,7 @@ from fingerprint.compute import mapped_arrays
 from fingerprint.core.errors import FingerprintError
 from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
+from fingerprint.sources.active import SOURCE
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank
 from tests.support import sample_organisation
@@ -53,6 +54,23 @@ def test_every_entity_falls_back_to_its_own_principal_and_that_to_its_peers(
     entities = stack["level"] == 0
     assert (parents["key"][entities] == stack["key"][entities].str.split("|").str[0]).all()
     assert (parents["level"][1:] > stack["level"][1:]).all()
+
+
+def test_a_person_is_known_at_the_roles_that_were_learned_and_by_their_fingerprints(
+    organisation: SampleOrganisation,
+) -> None:
+    bank = banks.open_bank(organisation.bank)
+    people = [each for each in bank.people["principal"] if SOURCE.person_and_access(each)[0]]
+    assert people
+    ready = set(bank.fingerprints["key"][bank.fingerprints["ready"] & (bank.fingerprints["level"] == 1)])
+    for principal in people:
+        person, _ = SOURCE.person_and_access(principal)
+        names, rows = bank.same_person(f"1:role/New/{person.upper()}")
+        same = {each for each in people if SOURCE.person_and_access(each)[0].casefold() == person.casefold()}
+        assert set(names) == same
+        assert set(bank.fingerprints["key"].iloc[rows]) == same & ready
+        assert set(bank.same_person(principal)[0]) == same - {principal}
+    assert bank.same_person("1:role/New/eve")[0] == bank.same_person("1:user/ann")[0] == []
 
 
 def test_a_bank_holds_no_ids(organisation: SampleOrganisation) -> None:

@@ -45,7 +45,8 @@ IDENTITY_COLUMNS = (
 )
 
 MAX_PLAIN_LENGTH = 80  # characters of a subject with its provider
-_PERSON_ROLES = (r"^AWSReservedSSO_",)
+SSO_ROLE = "AWSReservedSSO_"  # what names of Identity Center's roles begin with
+_PERSON_ROLES = (rf"^{SSO_ROLE}",)
 _HIDDEN_NAMES = {"", "HIDDEN_DUE_TO_SECURITY_REASONS", "UNKNOWN", "-"}
 _SERVICE_ROLE_PATH = ":role/aws-service-role/"
 _SSO_ROLE_PATH = ":role/aws-reserved/sso.amazonaws.com/"  # only Identity Center can make roles there
@@ -219,6 +220,25 @@ def plain_principal(principal: str) -> str:
     host = provider.rpartition("-provider/")[2].removeprefix("https://").partition("/")[0]
     whole = f"{subject} ({host})"
     return whole if host and len(whole) <= MAX_PLAIN_LENGTH else subject
+
+
+def person_and_access(principal: str) -> tuple[str, str]:
+    """Return the person in a principal's key, and the role or provider that they come by; both empty where it names no person.
+
+    `169329065363:role/AWSReservedSSO_Support_a3b4290dfeaa7eba/ann%40example.com` -> `ann@example.com`, `Support`.
+    """
+    kind, _, rest = principal.rpartition(":")[2].partition("/")
+    access, _, person = (printable(unquote(part)) for part in rest.partition("/"))
+    if not person or kind not in ("role", "federated") or (kind == "federated" and "@" not in person):
+        return "", ""
+    if access.startswith(SSO_ROLE):
+        return person, permission_set(access) or access
+    return person, access.rpartition("-provider/")[2]
+
+
+def permission_set(role: str) -> str:
+    """Return the permission set that a role of Identity Center is made of: `AWSReservedSSO_Admin_0a1b` -> `Admin`."""
+    return role.removeprefix(SSO_ROLE).rpartition("_")[0]
 
 
 def _without_run(subject: str) -> str:

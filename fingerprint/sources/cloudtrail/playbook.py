@@ -28,7 +28,12 @@ from fingerprint.core.alert import MINIMUM_URGENCY, ActionImpact, AlertEvent, Ne
 from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
-from fingerprint.sources.cloudtrail.identity import plain_principal
+from fingerprint.sources.cloudtrail.identity import (
+    SSO_ROLE,
+    permission_set,
+    person_and_access,
+    plain_principal,
+)
 from fingerprint.sources.cloudtrail.impact_requests import reads_only
 from fingerprint.sources.cloudtrail.playbook_undo import (
     DENY_ALL,
@@ -50,7 +55,6 @@ MAX_NAMED_ACTIONS = 8  # of those without
 MAX_RECORDS_READ = 50  # of one action, for what to undo
 MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
 BEFORE = timedelta(days=1)  # before the first event, from which everything of a credential is looked up
-_SSO_ROLE = "AWSReservedSSO_"
 _SERVICE_ROLE = "AWSServiceRoleFor"
 _NOW = "'\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\"'"  # within a text in single quotes
 _REVOKE = (
@@ -147,7 +151,7 @@ def credential_kind(principal: str, keys: Sequence[str]) -> CredentialKind:
             return "root"
         case "user":
             return "access key" if any(key.startswith("AKIA") for key in keys) else "user session"
-        case "role" if name.startswith(_SSO_ROLE):
+        case "role" if name.startswith(SSO_ROLE):
             return "single sign-on"
         case "role" if name.startswith(_SERVICE_ROLE):
             return "service"
@@ -350,7 +354,7 @@ def _contain_single_sign_on(suspicion: Suspicion, name: str) -> Iterator[NextSte
     `name` is that of the role or the person's id. Putting overwrites, so the command reads a file that the analyst merges: pasted
     as it is, it fails instead of taking a policy away in every account.
     """
-    granted = name.removeprefix(_SSO_ROLE).rpartition("_")[0] if name.startswith(_SSO_ROLE) else ""
+    granted = permission_set(name) if name.startswith(SSO_ROLE) else ""
     of_set = f"of {granted}" if safe_argument(granted) else "of each permission set that was used"
     instance = "--instance-arn INSTANCE_ARN --permission-set-arn PERMISSION_SET_ARN"
     person = safe_argument(name) if _type(suspicion.principal) == "identitycenter" else ""
@@ -391,11 +395,6 @@ def _verify(suspicion: Suspicion) -> NextStep:
         who = f"Ask {human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
     else:
         who = f"Ask the owner of {_owned(suspicion.principal)[:200]}, by telephone or in person,"
-    new = (
-        f" It is judged by what others do ({suspicion.first_seen}): ask who made it or uses it again, and what for."
-        if suspicion.first_seen and kind != "root"
-        else ""
-    )
     command = {
         "user": f"aws iam list-user-tags --user-name {_or_word(name, 'USER_NAME')}",
         "role": f"aws iam list-role-tags --role-name {_or_word(name, 'ROLE_NAME')}",
@@ -404,9 +403,19 @@ def _verify(suspicion: Suspicion) -> NextStep:
     sessions = "" if human else session_names(suspicion.events)
     chosen = f" Session names (chosen by the caller): {sessions}." if sessions else ""
     return NextStep(
-        "verify", f"{who} about {what} {when}.{chosen}{until}{new}",
+        "verify", f"{who} about {what} {when}.{chosen}{until}{_why_new(suspicion)}",
         "" if "@" in human else command,
     )  # fmt: skip
+
+
+def _why_new(suspicion: Suspicion) -> str:
+    """Return what to ask about a newcomer: who made it, of a person who gave them the access. Root is not made."""
+    if not suspicion.first_seen or _type(suspicion.principal) == "root":
+        return ""
+    judged = f"judged by what others do ({suspicion.first_seen})"
+    if person_and_access(suspicion.principal)[0]:
+        return f" They are {judged}: ask who gave them this access, and what for."
+    return f" It is {judged}: ask who made it or uses it again, and what for."
 
 
 def _owned(principal: str) -> str:

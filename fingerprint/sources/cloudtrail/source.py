@@ -39,6 +39,7 @@ from fingerprint.sources.cloudtrail.envelopes import (
 from fingerprint.sources.cloudtrail.event_queries import principal_queries
 from fingerprint.sources.cloudtrail.identity import (
     IDENTITY_COLUMNS,
+    person_and_access,
     plain_principal,
     principal_of,
     record_account,
@@ -86,6 +87,7 @@ __all__ = [
     "notified_objects",
     "object_day",
     "ordered_prefix",
+    "person_and_access",
     "plain_action",
     "plain_principal",
     "principal_links",

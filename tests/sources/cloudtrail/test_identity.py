@@ -14,7 +14,12 @@ from fingerprint.core.settings import Entities
 from fingerprint.features.peer_groups import peer_group
 from fingerprint.sources.base import Principal, escape_key
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.identity import IDENTITY_COLUMNS, plain_principal, principal_of
+from fingerprint.sources.cloudtrail.identity import (
+    IDENTITY_COLUMNS,
+    person_and_access,
+    plain_principal,
+    principal_of,
+)
 from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 from fingerprint.sources.flatten import flatten
 
@@ -322,6 +327,28 @@ def test_a_caller_of_another_account_is_called_by_that_account() -> None:
 @pytest.mark.parametrize("name", ["user/a%7Cb", "role/web/ann", "root", "federated/?", "service/a.b", ""])
 def test_other_principals_are_called_by_their_key_without_its_account(name: str) -> None:
     assert plain_principal(f"{ACCOUNT}:{name}") == name
+
+
+@pytest.mark.parametrize(
+    ("name", "person", "access"),
+    [
+        (
+            "role/AWSReservedSSO_Data_Admin_0123456789abcdef/ann%40example.com",
+            "ann@example.com",
+            "Data_Admin",
+        ),
+        ("role/AWSReservedSSO_/ann", "ann", "AWSReservedSSO_"),
+        ("role/okta-admin/ann", "ann", "okta-admin"),
+        (f"federated/{escape_key('arn:aws:iam::1:saml-provider/Okta')}/a%40b.c", "a@b.c", "Okta"),
+        ("federated/AWSSSO/a%40b.c\u202e", "a@b.c\\u202e", "AWSSSO"),
+        *(
+            (each, "", "")
+            for each in ("federated/oidc/repo%3Ao", "role/web", "user/ann", "root", "federated/?", "")
+        ),
+    ],
+)
+def test_a_person_comes_by_a_role_or_a_provider(name: str, person: str, access: str) -> None:
+    assert person_and_access(f"{ACCOUNT}:{name}") == (person, access)
 
 
 @given(st.text(), st.text())

@@ -116,6 +116,10 @@ def plain_principal(principal: str) -> str:
     return principal.split(":", 1)[-1]
 
 
+def person_and_access(principal: str) -> tuple[str, str]:
+    return "", ""
+
+
 def record_searches(event: AlertEvent) -> tuple[tuple[str, str], ...]:
     return ()
 
