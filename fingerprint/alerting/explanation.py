@@ -70,7 +70,8 @@ MAX_DRIVERS = 10  # values shown
 # Of them, the actions that can do the gravest harm, before the most surprising values.
 MAX_LEADING_DRIVERS = 3
 EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session", "access_key", "resource")
-PLACES = ("network", "address")  # the wider one first
+NETWORKS = ("network", "address")  # the wider one first
+PLACES = (*NETWORKS, "region")
 MAX_ROLES = 50  # of one person, whose places are looked at
 PROGRAM_COLUMN = FEATURE_NAMES.index(titles.PROGRAM_FEATURE)
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
@@ -240,6 +241,7 @@ def _gather_facts(
         humans=[frames.text_or_empty(human) for human in frame["human"].tolist()],
         programs=_program_texts(batch, frame),
         new_networks=novelty.networks,
+        new_regions=novelty.regions,
         supporting=support.events,
         supporting_actions=support.actions,
         first_seen=_first_seen_text(batch, frame, explainer),
@@ -268,6 +270,7 @@ def _suspicion(
         facts.first_seen,
         lead=facts.events[lead],
         supporting=facts.supporting,
+        new_regions=facts.new_regions,
     )
 
 
@@ -305,7 +308,7 @@ def _find_drivers(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) 
 
 
 class Novelty(NamedTuple):
-    """The actions (`service:Action`) of an alert that its principal never called, and its events' new networks, by id.
+    """The actions (`service:Action`) of an alert that its principal never called, its events' new networks and regions, by id.
 
     Never is: not in what the bank learned. What began after the training stays new until the next one, so that a thief who comes
     again the next day is still one.
@@ -313,6 +316,7 @@ class Novelty(NamedTuple):
 
     actions: frozenset[str]
     networks: Mapping[str, str]
+    regions: Mapping[str, str]
 
 
 def find_novelty(
@@ -334,17 +338,24 @@ def find_novelty(
         _, first, inverse = np.unique(key[of_version], axis=0, return_index=True, return_inverse=True)
         new = _new_to_principal(batch, of_version[first], explainer, principal)
         unseen[of_version] = new[inverse.reshape(-1)]
-    return Novelty(frozenset(compress(names, unseen[:, 0])), _new_networks(batch, frame, unseen[:, 1:]))
+    networks = _new_networks(batch, frame, unseen[:, 1 : 1 + len(NETWORKS)])
+    return Novelty(frozenset(compress(names, unseen[:, 0])), networks, _new_regions(frame, unseen[:, -1]))
+
+
+def _new_regions(frame: pd.DataFrame, unseen: NDArray[np.bool_]) -> dict[str, str]:
+    """Return the region of each event in a new one, by id; `unseen` (N,) are those."""
+    ids, regions = (frame[name].to_numpy(object)[unseen].tolist() for name in ("event_id", "region"))
+    return {str(name): frames.text_or_empty(region) for name, region in zip(ids, regions, strict=True)}
 
 
 def _new_networks(batch: EventBatch, frame: pd.DataFrame, unseen: NDArray[np.bool_]) -> dict[str, str]:
-    """Return the network of each event from a new one, by id: the wider of its places (N, places) that is `unseen`."""
+    """Return the network of each event from a new one, by id: the wider of its NETWORKS (N, networks) that is `unseen`."""
     rows = np.flatnonzero(unseen.any(axis=1))
     place = unseen[rows].argmax(axis=1)
     codes = batch.codes[rows, np.array(PLACE_COLUMNS)[place]]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    texts = encoding.feature_texts(frames.select_rows(frame, rows[first]), PLACES)
-    named = [frames.text_or_empty(texts[PLACES[of]][at]) for at, of in enumerate(place[first].tolist())]
+    texts = encoding.feature_texts(frames.select_rows(frame, rows[first]), NETWORKS)
+    named = [frames.text_or_empty(texts[NETWORKS[of]][at]) for at, of in enumerate(place[first].tolist())]
     ids = frame["event_id"].to_numpy(object)[rows]
     return {str(name): named[at] for name, at in zip(ids, inverse.reshape(-1).tolist(), strict=True)}
 
@@ -376,8 +387,10 @@ def _new_to_principal(
         places[stranger] &= _new_to_person(codes[stranger], bank.same_person(principal)[1], bank)
         known = UsualAmounts.from_arrays(bank.scorer_state, identity_placement)
         action[stranger] = known.is_new(batch.principal[rows], codes[:, ACTION_COLUMN])[stranger]
-    new = np.column_stack([action, places])
-    return new & (codes[:, [ACTION_COLUMN, *PLACE_COLUMNS]] != hashing.MISSING)
+    columns = [ACTION_COLUMN, *PLACE_COLUMNS]
+    silent = np.array([encoding.CODES_WITHOUT_EVIDENCE.get(at, hashing.MISSING) for at in columns], np.uint64)
+    says = (codes[:, columns] != hashing.MISSING) & (codes[:, columns] != silent)
+    return np.column_stack([action, places]) & says
 
 
 def _new_to_person(codes: Hashes, others: NDArray[np.int32], bank: Bank) -> NDArray[np.bool_]:

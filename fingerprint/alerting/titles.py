@@ -19,7 +19,7 @@ from fingerprint.estimators.amounts import read_amount_text
 from fingerprint.sources.active import SOURCE
 
 MAX_NAME_LENGTH = 80  # characters of a name in a title
-MAX_ACCOUNT_LENGTH = 20
+MAX_ACCOUNT_LENGTH, MAX_REGION_LENGTH = 20, 40
 MAX_NAMED_ACTIONS = 3  # in a question
 ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", "program"
 
@@ -31,10 +31,10 @@ class TitleFacts:
     `actions` are what the calls can do, those that count most first; `new_actions` the `service:Action` that are new for the
     principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
     empty for none, and `programs` their tools (N,); `new_networks` maps the ids of events to the network that they came from,
-    where it is new for the principal. `supporting` are the events that support the alert, `supporting_actions` what they can do
-    that was new, the gravest first. `first_seen` says when a newcomer was first seen and whether
-    that is in the history, else empty. `is_learned`: the principal has
-    a fingerprint of its own, so what is new is new to it; of another one it may be what it has done since it came.
+    where it is new for the principal, `new_regions` to the region that they were made in. `supporting` are the events that
+    support the alert, `supporting_actions` what they can do that was new, the gravest first. `first_seen` says when a newcomer
+    was first seen and whether that is in the history, else empty. `is_learned`: the principal has a fingerprint of its own, so
+    what is new is new to it; of another one it may be what it has done since it came.
     """
 
     events: Sequence[AlertEvent]
@@ -45,6 +45,7 @@ class TitleFacts:
     humans: Sequence[str] = ()
     programs: Sequence[str] = ()
     new_networks: Mapping[str, str] = field(default_factory=dict)
+    new_regions: Mapping[str, str] = field(default_factory=dict)
     supporting: Sequence[AlertEvent] = ()
     supporting_actions: Sequence[ActionImpact] = ()
     first_seen: str = ""
@@ -71,9 +72,10 @@ def leading_row(facts: TitleFacts) -> int:
     action, _ = _lead(facts)
     rows = [row for row, event in enumerate(facts.events) if impact.action_name(event) == action]
 
-    def order(row: int) -> tuple[bool, bool]:
+    def order(row: int) -> tuple[bool, bool, bool]:
         event = facts.events[row]
-        return bool(event.error_code), event.event_id not in facts.new_networks
+        known = event.event_id not in facts.new_networks, event.event_id not in facts.new_regions
+        return bool(event.error_code), *known
 
     return min(rows, key=order, default=0)
 
@@ -130,7 +132,8 @@ def questioned(facts: TitleFacts) -> str:
     new = list(dict.fromkeys((lead, *(each for each in facts.ranked if each in facts.new_actions))))
     named = ", ".join(_cut(SOURCE.plain_action(each)) for each in new[:MAX_NAMED_ACTIONS])
     more = len(new) - MAX_NAMED_ACTIONS
-    return f"{named} and {_count(more, 'other new action')}" if more > 0 else named
+    counted = f" and {_count(more, 'other new action')}" if more > 0 else ""
+    return f"{named}{counted}{_region(facts, leading_row(facts))}"
 
 
 def _reached(principal: str, event: AlertEvent) -> str:
@@ -191,15 +194,27 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
 
 
 def _origin(facts: TitleFacts, lead: int) -> str:
-    """Return where the leading call came from, with what new tool, and the first new network of other calls if it is no such."""
-    event, tool = facts.events[lead], _tool(facts, lead)
+    """Return where the leading call came from, in what new region and with what new tool.
+
+    Where it is in no new network or region, the first one of other calls is named.
+    """
+    event, how = facts.events[lead], f"{_region(facts, lead)}{_tool(facts, lead)}"
     if event.event_id in facts.new_networks:
-        return f"{_cut(facts.new_networks[event.event_id])} (new network){tool}"
-    others = [
-        facts.new_networks[each.event_id] for each in facts.events if each.event_id in facts.new_networks
-    ]
-    elsewhere = f"; others from {_cut(others[0])} (new network)" if others else ""
-    return f"{_cut(event.source_address) or 'nowhere named'}{tool}{elsewhere}"
+        return f"{_cut(facts.new_networks[event.event_id])} (new network){how}"
+    networks, regions = (
+        [found[each.event_id] for each in facts.events if each.event_id in found]
+        for found in (facts.new_networks, facts.new_regions)
+    )
+    elsewhere = f"; others from {_cut(networks[0])} (new network)" if networks else ""
+    if regions and not elsewhere and event.event_id not in facts.new_regions:
+        elsewhere = f"; others in {_cut(regions[0], MAX_REGION_LENGTH)} (new region)"
+    return f"{_cut(event.source_address) or 'nowhere named'}{how}{elsewhere}"
+
+
+def _region(facts: TitleFacts, lead: int) -> str:
+    """Return the region of the leading call if that was new."""
+    region = facts.new_regions.get(facts.events[lead].event_id, "")
+    return f" in {_cut(region, MAX_REGION_LENGTH)} (new region)" if region else ""
 
 
 def _tool(facts: TitleFacts, lead: int) -> str:

@@ -18,6 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from fingerprint.core.alert import (
@@ -169,7 +170,7 @@ class Suspicion(NamedTuple):
     when a newcomer was first seen and whether that is in the history, both empty where there is none. `cut`: `actions` are the
     gravest ones alone, so that the others cannot be counted.
     `lead` is the event that the alert's title is about, and `human` the person behind it. `supporting` are the events that
-    support the alert, whose actions are marked so.
+    support the alert, whose actions are marked so. `new_regions` maps the ids of events to their region where it is new.
     """
 
     principal: str
@@ -182,6 +183,7 @@ class Suspicion(NamedTuple):
     cut: bool = False
     lead: AlertEvent | None = None
     supporting: Sequence[AlertEvent] = ()
+    new_regions: Mapping[str, str] = MappingProxyType({})
 
 
 class FileSystem(Protocol):

@@ -22,6 +22,7 @@ from fingerprint.core.alert import MINIMUM_URGENCY, STEP_PHASES, ActionImpact, A
 from fingerprint.core.case import MIN_THRESHOLD
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import autoencoder, spectral
+from fingerprint.features import encoding
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry.bank import open_bank
 from fingerprint.sources.active import SOURCE
@@ -295,21 +296,28 @@ def test_a_network_is_new_where_the_principal_never_used_it_with_any_service() -
     shares = np.ones((4, len(FEATURE_NAMES)))
     for row in (0, 1):
         shares[row, explanation.PLACE_COLUMNS] = 0
-    shares[3, explanation.PLACE_COLUMNS[1:]] = 0
+    shares[3, explanation.PLACE_COLUMNS[1]] = 0
     bank = SimpleNamespace(
         whole=np.array([-1, 3, 3, -1]), vocabulary=SimpleNamespace(observed_share=lambda at, _: shares[at])
     )
     batch = SimpleNamespace(codes=np.full((3, len(FEATURE_NAMES)), 7, np.uint64), level=np.zeros(3, np.int8))
     explainer = SimpleNamespace(bank_and_rows=lambda _, rows: (bank, np.array([0, 1, 2])[rows]))
     new = explanation._new_to_principal(batch, np.arange(3), explainer, "1:user/ann")
-    assert new.tolist() == [[False, True, True], [False, False, True], [False, False, False]]
+    new_place = [[True, True, True], [False, True, False], [False, False, False]]
+    assert new.tolist() == [[False, *each] for each in new_place]
+    [region] = (at for at in encoding.CODES_WITHOUT_EVIDENCE if FEATURE_NAMES[at] == "region")
+    batch.codes[:, region] = encoding.CODES_WITHOUT_EVIDENCE[region]
+    silent = explanation._new_to_principal(batch, np.arange(1), explainer, "1:user/ann")
+    assert silent.tolist() == [[False, True, True, False]], (
+        "what a global service logs is no region of the caller"
+    )
 
 
 def test_a_network_that_a_person_used_at_another_role_is_not_new_at_this_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """No peer, row 0, used either network; the person did, one at each of two roles, rows 1 and 2."""
-    at_places = np.array([[0, 0], [1, 0], [0, 1]], float)
+    at_places = np.array([[0, 0, 0], [1, 0, 1], [0, 1, 0]], float)
     shares = np.ones((3, len(FEATURE_NAMES)))
     shares[:, explanation.PLACE_COLUMNS] = at_places
     others = {"1:role/Support/ann": ["1:role/Admin/ann", "1:role/Audit/ann"]}
@@ -330,8 +338,8 @@ def test_a_network_that_a_person_used_at_another_role_is_not_new_at_this_one(
     def new(who: str) -> list[list[bool]]:
         return explanation._new_to_principal(batch, np.arange(2), explainer, who).tolist()
 
-    assert new("1:role/Support/ann") == [[True, False, False]] * 2
-    assert new("1:role/Support/eve") == [[True, True, True]] * 2
+    assert new("1:role/Support/ann") == [[True, False, False, False]] * 2
+    assert new("1:role/Support/eve") == [[True, True, True, True]] * 2
 
 
 def test_the_next_steps_contain_first_where_it_is_grave_ask_by_another_channel_and_undo_what_was_done(

@@ -246,6 +246,23 @@ def test_who_and_where_are_those_of_the_leading_call_and_others_are_said_to_be_o
     )
 
 
+def test_a_new_region_is_named_and_asked_about() -> None:
+    """A known call from a known address: without its region there is nothing to ask about."""
+    events = called("ecr:GetAuthorizationToken", "ecr:GetAuthorizationToken", "s3:GetObject")
+    some = facts(events, set(), new_regions={"1": "sa-east-1"})
+    assert leading_row(some) == 1
+    assert title_of(some) == (
+        "user/grace called ecr:GetAuthorizationToken and 1 other action from 84.17.50.9 in sa-east-1 (new region)"
+    )
+    assert questioned(some) == "ecr:GetAuthorizationToken from 84.17.50.9 in sa-east-1 (new region)"
+    others = replace(some, new_regions={"2": "sa-east-1"})
+    assert title_of(others).endswith(" from 84.17.50.9; others in sa-east-1 (new region)")
+    both = replace(some, new_networks={"1": "139.59.0.0/16"})
+    assert title_of(both).endswith(" from 139.59.0.0/16 (new network) in sa-east-1 (new region)")
+    new = facts(events, {"ecr:GetAuthorizationToken"}, new_regions={"1": "r" * 300})
+    assert questioned(new) == f"ecr:GetAuthorizationToken in {'r' * 39}… (new region)"
+
+
 def test_of_the_leading_actions_calls_one_that_succeeded_is_named_from_a_new_network_if_any() -> None:
     events = called(*["iam:AttachRolePolicy"] * 3)
     events[1] = replace(events[1], error_code="AccessDenied")

@@ -251,6 +251,21 @@ def test_who_is_not_in_the_history_was_made_or_slept_and_root_was_not_made(
         assert "new" not in ask
 
 
+def test_the_question_names_the_new_region_of_the_call_that_it_is_about() -> None:
+    lead = call("ec2:RunInstances")
+    some = suspicion(call("iam:ListUsers"), lead)
+    for regions, said in (
+        ({lead.event_id: "sa-east-1"}, " in sa-east-1 (new region) at 14:00"),
+        ({}, " at 14:00"),
+    ):
+        [ask] = (
+            step.text for step in next_steps(some._replace(new_regions=regions)) if step.phase == "verify"
+        )
+        assert "about ec2:RunInstances" in ask
+        assert said in ask
+        assert ("new region" in ask) == bool(regions)
+
+
 def test_where_no_call_can_do_harm_the_question_gives_the_time_of_the_call_that_leads() -> None:
     first = call("sts:GetCallerIdentity")
     lead = replace(call("iam:ListUsers"), event_time=first.event_time + timedelta(minutes=7))
