@@ -272,10 +272,14 @@ class CredentialIssue:
     region: str
 
 
+SESSION_NAMES_CHOSEN = "chosen by the caller or the service that opened the session"
+
+
 def session_names(events: Sequence[AlertEvent]) -> str:
     """Return the names of sessions that events were made in, the most used first, a handful; empty for none.
 
-    A caller chooses the name, unless its issuer does: it says who someone wants to be.
+    The caller chooses the name and says who it wants to be, or the service does that opened the session, as of a function: which
+    of them it was, records of the session do not tell.
     """
     counts = Counter(event.session for event in events if event.session)
     names = sorted(counts, key=lambda name: (-counts[name], name))

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from fingerprint.analysis import principal_profile
 from fingerprint.core.alert import (
+    SESSION_NAMES_CHOSEN,
     ActionImpact,
     ActivityCurve,
     Alert,
@@ -148,7 +149,7 @@ def _print_summary(
     facts.add_row("principal", terminal_text(alert.principal))
     facts.add_row("behind it", terminal_text(alert.human or "not recorded"))
     if not alert.human and (sessions := session_names(alert.events)):
-        facts.add_row("session names", terminal_text(f"{sessions} (chosen by the caller)"))
+        facts.add_row("session names", terminal_text(f"{sessions} ({SESSION_NAMES_CHOSEN})"))
     facts.add_row("when", formatting.format_span(alert.first_event_time, alert.last_event_time))
     facts.add_row(
         "judged by",

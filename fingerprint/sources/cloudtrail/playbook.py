@@ -24,7 +24,14 @@ from urllib.parse import unquote
 
 import msgspec
 
-from fingerprint.core.alert import MINIMUM_URGENCY, ActionImpact, AlertEvent, NextStep, session_names
+from fingerprint.core.alert import (
+    MINIMUM_URGENCY,
+    SESSION_NAMES_CHOSEN,
+    ActionImpact,
+    AlertEvent,
+    NextStep,
+    session_names,
+)
 from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
@@ -405,7 +412,7 @@ def _verify(suspicion: Suspicion) -> NextStep:
     }.get(kind, "")
     until = " Until they confirm it, treat it as stolen." if _is_urgent(suspicion) else ""
     sessions = "" if human else session_names(suspicion.events)
-    chosen = f" Session names (chosen by the caller): {sessions}." if sessions else ""
+    chosen = f" Session names ({SESSION_NAMES_CHOSEN}): {sessions}." if sessions else ""
     return NextStep(
         "verify", f"{who} about {what} {when}.{chosen}{until}{_why_new(suspicion)}",
         "" if "@" in human else command,

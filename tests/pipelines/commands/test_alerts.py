@@ -103,16 +103,17 @@ def test_an_alert_explains_itself_on_the_terminal(queue, capsys, monkeypatch):
         assert all(line in shown for line in step.command.splitlines())
 
 
-def test_where_no_person_is_recorded_the_terminal_shows_the_sessions_that_the_caller_named(
-    store_url, capsys, monkeypatch
-):
+def test_where_no_person_is_recorded_the_terminal_shows_the_names_of_sessions(store_url, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     alert = stolen_session()
     events = [replace(each, session=f"op-{place % 2}\x1b[2J") for place, each in enumerate(alert.events)]
     open_store(store_url).alerts.save([replace(alert, human="", events=tuple(events))])
     show_alert(store_url, alert.alert_id)
     shown = capsys.readouterr().out
-    assert "session names  op-0\\x1b[2J, op-1\\x1b[2J (chosen by the caller)" in shown
+    assert (
+        "session names  op-0\\x1b[2J, op-1\\x1b[2J (chosen by the caller or the service that opened the session)"
+        in shown
+    )
 
 
 def test_a_narrow_terminal_cuts_no_name_and_no_time(store_url, capsys, monkeypatch):

@@ -275,12 +275,13 @@ def test_where_no_call_can_do_harm_the_question_gives_the_time_of_the_call_that_
     assert "about iam:ListUsers at 14:07 UTC" in ask.text
 
 
-def test_where_no_person_is_recorded_the_question_gives_the_sessions_that_the_caller_named() -> None:
-    """A role that many people share: each session says who it was, or whom a thief wants to be."""
+def test_where_no_person_is_recorded_the_question_gives_the_names_of_sessions() -> None:
+    """A role that many people share: a session says who it was, whom a thief wants to be, or which function."""
     made = [call("iam:CreateUser", key=ASIA, session=f"op-{each}") for each in "abbcdefg"]
     some = suspicion(*made, principal=f"{ACCOUNT}:role/msp")
     [ask] = [step for step in next_steps(some) if step.phase == "verify"]
-    assert " Session names (chosen by the caller): op-b, op-a, op-c, op-d, op-e and 2 more. Until" in ask.text
+    chosen = "chosen by the caller or the service that opened the session"
+    assert f" Session names ({chosen}): op-b, op-a, op-c, op-d, op-e and 2 more. Until" in ask.text
     long = suspicion(replace(made[0], session="x" * 300), principal=f"{ACCOUNT}:role/msp")
     [ask] = [step for step in next_steps(long) if step.phase == "verify"]
     assert f"{'x' * 64}." in ask.text
