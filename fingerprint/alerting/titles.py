@@ -100,7 +100,7 @@ def access_text(principal: str) -> str:
 
 
 def known_text(principal: str, others: Sequence[str]) -> str:
-    """Return where else a person is known: one role, best of the same account, and how many; `others` are the principals there.
+    """Return where else a person is known: one role, best of the same account; `others` are the principals there.
 
     An account is named only where it is another one.
     """
@@ -110,13 +110,9 @@ def known_text(principal: str, others: Sequence[str]) -> str:
         of, _, name = other.partition(":")
         return of != account, not name.startswith("role/"), name
 
-    def text(other: str) -> str:
-        of = other.partition(":")[0]
-        return access_text(other) + (f" in {_cut(of, MAX_ACCOUNT_LENGTH)}" if of != account else "")
-
-    named = list(dict.fromkeys(map(text, sorted(others, key=order))))
-    more = f" and {_count(len(named) - 1, 'other')}" if len(named) > 1 else ""
-    return f"{named[0]}{more}" if named else ""
+    best = min(others, key=order, default="")
+    of = best.partition(":")[0]
+    return access_text(best) + (f" in {_cut(of, MAX_ACCOUNT_LENGTH)}" if of != account and best else "")
 
 
 def _named(name: str, behind: str) -> str:
