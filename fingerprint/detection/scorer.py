@@ -287,24 +287,34 @@ class Scorer:
             for each in self.detectors
             if each.calibrated
         }
+        thresholds = self._vote_thresholds(z, strong, by_newcomers, opinions, batch.level)
+        for name in strong:  # what opens an alert is a vote
+            agreed_threshold = np.minimum(thresholds[name], alert_threshold)
+            thresholds[name] = np.where(agreed, agreed_threshold, thresholds[name])
+        votes = {name: ensemble.reaches_threshold(z[name], least) for name, least in thresholds.items()}
+        verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, strong)
+        newcomer = reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))
+        return Judgement(thresholds, alert_threshold, votes, verdict, newcomer)
+
+    def _vote_thresholds(
+        self,
+        z: Mapping[str, NDArray[Any]],
+        strong: ensemble.VoteMasks,
+        by_newcomers: ensemble.VoteMasks,
+        opinions: ensemble.VoteMasks,
+        level: NDArray[np.int8],
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return from which z on each detector votes for events (N,): from less on beside a z that opens an alert (`strong`)."""
         beside = reduce(or_, strong.values(), np.False_)
         rarer = reduce(or_, (z[name] >= np.float32(self.weak_vote_threshold) for name in strong), np.False_)
-        share = ensemble.threshold_share(opinions, batch.level)
-        thresholds = {
+        share = ensemble.threshold_share(opinions, level)
+        return {
             each.name: np.where(
                 rarer, each.weak_threshold, np.where(beside, each.second_threshold, each.threshold)
             )
             * np.where(by_newcomers.get(each.name, False), 1.0, share)
             for each in self.detectors
         }
-        for name in strong:  # what opens an alert is a vote
-            thresholds[name] = np.where(
-                agreed, np.minimum(thresholds[name], alert_threshold), thresholds[name]
-            )
-        votes = {name: ensemble.reaches_threshold(z[name], least) for name, least in thresholds.items()}
-        verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, strong)
-        newcomer = reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))
-        return Judgement(thresholds, alert_threshold, votes, verdict, newcomer)
 
     def _others_agree(self, z: Mapping[str, NDArray[Any]], opinions: ensemble.VoteMasks) -> NDArray[np.bool_]:
         """Return on which events (N,) the detectors that are not calibrated agree, one of them strongly, by each one's z (N,)."""
