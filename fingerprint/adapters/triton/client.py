@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,6 +125,8 @@ CONNECTION_ERRORS = (  # gRPC's words, and ours
     ("DNS resolution failed", "there is no such host"),
 )
 RESPONSE_TIMEOUT_SECONDS = 5.0  # for a question: a person waits for the answer
+UNSETTLED = frozenset(("LOADING", "UNLOADING"))  # states of versions
+SETTLE_SECONDS, SETTLE_POLL_SECONDS = 10.0, 0.1
 
 
 class ModelControl:
@@ -141,8 +143,23 @@ class ModelControl:
         Raise FingerprintError if some of it cannot be served: then everything that was served before still is. It is
         ServerUnavailable where there is no answer.
         """
-        with self._translate_errors("does not serve it"):
-            self.client.load_model(MODEL_NAME, headers=self.headers, client_timeout=self.load_timeout_seconds)
+        try:
+            with self._translate_errors("does not serve it"):
+                self.client.load_model(
+                    MODEL_NAME, headers=self.headers, client_timeout=self.load_timeout_seconds
+                )
+        except ServerUnavailable:
+            raise
+        except FingerprintError:
+            self._wait_until_settled()
+            raise
+
+    def _wait_until_settled(self) -> None:
+        """Wait while the server unloads what it loaded for nothing: tritonserver 2.51 crashed as it loaded again before."""
+        end = time.monotonic() + SETTLE_SECONDS
+        with suppress(FingerprintError):
+            while time.monotonic() < end and UNSETTLED & {*self.version_states().values()}:
+                time.sleep(SETTLE_POLL_SECONDS)
 
     def version_states(self) -> dict[int, str]:
         """Return the state (READY, LOADING, UNLOADING, UNAVAILABLE) of each version that the server knows, by number."""
