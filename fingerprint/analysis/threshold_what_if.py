@@ -50,7 +50,7 @@ from fingerprint.detection.detectors import (
     load_known_detectors,
     opinions_by_history,
     others_agree,
-    votes_beside_strong,
+    votes_beside_opening,
 )
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.state import alert_runs
@@ -161,7 +161,7 @@ def decisive_thresholds(
     """
     names = detector_names(settings)
     z = {name: scored[z_column(name)].to_numpy(float) for name in names}
-    votes, weak = (votes_beside_strong(scored, names, each) for each in (False, True))
+    votes, weak = (votes_beside_opening(scored, names, each) for each in (False, True))
     opinions = opinions_by_history(scored, ensemble.opinion_masks(z))
     level = pd.Categorical(scored["level"], LEVELS).codes
     needed = ensemble.votes_needed(opinions, settings.voting.quorum)

@@ -174,8 +174,8 @@ class AlertEvent:
 
     `resource` is what the call touched, `type:name`, empty where the record names nothing. `scores` maps each detector that was
     asked to its z, None where it had no opinion. `flagged_by` are the detectors that voted for it, and `thresholds` maps each
-    detector to what its z was compared with: lower beside another detector's strong vote. `raw` is the record as AWS wrote it,
-    JSON text.
+    detector to what its z was compared with: lower beside another detector's z that opens an alert. `raw` is the record as AWS
+    wrote it, JSON text.
     """
 
     event_id: str

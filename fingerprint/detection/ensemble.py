@@ -94,14 +94,14 @@ def verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks | None = None) -
     return verdict
 
 
-def opening_verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks, strong: VoteMasks) -> Mask:
+def opening_verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks, opening: VoteMasks) -> Mask:
     """Return which events (N,) have the votes they need and open an alert.
 
-    `strong` says for each calibrated detector which events reach the threshold of alerts; one is enough. Where no listed detector
-    is calibrated, the votes alone decide.
+    `opening` says for each calibrated detector which events reach the threshold of alerts; one is enough. Where no listed
+    detector is calibrated, the votes alone decide.
     """
     verdict: Mask = verdicts(votes, quorum, opinions)
-    return verdict & reduce(or_, strong.values()) if strong else verdict
+    return verdict & reduce(or_, opening.values()) if opening else verdict
 
 
 def weak_vote_threshold(alert_threshold: float) -> float:

@@ -282,31 +282,31 @@ class Scorer:
         alert_threshold = np.where(
             agreed, self.strong_vote_threshold, self.alert_threshold
         ) * ensemble.threshold_share(opinions, batch.level, calm)
-        strong = {
+        opening = {
             each.name: ensemble.reaches_threshold(z[each.name], alert_threshold)
             for each in self.detectors
             if each.calibrated
         }
-        thresholds = self._vote_thresholds(z, strong, by_newcomers, opinions, batch.level)
-        for name in strong:  # what opens an alert is a vote
+        thresholds = self._vote_thresholds(z, opening, by_newcomers, opinions, batch.level)
+        for name in opening:  # what opens an alert is a vote
             agreed_threshold = np.minimum(thresholds[name], alert_threshold)
             thresholds[name] = np.where(agreed, agreed_threshold, thresholds[name])
         votes = {name: ensemble.reaches_threshold(z[name], least) for name, least in thresholds.items()}
-        verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, strong)
+        verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, opening)
         newcomer = reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))
         return Judgement(thresholds, alert_threshold, votes, verdict, newcomer)
 
     def _vote_thresholds(
         self,
         z: Mapping[str, NDArray[Any]],
-        strong: ensemble.VoteMasks,
+        opening: ensemble.VoteMasks,
         by_newcomers: ensemble.VoteMasks,
         opinions: ensemble.VoteMasks,
         level: NDArray[np.int8],
     ) -> dict[str, NDArray[np.float64]]:
-        """Return from which z on each detector votes for events (N,): from less on beside a z that opens an alert (`strong`)."""
-        beside = reduce(or_, strong.values(), np.False_)
-        rarer = reduce(or_, (z[name] >= np.float32(self.weak_vote_threshold) for name in strong), np.False_)
+        """Return from which z on each detector votes for events (N,): from less on beside one that is `opening` an alert."""
+        beside = reduce(or_, opening.values(), np.False_)
+        rarer = reduce(or_, (z[name] >= np.float32(self.weak_vote_threshold) for name in opening), np.False_)
         share = ensemble.threshold_share(opinions, level)
         return {
             each.name: np.where(

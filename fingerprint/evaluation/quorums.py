@@ -30,7 +30,7 @@ from fingerprint.detection.detectors import (
     detector_names,
     opinions_by_history,
     others_agree,
-    votes_beside_strong,
+    votes_beside_opening,
 )
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.scorer import ScoredEvents as Batch
@@ -84,11 +84,11 @@ class QuorumAlerts:
         lower = ensemble.strong_vote_threshold(self.threshold)
         share = ensemble.threshold_share(opinions, judged.batch.level, calm)
         least = np.where(agreed, lower, self.threshold) * share
-        strong = {
+        opening = {
             name: _detector_z(judged.frame, name) >= least.astype(np.float32)
             for name in calibrated_detectors(self.detectors)
         }
-        verdict = ensemble.opening_verdicts(votes, self.votes, opinions, strong)
+        verdict = ensemble.opening_verdicts(votes, self.votes, opinions, opening)
         table = frames.with_columns(judged.table, {"verdict": verdict})
         self.groups.add(replace(judged, table=table))
         return verdict
@@ -172,7 +172,7 @@ def rank_by_urgency(
     needs = ensemble.votes_needed(opinions, votes)
     names = [name for name in detectors if name != AutoencoderDetector.name]
     second, weak = (
-        needs - sum(votes_beside_strong(judged, names, each).values(), np.zeros(len(judged), int)) <= 1
+        needs - sum(votes_beside_opening(judged, names, each).values(), np.zeros(len(judged), int)) <= 1
         for each in (False, True)
     )
     agreed = others_agree(judged, detectors, opinions, votes)

@@ -231,7 +231,7 @@ def holdout_votes(
     """Return which held-out rows (L,) have the sequence detector's vote beside a strong one, a novelty once, as in scoring.
 
     `rows` has their `principal`, `interval` and `action`; `threshold` is the z from which the detector votes, and an action is
-    no more news; `second_threshold` is that beside a strong vote.
+    no more news; `second_threshold` is that beside a z that opens an alert.
     """
     principal, interval, action = (rows[name] for name in ("principal", "interval", "action"))
     strongest = argmax_per_group(held.place.astype(np.float32), held.key)

@@ -152,6 +152,6 @@ def test_an_alert_opens_where_the_votes_suffice_and_a_calibrated_z_is_strong() -
         "forest": np.array([False, False, True, False]),
     }
     opinions = {name: np.ones(4, bool) for name in votes}
-    strong = {"autoencoder": np.array([True, False, False, True])}
-    assert opening_verdicts(votes, 2, opinions, strong).tolist() == [True, False, False, False]
+    opening = {"autoencoder": np.array([True, False, False, True])}
+    assert opening_verdicts(votes, 2, opinions, opening).tolist() == [True, False, False, False]
     assert opening_verdicts(votes, 2, opinions, {}).tolist() == [True, True, True, False]

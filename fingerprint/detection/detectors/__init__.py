@@ -317,11 +317,11 @@ def calibrated_detectors(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(each.name for each in load_known_detectors(names) if each.calibrated)
 
 
-def votes_beside_strong(scored: pd.DataFrame, names: Iterable[str], weak: bool = False) -> dict[str, Mask]:
+def votes_beside_opening(scored: pd.DataFrame, names: Iterable[str], weak: bool = False) -> dict[str, Mask]:
     """Return by detector which scored events (N,) it votes for where another one's z opens an alert; `weak` votes as well.
 
     >>> scored = pd.DataFrame({"spectral_z": [1.0, 2.0, 0.2], "spectral_vote": [False, True, False]})
-    >>> votes_beside_strong(scored, ["spectral"])
+    >>> votes_beside_opening(scored, ["spectral"])
     {'spectral': array([ True,  True, False])}
     """
     known = load_known_detectors(names)
@@ -341,7 +341,7 @@ def others_agree(
     `opinions` (N,) are those of all the names (`ensemble.agree_strongly`).
     """
     others = [name for name in names if name not in calibrated_detectors([name])]
-    votes = {name: vote & opinions[name] for name, vote in votes_beside_strong(scored, others).items()}
+    votes = {name: vote & opinions[name] for name, vote in votes_beside_opening(scored, others).items()}
     strong = {
         each.name: votes[each.name] & (scored[z_column(each.name)].to_numpy(float) >= each.strong_vote_z)
         for each in load_known_detectors(others)
