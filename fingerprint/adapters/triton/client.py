@@ -155,7 +155,10 @@ class ModelControl:
             raise
 
     def _wait_until_settled(self) -> None:
-        """Wait while the server unloads what it loaded for nothing: tritonserver 2.51 crashed as it loaded again before."""
+        """Wait while the server unloads what it loaded for nothing.
+
+        Asked to load again before that, tritonserver 2.51 crashed.
+        """
         end = time.monotonic() + SETTLE_SECONDS
         with suppress(FingerprintError):
             while time.monotonic() < end and UNSETTLED & {*self.version_states().values()}:

@@ -396,9 +396,8 @@ def _verify(suspicion: Suspicion) -> NextStep:
     asked = _gravest_new(suspicion)
     event = _event_of(suspicion, asked[0].action) if asked else suspicion.lead or suspicion.events[0]
     when = f"at {event.event_time.astimezone(UTC):%H:%M} UTC on {event.event_time.astimezone(UTC):%d %B}"
-    region = (
-        suspicion.new_regions.get(event.event_id, "") if asked else ""
-    )  # what else is asked about names its own
+    # What else is asked about names its own region.
+    region = suspicion.new_regions.get(event.event_id, "") if asked else ""
     where = f" in {region[:40]} (new region)" if region else ""
     what = _named(asked, event, suspicion.cut) + where or suspicion.questioned[:400] or "this"
     name, kind, human = _name(suspicion.principal), _type(suspicion.principal), _person(suspicion, event)
