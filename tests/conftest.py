@@ -21,13 +21,13 @@ from fingerprint.store import migrate, open_store
 from tests.support import sample_organisation
 from tests.support.compiled_once import share_compiled_statements
 from tests.support.migrated_once import MigratedOnce
+from tests.support.one_broker import OneBrokerScheduling
 from tests.support.services import kafka, postgres
 from tests.support.services.requirement import needed
 from tests.support.services.triton import Triton
 from tests.support.slow_tests import is_slow
 from tests.support.stepwise_pipeline import Outcome, Step, pipeline_of, steps_of, walked
 from tests.support.stream_environment import Place, Records, Said, keyed
-from tests.support.suite_scheduling import SuiteScheduling
 
 SYSTEM = Path(__file__).parent / "system"
 hypothesis.settings.register_profile("no deadline", deadline=None)  # a machine may be busy
@@ -42,8 +42,8 @@ def pytest_report_to_serializable() -> Generator[None, Any, Any]:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
-    """Of the tests of a whole run, those that want a broker share one, and one process waits for services at a time."""
-    return SuiteScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
+    """Of the tests of a whole run, those that want a broker share one."""
+    return OneBrokerScheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(wrapper=True)
@@ -57,17 +57,14 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow; order the files so that the long ones begin first and none is left for the end."""
+    """Mark what is slow; order the files so that the long ones, with services, begin first and none is left for the end."""
     for item in items:
         if is_slow(item):
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("alone") and SYSTEM not in item.path.parents:
             raise pytest.UsageError(f"{item.nodeid}: `make test` looks for tests marked `alone` in {SYSTEM}")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    size = {path: path.stat().st_size for path in {item.path for item in items}}
-    items.sort(
-        key=lambda item: (SYSTEM not in item.path.parents, item.path not in slow, -size[item.path], item.path)
-    )
+    items.sort(key=lambda item: (SYSTEM not in item.path.parents, item.path not in slow))
 
 
 def pytest_collection_finish() -> None:
