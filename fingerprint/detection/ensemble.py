@@ -150,7 +150,7 @@ def alert_reach(z: NDArray[Any], second: Mask, weak: Mask, agreed: Mask) -> Floa
 def agree_strongly(others: VoteMasks, strong: VoteMasks, opinions: VoteMasks, quorum: int) -> Mask:
     """Return on which events (N,) the detectors that are not calibrated have the votes of a verdict, one of them a strong one.
 
-    `others` are their second votes, `strong` those of them that are strong, by detector; without any they agree on nothing.
+    `others` are their second votes, `strong` says where a vote is strong, by detector; without an opinion neither counts.
 
     >>> yes, no = np.array([True]), np.array([False])
     >>> opinions = {"autoencoder": yes, "spectral": yes, "sequence": yes}
@@ -158,9 +158,12 @@ def agree_strongly(others: VoteMasks, strong: VoteMasks, opinions: VoteMasks, qu
     array([ True])
     """
     needed = votes_needed(opinions, quorum)
-    if not others or not strong:
+    votes = {name: each & opinions[name] for name, each in others.items()}
+    if not votes or not strong:
         return np.zeros(len(needed), bool)
-    agreed: Mask = (_count_true(others) >= needed) & reduce(or_, strong.values())
+    agreed: Mask = (_count_true(votes) >= needed) & reduce(
+        or_, (votes[name] & each for name, each in strong.items())
+    )
     return agreed
 
 

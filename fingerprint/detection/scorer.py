@@ -319,8 +319,8 @@ class Scorer:
     def _others_agree(self, z: Mapping[str, NDArray[Any]], opinions: ensemble.VoteMasks) -> NDArray[np.bool_]:
         """Return on which events (N,) the detectors that are not calibrated agree, one of them strongly, by each one's z (N,)."""
         others = [each for each in self.detectors if not each.calibrated]
-        votes = {each.name: (z[each.name] >= each.second_threshold) & opinions[each.name] for each in others}
-        strong = {each.name: votes[each.name] & (z[each.name] >= each.strong_vote_z) for each in others}
+        votes = {each.name: z[each.name] >= each.second_threshold for each in others}
+        strong = {each.name: z[each.name] >= each.strong_vote_z for each in others}
         return ensemble.agree_strongly(votes, strong, opinions, self.settings.voting.quorum)
 
     def _scores_so_far(self, batch: EventBatch, detectors: Sequence[Detector]) -> dict[str, NDArray[Any]]:

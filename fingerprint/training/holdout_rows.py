@@ -294,15 +294,12 @@ def agreed_rows(votes: VoteMasks, strong: VoteMasks, opinions: VoteMasks, option
     """
     granted = np.ones(len(next(iter(votes.values()))), bool)
     others = [each for each in map(load_detector, options.detectors) if not each.calibrated]
-    voted, judged = (
-        {each.name: known.get(each.name, granted) for each in others} for known in (votes, opinions)
-    )
+    voted = {each.name: votes.get(each.name, granted) for each in others}
     are_strong = {
         each.name: strong.get(each.name, granted & (each.strong_vote_z < np.inf)) for each in others
     }
-    counted = {name: each & judged[name] for name, each in voted.items()}
-    everyone = {each: judged.get(each, granted) for each in options.detectors}
-    return ensemble.agree_strongly(counted, are_strong, everyone, options.quorum)
+    judged = {each: opinions.get(each, granted) for each in options.detectors}
+    return ensemble.agree_strongly(voted, are_strong, judged, options.quorum)
 
 
 def threshold_shares(

@@ -225,11 +225,7 @@ def test_beside_a_z_that_opens_an_alert_one_harmless_event_in_five_is_enough_for
 
 def test_beside_a_rarer_z_a_weak_vote_is_enough_and_none_is_not(bank: Bank, steps: list[Step]) -> None:
     scorer = scorer_of(bank)
-    scorer.measure(pd.concat([step.events for step in steps], ignore_index=True))
-    pending = concat_batches(scorer.pipeline_state.pending)
-    known = {each.name: each for each in scorer.detectors}
-    old = (pending.level == 0) & ~known["spectral"].judges_newcomer(pending)
-    batch = pending.take(np.flatnonzero(old & known["sequence"].has_opinion(pending))[:5])
+    batch = five_events_with_all_opinions(scorer, steps)
     strong, rarer = scorer.alert_threshold, weak_vote_threshold(scorer.alert_threshold)
     z = {
         "autoencoder": np.array([strong, strong, rarer - 0.01, rarer + 0.01, rarer + 0.01], np.float32),
@@ -251,11 +247,7 @@ def test_beside_a_rarer_z_a_weak_vote_is_enough_and_none_is_not(bank: Bank, step
 
 def test_where_the_others_agree_strongly_a_more_usual_z_opens_an_alert(bank: Bank, steps: list[Step]) -> None:
     scorer = scorer_of(bank)
-    scorer.measure(pd.concat([step.events for step in steps], ignore_index=True))
-    pending = concat_batches(scorer.pipeline_state.pending)
-    known = {each.name: each for each in scorer.detectors}
-    old = (pending.level == 0) & ~known["spectral"].judges_newcomer(pending)
-    batch = pending.take(np.flatnonzero(old & known["sequence"].has_opinion(pending))[:5])
+    batch = five_events_with_all_opinions(scorer, steps)
     lower = np.float32(strong_vote_threshold(scorer.alert_threshold))
     strong, second = STRONG_VOTE_THRESHOLD + 0.01, SECOND_VOTE_THRESHOLD + 0.01
     decided = scorer._decide(
@@ -293,6 +285,15 @@ def test_an_event_waits_for_a_strong_vote_though_nothing_else_of_it_is_a_vote(
     assert pending_ids(waiting)
     assert waiting._least_open_threshold() == pytest.approx(strong_vote_threshold(waiting.alert_threshold))
     assert scorer._least_open_threshold() == pytest.approx(NEWCOMER_THRESHOLD_SHARE * scorer.alert_threshold)
+
+
+def five_events_with_all_opinions(scorer: Scorer, steps: list[Step]) -> EventBatch:
+    """Return pending events on which each detector has an opinion."""
+    scorer.measure(pd.concat([step.events for step in steps], ignore_index=True))
+    pending = concat_batches(scorer.pipeline_state.pending)
+    known = {each.name: each for each in scorer.detectors}
+    old = (pending.level == 0) & ~known["spectral"].judges_newcomer(pending)
+    return pending.take(np.flatnonzero(old & known["sequence"].has_opinion(pending))[:5])
 
 
 def strong_events(events: pd.DataFrame) -> pd.Series:

@@ -341,12 +341,9 @@ def others_agree(
     `opinions` (N,) are those of all the names (`ensemble.agree_strongly`).
     """
     others = [name for name in names if name not in calibrated_detectors([name])]
-    votes = {name: vote & opinions[name] for name, vote in votes_beside_opening(scored, others).items()}
-    strong = {
-        each.name: votes[each.name] & (scored[z_column(each.name)].to_numpy(float) >= each.strong_vote_z)
-        for each in load_known_detectors(others)
-    }
-    return ensemble.agree_strongly(votes, strong, opinions, quorum)
+    least = {each.name: each.strong_vote_z for each in load_known_detectors(others)}
+    strong = {name: scored[z_column(name)].to_numpy(float) >= least.get(name, math.inf) for name in others}
+    return ensemble.agree_strongly(votes_beside_opening(scored, others), strong, opinions, quorum)
 
 
 def newcomer_rows(scored: pd.DataFrame) -> Mask:
