@@ -86,6 +86,11 @@ class Account:
         """Return whether the account is not disabled; it may still be invited."""
         return self.disabled_at is None
 
+    @property
+    def is_assignable(self) -> bool:
+        """Return whether alerts can be assigned to the account: it is active, and may decide them."""
+        return self.is_active and role_includes(self.role, "analyst")
+
 
 @dataclass(frozen=True, slots=True)
 class ExternalIdentity:

@@ -14,7 +14,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from fingerprint.analysis.threshold_service import ThresholdService
-from fingerprint.core.account import Account, role_includes
+from fingerprint.core.account import Account
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.case import AssignCase, CaseAction
 from fingerprint.core.errors import FingerprintError, NotFound
@@ -55,29 +55,27 @@ def require_thresholds(deps: Dependencies) -> ThresholdService:
 
 
 def active_people(deps: Dependencies) -> list[Account]:
-    """Return the accounts that alerts are assigned to: active ones of analysts and above, by name."""
+    """Return the accounts that alerts can be assigned to, by name, but for people who were only invited yet."""
     return [
-        each
-        for each in deps.account_store.accounts.list_all()
-        if each.is_active and not each.is_invited and role_includes(each.role, "analyst")
+        each for each in deps.account_store.accounts.list_all() if each.is_assignable and not each.is_invited
     ]
 
 
 def check_assignee(change: CaseAction, deps: Dependencies) -> CaseAction:
-    """Return the change; raise FingerprintError for an assignee without an active account."""
-    if isinstance(change, AssignCase) and change.to and not has_active_account(change.to, deps):
-        raise FingerprintError(f"{change.to!r} has no active account: choose another assignee")
+    """Return the change; raise FingerprintError for an assignee who cannot decide alerts here."""
+    if isinstance(change, AssignCase) and change.to and not is_assignable(change.to, deps):
+        raise FingerprintError(f"{change.to!r} has no active account of an analyst: choose another assignee")
     return change
 
 
-def has_active_account(name: str, deps: Dependencies) -> bool:
-    """Return whether an account of this name exists and is not disabled."""
+def is_assignable(name: str, deps: Dependencies) -> bool:
+    """Return whether alerts can be assigned to this name."""
     try:
-        return deps.account_store.accounts.get(name).is_active
+        return deps.account_store.accounts.get(name).is_assignable
     except NotFound:
         return False
 
 
-def active_account_names(deps: Dependencies) -> list[str]:
-    """Return the names of all active accounts, for the field of an assignee."""
-    return [each.name for each in deps.account_store.accounts.list_all() if each.is_active]
+def assignable_names(deps: Dependencies) -> list[str]:
+    """Return all names that alerts can be assigned to, for the field of an assignee."""
+    return [each.name for each in deps.account_store.accounts.list_all() if each.is_assignable]

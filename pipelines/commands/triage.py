@@ -50,7 +50,7 @@ def triage_alert(
 def assign_alert(database_url: str, alert_id: str, assignee: str, by: str | None = None) -> dict[str, Any]:
     """Assign an alert to an account, or to no one with an empty name; return the changed row of the queue.
 
-    Raises FingerprintError for a name without an active account, unless there are no accounts: the queue is read here alone then.
+    Raises FingerprintError for a name without an active account of an analyst, unless there are no accounts: the queue is read here alone then.
     """
     with closing(open_store(database_url, create=False)) as store:
         _check_assignee(store, assignee)
@@ -80,10 +80,10 @@ def add_note(database_url: str, alert_id: str, text: str, by: str | None = None)
 
 def _check_assignee(store: SqlStore, name: str) -> None:
     accounts = open_account_store(store.session, SystemClock(), Web()).accounts.list_all()
-    active = [each.name for each in accounts if each.is_active]
-    if name and accounts and name not in active:
+    analysts = [each.name for each in accounts if each.is_assignable]
+    if name and accounts and name not in analysts:
         raise FingerprintError(
-            f"{printable(name)} has no active account; these do: {', '.join(active) or 'none'}"
+            f"{printable(name)} has no active account of an analyst; these do: {', '.join(analysts) or 'none'}"
         )
 
 

@@ -223,6 +223,19 @@ def _when_disabled(request: Request, account: str) -> Gravity | None:
     return None if not flags else "severe" if flags & {"false", "paused", "disabled"} else "notable"
 
 
+def _archiving_filter(request: Request, account: str) -> Gravity | None:
+    """Return severe for a new filter that archives findings, notable for one that lists them: GuardDuty's default."""
+    if not any(name == "findingCriteria" for name, _ in _flat_members(request)):
+        return None
+    return "severe" if ("action", "ARCHIVE") in _values(request) else "notable"
+
+
+def _listing_filter(request: Request, account: str) -> Gravity | None:
+    """Return notable for a filter that is set to list findings. What a change leaves out stays as it was: maybe archiving."""
+    actions = {text for name, text in _values(request) if name == "action"}
+    return "notable" if actions == {"NOOP"} else None
+
+
 def _names_administrator(request: Request, account: str) -> Gravity | None:
     """Return severe for full rights, notable for rights to read by policies of AWS: the names of others are anybody's choice."""
     policies = [text for name, text in _values(request) if name == "policyArn"]
@@ -361,6 +374,8 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("s3:PutBucketAcl s3:PutObjectAcl", _public_acl)
     | _table("s3:PutBucketVersioning", _when_suspended)
     | _table("guardduty:UpdateDetector macie2:UpdateMacieSession", _when_disabled)
+    | _table("guardduty:CreateFilter", _archiving_filter)
+    | _table("guardduty:UpdateFilter", _listing_filter)
     | _table("iam:UpdateAccessKey", _key_status)
     | _table("dynamodb:UpdateContinuousBackups", _point_in_time_recovery)
     | _table("eks:UpdateClusterConfig", _cluster_logs)

@@ -33,7 +33,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.store import Store
 from fingerprint.web import flash
 from fingerprint.web.auth import Analyst
-from fingerprint.web.dependencies import Dependencies, Deps, has_active_account
+from fingerprint.web.dependencies import Dependencies, Deps, is_assignable
 from fingerprint.web.layout import redirect, safe_local_path
 
 router = APIRouter()
@@ -98,7 +98,7 @@ def _find_refusal(
         names_another = len(originals) == 1 and {each.alert_id for each in revisions} != set(originals)
         return "" if names_another else "duplicate_of"
     to = form.to.strip()
-    return "to" if do == "assign" and not (to and has_active_account(to, deps)) else ""
+    return "to" if do == "assign" and not (to and is_assignable(to, deps)) else ""
 
 
 def _build_change(do: str, form: AlertActionForm, caller_name: str) -> CaseAction:

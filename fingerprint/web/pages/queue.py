@@ -21,7 +21,7 @@ from fingerprint.core.incident import IncidentFilter
 from fingerprint.core.sanitize import storable
 from fingerprint.web import flash, queue_display, queue_query, urls
 from fingerprint.web.auth import Analyst, Viewer
-from fingerprint.web.dependencies import Deps, active_account_names
+from fingerprint.web.dependencies import Deps, assignable_names
 from fingerprint.web.language import gettext
 from fingerprint.web.layout import redirect, render_page, safe_local_path
 from fingerprint.web.trend_chart import draw_trend
@@ -60,7 +60,7 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
         trend=draw_trend(store.queue.daily_counts(which, TREND_DAYS)),
         which=which,
         views=store.views.of_owner(caller.name),
-        people=active_account_names(deps) if caller.has_role("analyst") else [],
+        people=assignable_names(deps) if caller.has_role("analyst") else [],
         flash=flash.read_flash(request, store, deps.settings),
         select_all=request.query_params.get("select") == "all",
         newest_change=newest,

@@ -173,8 +173,12 @@ def test_an_alert_is_assigned_to_an_active_account_where_there_are_accounts(queu
     with closing(open_store(queue)) as store:
         accounts = open_account_store(store.session, SystemClock(), Web()).accounts
         accounts.invite("kim", "analyst", by="root")
-    with pytest.raises(FingerprintError, match="maria has no active account; these do: kim"):
-        assign_alert(queue, alert, "maria")
+        accounts.invite("viola", "viewer", by="root")
+    for name in ("maria", "viola"):
+        with pytest.raises(
+            FingerprintError, match=f"{name} has no active account of an analyst; these do: kim$"
+        ):
+            assign_alert(queue, alert, name)
     assert assign_alert(queue, alert, "kim")["assignee"] == "kim"
     assert assign_alert(queue, alert, "")["assignee"] == ""
 

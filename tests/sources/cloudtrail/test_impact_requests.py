@@ -41,6 +41,7 @@ def selectors(**other: Any) -> dict[str, Any]:
     return {"trailName": "t", "eventSelectors": [whole | other]}
 
 
+FINDINGS = {"criterion": {"severity": {"gte": 1}}}
 OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root"
 
 
@@ -102,6 +103,12 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ("s3:PutBucketVersioning", {"VersioningConfiguration": {"Status": "Enabled"}}, "minor"),
         ("guardduty:UpdateDetector", {"enable": False}, "severe"),
         ("guardduty:UpdateDetector", {"enable": True}, "notable"),
+        ("guardduty:CreateFilter", {"action": "ARCHIVE", "findingCriteria": FINDINGS}, "severe"),
+        ("guardduty:CreateFilter", {"action": "NOOP", "findingCriteria": FINDINGS}, "notable"),
+        ("guardduty:CreateFilter", {"findingCriteria": FINDINGS}, "notable"),  # GuardDuty's default: it lists
+        ("guardduty:CreateFilter", {}, "severe"),
+        ("guardduty:UpdateFilter", {"action": "NOOP"}, "notable"),
+        ("guardduty:UpdateFilter", {"findingCriteria": FINDINGS}, "severe"),  # it may archive already
         ("iam:AttachRolePolicy", {"policyArn": "arn:aws:iam::aws:policy/AdministratorAccess"}, "severe"),
         ("iam:AttachUserPolicy", {"policyArn": "arn:aws:iam::aws:policy/ReadOnlyAccess"}, "notable"),
         ("iam:UpdateAccessKey", {"status": "Inactive"}, "minor"),

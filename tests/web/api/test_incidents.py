@@ -79,8 +79,9 @@ def test_the_last_decision_on_the_alerts_of_an_incident_that_are_named_is_revert
 
 def test_an_incident_is_taken_started_and_noted_as_one(analyst):
     seen = analyst.get("/api/v1/incidents/a0").json()["row"]["revision"]
-    unknown = analyst.post("/api/v1/incidents/a0/assignee", json={"to": "mallory", "revision": seen})
-    assert (unknown.status_code, "no active account" in unknown.text) == (400, True)
+    for name in ("mallory", "viewer"):
+        refused = analyst.post("/api/v1/incidents/a0/assignee", json={"to": name, "revision": seen})
+        assert (refused.status_code, "no active account of an analyst" in refused.text) == (400, True)
     taken = analyst.post("/api/v1/incidents/a0/assignee", json={"to": "analyst", "revision": seen}).json()
     assert taken["incident"]["row"]["assignees"] == ["analyst"]
     assert taken["incident"]["row"]["status"] == "in_progress"

@@ -167,12 +167,15 @@ def test_what_became_of_similar_alerts_is_counted(analyst, store):
     assert "Of those that are decided: 1 benign." in analyst.get(page).text
 
 
-def test_no_one_is_given_an_alert_who_has_no_account_here(analyst, store):
+@pytest.mark.parametrize("name", ["mraia", "viewer"])
+def test_no_one_is_given_an_alert_who_cannot_decide_it(analyst, store, name):
     """As over the API: a name that was mistyped would take it out of everybody's sight. The selection and the name stay."""
-    revision = re.search(rf'name="selected" value="([^"]*:{PIPELINE.alert_id})"', analyst.get("/").text)[1]
-    page = follow(analyst, {"do": "assign", "to": "mraia", "selected": revision, "back": "/"})
-    assert "“<bdi>mraia</bdi>” has no active account" in page
-    assert 'value="mraia" aria-invalid="true"' in page
+    page = analyst.get("/").text
+    assert '<option value="viewer"' not in page
+    revision = re.search(rf'name="selected" value="([^"]*:{PIPELINE.alert_id})"', page)[1]
+    page = follow(analyst, {"do": "assign", "to": name, "selected": revision, "back": "/"})
+    assert f"“<bdi>{name}</bdi>” has no active account of an analyst" in page
+    assert f'value="{name}" aria-invalid="true"' in page
     assert f'value="{revision}" checked' in page
     assert "Nothing was changed." in page
     assert store.queue.row(PIPELINE.alert_id).assignee == ""
