@@ -177,8 +177,8 @@ class ThresholdForecast:
     ) -> ThresholdOverride:
         """Store an override; refuse here what does not fit the settings, rather than in every program that reads it.
 
-        Refuse an alert budget that cannot be met, too, and unless it `may_hide_all` a threshold that would have shown none of
-        the last days' alerts: nothing is applied.
+        Refuse an alert budget that cannot be met, too, and unless it `may_hide_all` a threshold or quorum that would have shown
+        none of the last days' alerts: nothing is applied.
         """
         if alerts_per_day is not None:
             quorum = quorum or self.current().quorum
@@ -190,9 +190,9 @@ class ThresholdForecast:
             0, now, by, reason, threshold, quorum, threshold is None and quorum is None
         )
         # Refused here, rather than by every program that reads it.
-        threshold_what_if.apply_override(self.settings, wanted)
-        if threshold is not None and not may_hide_all:
-            self._refuse_to_hide_all(threshold, quorum or self.settings.voting.quorum)
+        held = threshold_what_if.apply_override(self.settings, wanted)
+        if not (wanted.cleared or may_hide_all):
+            self._refuse_to_hide_all(held.alerts.threshold, held.voting.quorum)
         return self.store.thresholds.override(now, by, reason, threshold, quorum)
 
     def stored_alerts_per_day(self) -> float:
@@ -200,10 +200,13 @@ class ThresholdForecast:
         past = self.recent_votes()
         return len(past.stored_alerts) / past.days
 
-    def _refuse_to_hide_all(self, threshold: float, quorum: int) -> None:
-        if self.stored_alerts_per_day() and not self.estimate(threshold, quorum).alerts_per_day:
+    def _refuse_to_hide_all(self, threshold: float | None, quorum: int) -> None:
+        """Raise FingerprintError where the last days had alerts and would have shown none. None: an alert budget's threshold."""
+        least = quality.LEAST_THRESHOLD if threshold is None else threshold
+        if self.stored_alerts_per_day() and not self.estimate(least, quorum).alerts_per_day:
+            what = "" if threshold is None else f"a threshold of {threshold:g} with "
             raise FingerprintError(
-                f"a threshold of {threshold:g} with {quorum} votes would have shown no alert of the last {self.days:g} days, and "
+                f"{what}{quorum} votes would have shown no alert of the last {self.days:g} days, and "
                 f"there were {len(self.recent_votes().stored_alerts):,}: give --force if that is meant"
             )
 

@@ -228,8 +228,8 @@ def _with_full_ids(connection: sql.Connection, disposition: Disposition) -> Disp
     alert_id = resolve_alert_id(connection, disposition.alert_id)
     is_duplicate = disposition.decision == "duplicate"
     original = resolve_alert_id(connection, disposition.duplicate_of) if is_duplicate else ""
-    if original == alert_id:
-        raise FingerprintError(f"alert {alert_id} cannot be a duplicate of itself")
+    if is_duplicate and alert_id in _duplicate_chain(connection, original):
+        raise FingerprintError(f"alert {alert_id} is left as it is: {_OWN_DUPLICATE}")
     return replace(disposition, alert_id=alert_id, duplicate_of=original)
 
 

@@ -553,7 +553,7 @@ AlertsPerDay = Annotated[
     ),
 ]
 HideAll = Annotated[
-    bool, typer.Option("--force", help="Also a threshold that would have shown no alert at all.")
+    bool, typer.Option("--force", help="Also a threshold or quorum that would have shown no alert at all.")
 ]
 Quorum = Annotated[int | None, typer.Option(help="Votes that make a verdict.", show_default="the settings")]
 

@@ -73,8 +73,8 @@ def threshold_set(
     """Override the threshold and the quorum of the settings from now on.
 
     Streams apply it by their next checkpoint, `score` in its next run. Without `--threshold`, `--alerts-per-day` and `--quorum`
-    the settings hold again. A number of alerts a day that cannot be met is refused, and without `--force` a threshold that
-    would have shown none of the alerts of the last 14 days: nothing is changed.
+    the settings hold again. A number of alerts a day that cannot be met is refused, and without `--force` a threshold or
+    quorum that would have shown none of the alerts of the last 14 days: nothing is changed.
     """
     from pipelines.commands import thresholds as threshold_commands
 

@@ -50,7 +50,8 @@ def triage_alert(
 def assign_alert(database_url: str, alert_id: str, assignee: str, by: str | None = None) -> dict[str, Any]:
     """Assign an alert to an account, or to no one with an empty name; return the changed row of the queue.
 
-    Raises FingerprintError for a name without an active account of an analyst, unless there are no accounts: the queue is read here alone then.
+    Raises FingerprintError for a name without an active account of an analyst. Where there are no accounts, any name will do:
+    the queue is read here alone then.
     """
     with closing(open_store(database_url, create=False)) as store:
         _check_assignee(store, assignee)

@@ -126,6 +126,24 @@ def test_a_threshold_that_hides_every_stored_alert_needs_force(
     assert "in the last 14 days it would have shown " in capsys.readouterr().out
 
 
+def test_a_quorum_alone_that_hides_every_stored_alert_needs_force(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
+    """No third detector voted, so three votes show nothing, whatever threshold a bank gives the alert budget."""
+    scored = sample_organisation.run(organisation.new, organisation.bank, tmp_path)
+    url, settings = f"sqlite:///{tmp_path}/two-voted.sqlite", Settings()
+    store, votes = open_store(url), scored.store.votes.read()
+    store.alerts.save(scored.alerts, votes[votes["detector"] != "sequence"])
+    with pytest.raises(
+        FingerprintError, match=rf"^3 votes would .* there were {len(scored.alerts)}: .*--force"
+    ):
+        thresholds.set_threshold(url, settings, "fewer, please", quorum=3)
+    assert store.thresholds.current() is None
+    thresholds.set_threshold(url, settings, "two are enough", quorum=2)
+    thresholds.set_threshold(url, settings, "a quiet night", quorum=3, force=True)
+    thresholds.set_threshold(url, settings, "as configured")
+
+
 def test_an_estimate_by_a_bank_that_is_not_there_is_refused(
     organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:

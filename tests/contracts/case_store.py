@@ -604,6 +604,9 @@ class QueueContract:
             )
             assert [each.done for each in outcomes] == [False]
             assert "duplicate of itself" in outcomes[0].reason
+            round_again = judged(one, "duplicate", duplicate_of=original.alert_id)
+            with pytest.raises(FingerprintError, match="duplicate of itself, or of its own duplicate"):
+                store.cases.add_disposition(round_again)
 
     @pytest.mark.parametrize(
         "change",
