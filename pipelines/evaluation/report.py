@@ -182,7 +182,7 @@ def time_to_alert_table(times: Figures) -> Table:
     table = _figures_table("From first event to alert", "found", "median", "p90", "events", "p90")
     table.caption = (
         "Event time from a session's first event to the record that made the verdict, and how many events of the\n"
-        "session had arrived by then. What delivery and the service take comes on top (docs/explanation/detection.md)."
+        "session had arrived by then. What delivery and the service take comes on top (docs/explanation/results.md)."
     )
     for name in ("all", *_order_strengths({name: part for name, part in times.items() if name != "all"})):
         part = times[name]
