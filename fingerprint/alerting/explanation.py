@@ -457,21 +457,30 @@ def _first_seen_text(batch: EventBatch, frame: pd.DataFrame, explainer: Explaine
         explainer.settings.spectral.interval_seconds,
         titles.access_text(principal),
         titles.known_text(principal, bank.same_person(principal)[0]),
+        bool(bank.knows_account(hashing.hash_strings(frame["recipient_account"])).any()),
     )
 
 
 def first_seen_text(
-    first: int, now: int, learned_until: int, seconds: int, access: str = "", known: str = ""
+    first: int,
+    now: int,
+    learned_until: int,
+    seconds: int,
+    access: str = "",
+    known: str = "",
+    knows_account: bool = True,
 ) -> str:
     """Return when a newcomer was first seen, and how much of it the history has, up to `learned_until` (seconds since 1970).
 
     `first` and `now` number intervals of so many `seconds`. What has just begun when the history ends is not in it. Of a person
-    at a role, `access`, the history may have the same person at others, `known`.
+    at a role, `access`, the history may have the same person at others, `known`. `knows_account`: it has the account of the log.
 
     >>> first_seen_text(first=100, now=133, learned_until=124 * 3600, seconds=3600)
     'first seen 33 hours before, 24 of them in the history'
     >>> first_seen_text(24, 24, 24 * 3600, 3600, "Support", known="Developer")
     'new at Support, known at Developer; first seen in the same hour'
+    >>> first_seen_text(24, 24, 24 * 3600, 3600, knows_account=False)
+    'not in the history, nor is its account; first seen in the same hour'
     """
     hours = (now - first) * seconds // 3600
     past = round((learned_until - first * seconds) / 3600) if (first + 1) * seconds <= learned_until else 0
@@ -480,7 +489,8 @@ def first_seen_text(
     if hours > 0 and learned:
         where, also = (f" at {access}", f"; known at {known}") if known else ("", "")
         return f"first seen{where} {before}, {learned} of them in the history{also}"
-    absent = f"new at {access}, known at {known}" if known else "not in the history"
+    alone = "not in the history" if knows_account else "not in the history, nor is its account"
+    absent = f"new at {access}, known at {known}" if known else alone
     return f"{absent}; first seen {'after that' if hours < 0 else before}"
 
 

@@ -193,6 +193,7 @@ class Bank:
     def with_lookups_built(self) -> Bank:
         """Return the bank with its lookup tables built now rather than at the first event."""
         _ = self._ready_rows, self.owners, self._texts, self.shift, self.whole, self._people_by_name
+        _ = self._accounts
         return self
 
     def resolve(
@@ -250,6 +251,18 @@ class Bank:
         ready, fingerprints = self.on_host._ready_rows
         place, found = find_sorted(ready, hashing.hash_pair(self._known_people[at], PRINCIPAL_LEVEL))
         return principals.tolist(), fingerprints[place[found]]
+
+    def knows_account(self, account: Hashes) -> NDArray[np.bool_]:
+        """Return of which accounts principals were learned, (N,), by the hashes of their names."""
+        _, found = find_sorted(self.on_host._accounts, to_host(account))
+        known: NDArray[np.bool_] = to_device_of(found, account)
+        return known
+
+    @cached_property
+    def _accounts(self) -> Hashes:
+        """The hashes of the accounts of all principals, sorted: a principal's name begins with its account."""
+        accounts = self.people["principal"].astype(object).str.partition(":")[0].unique()
+        return np.sort(hashing.hash_strings(pd.Series(accounts, dtype=object)))
 
     @cached_property
     def _people_by_name(self) -> tuple[Hashes, NDArray[np.intp]]:

@@ -35,7 +35,7 @@ from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.sequence import Transitions
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.registry import quality, vote_rates
-from fingerprint.registry.bank import PEER_LEVEL
+from fingerprint.registry.bank import PEER_LEVEL, PRINCIPAL_LEVEL
 from fingerprint.training import action_transitions, baseline
 from fingerprint.training.action_transitions import HoldoutSurprises
 from fingerprint.training.dataset import PartitionedDataset
@@ -46,6 +46,7 @@ Texts = NDArray[np.object_]
 Floats = NDArray[np.float32]
 
 DAY_SECONDS = 86400
+MIN_JOINING_PRINCIPALS = 3  # of an account that joins the organisation
 MOST_USUAL_DAYS = 7 / 5  # that a day can be worth: a workday, where nothing happens on two days of seven
 
 
@@ -164,23 +165,39 @@ def _fit_baseline(
 ) -> tuple[Baseline, Floats]:
     """Return the baselines of all fingerprints, and the z of each row's surprises (L,) by them."""
     nats = EventNats(*(rows[name] for name in EventNats._fields))
-    newcomer = _newcomers(rows, settings.spectral.intervals_per_day)
+    newcomer = _newcomers(rows, index, settings.spectral.intervals_per_day)
     is_news = has_just_come(rows["since"], rows["interval"], settings.spectral.intervals_per_day)
     parent = index.table["parent"].to_numpy(np.int32)
     usual, excess = baseline.fit_tails(center, nats, newcomer, is_news, rows["hour"], rows["owner"], parent)
     return usual, tail_calibration.excess_to_z(excess, usual, rows["owner"])
 
 
-def _newcomers(rows: HoldoutRows, intervals_per_day: int) -> Mask | None:
+def _newcomers(rows: HoldoutRows, index: FingerprintIndex, intervals_per_day: int) -> Mask | None:
     """Return which rows (L,) are a newcomer's, of those without a fingerprint of their own.
 
-    When the history began, all principals were new to it. None for a history that ended before that was over.
+    When the history began, all principals were new to it, and when an account joined, all of that account. None for a history
+    that ended before that was over.
     """
     since, interval = rows["since"], rows["interval"]
     if not len(since) or is_newcomer(since.min(), interval.max(), intervals_per_day):
         return None
     new = is_newcomer(since, interval, intervals_per_day)
-    return rows.stranger & new & ~is_newcomer(since.min(), since, intervals_per_day)
+    new &= ~is_newcomer(since.min(), since, intervals_per_day)
+    return rows.stranger & new & ~np.isin(rows["principal"], _of_joining_accounts(index))
+
+
+def _of_joining_accounts(index: FingerprintIndex) -> Hashes:
+    """Return the principals (P,) of accounts that joined in the held-out days: several of theirs began then, and none before.
+
+    Of another organisation's account one or two principals call.
+    """
+    own = index.table["level"] == PRINCIPAL_LEVEL
+    principals = index.table.loc[own, ["hash", "key", "first"]]
+    account = principals["key"].astype(object).str.partition(":")[0]
+    by_account = principals.groupby(account)["first"].agg(["min", "size"])
+    joining = (by_account["min"] >= index.holdout.interval) & (by_account["size"] >= MIN_JOINING_PRINCIPALS)
+    hashes: Hashes = principals["hash"].to_numpy(np.uint64)[account.map(joining).to_numpy(bool)]
+    return hashes
 
 
 def _amount_tails(rows: HoldoutRows) -> list[AmountTail]:

@@ -16,7 +16,7 @@ from fingerprint.sources.cloudtrail import samples
 from pipelines.simulate import DEFAULT_START
 from tests.support import sample_organisation
 
-ACCOUNT = "123456789012"
+ACCOUNT = "780777584350"  # of the sample organisation
 USER = {
     "type": "IAMUser",
     "principalId": "AIDANEWNEWNEWNEWNEW1",
@@ -39,10 +39,13 @@ ROLE = {
         }
     },
 }
+JOINED = "210987654321"  # an account that joined after the training
+JOINED_USER = USER | {"arn": f"arn:aws:iam::{JOINED}:user/backup-sync", "accountId": JOINED}
 COMERS = {
     f"{ACCOUNT}:user/backup-sync": USER,
     f"{ACCOUNT}:root": ROOT,
     f"{ACCOUNT}:role/OrgAudit": ROLE,
+    f"{JOINED}:user/backup-sync": JOINED_USER,
 }
 
 
@@ -92,7 +95,7 @@ def attack(identity: dict[str, Any], number: int) -> list[dict[str, Any]]:
             "eventID": f"{each['eventID'][:-2]}{number:02d}",
             "eventTime": f"{datetime.fromisoformat(each['eventTime']) + moved:%Y-%m-%dT%H:%M:%SZ}",
             "userIdentity": identity,
-            "recipientAccountId": ACCOUNT,
+            "recipientAccountId": identity["accountId"],
         }
         for each in records
     ]
@@ -126,7 +129,8 @@ def test_an_attack_by_a_principal_that_no_one_ever_saw_is_an_alert(
 ) -> None:
     alerts = [alert for alert in run.alerts if alert.principal == who]
     assert alerts
-    assert "(not in the history; first seen" in alerts[0].title
+    joined = ", nor is its account" * who.startswith(JOINED)
+    assert f"(not in the history{joined}; first seen" in alerts[0].title
     asked = any("ask who made it or uses it again" in step.text for step in alerts[0].next_steps)
     assert asked is not who.endswith(":root"), "root is not made"
     assert all(event.scores["sequence"] is None for event in alerts[0].events if "sequence" in event.scores)

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.compute import mapped_arrays
+from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.core.errors import FingerprintError
 from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
@@ -71,6 +71,13 @@ def test_a_person_is_known_at_the_roles_that_were_learned_and_by_their_fingerpri
         assert set(bank.fingerprints["key"].iloc[rows]) == same & ready
         assert set(bank.same_person(principal)[0]) == same - {principal}
     assert bank.same_person("1:role/New/eve")[0] == bank.same_person("1:user/ann")[0] == []
+
+
+def test_a_bank_knows_the_accounts_of_its_principals(organisation: SampleOrganisation) -> None:
+    bank = banks.open_bank(organisation.bank, SETTINGS.bank)
+    own = bank.people["principal"].str.partition(":")[0].unique().tolist()
+    asked = hashing.hash_strings(pd.Series([*own, "999988887777", ""], dtype=object))
+    assert bank.knows_account(asked).tolist() == [True] * len(own) + [False, False]
 
 
 def test_a_bank_holds_no_ids(organisation: SampleOrganisation) -> None:

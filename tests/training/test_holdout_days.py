@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from fingerprint.core.settings import Settings
+from fingerprint.registry.bank import PEER_LEVEL, PRINCIPAL_LEVEL
 from fingerprint.training import holdout_rows
 from fingerprint.training.fingerprint_index import HoldoutSplit, _holdout_split
 
@@ -52,3 +53,23 @@ def test_what_is_held_out_counts_by_the_days_that_were_learned(
     rows = {"hour": np.array([7]), "owner": np.array([0]), "day": np.array([3])}
     days = holdout_rows._usual_days(history, rows, np.array([-2.0]), index, Settings())  # type: ignore[arg-type]
     assert days == (None if usual is None else pytest.approx(usual, rel=1e-3))
+
+
+def test_when_an_account_joins_in_the_held_out_days_its_principals_are_no_newcomers() -> None:
+    """Else the nights after it are the measure of how rare a newcomer is. Of a vendor's account one or two roles call."""
+    first = {"100000000001": (0, 150, 160), "100000000002": (150, 151, 170), "100000000003": (150, 151)}
+    rows = [(f"{owner}:role/{at}", at) for owner, times in first.items() for at in times]
+    table = pd.DataFrame(rows, columns=["key", "first"]).assign(hash=range(len(rows)), level=PRINCIPAL_LEVEL)
+    peers = pd.DataFrame({"key": ["100000000001:x"], "first": [0], "hash": [99], "level": [PEER_LEVEL]})
+    index = SimpleNamespace(table=pd.concat([table, peers]), holdout=HoldoutSplit(100, 0.0))
+    assert holdout_rows._of_joining_accounts(index).tolist() == [3, 4, 5]  # type: ignore[arg-type]
+    since = np.array([0, 150, 150, 150, 0, 150])
+    columns = {
+        "since": since,
+        "interval": np.full(6, 160),
+        "principal": np.array([0, 1, 3, 4, 5, 6], np.uint64),
+    }
+    held = holdout_rows.HoldoutRows(columns, np.full(6, "role", object), np.array([True] * 6))
+    found = holdout_rows._newcomers(held, index, HOURS)  # type: ignore[arg-type]
+    assert found is not None
+    assert found.tolist() == [False, True, False, False, False, True]

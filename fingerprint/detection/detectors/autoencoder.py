@@ -57,6 +57,7 @@ MAX_ACTION_DRIVERS = 60  # of actions: what they can do decides which ones lead 
 MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 # Nats beyond "something new": the cost of one of about ten recent novelties.
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
+ACCOUNT_COLUMN = "recipient_account"  # whose log an event is in
 RARE_NATS = 5.0  # of loss, from which on a learned value is rare
 
 INTERVAL, APART, RECENT, WHOLE = "interval surprise", "two places", "recent novelty", "principal's view"
@@ -212,13 +213,35 @@ class AutoencoderDetector(Detector):
 
     def _tail_parameters(self, batch: EventBatch) -> list[Floats]:
         usual, at = self.bank.baseline, batch.fingerprint
-        new = (batch.level >= PEER_LEVEL) & autoencoder.has_just_come(
-            batch.first_seen, batch.interval, self.state.series.intervals_per_day
-        )
-        new &= self.left_out != NEWCOMER
+        new = self._is_new(batch) & (self.left_out != NEWCOMER)
         tails = [each[at] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
         able = self._harm_of_new_actions(batch) * (self.left_out != HARM)
         return [*tails, usual.interval_tail[at], usual.newcomer[at] * new + able]
+
+    def _is_new(self, batch: EventBatch) -> Mask:
+        """Return which events (N,) are of a principal of which it is news that it is there.
+
+        When an account joins, everyone in it is new, so of no one it is news. Who calls it from outside is a newcomer as ever.
+        """
+        new: Mask = (batch.level >= PEER_LEVEL) & autoencoder.has_just_come(
+            batch.first_seen, batch.interval, self.state.series.intervals_per_day
+        )
+        rows = namespace(new).flatnonzero(new)
+        if len(rows):
+            new[rows] = ~self._is_of_joined_account(batch, rows)
+        return new
+
+    def _is_of_joined_account(self, batch: EventBatch, rows: NDArray[np.intp]) -> Mask:
+        """Return which events at rows (M,) are in the log of their principal's own account, of which no one was learned."""
+        xp = namespace(batch.principal)
+        named = frames.select_rows(frames.select_columns(batch.frame, ["principal", ACCOUNT_COLUMN]), rows)
+        _, first, inverse = xp.unique(batch.principal[rows], return_index=True, return_inverse=True)
+        principals = frames.to_pandas(frames.select_rows(frames.select_columns(named, ["principal"]), first))
+        own = hashing.hash_strings(principals["principal"].astype(object).str.partition(":")[0])
+        own = to_device_of(own, batch.principal)
+        log = to_device_of(hashing.hash_strings(frames.column_of(named, ACCOUNT_COLUMN)), batch.principal)
+        joined: Mask = (own[inverse] == log) & ~self.bank.knows_account(own)[inverse]
+        return joined
 
     def _harm_of_new_actions(self, batch: EventBatch) -> Floats:
         """Return the nats of what the action of each event can do, 0 where its principal called it before (N,).

@@ -173,11 +173,32 @@ def test_a_new_action_that_can_do_harm_is_stranger_and_a_usual_one_is_not(
 
 def test_that_a_principal_is_new_is_news_for_a_day(bank: Bank, encode: Encode, events: pd.DataFrame) -> None:
     """It was half the nats of second alerts, which said of a newcomer what the first had said."""
+    assert newcomer_nats(bank, encode, events, hours=(0, 23, 24, 47)) == [7, 7, 0, 0]
+
+
+def test_that_a_principal_is_new_is_no_news_in_an_account_that_is_new_as_well(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    """When an account joins, everyone in it is new, but for who calls it from outside."""
+    own, other = "999988887777", "999988886666"
+    assert newcomer_nats(bank, encode, events, hours=(0, 23), owner=own, recipient_account=own) == [0, 0]
+    assert newcomer_nats(bank, encode, events, hours=(0, 23), owner=other, recipient_account=own) == [7, 7]
+    assert newcomer_nats(bank, encode, events, hours=(0, 23), owner=own) == [7, 7]
+
+
+def newcomer_nats(
+    bank: Bank,
+    encode: Encode,
+    events: pd.DataFrame,
+    hours: tuple[int, ...],
+    owner: str = "111122223333",
+    **columns: str,
+) -> list[float]:
+    """Return the nats of being new, where they are 7, of calls of a role of `owner` so many hours after its first one."""
     bank = replace(bank, baseline=replace(bank.baseline, newcomer=np.full_like(bank.baseline.newcomer, 7)))
-    one = events[events["error_code"].isna()].head(1).assign(action="ListNothingKnown")
-    principal = "111122223333:role/just-begun"
+    one = events[events["error_code"].isna()].head(1).assign(action="ListNothingKnown", **columns)
+    principal = f"{owner}:role/just-begun"
     one = one.assign(principal=principal, entity=f"{principal}|{one['service'].iloc[0]}")
-    hours = (0, 23, 24, 47)
     calls = pd.concat([one] * len(hours), ignore_index=True)
     calls["event_id"] = [f"call {hour}" for hour in hours]
     calls["event_time"] += pd.to_timedelta(hours, unit="h")
@@ -186,7 +207,7 @@ def test_that_a_principal_is_new_is_news_for_a_day(bank: Bank, encode: Encode, e
     batch = encode(calls, state)
     assert (batch.level >= PEER_LEVEL).all()
     nats = here.measure(batch)[:, -1] - here.without("newcomer").measure(batch)[:, -1]
-    assert nats.tolist() == [7, 7, 0, 0]
+    return [float(each) for each in nats]
 
 
 def test_a_score_never_falls_while_more_events_of_the_interval_come(
