@@ -63,6 +63,7 @@ RARE_NATS = 5.0  # of loss, from which on a learned value is rare
 INTERVAL, APART, RECENT, WHOLE = "interval surprise", "two places", "recent novelty", "principal's view"
 PEERS, NETS, COUNTS, NEWCOMER = "peers", "nets", "counts", "newcomer"
 AMOUNT, DAY_AMOUNT, UNUSUAL_AMOUNT, HARM = "amount", "day's amount", "unusual resources", "harm"
+RECENT_AMOUNT = "recent amount"
 GROUP_TERM = "evidence: "
 TERMS = {
     INTERVAL: "what else of the principal surprised in the interval",
@@ -76,6 +77,7 @@ TERMS = {
     AMOUNT: "how often the action was called: in the interval, in the day that ends with it, and on unusual resources",
     DAY_AMOUNT: "how often the action was called in the day",
     UNUSUAL_AMOUNT: "how often the action was called on unusual resources in the interval",
+    RECENT_AMOUNT: "an amount that came the day before is less of one",
     HARM: "what a new action can do",
     **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
 }
@@ -103,6 +105,7 @@ class AutoencoderDetector(Detector):
         self.options = self.options_from(settings)
         self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
         self.usual_amounts = UsualAmounts.from_arrays(bank.scorer_state, state.placement)
+        self.alert_nats = alert_nats(bank, settings)
 
     @classmethod
     def vote_share_from(cls, settings: Settings) -> float | None:
@@ -274,7 +277,13 @@ class AutoencoderDetector(Detector):
 
     def amount_surprise(self, batch: EventBatch) -> Floats:
         """Return the nats of how often each event's action was called so far, by amount (N, 3)."""
-        return carried_amount_nats(batch, self.state.interval_amounts, self.state.series.intervals_per_day)[1]
+        counted, day = self.state.interval_amounts, self.state.series.intervals_per_day
+        nats = carried_amount_nats(batch, counted, day)[1]
+        return (
+            nats
+            if self.left_out == RECENT_AMOUNT
+            else discount_recent_amounts(nats, batch, counted, day, self.alert_nats)
+        )
 
     def can_still_vote(self, batch: EventBatch) -> Mask:
         """Return which events have a vote, or may get one from their interval: by what surprises in it, or by an amount."""
@@ -326,6 +335,56 @@ def carried_amount_nats(batch: EventBatch, counted: IntervalAmounts, day: int) -
         code = code_of(batch.codes[rows, ACTION_COLUMN])
         calls[rows, amount] = counted.count(batch.principal[rows], batch.interval[rows], code, intervals)
     return calls, amounts.amount_nats(calls, evidence[:, USUAL_COLUMNS], slope)
+
+
+def alert_nats(bank: Bank, settings: Settings) -> float:
+    """Return the nats of an event that reaches the threshold of alerts."""
+    threshold = quality.alert_threshold(bank.manifest["quality"], settings.alerts)
+    return float(tail_calibration.z_to_nats(threshold))
+
+
+def discount_recent_amounts(
+    nats: Floats, batch: EventBatch, counted: IntervalAmounts, day: int, alerting: float
+) -> Floats:
+    """Return the nats of amounts (N, 3) without those of the day before, where that day's reached the `alerting` nats as well.
+
+    What opened an alert then, or could have, is no news when it comes again: a job that is new, and runs every night. A smaller
+    amount takes nothing away, so who takes a little more each day is as strange as who takes all at once. A `day` is so many
+    intervals.
+    """
+    xp = namespace(nats)
+    rows = xp.flatnonzero((nats >= alerting).any(axis=1))
+    if not len(rows):
+        return nats
+    before = _nats_of_day_before(batch, rows, counted, day)
+    again = (before >= alerting) & (nats[rows] >= alerting)
+    discounted = nats.copy()
+    discounted[rows] -= xp.where(again, xp.minimum(before, nats[rows]), np.float32(0))
+    return discounted
+
+
+def _nats_of_day_before(
+    batch: EventBatch, rows: NDArray[np.intp], counted: IntervalAmounts, day: int
+) -> Floats:
+    """Return the nats of what the actions of some events were called the day before, by amount, (M, 3).
+
+    It is the day and a half that ends half a day before their interval, as a job may begin some hours sooner or later; of the
+    amounts of an interval the largest in it. State is kept for two days.
+    """
+    xp, evidence = namespace(batch.codes), batch.evidence[AutoencoderDetector.name][rows]
+    ago = xp.arange(day // 2, 2 * day - day // 8, dtype=np.int32)
+    principal, interval = (
+        xp.repeat(batch.principal[rows], len(ago)),
+        (batch.interval[rows][:, None] - ago).ravel(),
+    )
+    every, unusual = (
+        counted.count(
+            principal, interval, xp.repeat(code_of(batch.codes[rows, ACTION_COLUMN]), len(ago))
+        ).reshape(-1, len(ago))
+        for code_of in (amounts.every_resource_of, amounts.unusual_resources_of)
+    )
+    calls = xp.stack([every.max(axis=1), every.sum(axis=1), unusual.max(axis=1)], axis=1)
+    return amounts.amount_nats(calls, evidence[:, USUAL_COLUMNS], evidence[:, SLOPE_COLUMNS])
 
 
 class ObservedValues(NamedTuple):
@@ -383,7 +442,10 @@ def _amount_drivers(
 ) -> list[SurpriseDriver]:
     """Return the actions of a group of events that were called more often than is usual, each once, by its rarest amount."""
     action = batch.codes[:, ACTION_COLUMN]
-    calls, nats = carried_amount_nats(batch, context.interval_amounts, context.series.intervals_per_day)
+    counted, day = context.interval_amounts, context.series.intervals_per_day
+    calls, nats = carried_amount_nats(batch, counted, day)
+    alerting = alert_nats(context.bank_and_row(batch, 0)[0], context.settings)
+    nats = discount_recent_amounts(nats, batch, counted, day, alerting)
     an_hour = _interval_text(context.settings)
     spans, rarest = (an_hour, "a day", f"{an_hour} on unusual resources"), nats.argmax(axis=1)
     drivers = []

@@ -18,7 +18,7 @@ from fingerprint.detection.detectors.autoencoder import (
 )
 from fingerprint.detection.ensemble import reaches_threshold
 from fingerprint.detection.inference import LocalInference
-from fingerprint.estimators import autoencoder, tail_calibration
+from fingerprint.estimators import amounts, autoencoder, tail_calibration
 from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
@@ -49,6 +49,12 @@ def repeated(events: pd.DataFrame, times: int, hours: int = 0) -> pd.DataFrame:
     many["event_id"] = [f"call {hours} {place}" for place in range(times)]
     many["event_time"] += pd.Timedelta(hours=hours)
     return many
+
+
+@pytest.fixture
+def each_event_carries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have every event carry its amounts, not some by their ids."""
+    monkeypatch.setattr(amounts, "CARRIERS", 1e6)
 
 
 def test_its_evidence_is_the_surprise_of_every_feature_and_the_tail_of_the_fingerprint(
@@ -124,6 +130,46 @@ def test_what_is_spread_over_a_day_is_an_amount_of_the_day(
     without = here.without("day's amount")
     bare = replace(batch, evidence={here.name: without.measure(batch)})
     assert without.score(bare).max() < here.score(batch).max()
+
+
+@pytest.mark.usefixtures("each_event_carries")
+@pytest.mark.parametrize("hours", [24, 20, 30])
+def test_an_amount_that_came_the_day_before_is_no_news(
+    hours: int, bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    """A job that is new and runs every night is one alert, not one a night. Ten times as much is news again."""
+    here = AutoencoderDetector(
+        SETTINGS, bank, state := ScorerState.from_arrays(SETTINGS, bank.scorer_state), LocalInference(bank)
+    )
+
+    def most(calls: int, hour: int) -> tuple[float, float]:
+        batch = measured(here, encode(repeated(events, calls, hour), state))
+        whole = here.without("recent amount").amount_surprise(batch)
+        return float(here.amount_surprise(batch).max()), float(whole.max())
+
+    first, _ = most(300, 0)
+    assert first > here.alert_nats
+    assert most(300, 3)[0] > here.alert_nats, "of the same day nothing is taken away"
+    again, whole = most(300, hours)
+    assert again < here.alert_nats < first <= whole
+    assert most(9_000, hours + 1)[0] > here.alert_nats
+
+
+@pytest.mark.usefixtures("each_event_carries")
+def test_an_amount_that_opened_no_alert_takes_nothing_from_the_next_day(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    """Else a patient thief takes some more each day, and no day is stranger than the one before."""
+    nats = {}
+    for before in (0, 60):
+        state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+        here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+        if before:
+            batch = measured(here, encode(repeated(events, before), state))
+            assert 0 < here.amount_surprise(batch).max() < here.alert_nats
+        batch = measured(here, encode(repeated(events, 100, 24), state))
+        nats[before] = here.amount_surprise(batch).max(axis=0)[0]
+    assert nats[60] == nats[0] > here.alert_nats
 
 
 def test_many_calls_on_an_unusual_resource_are_an_amount_where_so_many_calls_are_usual(
