@@ -63,6 +63,11 @@ def had_no_effect(codes: Array) -> Array:
     return FEATURE_SET.had_no_effect(codes)
 
 
+def makes_no_amount(codes: Array) -> Array:
+    """Return which events (N,) do not count as calls of their action; codes (N, F)."""
+    return FEATURE_SET.makes_no_amount(codes)
+
+
 def is_write(events: Frame) -> Array:
     """Return which events (N,) changed something, where they lie."""
     return FEATURE_SET.is_write(events)

@@ -68,7 +68,7 @@ class FeatureSet:
     `is_write` returns which events (N,) changed something, as a boolean array where the events lie. `derived_columns` are columns
     that features read and events do not have. `says_nothing` has, by feature, a text that is no surprise of any caller; the
     text of the feature named by `no_effect` means that the call came to nothing through no doing of its caller: such calls make
-    no amount.
+    no amount. Nor do those with a text of `throttled` there: a call that was turned away and is sent again by itself.
     """
 
     features: tuple[Feature, ...]
@@ -76,6 +76,7 @@ class FeatureSet:
     derived_columns: DerivedColumns = field(default_factory=dict)
     says_nothing: Mapping[str, str] = field(default_factory=dict)
     no_effect: str | None = None
+    throttled: frozenset[str] = frozenset()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -115,6 +116,18 @@ class FeatureSet:
             return arrays.namespace(codes).zeros(len(codes), bool)
         place = self.names.index(self.no_effect)
         return codes[:, place] == self.codes_without_evidence[place]
+
+    @cached_property
+    def _throttled_codes(self) -> NDArray[np.uint64]:
+        return np.array([hashing.hash_string(text) for text in sorted(self.throttled)], np.uint64)
+
+    def makes_no_amount(self, codes: Array) -> Array:
+        """Return which events (N,) do not count as calls of their action: they had no effect, or were turned away."""
+        none = self.had_no_effect(codes)
+        if self.no_effect is None:
+            return none
+        error = codes[:, self.names.index(self.no_effect)]
+        return none | arrays.namespace(error).isin(error, arrays.to_device_of(self._throttled_codes, error))
 
     @cached_property
     def evidence_group_features(self) -> tuple[NDArray[np.intp], ...]:

@@ -36,7 +36,7 @@ from fingerprint.detection.detectors.spectral import (
 from fingerprint.estimators import amounts, autoencoder, harm, newcomer_tails, surge_tails
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
-from fingerprint.features.encoding import ACTION_COLUMN, had_no_effect
+from fingerprint.features.encoding import ACTION_COLUMN, had_no_effect, makes_no_amount
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
 from fingerprint.state.activity_series import ACTION_CHANNELS
 from fingerprint.state.partitioning import LEARNED_TABLES
@@ -351,9 +351,9 @@ def _weekly_activity(piece: PartitionContext) -> Arrays:
     return {"owner": found.astype(np.int32), "intervals": intervals}
 
 
-def _calls_with_effect(rows: DistinctRows) -> Floats:
-    """Return how many calls that had an effect each row stands for, (R,)."""
-    calls: Floats = rows.events * ~had_no_effect(rows.codes)
+def _counted_calls(rows: DistinctRows) -> Floats:
+    """Return how many calls each row stands for that make an amount, (R,)."""
+    calls: Floats = rows.events * ~makes_no_amount(rows.codes)
     return calls
 
 
@@ -366,9 +366,7 @@ def _usual_amounts(rows: DistinctRows, intervals_per_day: int) -> Arrays:
 
 def _calls_by_window(rows: DistinctRows, window: Ints) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
     """Return the keys of actions and their calls, by principal, window (R,) and action: (U,) each."""
-    calls = amounts.interval_calls(
-        rows.principal, window, rows.codes[:, ACTION_COLUMN], _calls_with_effect(rows)
-    )
+    calls = amounts.interval_calls(rows.principal, window, rows.codes[:, ACTION_COLUMN], _counted_calls(rows))
     some = calls.events > 0
     return calls.of_action[some], calls.events[some]
 
@@ -380,7 +378,7 @@ def _holdout_amounts(piece: PartitionContext, late: NDArray[np.intp], surprise: 
     """
     rows, day = piece.rows, piece.intervals_per_day
     principal, interval, action = rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN]
-    events, unusual = _calls_with_effect(rows), amounts.has_unusual_resource(surprise)
+    events, unusual = _counted_calls(rows), amounts.has_unusual_resource(surprise)
     calls = [
         amounts.calls_of_last_day(principal, interval, action, events, intervals)[late]
         for intervals in (1, day)

@@ -192,8 +192,8 @@ class AutoencoderDetector(Detector):
         return autoencoder.surprise_per_feature(loss, self.bank.baseline.center, fingerprint)
 
     def _count_calls(self, batch: EventBatch, unusual: Mask) -> None:
-        """Count the calls that had an effect by their action, and those on `unusual` resources (N,) once more."""
-        counted = ~encoding.had_no_effect(batch.codes)
+        """Count the calls that make an amount by their action, and those on `unusual` resources (N,) once more."""
+        counted = ~encoding.makes_no_amount(batch.codes)
         for rows, code_of in (
             (counted, amounts.every_resource_of),
             (counted & unusual, amounts.unusual_resources_of),

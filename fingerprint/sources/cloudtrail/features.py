@@ -37,7 +37,7 @@ ACCOUNT_DIGITS = 12
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
 
 # Error codes of failures of the service itself: the call did nothing, and its caller had no part in it. In an outage everyone's
-# calls fail so, and are tried again and again. Throttling is none: who makes too many calls has a part in it.
+# calls fail so, and are tried again and again.
 SERVICE_FAILURES = frozenset(
     {
         *("InternalError", "InternalException", "InternalFailure", "InternalFailureException"),
@@ -47,6 +47,23 @@ SERVICE_FAILURES = frozenset(
         *("ServiceException", "ServiceFailure", "ServiceFailureException"),
         *("ServiceUnavailable", "ServiceUnavailableException", "Unavailable"),
         *("Server.InternalError", "Server.ServiceUnavailable", "Server.Unavailable"),
+    }
+)
+
+# Error codes of calls that were turned away for their rate. SDKs send them again by themselves, so their number says how long
+# that went on, and nothing of what was taken: they make no amount. Who makes too many calls has a part in it, so the error and
+# the surge are judged.
+THROTTLING = frozenset(
+    {
+        *(
+            "Throttling",
+            "ThrottlingException",
+            "ThrottledException",
+            "RequestThrottled",
+            "RequestThrottledException",
+        ),
+        *("RequestLimitExceeded", "Client.RequestLimitExceeded", "TooManyRequestsException", "SlowDown"),
+        *("ProvisionedThroughputExceededException", "PriorRequestNotComplete", "BandwidthLimitExceeded"),
     }
 )
 SERVICE_FAILURE = "failure of the service"
@@ -184,4 +201,5 @@ FEATURE_SET = FeatureSet(
     {"key_kind": _key_kind, "hour": time_of_day, "age": session_age},
     says_nothing={"error": SERVICE_FAILURE, "region": GLOBAL_REGION},
     no_effect="error",
+    throttled=THROTTLING,
 )

@@ -71,21 +71,23 @@ def test_its_evidence_is_the_surprise_of_every_feature_and_the_tail_of_the_finge
     )
 
 
-def test_calls_that_fail_at_the_service_are_neither_a_surprising_error_nor_an_amount(
+def test_calls_that_fail_at_the_service_or_are_throttled_are_no_amount(
     bank: Bank, encode: Encode, events: pd.DataFrame
 ) -> None:
-    """An outage: everyone's calls fail, and are tried again and again."""
+    """SDKs try both again and again. A failure of the service is no surprising error either; throttling is one."""
     one = events[events["error_code"].isna()].head(1)
     many = pd.concat([one] * 500, ignore_index=True)
     many["event_id"] = [f"retry {place}" for place in range(len(many))]
     surprise, amount = {}, {}
-    for code in ("ServiceUnavailable", "AccessDenied"):
+    for code in ("ServiceUnavailable", "ThrottlingException", "AccessDenied"):
         state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
         here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
         batch = measured(here, encode(many.assign(error_code=code), state))
         surprise[code] = feature_surprise(batch)[:, FEATURE_NAMES.index("error")].max()
         amount[code] = here.amount_surprise(batch).max(axis=0)
     assert (surprise["ServiceUnavailable"], *amount["ServiceUnavailable"]) == (0, 0, 0, 0)
+    assert surprise["ThrottlingException"] > 1
+    assert not amount["ThrottlingException"].any()
     assert min(surprise["AccessDenied"], amount["AccessDenied"].max()) > 1
 
 
