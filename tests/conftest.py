@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import os
 from collections.abc import Generator, Iterator
 from functools import cache
@@ -77,6 +78,23 @@ def pytest_collection_finish() -> None:
 def pytest_unconfigure() -> None:
     """Let the process tear down what is frozen as well: DuckDB reports whatever is left of it as leaked."""
     gc.unfreeze()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol() -> Generator[None, object, object]:
+    """Take the log handlers of a program that a test ran away with the test.
+
+    Their stream is what pytest captured, which is closed by then: each record of a later test would be an error with a traceback.
+    """
+    loggers = [logging.getLogger(name) for name in ("", "fingerprint")]
+    before = [(logger, logger.handlers[:], logger.level) for logger in loggers]
+    try:
+        return (yield)
+    finally:
+        for logger, handlers, level in before:
+            logger.handlers[:] = handlers
+            if logger.level != level:
+                logger.setLevel(level)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

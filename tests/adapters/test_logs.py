@@ -5,26 +5,29 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
 
 import pytest
+from structlog.stdlib import ProcessorFormatter
 
 from fingerprint.adapters import logs
 from fingerprint.core.log import get_logger
 
 
 @pytest.fixture
-def lines() -> Iterator[io.StringIO]:
-    """What is logged; the root logger is as before afterwards."""
-    root, ours = logging.getLogger(), logging.getLogger("fingerprint")
-    before = root.handlers[:], root.level, ours.level
-    root.handlers[:] = []
+def lines() -> io.StringIO:
+    """What is logged."""
+    logging.getLogger().handlers[:] = []
     stream = io.StringIO()
     logs.configure_logging(stream)
-    yield stream
-    root.handlers[:] = before[0]
-    root.setLevel(before[1])
-    ours.setLevel(before[2])
+    return stream
+
+
+@pytest.mark.parametrize("turn", ["one test", "the next test"])
+def test_a_program_that_a_test_ran_writes_no_record_of_the_next_test(turn: str) -> None:
+    root, ours = logging.getLogger(), logging.getLogger("fingerprint")
+    assert not any(isinstance(handler.formatter, ProcessorFormatter) for handler in root.handlers)
+    assert (root.level, ours.level) == (logging.WARNING, logging.NOTSET)
+    logs.configure_logging(level=logging.DEBUG)
 
 
 def test_what_an_attacker_wrote_cannot_end_a_line_or_steer_a_terminal(lines: io.StringIO) -> None:
