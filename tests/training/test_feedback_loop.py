@@ -97,6 +97,12 @@ def asked(organisation: SampleOrganisation, store: Run, tmp_path_factory: pytest
     return learn(organisation, folder, place)
 
 
+@pytest.fixture(scope="module")
+def unasked(organisation: SampleOrganisation, tmp_path_factory: pytest.TempPathFactory) -> Learned:
+    """Trained without an alert store."""
+    return learn(organisation, tmp_path_factory.mktemp("unasked"), "none")
+
+
 # --- alerts -------------------------------------------------------------------------------------------------------------
 
 
@@ -116,23 +122,17 @@ def test_what_was_called_benign_is_quiet_after_the_next_training(asked: Learned,
     assert asked.figures["came_back"] == {"called benign": len(benign.events), "returned vote": 0}
 
 
-def test_an_attack_is_learned_where_no_one_is_asked(
-    organisation: SampleOrganisation, store: Run, tmp_path: Path
-) -> None:
+def test_an_attack_is_learned_where_no_one_is_asked(unasked: Learned, store: Run) -> None:
     """So that it is the alert store's word that keeps it out, and nothing else."""
-    poisoned = learn(organisation, tmp_path, "none")
-    assert all(poisoned.finds(alert) < 0.1 for alert in attacks(store))
-    assert not any(poisoned.figures["left_out"].values())
+    assert all(unasked.finds(alert) < 0.1 for alert in attacks(store))
+    assert not any(unasked.figures["left_out"].values())
 
 
 def test_what_is_called_rare_is_measured_with_the_events_that_are_not_learned(
-    organisation: SampleOrganisation, asked: Learned, tmp_path: Path
+    unasked: Learned, asked: Learned
 ) -> None:
     """Without them each training would set lower thresholds than the one before it."""
-    of_all, of_the_rest = (
-        banks.open_bank(each).manifest["quality"]
-        for each in (learn(organisation, tmp_path, "none").bank, asked.bank)
-    )
+    of_all, of_the_rest = (banks.open_bank(each.bank).manifest["quality"] for each in (unasked, asked))
     assert asked.figures["left_out"]["recent vote"] > 50
     strongest, all_strongest = (sorted(each["alerts"])[-12:] for each in (of_the_rest, of_all))
     assert sum(strongest) > 0.95 * sum(all_strongest)  # 0.8 without the events that are not learned
