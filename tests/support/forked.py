@@ -115,6 +115,26 @@ def fingerprint_under_the_usual_umask(*arguments: str, environment: Mapping[str,
     return Forked(_run_under_the_usual_umask, *arguments, environment=environment)
 
 
+def fingerprint_without_torch(*arguments: str, environment: Mapping[str, str]) -> Forked:
+    """The same where torch cannot be imported, and was not imported by the modules that are there already."""
+    return Forked(_run_without_torch, *arguments, environment=environment)
+
+
+class _NoTorch:
+    """Says to `import` that there is no torch."""
+
+    @staticmethod
+    def find_spec(name: str, *_: object) -> None:
+        if name == "torch":
+            raise ModuleNotFoundError("hidden", name=name)
+
+
+def _run_without_torch(*arguments: str) -> None:
+    assert "torch" not in sys.modules
+    sys.meta_path.insert(0, _NoTorch)  # type: ignore[arg-type]
+    run_command_line(*arguments)
+
+
 def _run_under_the_usual_umask(*arguments: str) -> None:
     os.umask(0o022)
     run_command_line(*arguments)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +18,7 @@ from pipelines import cli
 from pipelines.cli.app import app, app_for
 from pipelines.runtime.backend import get_backend
 from tests.support import sample_organisation
+from tests.support.forked import fingerprint_without_torch
 
 PROGRAMS = {
     "simulate": ("--principals", "--days", "--seed", "--attacks", "--until", "--out", "--json"),
@@ -372,14 +373,9 @@ def test_the_environment_wins_over_the_file(
 PROGRAM = Path(sys.executable).with_name("fingerprint")
 
 
-def shell(*arguments: object, **options: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(  # noqa: S603 - the project's own program
-        [str(PROGRAM), *map(str, arguments)], capture_output=True, text=True, check=False, **options
-    )
-
-
 def test_a_program_of_its_own_process_ends_with_status_2_and_one_line() -> None:
-    ended = shell("score", "nothing/here", "--bank", "nobank")
+    command = [str(PROGRAM), "score", "nothing/here", "--bank", "nobank"]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     assert (ended.returncode, ended.stdout, ended.stderr.count("\n")) == (2, "", 1)
 
 
@@ -393,18 +389,17 @@ def test_anyone_who_stops_reading_the_queue_sees_no_traceback(scored: sample_org
 def test_neither_scoring_nor_training_needs_torch(
     organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
-    """Torch is hidden from the process."""
-    hidden = tmp_path / "hidden"
-    (hidden / "torch").mkdir(parents=True)
-    (hidden / "torch" / "__init__.py").write_text("raise ModuleNotFoundError('hidden', name='torch')")
-    environment = {"PYTHONPATH": str(hidden), "PATH": "/usr/bin:/bin"}
-    scored = shell("score", organisation.new[0], "--bank", organisation.bank, "--json", env=environment)
-    assert scored.returncode == 0, scored.stderr
-    assert '"alerts"' in scored.stdout
-    train = ("train", organisation.new[0], "--bank", tmp_path / "b", "--allow-immature", "--json")
-    trained = shell(*train, env=environment)
-    assert trained.returncode == 0, trained.stderr
-    shutil.rmtree(hidden)
+    scored = without_torch("score", organisation.new[0], "--bank", organisation.bank)
+    assert '"alerts"' in scored
+    without_torch("train", organisation.new[0], "--bank", tmp_path / "b", "--allow-immature")
+
+
+def without_torch(*arguments: object) -> str:
+    """Return what the command line prints in a process from which torch is hidden, and which has not imported it."""
+    program = fingerprint_without_torch(*map(str, arguments), "--json", environment=os.environ)
+    out, err = program.communicate(timeout=60)
+    assert program.returncode == 0, err
+    return out
 
 
 def test_only_the_command_that_is_asked_for_is_built() -> None:
