@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import os
 import sqlite3
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -21,6 +18,8 @@ from fingerprint.store.alerts import upsert_statement
 from tests.contracts.alert_store import StoreContract
 from tests.contracts.message_stream import wait_until
 from tests.support.alerts import new_pipeline, stolen_session, votes
+from tests.support.forked import PROCESSES
+from tests.support.saved_in_parts import save_part_of_alerts
 
 
 class TestSqlite(StoreContract):
@@ -148,37 +147,17 @@ def test_the_statements_are_postgresqls_too(table):
 # --- PostgreSQL -----------------------------------------------------------------------------------------------------
 
 
-SAVING = """
-import sys
-from tests.support.alerts import stolen_session, votes
-from fingerprint.store import open_store
-store, events = open_store(sys.argv[1]), stolen_session().events
-part = events[:5] if sys.argv[2] == "early" else events[4:]  # neither saw all of an alert
-span = {"first_event_time": part[0].event_time, "last_event_time": part[-1].event_time}
-print("ready", flush=True)
-sys.stdin.readline()
-for turn in range(25):
-    ids = [f"{turn}-{number}" for number in range(8)][:: 1 if sys.argv[2] == "early" else -1]
-    store.alerts.save([stolen_session(alert_id=name, events=part, **span) for name in ids], votes(stolen_session()))
-"""
-
-
 def test_two_programs_that_save_the_same_alerts_at_once_lose_nothing(postgresql):
-    url, pipe = postgresql.fresh(), subprocess.PIPE
+    url, ready = postgresql.fresh(), PROCESSES.Barrier(2)
     open_store(url).close()
     programs = [
-        subprocess.Popen(  # noqa: S603
-            [sys.executable, "-c", SAVING, url, which], env=_env(), stdin=pipe, stdout=pipe, text=True
-        )
-        for which in ("early", "late")
+        PROCESSES.Process(target=save_part_of_alerts, args=(url, which, ready)) for which in ("early", "late")
     ]
-    assert [each.stdout.readline() for each in programs] == ["ready\n"] * 2
     for each in programs:
-        each.stdin.write("go\n")
-        each.stdin.flush()
+        each.start()
     for each in programs:
-        each.communicate(timeout=60)
-    assert [each.returncode for each in programs] == [0, 0]
+        each.join(60)
+    assert [each.exitcode for each in programs] == [0, 0]
     store, whole = open_store(url), stolen_session()
     found = store.alerts.by_urgency()
     assert len(found) == 200
@@ -186,10 +165,6 @@ def test_two_programs_that_save_the_same_alerts_at_once_lose_nothing(postgresql)
     spans = {(each.first_event_time, each.last_event_time) for each in found}
     assert spans == {(whole.events[0].event_time, whole.events[-1].event_time)}
     store.close()
-
-
-def _env() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
 
 
 def _waits_for_a_lock(postgresql) -> bool:
