@@ -64,24 +64,25 @@ def compute_metrics(
     alerts, true_alerts = shown["group"].nunique(), found["group"].nunique()
     false_a_day = (alerts - true_alerts) / days
     queue = rank_alerts(events)
-    read = {budget: _top_alerts(events, queue, max(int(budget * days), 1)) for budget in ALERT_BUDGETS}
-    at_budget = {budget: alert_session_pairs(some) for budget, some in read.items()}
-    equal = _top_alerts(events, queue, alerts if equal_alerts is None else equal_alerts)
+    budgets = {budget: max(int(budget * days), 1) for budget in ALERT_BUDGETS}
+    per_100 = _alerts_per_100(principals, days)
+    equal = alerts if equal_alerts is None else equal_alerts
+    read, pairs = _read_alerts(events, queue, {*budgets.values(), *per_100.values(), equal})
+    at_budget = {budget: pairs[count] for budget, count in budgets.items()}
     return {
         "per_event": event_metrics(events),
         "per_session": session_metrics(events, shown, found, len(sessions)),
         **_sessions_found(found, at_budget, sessions),
-        "alerts_read": {str(budget): max(int(budget * days), 1) for budget in ALERT_BUDGETS},
+        "alerts_read": {str(budget): count for budget, count in budgets.items()},
         "alerts_per_day": _round(alerts / days),
         "false_alerts_per_day": _round(false_a_day),
         "false_alerts_per_day_per_100_principals": _round(_ratio(100 * false_a_day, principals)),
         **_detection_delays(found, sessions),
         "found_per_100": {
-            str(budget): _count_found(alert_session_pairs(_top_alerts(events, queue, count)), sessions)
-            for budget, count in _alerts_per_100(principals, days).items()
+            str(budget): _count_found(pairs[count], sessions) for budget, count in per_100.items()
         },
-        "found_at_equal_alerts": _count_found(alert_session_pairs(equal), sessions),
-        "queue": queue_figures(read[QUEUE_BUDGET], at_budget[QUEUE_BUDGET], sessions),
+        "found_at_equal_alerts": _count_found(pairs[equal], sessions),
+        "queue": queue_figures(read[budgets[QUEUE_BUDGET]], at_budget[QUEUE_BUDGET], sessions),
         "by_strength": {
             str(strength): _strength_metrics(events, found, at_budget, some)
             for strength, some in sessions.groupby("strength", observed=True)
@@ -149,6 +150,22 @@ def _alerts_per_100(principals: int, days: float) -> dict[int, int]:
 
 
 # --- parts --------------------------------------------------------------------------------------------------
+
+
+def _read_alerts(
+    events: pd.DataFrame, queue: pd.DataFrame, counts: set[int]
+) -> tuple[dict[int, pd.DataFrame], dict[int, pd.DataFrame]]:
+    """Return the events of the best alerts, and the pairs of alert and session among them, for each number of alerts.
+
+    Numbers past the end of the queue are one.
+    """
+    length = {count: min(count, len(queue)) for count in counts}
+    read = {some: _top_alerts(events, queue, some) for some in set(length.values())}
+    pairs = {some: alert_session_pairs(shown) for some, shown in read.items()}
+    return (
+        {count: read[some] for count, some in length.items()},
+        {count: pairs[some] for count, some in length.items()},
+    )
 
 
 def _top_alerts(events: pd.DataFrame, queue: pd.DataFrame, budget: int) -> pd.DataFrame:
