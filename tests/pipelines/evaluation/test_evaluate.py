@@ -36,6 +36,16 @@ def figures(small: Path) -> dict[str, Any]:
     return run_evaluation([str(small)], SETTINGS, no_progress, options=EvaluationOptions(third=True))
 
 
+@pytest.fixture(scope="module")
+def without(small: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The same without a third detector and other methods, and with a label of a session that has no records."""
+    labels = tmp_path_factory.mktemp("labels") / "labels.jsonl"
+    more = '{"event_id": "elsewhere", "session": "lost [red]one"}\n'
+    labels.write_text((small / "labels.jsonl").read_text() + more)
+    options = EvaluationOptions(third=False, peers=False)
+    return run_evaluation([str(small)], SETTINGS, no_progress, labels=labels, options=options)
+
+
 def lines_of(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in sorted(folder.glob("*.gz")) for line in gzip.open(file)]
 
@@ -86,10 +96,9 @@ def test_a_third_detector_only_adds_to_what_two_of_two_say(figures: dict[str, An
     )
 
 
-def test_asking_a_third_changes_nothing_of_what_is_served(small: Path, figures: dict[str, Any]) -> None:
-    without = run_evaluation(
-        [str(small)], SETTINGS, no_progress, options=EvaluationOptions(third=False, peers=False)
-    )
+def test_asking_a_third_changes_nothing_of_what_is_served(
+    figures: dict[str, Any], without: dict[str, Any]
+) -> None:
     names = [method["name"] for method in without["methods"]]
     assert names == [method["name"] for method in figures["methods"]][: len(names)]
     assert without["methods"] == figures["methods"][: len(names)]
@@ -151,15 +160,9 @@ def test_labels_that_name_nothing_judged_are_refused(small: Path, tmp_path: Path
 
 
 def test_a_labelled_session_without_records_is_named(
-    small: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    without: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    more = '{"event_id": "elsewhere", "session": "lost [red]one"}\n'
-    (tmp_path / "labels.jsonl").write_text((small / "labels.jsonl").read_text() + more)
-    options = EvaluationOptions(third=False, peers=False, terms=False)
-    figures = run_evaluation(
-        [str(small)], SETTINGS, no_progress, labels=tmp_path / "labels.jsonl", options=options
-    )
-    assert figures["organisations"][0]["sessions_without_events"] == ["lost [red]one"]
-    print_evaluation(figures)
+    assert without["organisations"][0]["sessions_without_events"] == ["lost [red]one"]
+    print_evaluation(without)
     printed = " ".join(capsys.readouterr().out.split())
     assert "1 labelled sessions have no event among the records and count nowhere: lost [red]one." in printed
