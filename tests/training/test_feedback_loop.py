@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,6 +89,14 @@ def attacks(store: Run) -> list[Alert]:
 
 
 @pytest.fixture(scope="module")
+def history(organisation: SampleOrganisation) -> Iterator[EventSpool]:
+    """All days, read once; no test changes it."""
+    with EventSpool(SETTINGS) as spool:
+        spool.add_batches(files.read_sources(organisation.days, SETTINGS.reading))
+        yield spool
+
+
+@pytest.fixture(scope="module")
 def asked(organisation: SampleOrganisation, store: Run, tmp_path_factory: pytest.TempPathFactory) -> Learned:
     """Trained when the smaller attack had been called benign, and no one had judged the rest."""
     folder = tmp_path_factory.mktemp("asked")
@@ -138,12 +146,10 @@ def test_what_is_called_rare_is_measured_with_the_events_that_are_not_learned(
     assert sum(strongest) > 0.95 * sum(all_strongest)  # 0.8 without the events that are not learned
 
 
-def test_what_was_called_malicious_is_never_learned(
-    organisation: SampleOrganisation, store: Run, tmp_path: Path
-) -> None:
+def test_what_was_called_malicious_is_never_learned(history: EventSpool, store: Run, tmp_path: Path) -> None:
     place, known = copy(store, tmp_path), attacks(store)[0]
     triage_alert(place, known.alert_id, "true_positive", "keys were stolen")
-    counted, learned = left(organisation, place, single_vote_exclusion_days=0)
+    counted, learned = left(history, place, single_vote_exclusion_days=0)
     assert counted["malicious"] == len(known.events)
     assert not learned["event_id"].isin(known.event_ids).any()
 
@@ -181,15 +187,11 @@ def votes(organisation: SampleOrganisation, tmp_path_factory: pytest.TempPathFac
     return url(run)
 
 
-def left(
-    organisation: SampleOrganisation, store: str, **training: float
-) -> tuple[dict[str, int], pd.DataFrame]:
+def left(history: EventSpool, store: str, **training: float) -> tuple[dict[str, int], pd.DataFrame]:
     """What a training of all days leaves out by the alert store, and what it learns."""
     settings = SETTINGS.model_copy(update={"training": Training(**training)})
-    with EventSpool(settings) as history:
-        history.add_batches(files.read_sources(organisation.days, settings.reading))
-        flagged, _ = training_data.load_exclusions(TrainingDataRequest(database=store), history, settings)
-        marked = pd.concat(list(flagged.mark(history.batches())))
+    flagged, _ = training_data.load_exclusions(TrainingDataRequest(database=store), history, settings)
+    marked = pd.concat(list(flagged.mark(history.batches())))
     learned = marked[exclusions.is_learned(marked)]
     return flagged.excluded_counts() | flagged.readmitted_counts(), learned.drop_duplicates("event_id")
 
@@ -201,15 +203,15 @@ def on_events(store: SqlStore) -> pd.DataFrame:
 
 
 def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days(
-    organisation: SampleOrganisation, votes: str, monkeypatch: pytest.MonkeyPatch
+    history: EventSpool, votes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exclusions, "MAX_RETURNED_VOTES", 10**6)
     voted = on_events(open_store(votes))
-    counted, learned = left(organisation, votes)
+    counted, learned = left(history, votes)
     assert counted["recent vote"] == len(voted) > 200
     assert not learned["event_id"].isin(voted["event_id"]).any()
     days = (learned["event_time"].max() - voted["event_time"].median()) / pd.Timedelta(days=1)
-    counted, learned = left(organisation, votes, single_vote_exclusion_days=days)
+    counted, learned = left(history, votes, single_vote_exclusion_days=days)
     young = voted["event_time"] > voted["event_time"].median()
     assert counted["recent vote"] == young.sum() > 0
     assert counted["returned vote"] == (~young).sum() > 0
@@ -217,11 +219,9 @@ def test_a_single_vote_stays_out_while_it_is_young_and_comes_back_after_its_days
     assert not set(voted["event_id"][young]) & set(learned["event_id"])
 
 
-def test_no_more_than_the_cap_comes_back_of_one_entity_and_day(
-    organisation: SampleOrganisation, votes: str
-) -> None:
+def test_no_more_than_the_cap_comes_back_of_one_entity_and_day(history: EventSpool, votes: str) -> None:
     voted = on_events(open_store(votes))
-    counted, learned = left(organisation, votes, single_vote_exclusion_days=0)
+    counted, learned = left(history, votes, single_vote_exclusion_days=0)
     back = voted[voted["event_id"].isin(learned["event_id"])]
     of_each, wanted = (
         Counter(zip(part["entity"], part["event_time"].dt.date, strict=True)) for part in (back, voted)
@@ -232,15 +232,15 @@ def test_no_more_than_the_cap_comes_back_of_one_entity_and_day(
 
 
 def test_an_expired_vote_and_a_purged_alert_are_not_known_any_more(
-    organisation: SampleOrganisation, store: Run, tmp_path: Path
+    history: EventSpool, store: Run, tmp_path: Path
 ) -> None:
     """An alert that is gone leaves its single votes; where these are gone too, the events are learned."""
     place = open_store(f"sqlite:///{tmp_path}/alerts.sqlite")
     place.alerts.save(votes=store.store.votes.read())
-    counted, _ = left(organisation, f"sqlite:///{tmp_path}/alerts.sqlite")
+    counted, _ = left(history, f"sqlite:///{tmp_path}/alerts.sqlite")
     assert (counted["open"], counted["recent vote"]) == (0, len(on_events(store.store)))
     open_store(f"sqlite:///{tmp_path}/empty.sqlite")
-    counted, _ = left(organisation, f"sqlite:///{tmp_path}/empty.sqlite")
+    counted, _ = left(history, f"sqlite:///{tmp_path}/empty.sqlite")
     assert sum(counted.values()) == 0
 
 
