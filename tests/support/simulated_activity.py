@@ -38,12 +38,12 @@ def day_activity(world: SimulatedWorld, day: SimulatedDay) -> pd.DataFrame:
     callers = [(principal_key(each.identity), kind_of(each.identity)) for each in day.sessions]
     networks = [network_range(each.address, (16, 32)) for each in day.sessions]
     programs = [program_of(each.user_agent.render("ec2", "RunInstances")) for each in day.sessions]
-    labels = np.full((2, len(calls)), None, object)
+    rows, labels = np.arange(len(calls), dtype=np.uint64), np.full((2, len(calls)), None, object)
     for row, attack in day.attacks:
         labels[:, row : row + len(attack.script.forms)] = [[attack.name], [attack.strength]]
     return pd.DataFrame(
         {
-            "event": hashes([f"{day.number}/{row}" for row in range(len(calls))]),
+            "event": hashing.hash_pair(np.full_like(rows, day.number), rows),
             "principal": hashes([key for key, _ in callers])[calls.session],
             "kind": np.array([kind for _, kind in callers], object)[calls.session],
             "by_service": np.array(['"invokedBy"' in each.identity for each in day.sessions])[calls.session],
