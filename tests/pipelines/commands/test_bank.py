@@ -10,7 +10,7 @@ import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pandas as pd
 import pytest
@@ -353,25 +353,48 @@ def test_training_the_same_again_leaves_what_is_served_alone(
     assert {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()} == before
 
 
+class Overridden(NamedTuple):
+    """A bank that was trained where people had set a threshold: its folder, that alert store, and what training said."""
+
+    folder: Path
+    database: str
+    figures: dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def overridden(
+    organisation: sample_organisation.SampleOrganisation, tmp_path_factory: pytest.TempPathFactory
+) -> Overridden:
+    place = tmp_path_factory.mktemp("overridden")
+    url, folder = f"sqlite:///{place}/alerts.sqlite", place / "bank"
+    store = open_store(url)
+    store.thresholds.override(datetime(2026, 3, 1, tzinfo=UTC), "maria", "a try", threshold=37.0)
+    store.close()
+    shutil.copytree(organisation.bank, folder)
+    options = sample_organisation.SETTINGS
+    return Overridden(
+        folder, url, train_bank(organisation.learned[1:], folder, options, no_progress, store=url)
+    )
+
+
+def test_the_gate_of_a_training_judges_by_the_threshold_that_people_set(overridden: Overridden) -> None:
+    figures = overridden.figures
+    assert figures["gate"]["probe"]["before"]["attacks"] > 100
+    assert figures["gate"]["probe"]["before"]["found"] == figures["gate"]["probe"]["now"]["found"] == 0
+    assert (figures["alert_threshold"], figures["held_out_days"]) == (37.0, None)
+
+
 @pytest.mark.parametrize("force", [False, True])
-def test_the_gate_judges_by_the_threshold_that_people_set(
+def test_the_gate_of_a_publication_judges_by_that_threshold_unless_it_is_forced(
     organisation: sample_organisation.SampleOrganisation,
-    bank: Path,
+    overridden: Overridden,
     call: Any,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     force: bool,
 ) -> None:
-    url = f"sqlite:///{tmp_path}/alerts.sqlite"
-    store = open_store(url)
-    store.thresholds.override(datetime(2026, 3, 1, tzinfo=UTC), "maria", "a try", threshold=37.0)
-    store.close()
-    options = sample_organisation.SETTINGS
-    figures = train_bank(organisation.learned[1:], bank, options, no_progress, store=url)
-    assert figures["gate"]["probe"]["before"]["attacks"] > 100
-    assert figures["gate"]["probe"]["before"]["found"] == figures["gate"]["probe"]["now"]["found"] == 0
-    assert (figures["alert_threshold"], figures["held_out_days"]) == (37.0, None)
-    monkeypatch.setenv("FINGERPRINT_DATABASE__URL", url)
+    shutil.copytree(overridden.folder, tmp_path / "bank")
+    monkeypatch.setenv("FINGERPRINT_DATABASE__URL", overridden.database)
     reason = ("--force", "asks no database") if force else ()
     said = call("bank", "publish", organisation.trained["version"], "--json", *reason)
     found = said.json["gate"]["probe"]["before"]["found"]
