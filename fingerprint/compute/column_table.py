@@ -185,7 +185,10 @@ def _to_column(column: Any) -> _Column:
 
 
 def _arrow_to_column(column: pa.ChunkedArray) -> _Column:
-    """Return a column of Arrow as a table keeps it; one of bytes is copied when its rows are read, and only those."""
+    """Return a column of Arrow as a table keeps it; of one of bytes, rows are copied when they are read, and only those.
+
+    Arrow joins the chunks of a column each time that rows are taken of it, so here they are joined once.
+    """
     kind = column.type
     if pa.types.is_dictionary(kind):
         texts = column.combine_chunks()
@@ -194,7 +197,7 @@ def _arrow_to_column(column: pa.ChunkedArray) -> _Column:
     if pa.types.is_large_string(kind):
         return column.to_numpy(), None, None
     if pa.types.is_large_binary(kind):
-        return pd.arrays.ArrowExtensionArray(column), None, None
+        return pd.arrays.ArrowExtensionArray(pa.chunked_array([column.combine_chunks()])), None, None
     return _to_column(column.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get))
 
 
