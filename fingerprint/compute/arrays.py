@@ -24,6 +24,8 @@ from numpy.typing import NDArray
 
 MAX_SPREAD = 4  # codes a row: among more it is faster to hash those that occur than to mark them
 
+ANY_VALUE = 1 << 64  # above all hashes
+
 Array = Any  # of NumPy, or of a library that does as CuPy does
 Placement = Callable[[NDArray[Any]], Array]  # from the host's memory to where the work is done
 
@@ -104,8 +106,11 @@ def renumber(codes: Array, count: int) -> tuple[Array, Array]:
     return number.take(codes), used
 
 
-def unique_examples(values: Array, count: int) -> tuple[Array, Array]:
-    """Return the number of each value among the distinct ones, and a place of each: (N,), each below `count` -> (N,), (D,)."""
+def unique_examples(values: Array, count: int = ANY_VALUE) -> tuple[Array, Array]:
+    """Return the number of each value among the distinct ones, and a place of each: (N,), each below `count` -> (N,), (D,).
+
+    In which order the distinct ones are numbered means nothing.
+    """
     xp = namespace(values)
     if xp is not np:
         _, example, codes = xp.unique(values, return_index=True, return_inverse=True)

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute import arrays
 from fingerprint.compute.compiled import compile_kernel, exp_in_place, find_key, hash_one_pair
 from fingerprint.compute.hashing import Hashes
 from fingerprint.estimators import autoencoder
@@ -106,7 +107,7 @@ def compiled_losses(bank: BankArrays, fingerprint: Any, codes: Hashes) -> tuple[
     fingerprint, codes = _plain(fingerprint.astype(np.int32, copy=False)), _plain(codes)
     first = inverse = np.arange(len(codes))
     if len(codes) > 1:
-        _, first, inverse = np.unique(_row_hashes(fingerprint, codes), return_index=True, return_inverse=True)
+        inverse, first = arrays.unique_examples(_row_hashes(fingerprint, codes))
     shape = (len(first), codes.shape[1])
     loss, known = np.empty(shape, np.float32), np.empty(shape, bool)
     order = np.argsort(fingerprint[first], kind="stable")

@@ -72,3 +72,17 @@ def fill_transition_nats(
             there = counted(keys, count, owner, context[pair], total)
             usual = (after + prior * usual) / (there + prior)
         nats[pair] = -math.log(usual)
+
+
+@compile_exact_kernel
+def find_least_of_each(
+    which: NDArray[np.intp], nats: Floats, context: Hashes, best: NDArray[np.intp]
+) -> None:
+    """Fill the place of the pair with the least nats of each action, the least context of equal ones, in one pass over the pairs.
+
+    `which` (P,) is a place in `best`, where -1 stands for no pair yet.
+    """
+    for pair in range(len(which)):
+        so_far = best[which[pair]]
+        if so_far < 0 or (nats[pair], context[pair]) < (nats[so_far], context[so_far]):
+            best[which[pair]] = pair

@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +35,7 @@ from fingerprint.compute.arrays import (
     namespace,
     scipy_special,
     to_host,
+    unique_examples,
 )
 from fingerprint.compute.hashing import Hashes, hash_pair
 from fingerprint.compute.sorted_table import expand_ranges, find_sorted
@@ -182,25 +184,38 @@ def _least_surprise(
     which = xp.concatenate([xp.arange(len(wanted.action)), which])
     context = xp.concatenate([xp.full(len(wanted.action), START, np.uint64), context])
     principal, action = wanted.principal[which], wanted.action[which]
-    _, first, inverse = xp.unique(
-        transition_key(principal, context, action), return_index=True, return_inverse=True
-    )
-    nats = transition_nats(transitions, principal[first], context[first], action[first])[inverse]
-    order = lexsort(context, nats)
-    order = order[xp.argsort(which[order], kind="stable")]
-    best = order[xp.searchsorted(which[order], xp.arange(len(wanted.action)))]
+    number, some = unique_examples(transition_key(principal, context, action))
+    nats = transition_nats(transitions, principal[some], context[some], action[some])[number]
+    best = least_of_each(len(wanted.action), which, nats, context)
     return nats[best], context[best]
+
+
+def least_of_each(count: int, which: NDArray[np.intp], nats: Floats, context: Hashes) -> NDArray[np.intp]:
+    """Return the place of each action's least nats, ties by context: `which` of so many, nats, context (P,) -> (count,)."""
+    if not is_on_host(nats):
+        return array_least_of_each(count, which, nats, context)
+    best = np.full(count, -1)
+    _compiled().find_least_of_each(which, nats, context, best)
+    return best
+
+
+def array_least_of_each(
+    count: int, which: NDArray[np.intp], nats: Floats, context: Hashes
+) -> NDArray[np.intp]:
+    """Return the same by functions of arrays in any library."""
+    xp, order = namespace(nats), lexsort(context, nats)
+    order = order[xp.argsort(which[order], kind="stable")]
+    least: NDArray[np.intp] = order[xp.searchsorted(which[order], xp.arange(count))]
+    return least
 
 
 def start_surprise(transitions: Transitions, wanted: SeenActions) -> Floats:
     """Return the surprise of actions as the first of a session (N,): no context makes it larger."""
     xp = namespace(wanted.principal)
     start = xp.full(len(wanted.action), START, np.uint64)
-    _, first, inverse = xp.unique(
-        transition_key(wanted.principal, start, wanted.action), return_index=True, return_inverse=True
-    )
-    some = wanted.take(first)
-    nats: Floats = transition_nats(transitions, some.principal, start[first], some.action)[inverse]
+    number, places = unique_examples(transition_key(wanted.principal, start, wanted.action))
+    some = wanted.take(places)
+    nats: Floats = transition_nats(transitions, some.principal, start[places], some.action)[number]
     return nats
 
 
@@ -208,13 +223,18 @@ def transition_nats(transitions: Transitions, principal: Hashes, context: Hashes
     """Return -log p(action | context) at each principal: (P,) -> (P,) nats."""
     if not is_on_host(transitions.keys):
         return array_transition_nats(transitions, principal, context, action)
-    from fingerprint.estimators import compiled_transitions as compiled  # numba takes half a second
-
-    nats = np.empty(len(action), np.float32)
+    compiled, nats = _compiled(), np.empty(len(action), np.float32)
     compiled.fill_transition_nats(
         transitions.keys, transitions.count, principal, context, action, compiled.PRIORS, nats
     )
     return nats
+
+
+@cache
+def _compiled() -> Any:
+    from fingerprint.estimators import compiled_transitions  # numba takes half a second
+
+    return compiled_transitions
 
 
 def array_transition_nats(

@@ -141,6 +141,20 @@ def test_compiled_surprises_are_those_of_array_functions(
         )
 
 
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.sampled_from((0.5, 1.0, 2.0)), st.integers(0, 4)), max_size=12)
+)
+def test_the_compiled_least_of_each_is_that_of_array_functions(
+    pairs: list[tuple[int, float, int]],
+) -> None:
+    own = [(which, 1.5, 9) for which in range(4)]  # as each action has a pair of its own
+    which, nats, context = (np.array(column) for column in zip(*own, *pairs, strict=True))
+    columns = which.astype(np.intp), nats.astype(np.float32), context.astype(np.uint64)
+    found, expected = (find(4, *columns) for find in (sequence.least_of_each, sequence.array_least_of_each))
+    for column in columns:
+        np.testing.assert_array_equal(column[found], column[expected])
+
+
 def test_no_action_is_no_surprise(transitions: Transitions) -> None:
     nothing = SeenActions(np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.uint64))
     some = seen_of([(10, 5, 20)])
