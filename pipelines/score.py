@@ -92,9 +92,14 @@ def _score_history(
     results: ResultWriter,
     progress: Progress,
 ) -> None:
-    """Run the pipeline over a history, batch by batch, and save what comes of it."""
-    for events, credentials in read_ahead(map(_prepare, history.batches_to_score())):
-        save_results(pipeline.process(events), store, results, credentials)
+    """Run the pipeline over a history, batch by batch, and save what comes of it.
+
+    Three batches are in memory: while the results of one are saved, the next is scored and another prepared.
+    """
+    prepared = read_ahead(map(_prepare, history.batches_to_score()))
+    scored = ((pipeline.process(events), credentials) for events, credentials in prepared)
+    for step_results, credentials in read_ahead(scored):
+        save_results(step_results, store, results, credentials)
         progress("scoring events", pipeline.counters.events + pipeline.counters.repeats, history.events)
     save_results(pipeline.flush(), store, results)
 
