@@ -318,14 +318,15 @@ def _are_objects(text: bytes, borders: NDArray[np.int64]) -> bool:
     return bool((begin < end).all() and (codes[begin] == 0x7B).all() and (codes[end - 1] == 0x7D).all())
 
 
-def _brackets(joined: bytes, borders: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return opening brackets per line, strings included: an upper bound of the depth, at a tenth of its price."""
-    text = np.frombuffer(joined, np.uint8)
-    places = [
-        np.flatnonzero((text[start : start + SCAN_BYTES] | 0x20) == 0x7B) + start  # [ becomes {
-        for start in range(0, len(text), SCAN_BYTES)
-    ]
-    return np.diff(np.searchsorted(np.concatenate([np.zeros(0, np.int64), *places]), borders))
+def _brackets(text: bytes, borders: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return opening brackets per line, strings included: an upper bound of the depth, at a fraction of its price."""
+    from fingerprint.sources import (
+        compiled_lines,
+    )  # numba takes half a second, and most commands read no records
+
+    opening = np.empty(len(borders) - 1, np.int64)
+    compiled_lines.count_brackets(np.frombuffer(text, np.uint8), borders, opening)
+    return opening
 
 
 def _strip_padding(data: bytes) -> bytes:
