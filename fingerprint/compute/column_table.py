@@ -71,7 +71,7 @@ class ColumnTable:
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> ColumnTable:
-        """Return the columns of an Arrow table: texts as Python's own, dictionaries kept, bytes left where they lie."""
+        """Return the columns of an Arrow table: texts and bytes as Python's own, dictionaries kept."""
         table = table.unify_dictionaries()
         return cls({name: _arrow_to_column(table[name]) for name in table.column_names}, len(table))
 
@@ -185,19 +185,14 @@ def _to_column(column: Any) -> _Column:
 
 
 def _arrow_to_column(column: pa.ChunkedArray) -> _Column:
-    """Return a column of Arrow as a table keeps it; of one of bytes, rows are copied when they are read, and only those.
-
-    Arrow joins the chunks of a column each time that rows are taken of it, so here they are joined once.
-    """
+    """Return a column of Arrow as a table keeps it; bytes as Python's own, whose rows are taken without a copy of them."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         texts = column.combine_chunks()
         distinct = np.array([*texts.dictionary.to_pylist(), None], object)
         return pc.fill_null(texts.indices, len(distinct) - 1).to_numpy(), None, distinct
-    if pa.types.is_large_string(kind):
+    if pa.types.is_large_string(kind) or pa.types.is_large_binary(kind):
         return column.to_numpy(), None, None
-    if pa.types.is_large_binary(kind):
-        return pd.arrays.ArrowExtensionArray(pa.chunked_array([column.combine_chunks()])), None, None
     return _to_column(column.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get))
 
 
