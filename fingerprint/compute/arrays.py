@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 MAX_SPREAD = 4  # codes a row: among more it is faster to hash those that occur than to mark them
 
 ANY_VALUE = 1 << 64  # above all hashes
+FEW_VALUES = 1000  # which are sorted in some microseconds, whatever the way
+PLACE_BITS = 32  # of a place in an array
 
 Array = Any  # of NumPy, or of a library that does as CuPy does
 Placement = Callable[[NDArray[Any]], Array]  # from the host's memory to where the work is done
@@ -121,23 +123,60 @@ def unique_examples(values: Array, count: int = ANY_VALUE) -> tuple[Array, Array
     return codes, example
 
 
+def unique_places(values: Array) -> tuple[Array, Array, Array]:
+    """Return the distinct whole numbers in their order, the first place of each, and the number of each value among them.
+
+    (N,) -> (D,), (D,), (N,): what `unique` returns with its index and inverse.
+    """
+    xp = namespace(values)
+    if xp is not np or len(values) <= FEW_VALUES:
+        distinct, first, inverse = xp.unique(values, return_index=True, return_inverse=True)
+        return distinct, first, inverse
+    order = stable_argsort(values)
+    ordered = values[order]
+    begins = np.append(True, ordered[1:] != ordered[:-1])
+    number = np.empty(len(values), np.intp)
+    number[order] = np.cumsum(begins) - 1
+    return ordered[begins], order[begins], number
+
+
 def is_first_occurrence(values: Array) -> Array:
     """Return which values occur for the first time: (N,) -> (N,)."""
     xp = namespace(values)
     if len(values) < 2:
         return xp.ones(len(values), bool)
-    first = xp.zeros(len(values), bool)
-    first[xp.unique(values, return_index=True)[1]] = True
+    order = stable_argsort(values)
+    ordered = values[order]
+    first = xp.ones(len(values), bool)
+    first[order[1:]] = ordered[1:] != ordered[:-1]
     return first
+
+
+def stable_argsort(values: Array) -> Array:
+    """Return the order of whole numbers, equal ones in the order in which they lie: (N,) -> (N,).
+
+    NumPy sorts many by vector instructions, but not in a stable way: so equal ones are put in order afterwards.
+    """
+    if len(values) <= FEW_VALUES or not is_on_host(values):
+        return namespace(values).argsort(values, kind="stable")
+    order = np.argsort(values)
+    ordered = values[order]
+    differs = ordered[1:] != ordered[:-1]
+    if differs.all():
+        return order
+    placed = order
+    placed[1:] |= np.cumsum(differs) << PLACE_BITS
+    placed.sort()
+    return placed & ((1 << PLACE_BITS) - 1)
 
 
 def lexsort(minor: Array, major: Array) -> Array:
     """Return the order by `major`, and by `minor` where that is equal: (N,), (N,) -> (N,). Each may have its own type."""
     xp = namespace(major)
-    if xp is np:
+    if xp is np and (len(major) <= FEW_VALUES or not {minor.dtype.kind, major.dtype.kind} <= {*"iu"}):
         return np.lexsort((minor, major))
-    order = xp.argsort(minor)
-    return order[xp.argsort(major[order])]
+    order = stable_argsort(minor)
+    return order[stable_argsort(major[order])]
 
 
 def segment_sums(column: Array, starts: Array) -> Array:

@@ -218,7 +218,7 @@ def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> Part:
     """Return rows (N,) as a part: sorted, those of one key summed, or the first of them."""
     if len(keys) == 1:
         return keys, columns
-    order = namespace(keys).argsort(keys, kind="stable")
+    order = arrays.stable_argsort(keys)
     ordered = keys[order]
     starts = run_starts(ordered)
     if keep_first or len(starts) == len(order):

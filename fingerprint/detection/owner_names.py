@@ -13,7 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import namespace, to_device_of, to_host
+from fingerprint.compute.arrays import namespace, to_device_of, to_host, unique_places
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.registry.bank import Bank
@@ -40,7 +40,7 @@ class OwnerNames:
             rows = xp.flatnonzero(~find_sorted(self.hashes, names)[1])
             if not len(rows):
                 continue
-            distinct, first, group = xp.unique(names[rows], return_index=True, return_inverse=True)
+            distinct, first, group = unique_places(names[rows])
             last = xp.zeros(len(distinct), np.int32)
             xp.maximum.at(last, group, batch.interval[rows])
             named = frames.select_rows(frames.select_columns(batch.frame, [column]), rows[first])

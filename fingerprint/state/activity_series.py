@@ -134,7 +134,7 @@ class ActivitySeries:
 
     def z_scores(self, row: Ints, interval: Ints) -> Floats:
         """Return the z of current counts: row (N,), -1 for none, and interval (N,) -> (N,), NaN for no opinion."""
-        cells, inverse = namespace(row).unique(_cell_key(row, interval), return_inverse=True)
+        cells, _, inverse = arrays.unique_places(_cell_key(row, interval))
         z: Floats = to_device_of(self._cell_z_scores(to_device_of(cells, self.owner)), row)[inverse]
         return z
 
@@ -143,7 +143,7 @@ class ActivitySeries:
 
         Expected counts and spreads are NaN for no opinion.
         """
-        cells, inverse = namespace(row).unique(_cell_key(row, interval), return_inverse=True)
+        cells, _, inverse = arrays.unique_places(_cell_key(row, interval))
         found = self._cell_residuals(to_device_of(cells, self.owner))
         counts, expected, spread = (to_device_of(each, row)[inverse] for each in found)
         return counts, expected, spread

@@ -33,6 +33,7 @@ from fingerprint.compute.arrays import (
     namespace,
     occurrence_index,
     to_host,
+    unique_places,
 )
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, run_starts
@@ -150,8 +151,7 @@ class ScorerState:
         """
         slot = self._assign_slots(principal, interval)
         self._count_activity(principal, slot, interval, codes)
-        xp = namespace(slot)
-        _, first, which = xp.unique(_activity_key(slot, interval), return_index=True, return_inverse=True)
+        _, first, which = unique_places(_activity_key(slot, interval))
         history = self._visible_history(principal[first], slot[first], interval[first])
         return {name: column[which] for name, column in history.items()}
 

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import hypothesis.extra.numpy as hnp
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from fingerprint.compute import arrays
 
@@ -29,3 +35,23 @@ def test_each_distinct_value_has_a_place_where_it_lies(count: int) -> None:
 def test_of_no_codes_none_occurs() -> None:
     number, used = arrays.renumber(np.zeros(0, np.int64), 3)
     assert (len(number), len(used)) == (0, 0)
+
+
+NUMBERS = st.sampled_from((np.uint64, np.int64, np.int32)).flatmap(
+    lambda kind: hnp.arrays(kind, st.integers(0, 60), elements=st.integers(0, 30))
+)
+
+
+@given(NUMBERS, st.booleans())
+def test_many_are_sorted_as_few_are(values: NDArray[Any], many: bool) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrays, "FEW_VALUES", 0 if many else 1000)
+        order, first = arrays.stable_argsort(values), arrays.is_first_occurrence(values)
+        by_both, distinct = arrays.lexsort(values % 3, values), arrays.unique_places(values)
+    np.testing.assert_array_equal(order, values.argsort(kind="stable"))
+    np.testing.assert_array_equal(by_both, np.lexsort((values % 3, values)))
+    for found, expected in zip(
+        distinct, np.unique(values, return_index=True, return_inverse=True), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(np.flatnonzero(first), np.sort(distinct[1]))
