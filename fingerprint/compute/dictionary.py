@@ -29,6 +29,7 @@ CodeArray = Array  # (N,) int64
 DistinctValues = list[Any]  # distinct values; a missing one is None
 EncodedColumn = tuple[CodeArray, DistinctValues]
 
+FLAGS = (False, True, None)
 FEW_EVENTS = 300  # above, array functions are faster
 
 
@@ -102,6 +103,8 @@ class DictionaryEncoded:
         column = frames.column_of(self.events, name)
         if isinstance(column.dtype, np.dtype) and column.dtype.kind in "iu":
             return encode_numbers(frames.values_of(column).astype(np.int64, copy=False))
+        if isinstance(column.dtype, pd.BooleanDtype):
+            return encode_flags(column)
         code, distinct = frames.factorize_values(column)
         return xp.where(code < 0, len(distinct), code), [*distinct, None]
 
@@ -111,6 +114,12 @@ def encode_few(values: Sequence[Hashable]) -> tuple[CodeArray, list[Any]]:
     places: dict[Any, int] = {}
     code = np.array([places.setdefault(value, len(places)) for value in values], np.int64)
     return code, list(places)
+
+
+def encode_flags(flags: Any) -> EncodedColumn:
+    """Return a column of pandas of nullable flags encoded: (N,) -> codes (N,), values."""
+    code, used = arrays.renumber(flags.to_numpy(np.int64, na_value=FLAGS.index(None)), len(FLAGS))
+    return code, [FLAGS[at] for at in used.tolist()]
 
 
 def encode_numbers(values: Array) -> EncodedColumn:
