@@ -43,7 +43,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.tail_calibration import TAIL_SHARE, z_of_log_survival
-from fingerprint.features.encoding import IS_OPEN
+from fingerprint.features.encoding import IS_RESOURCE
 from fingerprint.features.vocabulary import Floats, Ints
 
 PRIOR_CALLS, PRIOR_CALLS_A_DAY = 6.0, 12.0  # calls an interval and a day, before any was seen ...
@@ -109,7 +109,7 @@ def unusual_resources_of(action: Hashes) -> Hashes:
 
 def has_unusual_resource(surprise: Floats) -> NDArray[np.bool_]:
     """Return which events touch an unusual resource (N,), by the surprise of their features (N, F)."""
-    of_resources = surprise[:, to_device_of(IS_OPEN, surprise)]
+    of_resources = surprise[:, to_device_of(IS_RESOURCE, surprise)]
     unusual: NDArray[np.bool_] = namespace(surprise).any(of_resources >= UNUSUAL_RESOURCE_NATS, axis=1)
     return unusual
 

@@ -34,6 +34,7 @@ GIVEN_FEATURE = FEATURE_SET.given  # (F,)
 FEATURE_WEIGHTS = FEATURE_SET.weights  # (F,)
 IS_BIN = FEATURE_SET.is_bin  # (F,)
 IS_OPEN = FEATURE_SET.is_open  # (F,)
+IS_RESOURCE = FEATURE_SET.is_resource  # (F,)
 EVIDENCE_GROUP_FEATURES = FEATURE_SET.evidence_group_features
 CODES_WITHOUT_EVIDENCE = FEATURE_SET.codes_without_evidence  # by position
 

@@ -105,6 +105,11 @@ class FeatureSet:
         """The features of which it counts how often new values come, and not which they are: a mask (F,)."""
         return np.array([feature.kind == "open" for feature in self.features])
 
+    @property
+    def is_resource(self) -> NDArray[np.bool_]:
+        """Which features name what is touched, (F,): of what is done, those in which new values come all the time."""
+        return self.is_open & np.array([feature.evidence_group == "what" for feature in self.features])
+
     @cached_property
     def codes_without_evidence(self) -> dict[int, np.uint64]:
         """The code that is no surprise, by the position of its feature."""

@@ -173,7 +173,7 @@ _FEATURES: tuple[Feature, ...] = (
         _network,
     ),
     Feature(
-        *("address", "address range", "value", "place", ("source_address",)),
+        *("address", "address range", "open", "place", ("source_address",)),
         of_text(lambda address: network_range(address, (24, 48))),
         given="network",
     ),

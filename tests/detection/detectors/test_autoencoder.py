@@ -71,6 +71,31 @@ def test_its_evidence_is_the_surprise_of_every_feature_and_the_tail_of_the_finge
     )
 
 
+def test_another_address_of_a_known_network_costs_what_new_ones_cost_its_principal(
+    detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame, bank: Bank
+) -> None:
+    """A provider gives its customer a new address each day, of the same large network. It is no unusual resource either."""
+    octets = events["source_address"].str.split(".", regex=False)
+    inside = events[
+        events["source_address"].str.fullmatch(r"[1-9]\d+(\.\d+){3}") & (octets.str[0] != "10")
+    ].head(50)
+    parts = inside["source_address"].str.split(".", regex=False)
+    moved = parts.map(lambda each: ".".join([*each[:2], str((int(each[2]) + 77) % 256), each[3]]))
+    batch = encode(
+        inside.assign(source_address=moved, event_id=[f"moved {row}" for row in range(len(inside))]),
+        detector.state,
+    )
+    network, address = FEATURE_NAMES.index("network"), FEATURE_NAMES.index("address")
+    loss, known = detector.inference.losses(batch.fingerprint, batch.codes)
+    rows = known[:, network] & ~known[:, address]
+    assert rows.sum() > 10
+    most = bank.vocabulary.novelty_loss(batch.fingerprint[rows], address) + autoencoder.UNSEEN_OPEN_VALUE_NATS
+    assert (loss[rows, address] <= most + 1e-4).all()
+    surprise = np.zeros((1, len(FEATURE_NAMES)), np.float32)
+    surprise[0, address] = 9
+    assert not amounts.has_unusual_resource(surprise).any()
+
+
 def test_calls_that_fail_at_the_service_or_are_throttled_are_no_amount(
     bank: Bank, encode: Encode, events: pd.DataFrame
 ) -> None:
