@@ -161,8 +161,7 @@ def _save_rows(
     _upsert(connection, alerts, new)
     filter_values.update_filter_values(connection, new, events, addresses)
     _upsert(connection, votes, single)
-    first_issue_wins = insert_into(connection, credential_issues).on_conflict_do_nothing()
-    execute_batches(connection, first_issue_wins, issues)
+    execute_batches(connection, _insert_issue(insert_into(connection, credential_issues)), issues)
     ids = [row["alert_id"] for row in new]
     suppression_hits.update_suppression_hits(connection, ids, now)
     shared = prevalence.update_prevalence(connection, ids)
@@ -180,6 +179,20 @@ def _upsert(
 
 
 _upsert_into = cache(upsert_statement)  # `insert_into` gives the same object for the same table
+
+
+@cache
+def _insert_issue(insert: Any) -> sql.Insert:
+    """Return the INSERT that keeps the first issue of a key, but puts one with the caller's key in place of one without.
+
+    A call from another account is recorded in both accounts, and only the caller's own record has the caller's key.
+    """
+    new = {name: insert.excluded[name] for name in CREDENTIAL_ISSUE_COLUMNS if name != "issued_key"}
+    better = (credential_issues.c.access_key == "") & (insert.excluded.access_key != "")
+    statement: sql.Insert = insert.on_conflict_do_update(
+        index_elements=["issued_key"], set_=new, where=better
+    )
+    return statement
 
 
 def _vote_rows(votes: VoteTable) -> list[Row]:

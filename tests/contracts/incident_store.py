@@ -148,6 +148,23 @@ class IncidentContract:
             ("d", "principal", f"{ACCOUNT}:user/admin", "b"),
         ]
 
+    @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+    def test_of_two_records_of_one_call_the_one_with_the_callers_key_is_the_link(self, make_store, order):
+        """A call from another account is recorded in both, in whichever order they come."""
+        own = issue("ASIA2", "AKIA1")
+        copy = replace(own, event_id="e-copy", principal="999999999999:account/AROA1", access_key="")
+        store = make_store()
+        store.alerts.save([alert("a", "maria", 0, key="AKIA1"), alert("b", "admin", 1, key="ASIA2")])
+        for at in order:
+            store.alerts.save((), credential_issues=[(own, copy)[at]])
+        assert store.alerts.credential_chain("ASIA2") == [own]
+        assert together(store) == [{"a", "b"}]
+        [_, second] = store.incidents.get("a").alerts
+        assert (second.reason, second.value) == ("credential_chain", "AKIA1")
+        store.alerts.save((), credential_issues=[replace(own, event_id="e-later", access_key="AKIA9")])
+        assert store.alerts.credential_chain("ASIA2") == [own]  # the first with a key stays
+        assert together(store) == [{"a", "b"}]
+
     def test_a_part_of_a_name_finds_the_incidents_of_its_principals(self, make_store):
         store = make_store()
         store.alerts.save(

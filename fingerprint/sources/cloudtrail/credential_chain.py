@@ -9,7 +9,8 @@ Example:
 A session's credentials have an access key of their own, and the record of the call that issued them names it
 (`responseElements.credentials.accessKeyId`) beside the caller's key (`userIdentity.accessKeyId`). Joined by these keys
 (`core.alert.trace_credentials`), the calls lead from a role back to the person or the first key. Calls of AWS services for
-themselves are left out: they are most of them, and lead to no caller.
+themselves are left out: they are most of them, and lead to no caller. A call from another account is recorded in both accounts,
+and only the caller's own record has the caller's key.
 """
 
 from __future__ import annotations
@@ -27,7 +28,10 @@ CALL_COLUMNS = ("event_id", "issued_key", "action", "source_address", "region", 
 
 
 def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
-    """Return the calls among events (with entities) that handed out credentials, the oldest first and one a key."""
+    """Return the calls among events (with entities) that handed out credentials, the oldest first and one a key.
+
+    Of a key's records that is the oldest one, but a record with the caller's key comes before one without.
+    """
     issued = frames.present_mask(frames.column_of(events, "issued_key"))
     if not issued.any():
         return []
@@ -36,8 +40,10 @@ def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
     calls = calls[(calls["issued_key"] != "") & (calls["kind"] != "service") & calls["event_id"].notna()]
     times = [at.to_pydatetime() for at in calls["event_time"]]
     texts = [["" if pd.isna(text) else str(text) for text in calls[name].tolist()] for name in CALL_COLUMNS]
-    first: dict[str, CredentialIssue] = {}
+    found: dict[str, CredentialIssue] = {}
     for at, *row in sorted(zip(times, *texts, strict=True), key=itemgetter(0, 1)):
         issue = CredentialIssue(at=at, **dict(zip(CALL_COLUMNS, row, strict=True)))
-        first.setdefault(issue.issued_key, issue)
-    return list(first.values())
+        known = found.setdefault(issue.issued_key, issue)
+        if issue.access_key and not known.access_key:
+            found[issue.issued_key] = issue
+    return list(found.values())

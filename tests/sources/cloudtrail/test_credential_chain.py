@@ -109,3 +109,21 @@ def test_a_key_that_is_named_twice_belongs_to_the_first_who_was_handed_it(minute
     assert [hop.principal for hop in credential_chain.find_issued_credentials(events(again, first))] == [
         f"{ACCOUNT}:user/alice"
     ]
+
+
+@pytest.mark.parametrize("ids", [("a", "b"), ("b", "a")])
+def test_a_call_from_another_account_is_recorded_twice_and_the_record_with_the_callers_key_counts(
+    ids: tuple[str, str],
+) -> None:
+    """Role and session are of one's own; the copy in the role's account knows its caller by an id alone."""
+    caller = {"type": "AWSAccount", "principalId": "AROAEXAMPLE:cli", "accountId": ACCOUNT}
+    shared = {"sharedEventID": "7c5e1a2b-0000-4000-8000-000000000001"}
+    own = call(role("build", "ASIABUILD"), 2, issues="ASIADEPLOY", eventID=ids[0], **shared)
+    copy = call(caller, 2, issues="ASIADEPLOY", eventID=ids[1], recipientAccountId="999999999999", **shared)
+    begun = call({**ALICE, "accessKeyId": "AKIAALICE"}, 1, issues="ASIABUILD")
+    for records in ((begun, own, copy), (copy, own, begun)):
+        hops = credential_chain.find_issued_credentials(events(*records))
+        assert looked_up(hops, "ASIADEPLOY") == ["role/build", "user/alice"]
+        assert [hop.event_id for hop in hops if hop.issued_key == "ASIADEPLOY"] == [ids[0]]
+    [hop] = credential_chain.find_issued_credentials(events(copy))
+    assert (hop.principal, hop.access_key) == (f"{ACCOUNT}:account/AROAEXAMPLE", "")
