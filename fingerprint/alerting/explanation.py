@@ -247,6 +247,7 @@ def _gather_facts(
         first_seen=_first_seen_text(batch, frame, explainer),
         is_learned=bool((batch.level < PEER_LEVEL).any()),
         late_days=_late_days(frame),
+        knows_account=_knows_account(batch, frame, explainer),
     )
 
 
@@ -271,6 +272,7 @@ def _suspicion(
         lead=facts.events[lead],
         supporting=facts.supporting,
         new_regions=facts.new_regions,
+        knows_account=facts.knows_account,
     )
 
 
@@ -492,6 +494,13 @@ def first_seen_text(
     alone = "not in the history" if knows_account else "not in the history, nor is its account"
     absent = f"new at {access}, known at {known}" if known else alone
     return f"{absent}; first seen {'after that' if hours < 0 else before}"
+
+
+def _knows_account(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> bool:
+    """Return whether the bank knows the account that an alert's principal is of, which need not be that of the log."""
+    bank, _ = explainer.bank_and_row(batch, 0)
+    account = pd.Series([str(frame["principal"].iloc[0]).partition(":")[0]], dtype=object)
+    return bool(bank.knows_account(hashing.hash_strings(account)).all())
 
 
 def _late_days(frame: pd.DataFrame) -> int:

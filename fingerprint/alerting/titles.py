@@ -34,7 +34,8 @@ class TitleFacts:
     where it is new for the principal, `new_regions` to the region that they were made in. `supporting` are the events that
     support the alert, `supporting_actions` what they can do that was new, the gravest first. `first_seen` says when a newcomer
     was first seen and whether that is in the history, else empty. `is_learned`: the principal has a fingerprint of its own, so
-    what is new is new to it; of another one it may be what it has done since it came.
+    what is new is new to it; of another one it may be what it has done since it came. `knows_account`: the bank knows the account
+    that the principal is of.
     """
 
     events: Sequence[AlertEvent]
@@ -51,6 +52,7 @@ class TitleFacts:
     first_seen: str = ""
     is_learned: bool = True
     late_days: int = 0
+    knows_account: bool = False
 
 
 def build_title(principal: str, facts: TitleFacts) -> str:
@@ -86,6 +88,10 @@ def actor_name(principal: str, human: str, humans: Collection[str] = ()) -> str:
     `humans` are all that acted as the principal: where there are several, its name stands beside the person.
     """
     name, plain = principal.split(":", 1)[-1], SOURCE.plain_principal(principal)
+    if plain != name and "@" in human and not SOURCE.person_and_access(principal)[0]:
+        return _named(
+            plain, _cut(human, MAX_NAME_LENGTH // 2)
+        )  # a caller from outside may call itself anything
     if not human or human in name or plain != name:
         return _cut(human if "@" in human else plain)
     others = {each for each in humans if each and each not in name} - {human}

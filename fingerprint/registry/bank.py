@@ -253,15 +253,19 @@ class Bank:
         return principals.tolist(), fingerprints[place[found]]
 
     def knows_account(self, account: Hashes) -> NDArray[np.bool_]:
-        """Return of which accounts principals were learned, (N,), by the hashes of their names."""
+        """Return of which accounts principals were learned, (N,), by the hashes of their names.
+
+        Who calls from another account does not count: that may be a stranger's, whose log is not read.
+        """
         _, found = find_sorted(self.on_host._accounts, to_host(account))
         known: NDArray[np.bool_] = to_device_of(found, account)
         return known
 
     @cached_property
     def _accounts(self) -> Hashes:
-        """The hashes of the accounts of all principals, sorted: a principal's name begins with its account."""
-        accounts = self.people["principal"].astype(object).str.partition(":")[0].unique()
+        """The hashes of the accounts of principals whose logs are read, sorted: a principal's name begins with its account."""
+        principals = self.people["principal"].astype(object)[(self.people["kind"] != "account").to_numpy()]
+        accounts = principals.str.partition(":")[0].unique()
         return np.sort(hashing.hash_strings(pd.Series(accounts, dtype=object)))
 
     @cached_property

@@ -171,6 +171,7 @@ class Suspicion(NamedTuple):
     gravest ones alone, so that the others cannot be counted.
     `lead` is the event that the alert's title is about, and `human` the person behind it. `supporting` are the events that
     support the alert, whose actions are marked so. `new_regions` maps the ids of events to their region where it is new.
+    `knows_account`: the account of the principal is one of the organisation's own, of which others were learned.
     """
 
     principal: str
@@ -184,6 +185,7 @@ class Suspicion(NamedTuple):
     lead: AlertEvent | None = None
     supporting: Sequence[AlertEvent] = ()
     new_regions: Mapping[str, str] = MappingProxyType({})
+    knows_account: bool = False
 
 
 class FileSystem(Protocol):

@@ -502,3 +502,15 @@ def test_a_shorter_length_makes_more_alerts_of_the_same_verdicts(
 
 def test_every_channel_has_a_name_an_analyst_can_read() -> None:
     assert all(name.replace(" ", "").isalpha() for name in spectral.CHANNEL_LABELS.values())
+
+
+def test_an_alert_says_whether_its_principals_account_is_one_of_the_organisations_own(
+    scored: sample_organisation.Run, organisation: sample_organisation.SampleOrganisation
+) -> None:
+    """What matters is the account of the principal, which need not be that of the log."""
+    bank = open_bank(organisation.bank)
+    explainer: Any = SimpleNamespace(bank_and_row=lambda batch, row: (bank, None))
+    own = scored.alerts[0].principal.partition(":")[0]
+    for account, is_known in ((own, True), ("151912345678", False)):
+        frame = pd.DataFrame({"principal": [f"{account}:account/AROA1"], "recipient_account": [own]})
+        assert explanation._knows_account(SimpleNamespace(), frame, explainer) is is_known

@@ -88,6 +88,10 @@ def test_a_caller_from_outside_is_named_by_its_account_and_by_the_role_that_it_t
     assert title_of(some, "976280145156:account/AROAPGA3KWCATOSOSJNFU") == (
         "a caller of account 976280145156 called sts:AssumeRole on role:orca-security-scan, new to them, from 84.17.50.9"
     )
+    for human in ("", "ann.bloggs", "i-0ab12cd34ef56ab78"):
+        assert title_of(some, "976280145156:account/AROAPGA3KWCA", human).startswith("a caller of account 9")
+    named = title_of(some, "976280145156:account/AROAPGA3KWCA", "ann@example.com")
+    assert named.startswith("a caller of account 976280145156 (ann@example.com) called sts:AssumeRole on")
     assert "orca" not in title_of(some), (
         "of one's own principals the queue has the resources beside the title"
     )

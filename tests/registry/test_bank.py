@@ -6,7 +6,7 @@ import json
 import mmap
 import re
 import shutil
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import numpy as np
@@ -78,6 +78,18 @@ def test_a_bank_knows_the_accounts_of_its_principals(organisation: SampleOrganis
     own = bank.people["principal"].str.partition(":")[0].unique().tolist()
     asked = hashing.hash_strings(pd.Series([*own, "999988887777", ""], dtype=object))
     assert bank.knows_account(asked).tolist() == [True] * len(own) + [False, False]
+
+
+def test_a_bank_does_not_know_the_account_of_who_called_from_outside(
+    organisation: SampleOrganisation,
+) -> None:
+    bank = banks.open_bank(organisation.bank, SETTINGS.bank)
+    people = bank.people.astype({"principal": object, "kind": object})
+    for kind, is_known in (("role", True), ("account", False)):
+        first = people.iloc[:1].assign(principal=f"999988887777:{kind}/AROA1", kind=kind)
+        other = replace(bank, people=pd.concat([people, first], ignore_index=True))
+        asked = hashing.hash_strings(pd.Series(["999988887777"], dtype=object))
+        assert other.knows_account(asked).tolist() == [is_known]
 
 
 def test_a_bank_holds_no_ids(organisation: SampleOrganisation) -> None:

@@ -115,16 +115,19 @@ def _of_type(identity: Identity, account: str, person_roles: tuple[str, ...]) ->
         case "IdentityCenterUser":
             return _identity_center(identity, account)
         case "AWSAccount":
-            return Principal(
-                f"{account}:account/{escape_key(identity['principal_id'].split(':')[0] or account)}",
-                "account",
-            )
+            return _other_account(identity, account)
         case "AWSService":
             return _service(identity, account)
         case "":
             return _without_type(identity, account, person_roles)
         case other:  # Directory, Unknown, and what AWS will think of next
             return _other(identity, account, other)
+
+
+def _other_account(identity: Identity, account: str) -> Principal:
+    """Return a caller of another account by its unique id: a role's stands before the session's name, as `AROA…:session`."""
+    identifier, _, session = identity["principal_id"].partition(":")
+    return Principal(f"{account}:account/{escape_key(identifier or account)}", "account", session=session)
 
 
 def _user(identity: Identity, account: str) -> Principal:

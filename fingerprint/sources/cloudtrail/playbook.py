@@ -104,6 +104,7 @@ class _Record(msgspec.Struct):
     responseElements: Any = None
     awsRegion: Any = ""
     recipientAccountId: Any = ""
+    sharedEventID: Any = ""
 
 
 _DECODER = msgspec.json.Decoder(_Record)
@@ -126,10 +127,15 @@ def _lead(suspicion: Suspicion) -> str:
     """Return where containing is done, and on which condition: names of roles and users repeat across accounts."""
     account = _account(suspicion.principal.partition(":")[0])
     elsewhere = credential_kind(suspicion.principal, _keys(suspicion)) in ("root", "single sign-on")
-    foreign = _type(suspicion.principal) == "account"  # another's, where no one here can do anything
+    foreign = _is_foreign(suspicion)  # where no one here can do anything
     place = f"in account {account}" if account and not elsewhere and not foreign else ""
     condition = "" if _is_urgent(suspicion) else "if no one confirms it"
     return ", ".join(each for each in (place, condition) if each)
+
+
+def _is_foreign(suspicion: Suspicion) -> bool:
+    """Return whether the caller is of another account than the log's, and of none that is known to be one's own."""
+    return _type(suspicion.principal) == "account" and not suspicion.knows_account
 
 
 def _led_by(lead: str, step: NextStep) -> NextStep:
@@ -222,12 +228,48 @@ def _contain(suspicion: Suspicion) -> Iterator[NextStep]:
             yield from _contain_root(suspicion)
         case "service":
             yield _contain_service(suspicion)
+        case "unknown" if _type(suspicion.principal) == "account":
+            yield _contain_other_account(suspicion)
         case "unknown":
             yield NextStep(
                 "contain",
                 "Block the identity at its provider, and deny it in the trust policy of every role that it may assume.",
                 "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json",
             )
+
+
+def _contain_other_account(suspicion: Suspicion) -> NextStep:
+    """Find the caller's own record, which names role, session and access key, in an account of one's own; else shut it out."""
+    account = _or_word(suspicion.principal.partition(":")[0], "ACCOUNT_ID")
+    find = "find the caller's own record in its log, by the same sharedEventID, and contain the principal that it names"
+    if suspicion.knows_account:
+        return NextStep(
+            "contain",
+            f"The caller's account is one of the organisation's own: {find}.",
+            _find_shared(suspicion),
+        )
+    return NextStep(
+        "contain",
+        f"Deny account {account} in the trust policy of every role that it may assume, and tell its owner. Where the account is "
+        f"one of the organisation's own, {find}.",
+        "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json",
+    )
+
+
+def _find_shared(suspicion: Suspicion) -> str:
+    """Return the command that lists, with a credential of the caller's account, its own records of the alert's calls."""
+    asked = suspicion.lead or suspicion.events[0]
+    events = (asked, *suspicion.events[:MAX_RECORDS_READ])
+    shared = dict.fromkeys(safe_argument(_read_record(each).sharedEventID) for each in events)
+    ids = [each for each in shared if each][:MAX_KEYS]
+    has = " || ".join(f"contains(CloudTrailEvent,'{each}')" for each in ids or ["SHARED_EVENT_ID"])
+    return (
+        f"for region in {' '.join(_regions(suspicion))}; do\n"
+        f'  aws cloudtrail lookup-events --region "$region" --start-time {_since(suspicion)} --lookup-attributes '
+        f"AttributeKey=EventName,AttributeValue={_or_word(asked.action, 'EVENT_NAME')} "
+        f'--query "Events[?{has}].CloudTrailEvent"\n'
+        "done"
+    )
 
 
 def _contain_access_key(keys: Sequence[str], user: str) -> NextStep:
@@ -401,7 +443,8 @@ def _verify(suspicion: Suspicion) -> NextStep:
     where = f" in {region[:40]} (new region)" if region else ""
     what = _named(asked, event, suspicion.cut) + where or suspicion.questioned[:400] or "this"
     name, kind, human = _name(suspicion.principal), _type(suspicion.principal), _person(suspicion, event)
-    if "@" in human:
+    foreign = _is_foreign(suspicion)  # a caller from there may call the session anything
+    if "@" in human and not foreign:
         who = f"Ask {human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
     else:
         who = f"Ask the owner of {_owned(suspicion.principal)[:200]}, by telephone or in person,"
@@ -410,12 +453,23 @@ def _verify(suspicion: Suspicion) -> NextStep:
         "role": f"aws iam list-role-tags --role-name {_or_word(name, 'ROLE_NAME')}",
     }.get(kind, "")
     until = " Until they confirm it, treat it as stolen." if _is_urgent(suspicion) else ""
-    sessions = "" if human else session_names(suspicion.events)
+    sessions = "" if human and not foreign else session_names(suspicion.events)
     chosen = f" Session names ({SESSION_NAMES_CHOSEN}): {sessions}." if sessions else ""
     return NextStep(
-        "verify", f"{who} about {what} {when}.{chosen}{until}{_why_new(suspicion)}",
+        "verify", f"{who} about {what} {when}.{chosen}{_own_record(suspicion)}{until}{_why_new(suspicion)}",
         "" if "@" in human else command,
     )  # fmt: skip
+
+
+def _own_record(suspicion: Suspicion) -> str:
+    """Return where to read who it was, of a caller from another account of one's own."""
+    if _type(suspicion.principal) != "account" or not suspicion.knows_account:
+        return ""
+    shared = safe_argument(_read_record(suspicion.lead or suspicion.events[0]).sharedEventID)
+    same = f"sharedEventID {shared}" if shared else "the same sharedEventID"
+    return (
+        f" That account is one of the organisation's own: the record with {same} in its log names the caller."
+    )
 
 
 def _why_new(suspicion: Suspicion) -> str:

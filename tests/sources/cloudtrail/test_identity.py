@@ -320,8 +320,28 @@ def test_a_caller_of_another_account_is_called_by_that_account() -> None:
         }
     )
     assert caller.key == "976280145156:account/AROAPGA3KWCATOSOSJNFU"
+    assert (caller.kind, caller.session, caller.human) == ("account", "orca-41954599", "")
     assert plain_principal(caller.key) == "a caller of account 976280145156"
     assert plain_principal("account/eve") == "account/eve"
+
+
+@pytest.mark.parametrize(
+    ("session", "human"),
+    [
+        ("ann@example.com", "ann@example.com"),
+        ("ann.bloggs", "ann.bloggs"),
+        ("i-0123456789abcdef0", "i-0123456789abcdef0"),
+        ("build:7", ""),
+        ("", ""),
+    ],
+)
+def test_a_caller_of_another_account_has_a_session_whose_name_is_no_part_of_its_key(
+    session: str, human: str
+) -> None:
+    caller = who(identity_type="AWSAccount", principal_id=f"AROA1:{session}", account="999999999999")
+    assert (caller.key, caller.session, caller.human) == ("999999999999:account/AROA1", session, human)
+    alone = who(identity_type="AWSAccount", account="999999999999")
+    assert (alone.key, alone.session) == ("999999999999:account/999999999999", "")
 
 
 @pytest.mark.parametrize("name", ["user/a%7Cb", "role/web/ann", "root", "federated/?", "service/a.b", ""])

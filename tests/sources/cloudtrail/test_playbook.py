@@ -301,6 +301,53 @@ def test_the_owner_of_a_caller_from_another_account_is_that_account() -> None:
     )
 
 
+def other_account(**fields: Any) -> Suspicion:
+    made = call("sts:AssumeRole", key="", resource="role:deploy", session="ann@example.com")
+    raw = json.dumps({"recipientAccountId": ACCOUNT, "sharedEventID": "7c5e1a2b-0000-4000-8000-000000000001"})
+    some = suspicion(replace(made, raw=raw), principal="151912345678:account/AROAEXAMPLE", **fields)
+    return some._replace(human="ann@example.com")
+
+
+def test_a_caller_from_an_account_of_ones_own_is_looked_up_in_its_log() -> None:
+    shared = "7c5e1a2b-0000-4000-8000-000000000001"
+    steps = next_steps(other_account()._replace(knows_account=True))
+    [contain] = [step for step in steps if step.phase == "contain"]
+    assert contain.text == (
+        "In account 151912345678: the caller's account is one of the organisation's own: find the caller's own record in its "
+        "log, by the same sharedEventID, and contain the principal that it names."
+    )
+    assert "AttributeKey=EventName,AttributeValue=AssumeRole" in contain.command
+    assert f"contains(CloudTrailEvent,'{shared}')" in contain.command
+    [ask] = [step for step in steps if step.phase == "verify"]
+    assert ask.text.startswith("Ask ann@example.com by telephone")
+    assert (
+        f"one of the organisation's own: the record with sharedEventID {shared} in its log names" in ask.text
+    )
+
+
+def test_a_caller_from_an_unknown_account_is_shut_out_and_its_session_is_no_ones_name() -> None:
+    steps = next_steps(other_account())
+    [contain] = [step for step in steps if step.phase == "contain"]
+    assert contain.text.startswith("Deny account 151912345678 in the trust policy of every role")
+    assert "Where the account is one of the organisation's own, find the caller's own record" in contain.text
+    [ask] = [step for step in steps if step.phase == "verify"]
+    assert ask.text.startswith("Ask the owner of account 151912345678 (its caller AROAEXAMPLE),")
+    assert "Session names (chosen" in ask.text
+    assert ": ann@example.com." in ask.text
+    assert "the organisation's own" not in ask.text
+
+
+@pytest.mark.parametrize("raw", ["", "{", '{"sharedEventID": [1]}', '{"sharedEventID": "$(id)"}'])
+def test_an_odd_shared_event_id_is_no_part_of_a_command(raw: str) -> None:
+    some = other_account()._replace(knows_account=True)
+    odd = replace(some.events[0], raw=raw)
+    steps = next_steps(some._replace(events=(odd,), lead=odd))
+    [contain] = [step for step in steps if step.phase == "contain"]
+    assert "contains(CloudTrailEvent,'SHARED_EVENT_ID')" in contain.command
+    [ask] = [step for step in steps if step.phase == "verify"]
+    assert "the record with the same sharedEventID in its log" in ask.text
+
+
 def test_the_question_gives_no_count_where_the_actions_are_cut() -> None:
     some = suspicion(call("iam:CreateUser"), call("kms:DisableKey"))._replace(cut=True)
     [ask] = [step for step in next_steps(some) if step.phase == "verify"]
