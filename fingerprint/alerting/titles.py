@@ -65,7 +65,7 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     who = actor_name(principal, human, set(facts.humans))
     who += f" ({facts.first_seen})" if facts.first_seen else ""
     late = f"; delivered {_count(facts.late_days, 'day')} late" if facts.late_days else ""
-    what = _called(facts, _reached(principal, facts.events[lead]))
+    what = _called(facts, _reached(principal, facts.events[lead]) + _without_mfa(facts.events[lead]))
     return f"{who} {what} from {_origin(facts, lead)}{_failures(facts)}{_also(facts)}{late}"
 
 
@@ -144,10 +144,14 @@ def _reached(principal: str, event: AlertEvent) -> str:
     return f" on {_cut(event.resource, MAX_NAME_LENGTH // 2)}" if outside and event.resource else ""
 
 
+def _without_mfa(event: AlertEvent) -> str:
+    return " without MFA" if SOURCE.signed_in_without_mfa(event.raw) else ""
+
+
 def _called(facts: TitleFacts, on: str) -> str:
     """Return the leading call, of bulk how often, and how many other actions there were: if it was new, the new ones.
 
-    `on` is what is said about its resource.
+    `on` is what is said about its resource or its second factor.
     """
     lead, tried = _lead(facts)
     verb = "tried" if tried and not _succeeded_beside(facts, lead) else "called"

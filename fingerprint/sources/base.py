@@ -308,6 +308,9 @@ class LogSource(Protocol):
     def credential_facts(self, records: Iterable[str]) -> CredentialFacts:
         """Return what records (JSON text) say of the credentials that they were made with."""
 
+    def signed_in_without_mfa(self, record: str) -> bool:
+        """Return whether a record (JSON text, or empty) is a sign-in that succeeded, and says that it needed no second factor."""
+
     def impact_of(self, service: str, action: str, record: str) -> CallImpact:
         """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
 

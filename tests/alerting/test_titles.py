@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -97,6 +98,24 @@ def test_a_caller_from_outside_is_named_by_its_account_and_by_the_role_that_it_t
     )
     long = facts([replace(took, resource=f"role:{'x' * 300}")], set())
     assert f"on role:{'x' * 34}… from" in title_of(long, "976280145156:account/AROAPGA3KWCATOSOSJNFU")
+
+
+def test_a_sign_in_without_a_second_factor_is_said_to_be_one() -> None:
+    login = called("signin:ConsoleLogin")[0]
+    for used, said in (
+        ("No", "called signin:ConsoleLogin without MFA, new to them, from"),
+        ("Yes", "Login, new"),
+    ):
+        record = {
+            "eventName": "ConsoleLogin",
+            "userIdentity": {"type": "Root"},
+            "responseElements": {"ConsoleLogin": "Success"},
+            "additionalEventData": {"MFAUsed": used},
+        }
+        some = facts([replace(login, raw=json.dumps(record))], {"signin:ConsoleLogin"})
+        assert said in title_of(some, "123456789012:root")
+    bare = facts([login], {"signin:ConsoleLogin"})
+    assert "MFA" not in title_of(bare, "123456789012:root")
 
 
 def test_what_a_principal_without_a_fingerprint_does_is_not_said_to_be_new_to_it() -> None:

@@ -37,6 +37,7 @@ class _Record(msgspec.Struct):
     eventName: Any = None
     sessionCredentialFromConsole: Any = None
     additionalEventData: Any = None
+    responseElements: Any = None
 
 
 _DECODER = msgspec.json.Decoder(_Record)
@@ -49,6 +50,18 @@ def credential_facts(records: Iterable[str]) -> CredentialFacts:
     used = [_mfa(each) for each in read]
     console = sum(map(_from_console, read))
     return CredentialFacts(ranked(kinds), used.count(True), used.count(False), console, len(read))
+
+
+def signed_in_without_mfa(record: str) -> bool:
+    """Return whether a record is a sign-in of root or an IAM user that succeeded, and says that MFA was not used.
+
+    Of a person who comes from an identity provider it says so, too, whatever that provider asked for: they do not count.
+    """
+    read = _read(record)
+    if read is None or read.eventName != "ConsoleLogin" or _mfa(read) is not False:
+        return False
+    succeeded = _text(_members(read.responseElements).get("ConsoleLogin")) == "Success"
+    return succeeded and _kind(read) in ("root", "console sign-in")
 
 
 def _read(record: str) -> _Record | None:

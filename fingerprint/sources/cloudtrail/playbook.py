@@ -35,6 +35,7 @@ from fingerprint.core.alert import (
 from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
+from fingerprint.sources.cloudtrail.credential_facts import signed_in_without_mfa
 from fingerprint.sources.cloudtrail.identity import (
     SSO_ROLE,
     permission_set,
@@ -512,7 +513,8 @@ def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
     others = len(graver) - 1
     counted = f" and {others:,} other{'s' * (others > 1)}" if others else ""
     more = " and others" if cut else counted
-    return f"{without_api_version(first.action)[:200]}{on}{more}"
+    mfa = " without MFA" if _action(event) == first.action and signed_in_without_mfa(event.raw) else ""
+    return f"{without_api_version(first.action)[:200]}{on}{mfa}{more}"
 
 
 def _event_of(suspicion: Suspicion, action: str) -> AlertEvent:

@@ -28,7 +28,7 @@ from fingerprint.sources.cloudtrail.attack_tactics import (
 )
 from fingerprint.sources.cloudtrail.check_records import check_batches
 from fingerprint.sources.cloudtrail.console_links import event_links, principal_links
-from fingerprint.sources.cloudtrail.credential_facts import credential_facts
+from fingerprint.sources.cloudtrail.credential_facts import credential_facts, signed_in_without_mfa
 from fingerprint.sources.cloudtrail.envelopes import (
     RECORD_PREFIX,
     may_be_envelope,
@@ -96,6 +96,7 @@ __all__ = [
     "record_account",
     "record_searches",
     "serves_attackers",
+    "signed_in_without_mfa",
     "split_lines",
     "split_lines_in_parts",
     "split_message_in_parts",

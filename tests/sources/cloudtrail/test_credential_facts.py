@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fingerprint.sources.base import CredentialFacts
-from fingerprint.sources.cloudtrail.credential_facts import credential_facts
+from fingerprint.sources.cloudtrail.credential_facts import credential_facts, signed_in_without_mfa
 from tests.support.alerts import NASTY
 
 
@@ -63,3 +63,29 @@ def test_many_records_are_counted_the_most_frequent_kind_first() -> None:
 def test_no_text_of_an_attacker_is_a_fact(text: str) -> None:
     made = record(text, text, text, sessionCredentialFromConsole=text, eventName=text)
     assert credential_facts([made]) in (CredentialFacts((), 0, 0, 0, 1), CredentialFacts())
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "answer", "without"),
+    [
+        ("Root", "No", "Success", True),
+        ("IAMUser", "No", "Success", True),
+        ("Root", "Yes", "Success", False),
+        ("Root", None, "Success", False),
+        ("Root", ["No"], "Success", False),
+        ("Root", "No", "Failure", False),
+        ("Root", "No", None, False),
+        ("AssumedRole", "No", "Success", False),  # an identity provider's factor is not recorded
+    ],
+)
+def test_a_sign_in_without_mfa_is_one_that_succeeded_and_says_so(
+    kind: str, said: Any, answer: Any, without: bool
+) -> None:
+    members = {"additionalEventData": {"MFAUsed": said}, "responseElements": {"ConsoleLogin": answer}}
+    assert signed_in_without_mfa(record(kind, eventName="ConsoleLogin", **members)) is without
+    assert not signed_in_without_mfa(record(kind, eventName="CreateUser", **members))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[1]", "[" * 100_000, '{"eventName": "ConsoleLogin"}', *NASTY])
+def test_what_cannot_be_read_is_no_sign_in_without_mfa(text: str) -> None:
+    assert not signed_in_without_mfa(text)

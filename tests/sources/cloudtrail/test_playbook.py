@@ -301,6 +301,20 @@ def test_the_owner_of_a_caller_from_another_account_is_that_account() -> None:
     )
 
 
+def test_the_question_about_a_sign_in_says_that_it_was_without_mfa() -> None:
+    record = {
+        "eventName": "ConsoleLogin",
+        "userIdentity": {"type": "Root"},
+        "responseElements": {"ConsoleLogin": "Success"},
+        "additionalEventData": {"MFAUsed": "No"},
+    }
+    login = call("signin:ConsoleLogin", key="")
+    for each, said in ((replace(login, raw=json.dumps(record)), True), (login, False)):
+        steps = next_steps(suspicion(each, principal=f"{ACCOUNT}:root"))
+        [ask] = [step for step in steps if step.phase == "verify"]
+        assert ("about signin:ConsoleLogin without MFA at" in ask.text) is said
+
+
 def other_account(**fields: Any) -> Suspicion:
     made = call("sts:AssumeRole", key="", resource="role:deploy", session="ann@example.com")
     raw = json.dumps({"recipientAccountId": ACCOUNT, "sharedEventID": "7c5e1a2b-0000-4000-8000-000000000001"})

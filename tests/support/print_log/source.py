@@ -138,6 +138,10 @@ def principal_links(principal: str, access_keys: Sequence[str], region: str) -> 
     return ()
 
 
+def signed_in_without_mfa(record: str) -> bool:
+    return False
+
+
 def credential_facts(records: Iterable[str]) -> CredentialFacts:
     return CredentialFacts()
 
