@@ -11,7 +11,8 @@ other. Linked alerts are one incident. Three things keep an incident from swallo
 
 - An address links only alerts whose principals had never or hardly used its network before: the address of an office, a VPN or a
   NAT gateway is usual for those behind it. Names of cloud services and private addresses are no addresses.
-- A key or address that more than MAX_PRINCIPALS principals showed within RECENT_SECONDS links none of these alerts.
+- A key or address that more than MAX_PRINCIPALS principals showed within RECENT_SECONDS links none of these alerts. Principals of
+  one name in several accounts (a role that is rolled out, or root) are linked by such an address all the same.
 - Links are taken in order, the surest kind and the shortest gap first, and none that makes an incident larger than MAX_ALERTS.
 
 An incident has the id of its oldest alert, so an older alert that joins changes the id; every alert's id finds its incident. The
@@ -33,8 +34,8 @@ from typing import Literal, NamedTuple
 from fingerprint.core.alert import Decision
 from fingerprint.core.case import QueueRow
 
-LinkKind = Literal["principal", "access_key", "address"]
-LinkReason = Literal["first", "principal", "access_key", "credential_chain", "address", "hand"]
+LinkKind = Literal["principal", "access_key", "name", "address"]
+LinkReason = Literal["first", "principal", "access_key", "credential_chain", "name", "address", "hand"]
 IncidentStatus = Literal["new", "in_progress", "closed"]
 IncidentStatusFilter = Literal["open", "new", "in_progress", "closed", "all"]
 IncidentOrder = Literal["urgency", "newest", "oldest"]
@@ -48,7 +49,7 @@ MAX_PRINCIPALS: Mapping[LinkKind, int] = {"access_key": 20, "address": 5}  # of 
 MAX_ALERTS = 200  # of one incident
 MAX_VALUES = 50  # keys, and addresses, of one alert
 NEW_RARITIES = ("unseen", "rare")  # of a network whose addresses link
-_KINDS: tuple[LinkKind, ...] = ("access_key", "principal", "address")  # the surest first
+_KINDS: tuple[LinkKind, ...] = ("access_key", "principal", "name", "address")  # the surest first
 _INSIDE = tuple(  # networks whose addresses many hosts have
     ip_network(each)
     for each in (
@@ -169,6 +170,16 @@ def linking_addresses(addresses: Iterable[str], drivers: Iterable[Mapping[str, o
                 continue
     found = {address for address in addresses if _is_in(address, networks)} if networks else set()
     return sorted(found)[:MAX_VALUES]
+
+
+def name_at_address(principal: str, address: str) -> str:
+    """Return what principals of one name in several accounts share at an address: the name without its account, and the address.
+
+    Example:
+        >>> name_at_address("123456789012:role/Audit", "203.0.113.7")
+        'role/Audit 203.0.113.7'
+    """
+    return f"{principal.partition(':')[2]} {address}"
 
 
 def _is_in(address: str, networks: Sequence[object]) -> bool:

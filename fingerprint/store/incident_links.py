@@ -34,6 +34,7 @@ from fingerprint.core.incident import (
     Membership,
     group_alerts,
     linking_addresses,
+    name_at_address,
 )
 from fingerprint.core.sanitize import index_key
 from fingerprint.store.query_conditions import OPEN
@@ -207,7 +208,9 @@ def _save_links(
         own = _timed_link(alert)
         found = [("principal", own["principal_digest"])]
         found += [("access_key", key) for key in sorted(keys[alert_id])[:MAX_VALUES]]
-        found += [("address", each) for each in linking_addresses(addresses[alert_id], alert["drivers"])]
+        new = linking_addresses(addresses[alert_id], alert["drivers"])
+        found += [("address", each) for each in new]
+        found += [("name", index_key(name_at_address(alert["principal"], each))) for each in new]
         rows += [own | {"kind": kind, "value": value, "inherited": False} for kind, value in found]
     again = [_timed_link(alert) for alert in saved if alert["alert_id"] in known]
     if again:

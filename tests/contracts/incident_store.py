@@ -190,6 +190,34 @@ class IncidentContract:
         store.alerts.save(much_later)
         assert together(store)[-1] == {"b0", "b1"}
 
+    def test_one_name_in_many_accounts_from_one_new_address_is_one_incident(self, make_store):
+        """A role that is rolled out, or root: an address of so many principals joins nothing else."""
+
+        def rolled_out(number: int, name: str = "role/Audit", address: str = "203.0.113.7", hour: float = 0):
+            principal = f"{100_000_000_000 + number}:{name}"
+            made = alert(f"a{number}", hour=hour + number / 10, address=address)
+            return replace(made, principal=principal)
+
+        store, count = make_store(), rule.MAX_PRINCIPALS["address"] + 4
+        for number in range(count):
+            store.alerts.save([rolled_out(number)])
+        everywhere = {f"a{number}" for number in range(count)}
+        assert together(store) == [everywhere]
+        [first, second, *_] = store.incidents.get("a0").alerts
+        assert (first.reason, second.reason, second.value) == ("first", "name", "role/Audit 203.0.113.7")
+        store.alerts.save(
+            [
+                rolled_out(20, address="203.0.113.8"),
+                rolled_out(21, name="role/Other"),
+                rolled_out(22, hour=24),
+                rolled_out(23, address="10.0.0.1"),
+            ]
+        )
+        assert sorted(together(store), key=len) == [
+            *({f"a{number}"} for number in (20, 21, 23, 22)),
+            everywhere,
+        ]
+
     def test_an_alert_that_grows_touches_another(self, make_store):
         store, early, late = make_store(), alert("a", hour=0), alert("b", hour=9)
         store.alerts.save([early, late])

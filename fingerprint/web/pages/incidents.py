@@ -106,6 +106,7 @@ REASON_PHRASES = {
     "principal": N_("same principal"),
     "access_key": N_("same access key"),
     "credential_chain": N_("same credential chain, by key"),
+    "name": N_("same name in another account, from the same new address"),
     "address": N_("same new address"),
     "hand": N_("joined by hand"),
 }
