@@ -231,18 +231,23 @@ def _tool(facts: TitleFacts, lead: int) -> str:
 
 
 def _failures(facts: TitleFacts) -> str:
-    """Return how many of the events failed; if all did, also what else succeeded among the supporting ones."""
+    """Return how many of the events failed; if all did, also what else succeeded among the supporting ones.
+
+    Beside an amount, which counts calls that are no events of the alert as well, it says of how many events.
+    """
     failed = sum(bool(event.error_code) for event in facts.events)
     if not failed:
         return ""
-    if failed < len(facts.events):
-        return f"; {failed:,} failed"
     lead, _ = _lead(facts)
+    shown = " shown" if _often(facts, lead) else ""
+    if failed < len(facts.events):
+        return f"; {failed:,} of the {len(facts.events):,} shown failed" if shown else f"; {failed:,} failed"
     has_lead = _succeeded_beside(facts, lead)
     gravest = [row.action for row in facts.supporting_actions if row.succeeded]
     others = [impact.action_name(event) for event in facts.supporting if not event.error_code]
     done = [each for each in dict.fromkeys((*gravest, *others)) if not (has_lead and each == lead)]
-    all_failed = f"{failed:,} failed" if has_lead else "failed" if done else "all failed"
+    everything = f"all{shown} " if shown or not done else ""
+    all_failed = f"{failed:,}{shown} failed" if has_lead else f"{everything}failed"
     if not done:
         return f"; {all_failed}"
     elsewhere = " from elsewhere" if done[0] == lead else ""

@@ -126,6 +126,22 @@ def test_what_a_principal_without_a_fingerprint_does_is_not_said_to_be_new_to_it
     assert title_of(unlearned) == "user/grace called sns:GetTopicAttributes, not learned yet, from 84.17.50.9"
 
 
+def test_beside_a_number_of_all_calls_a_title_says_of_how_many_shown_ones_failed() -> None:
+    """Of 177 calls 3 are events; "2 failed" would read as 175 that succeeded."""
+    amount = SurpriseDriver(
+        "amount", amount_text(177, "s3:GetObject", "an hour"), "at most 3 before", "unseen", 15.5
+    )
+    some = called(*["s3:GetObject"] * 3, failed=("s3:GetObject",))
+    partly = [replace(some[0], error_code=""), *some[1:]]
+    counted = "called s3:GetObject 177 times in an hour (at most 3 before) from 84.17.50.9; "
+    assert title_of(facts(partly, set(), (amount,))) == f"user/grace {counted}2 of the 3 shown failed"
+    tried = counted.replace("called", "tried")
+    assert title_of(facts(some, set(), (amount,))) == f"user/grace {tried}all shown failed"
+    assert title_of(facts(partly, set())).endswith("; 2 failed")
+    beside = facts(some, set(), (amount,), supporting=called("s3:ListBuckets"))
+    assert title_of(beside).endswith("; all shown failed, but s3:ListBuckets succeeded")
+
+
 def test_bulk_is_told_by_the_number_of_calls_where_that_drives_the_alert() -> None:
     """Few of the calls are events: those that came after the amount had become strange."""
     seen = amount_text(2006, "s3:GetObject", "an hour")
