@@ -258,9 +258,15 @@ def count_of(
     transitions: Transitions, owner: np.uint64, context: np.uint64, action: np.uint64
 ) -> tuple[float, float]:
     """Return in how many intervals an owner did an action after a context, and in how many it had that context."""
-    keys = [transition_key(owner, context, each) for each in (action, TOTAL)]
-    after, there = _counts(transitions, np.array(keys, np.uint64))
+    after, there = counts_after(transitions, owner, context, np.array([action, TOTAL], np.uint64))
     return float(after), float(there)
+
+
+def counts_after(
+    transitions: Transitions, owner: np.uint64, context: np.uint64, actions: Hashes
+) -> NDArray[np.float64]:
+    """Return in how many intervals an owner did each of some actions after a context, (A,)."""
+    return _counts(transitions, transition_key(owner, context, actions))
 
 
 def _counts(transitions: Transitions, keys: Hashes) -> NDArray[np.float64]:

@@ -218,14 +218,14 @@ def _driver(
     batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext, row: int, count: int
 ) -> SurpriseDriver:
     """Return what came after what at a row, and what usually comes there."""
-    bank, _ = context.bank_and_row(batch, row)
+    bank, [at] = context.bank_and_row(batch, row)
     before, nats = batch.evidence[SequenceDetector.name][row, [CONTEXT, NATS]]
     done = f"{frame['service'].iloc[row]}:{frame['action'].iloc[row]}"
     code = batch.codes[row, ACTION_COLUMN]
     return SurpriseDriver(
         "next action",
         f"{done} {_after(bank, batch, frame, before)}",
-        ", ".join(sequence_texts(bank, before)) or "nothing yet",
+        sequence_text(bank, int(at), batch.principal[row], before),
         _rarity(bank, batch.principal[row], before, code),
         round(float(nats) / NATS_SCALE, 2),
         count,
@@ -244,13 +244,25 @@ def _after(bank: Bank, batch: EventBatch, frame: pd.DataFrame, before: np.uint64
     return f"after {known or 'an action that was never learned'}"
 
 
-def sequence_texts(bank: Bank, before: np.uint64) -> list[str]:
-    """Return the actions that most often follow a context in the organisation, the commonest first."""
+def sequence_text(bank: Bank, fingerprint: int, principal: np.uint64, before: np.uint64) -> str:
+    """Return the actions that most often follow a context, the commonest first: the principal's own, else the organisation's."""
+    own = _own_usual(bank, fingerprint, principal, before)
     place, found = find_sorted(bank.transitions.contexts, np.array([before], np.uint64))
-    if not found[0]:
-        return []
-    usual = bank.transitions.usual[place[0]]
-    return [text for text in bank.value_texts(usual[usual != 0]) if text]
+    usual = own if len(own) else bank.transitions.usual[place[0]] if found[0] else own
+    named = ", ".join(text for text in bank.value_texts(usual[usual != 0]) if text)
+    return f"{named}{'' if len(own) else ' (in the organisation)'}" if named else "nothing yet"
+
+
+def _own_usual(bank: Bank, fingerprint: int, principal: np.uint64, before: np.uint64) -> Hashes:
+    """Return the actions that a principal did after a context, the commonest first, of those that its fingerprints name."""
+    whole = int(bank.whole[fingerprint])
+    rows = [fingerprint, whole if whole >= 0 else fingerprint]
+    known = np.unique(bank.vocabulary.codes[rows, ACTION_COLUMN, 1:])
+    known = known[known != 0]
+    counts = sequence.counts_after(bank.transitions, principal, before, known)
+    order = np.argsort(-counts, kind="stable")[: sequence.USUAL_ACTIONS]
+    found: Hashes = known[order][counts[order] > 0]
+    return found
 
 
 def _rarity(bank: Bank, owner: np.uint64, before: np.uint64, action: np.uint64) -> Rarity:

@@ -14,7 +14,13 @@ from hypothesis import strategies as st
 from fingerprint.compute import hashing
 from fingerprint.core.alert import vote_column, z_column
 from fingerprint.core.settings import SequenceSettings, Settings, Voting
-from fingerprint.detection.detectors.sequence import CONTEXT, NATS, NATS_SCALE, SequenceDetector
+from fingerprint.detection.detectors.sequence import (
+    CONTEXT,
+    NATS,
+    NATS_SCALE,
+    SequenceDetector,
+    sequence_text,
+)
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators.sequence import ORGANISATION, START, count_of
 from fingerprint.pipeline import DetectionPipeline
@@ -171,6 +177,29 @@ def test_a_verdict_turns_true_once_and_the_sequence_has_no_vote_while_an_interva
     assert any(early.values())
     assert all(final[name] for name, verdict in early.items() if verdict)
     assert sum(final.values()) > sum(early.values()), "some verdicts are the sequence's"
+
+
+def test_what_usually_comes_next_is_the_principals_own_where_known_else_said_to_be_the_organisations(
+    bank: Bank, encode: Encode, state: ScorerState, events: pd.DataFrame
+) -> None:
+    batch = encode(events.drop_duplicates("principal"), state)
+    own = 0
+    for row, principal in enumerate(batch.principal.tolist()):
+        for before in (START, *bank.transitions.contexts[:40]):
+            text = sequence_text(bank, int(batch.fingerprint[row]), np.uint64(principal), before)
+            named, of_all, _ = text.partition(" (in the organisation)")
+            if not of_all and text != "nothing yet":
+                own += 1
+                done = hashing.hash_strings(pd.Series(named.split(", ")))
+                counts = [count_of(bank.transitions, np.uint64(principal), before, each)[0] for each in done]
+                assert counts == sorted(counts, reverse=True)
+                assert min(counts) > 0
+    assert own > 10
+    [context] = bank.transitions.contexts[:1]
+    usual = [text for text in bank.value_texts(bank.transitions.usual[0]) if text]
+    unknown = sequence_text(bank, int(batch.fingerprint[0]), hashing.hash_string("no principal"), context)
+    assert unknown == f"{', '.join(usual)} (in the organisation)"
+    assert sequence_text(bank, 0, np.uint64(5), np.uint64(5)) == "nothing yet"
 
 
 def test_an_alert_says_after_what_an_action_came_and_what_usually_comes_there(
