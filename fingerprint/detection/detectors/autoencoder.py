@@ -54,6 +54,7 @@ SLOPE_COLUMNS = slice(USUAL_COLUMNS.stop, USUAL_COLUMNS.stop + len(amounts.AMOUN
 TAIL_COLUMNS = 8
 MAX_DRIVERS = 10  # values of a feature that are looked at
 MAX_ACTION_DRIVERS = 60  # of actions: what they can do decides which ones lead (`alerting.impact`)
+MAX_USUAL_VALUES = 3  # that an explanation names beside one that surprises
 MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 # Nats beyond "something new": the cost of one of about ten recent novelties.
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
@@ -486,9 +487,12 @@ def _value_drivers(
     rows = np.unique([value.row for value in shown]).astype(np.intp)
     texts = encoding.feature_texts(frames.select_rows(frame, rows))
     known = _known_values(batch, rows, context)
+    actions = texts[FEATURE_NAMES[ACTION_COLUMN]]
     return [
-        known[value.row].driver(value, texts[FEATURE_NAMES[value.feature]][np.searchsorted(rows, value.row)])
-        for value in shown
+        known[value.row].driver(
+            value, texts[FEATURE_NAMES[value.feature]][at], frames.text_or_empty(actions[at])
+        )
+        for value, at in zip(shown, np.searchsorted(rows, [value.row for value in shown]), strict=True)
     ]
 
 
@@ -513,20 +517,33 @@ class _KnownValues(NamedTuple):
     share: Floats
     peer_share: Floats | None
 
-    def driver(self, value: _ShownValue, text: object) -> SurpriseDriver:
-        """Return the driver of a value of the event, whose text is `text`."""
-        usual = self.bank.vocabulary.codes[self.fingerprint, value.feature, 1:4]
-        expected = ", ".join(each for each in self.bank.value_texts(usual[usual != 0]) if each)
+    def driver(self, value: _ShownValue, text: object, action: str) -> SurpriseDriver:
+        """Return the driver of a value of the event, whose text is `text` and whose action is `action`."""
         return SurpriseDriver(
             encoding.FEATURES[value.feature].label,
             frames.text_or_empty(text) or "(none)",
-            expected or "nothing yet",
+            self._expected(value.feature, action),
             _rarity(float(self.share[value.feature])),
             round(value.nats, 2),
             value.events,
             None if self.peer_share is None else _rarity(float(self.peer_share[value.feature])),
             self.key,
         )
+
+    def _expected(self, feature: int, action: str) -> str:
+        """Return the usual values of a feature, the commonest first; of one that is given the action, this action's."""
+        slots = self.bank.vocabulary.codes[self.fingerprint, feature, 1:]
+        usual = [each for each in self.bank.value_texts(slots[slots != 0]) if each]
+        if encoding.GIVEN_FEATURE[feature] == ACTION_COLUMN:
+            usual = [each for each in usual if _is_of_action(each, action)]
+            if not usual and self.share[ACTION_COLUMN] > 0 and slots.all():
+                return "nothing often"  # what it had is not among the values that the fingerprint names
+        return ", ".join(usual[:MAX_USUAL_VALUES]) or "nothing yet"
+
+
+def _is_of_action(text: str, action: str) -> bool:
+    """Return whether a value that is given an action, as `s3:GetObject on bucket:x`, is this action's."""
+    return text.startswith(action) and not text[len(action) : len(action) + 1].isalnum()
 
 
 def _known_values(

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from fingerprint.alerting.explanation import Explainer
 from fingerprint.detection.detectors.autoencoder import (
     MIN_DRIVER_SURPRISE,
     RECENT_NOVELTY_NATS,
@@ -16,10 +17,12 @@ from fingerprint.detection.detectors.autoencoder import (
     discount_recent_novelty,
     feature_surprise,
 )
+from fingerprint.detection.detectors.autoencoder import _known_values as known_values
+from fingerprint.detection.detectors.autoencoder import _ShownValue as ShownValue
 from fingerprint.detection.ensemble import reaches_threshold
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, tail_calibration
-from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN
+from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN, feature_texts
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
@@ -362,3 +365,23 @@ def test_drivers_are_the_most_surprising_values_first(scored: object, bank: Bank
         if not alert.impact:  # else actions that can do harm lead (`alerting.explanation`)
             assert surprises == sorted(surprises, reverse=True)
         assert min(surprises, default=MIN_DRIVER_SURPRISE) >= MIN_DRIVER_SURPRISE
+
+
+def test_the_usual_resources_of_an_action_are_not_those_of_other_actions(
+    bank: Bank, encode: Encode, state: ScorerState, events: pd.DataFrame
+) -> None:
+    """Not "usual here: iam:ListAttachedRolePolicies on role:x" of a bucket that was read."""
+    one_each = events.drop_duplicates(["entity", "action", "resource"])
+    batch = encode(one_each.assign(bank_version=bank.version), state)
+    context = Explainer(bank, state, SETTINGS)
+    found = known_values(batch, np.arange(len(one_each)), context)
+    texts = feature_texts(batch.frame)
+    given = FEATURE_NAMES.index("resource")
+    usual, nothing = [], 0
+    for row, action in enumerate(texts["action"]):
+        text = found[row].driver(ShownValue(given, row, 2.0, 1), texts["resource"][row], str(action)).expected
+        nothing += text == "nothing yet"
+        usual += [(str(action), each) for each in text.split(", ") if not text.startswith("nothing")]
+    assert nothing
+    assert len(usual) > 5
+    assert all(each.startswith(f"{action} on ") for action, each in usual)
