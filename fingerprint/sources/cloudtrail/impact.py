@@ -113,10 +113,16 @@ _EFFECTS = (
         "severe", "creates a credential that lasts", "Persistence", "T1098.001",
         "iam:CreateAccessKey CreateLoginProfile UpdateLoginProfile CreateServiceSpecificCredential "
         "ResetServiceSpecificCredential UploadSSHPublicKey UploadSigningCertificate "
-        "rolesanywhere:CreateTrustAnchor CreateProfile UpdateTrustAnchor EnableTrustAnchor "
+        "lightsail:CreateBucketAccessKey bedrock:CreateApiKey sso-directory:UpdatePassword CreateBearerToken",
+    ),
+    _Effect(
+        "severe", "lets another identity provider or certificate authority sign people in", "Privilege Escalation", "T1484.002",
         "iam:CreateSAMLProvider UpdateSAMLProvider CreateOpenIDConnectProvider AddClientIDToOpenIDConnectProvider "
-        "UpdateOpenIDConnectProviderThumbprint lightsail:CreateBucketAccessKey bedrock:CreateApiKey "
-        "sso-directory:UpdatePassword CreateBearerToken EnableExternalIdPConfigurationForDirectory sso:CreateTrustedTokenIssuer "
+        "UpdateOpenIDConnectProviderThumbprint rolesanywhere:CreateTrustAnchor CreateProfile UpdateTrustAnchor "
+        "EnableTrustAnchor sso-directory:EnableExternalIdPConfigurationForDirectory sso:CreateTrustedTokenIssuer",
+    ),
+    _Effect(
+        "severe", "changes the root user's e-mail address or password", "Persistence", "T1098",
         "account:StartPrimaryEmailUpdate AcceptPrimaryEmailUpdate signin:EmailUpdated PasswordUpdated "
         "PasswordRecoveryCompleted",
     ),
@@ -261,10 +267,18 @@ _EFFECTS = (
         "bedrock:InvokeModel InvokeModelWithResponseStream Converse PutFoundationModelEntitlement",
     ),
     _Effect(
-        "notable", "changes a machine's start script, key or image", "Execution", "T1059.009",
-        "ec2:ModifyInstanceAttribute ImportKeyPair CreateKeyPair ReplaceRootVolume CreateReplaceRootVolumeTask "
-        "DetachVolume AttachVolume EnableSerialConsoleAccess ModifyInstanceMetadataOptions",
+        "notable", "changes a machine: its start script, network, volumes or metadata service", "Execution", "T1059.009",
+        "ec2:ModifyInstanceAttribute ReplaceRootVolume CreateReplaceRootVolumeTask DetachVolume AttachVolume "
+        "ModifyInstanceMetadataOptions",
     ),
+    _Effect(
+        "notable", "makes a key that opens machines started with it", "Persistence", "T1098.004",
+        "ec2:ImportKeyPair CreateKeyPair",
+    ),
+    _Effect(
+        "notable", "allows serial consoles of machines", "Lateral Movement", "T1021.008", "ec2:EnableSerialConsoleAccess",
+    ),
+    _Effect("minor", "opens a shell", "Execution", "T1059.009", "cloudshell:CreateEnvironment StartEnvironment CreateSession"),
     _Effect(
         "grave", "opens a network", "Defense Evasion", "T1562.007",
         "ec2:AuthorizeSecurityGroupIngress ModifySecurityGroupRules CreateNetworkAclEntry ReplaceNetworkAclEntry "
@@ -286,8 +300,9 @@ _EFFECTS = (
     # --- data and keys that are lost
     _Effect(
         "severe", "destroys an encryption key", "Impact", "T1486",
-        "kms:ScheduleKeyDeletion DeleteImportedKeyMaterial DisableKey DeleteCustomKeyStore",
+        "kms:ScheduleKeyDeletion DeleteImportedKeyMaterial DeleteCustomKeyStore",
     ),
+    _Effect("severe", "disables an encryption key: what it encrypts cannot be read", "Impact", "T1486", "kms:DisableKey"),
     _Effect(
         "severe", "removes backups or the way back", "Impact", "T1490",
         "rds:DeleteDBClusterAutomatedBackup DeleteDBInstanceAutomatedBackup DeleteDBClusterSnapshot DeleteDBSnapshot "
@@ -310,9 +325,12 @@ _EFFECTS = (
         "ecr:BatchDeleteImage glue:BatchDeleteTable",
     ),
     _Effect(
-        "grave", "shortens how long data is kept, or changes its encryption", "Impact", "T1485",
-        "s3:PutBucketLifecycle PutBucketLifecycleConfiguration PutLifecycleConfiguration PutBucketEncryption "
-        "DeleteBucketEncryption ec2:DisableEbsEncryptionByDefault ModifyEbsDefaultKmsKeyId",
+        "grave", "sets how long data is kept", "Impact", "T1485",
+        "s3:PutBucketLifecycle PutBucketLifecycleConfiguration PutLifecycleConfiguration",
+    ),
+    _Effect(
+        "grave", "changes how data is encrypted", "Impact", "T1486",
+        "s3:PutBucketEncryption DeleteBucketEncryption ec2:DisableEbsEncryptionByDefault ModifyEbsDefaultKmsKeyId",
     ),
     _Effect(
         "notable", "changes a database: its password, who reaches it, or its backups", "Impact", "T1565",

@@ -52,6 +52,32 @@ def test_what_a_listed_action_does_is_known(call: str, gravity: str, tactic: str
 
 
 @pytest.mark.parametrize(
+    ("call", "gravity", "effect", "technique"),
+    [
+        ("kms:DisableKey", "severe", "disables an encryption key: what it encrypts cannot be read", "T1486"),
+        ("kms:ScheduleKeyDeletion", "severe", "destroys an encryption key", "T1486"),
+        ("ec2:CreateKeyPair", "notable", "makes a key that opens machines started with it", "T1098.004"),
+        ("s3:PutBucketLifecycle", "grave", "sets how long data is kept", "T1485"),
+        ("s3:PutBucketEncryption", "grave", "changes how data is encrypted", "T1486"),
+        ("cloudshell:CreateSession", "minor", "opens a shell", "T1059.009"),
+        ("ec2:EnableSerialConsoleAccess", "notable", "allows serial consoles of machines", "T1021.008"),
+        ("signin:EmailUpdated", "severe", "changes the root user's e-mail address or password", "T1098"),
+        (
+            "iam:CreateOpenIDConnectProvider",
+            "severe",
+            "lets another identity provider or certificate authority sign people in",
+            "T1484.002",
+        ),
+    ],
+)
+def test_the_effect_says_what_the_call_does_and_no_more(
+    call: str, gravity: str, effect: str, technique: str
+) -> None:
+    found = impact_of(*call.split(":"), "")
+    assert (found.gravity, found.effect, found.technique) == (gravity, effect, technique)
+
+
+@pytest.mark.parametrize(
     ("call", "gravity"),
     [
         ("newservice:PutResourcePolicy", "notable"),
