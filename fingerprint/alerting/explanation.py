@@ -131,7 +131,8 @@ def build_alerts(
 ) -> Iterator[Alert]:
     """Build an alert for every `alert_id` of the verdicts in a scored batch, in order of first event.
 
-    `support` are other events by `alert_id`: title, impact and next steps name them, and no urgency comes from them.
+    `support` are other events by `alert_id`: title, impact and next steps name them. Rarity does not count them; of the impact
+    they make what was grave, new and succeeded.
     """
     for name, verdicts, events in _alert_after_alert(batch, frame, frame["alert_id"].where(frame["verdict"])):
         yield _build_alert(name, verdicts, events, explainer, support.get(name, Support()))
@@ -192,9 +193,9 @@ def _build_alert(
     z, names = highest_calibrated_z(batch, frame), [impact.action_name(event) for event in events]
     facts = _gather_facts(verdicts, events, names, z, explainer, support)
     level, interval = _most_common_level(frame), explainer.settings.spectral.interval_seconds
-    rank = _rank_alert(alert_nats(z, names), facts.actions, URGENCY_CAP[level])
-    principal, lead = str(frame["principal"].iloc[0]), titles.leading_row(facts)
     actions = impact.with_support(facts.actions, facts.supporting_actions)
+    rank = _rank_alert(alert_nats(z, names), actions, URGENCY_CAP[level])
+    principal, lead = str(frame["principal"].iloc[0]), titles.leading_row(facts)
     times = frame["event_time"]
     return Alert(
         alert_id=alert_id,

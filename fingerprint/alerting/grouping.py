@@ -14,8 +14,8 @@ another one.
 
 Beside its verdicts an alert has the events that support it: in an interval with one of its verdicts, a calibrated detector voted
 for them, and they have no verdict. They join when the interval closes, the strongest ones, and say nothing about whether there
-is an alert and how urgent it is. None is kept for a verdict that comes after its interval has closed: that would be a twentieth
-of all events.
+is an alert and how rare it is; of the impact they make what was grave, new and succeeded. None is kept for a verdict that comes
+after its interval has closed: that would be a twentieth of all events.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ from fingerprint.core.alert import Alert, vote_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import calibrated_detectors
 from fingerprint.detection.scorer import ScoredEvents
+from fingerprint.sources.active import SOURCE
 from fingerprint.state.alert_runs import AlertRuns
 from fingerprint.state.event_batch import EventBatch, Verdicts
 from fingerprint.state.pipeline_state import PipelineState
@@ -54,7 +55,9 @@ LATE_WINDOW = 1 << 40  # beyond the number of any interval
 MIN_GROWTH = 0.05  # an alert is built again when it has grown by more than this share
 MAX_ALERT_SECONDS = 86_400  # largest length of an alert; what follows is another one
 MAX_ALERT_EVENTS = 10_000  # of one alert, the most unusual ones
-MAX_SUPPORTING_EVENTS = 50  # of one alert, the most unusual ones: more than a person reads
+MAX_SUPPORTING_EVENTS = (
+    50  # of one alert, more than a person reads: what did harm first, then the most unusual ones
+)
 
 
 def runs_of(settings: Settings, state: ScorerState | None = None) -> AlertRuns:
@@ -243,7 +246,7 @@ class AlertGroups:
             taken = Verdicts(scored.batch, scored.table).take(which)
             frame = taken.frame.assign(alert_id=names[place[found]])
             parts = [*open_alerts.supporting, Verdicts(taken.batch, frame)]
-            open_alerts.supporting = _most_unusual(parts, MAX_SUPPORTING_EVENTS)
+            open_alerts.supporting = _most_unusual(parts, MAX_SUPPORTING_EVENTS, harm_first=True)
 
     def _support_of(self, ids: Collection[str]) -> dict[str, Support]:
         """Return what supports these alerts, by id."""
@@ -256,8 +259,11 @@ class AlertGroups:
         open_alerts.supporting = _select_alerts(open_alerts.supporting, others)
 
 
-def _most_unusual(parts: list[Verdicts], limit: int) -> list[Verdicts]:
-    """Return the `limit` most unusual events of each alert: which ones does not depend on where batches are cut."""
+def _most_unusual(parts: list[Verdicts], limit: int, harm_first: bool = False) -> list[Verdicts]:
+    """Return the `limit` most unusual events of each alert: which ones does not depend on where batches are cut.
+
+    `harm_first`: what succeeded and can do harm comes before the others, so that no noise displaces it.
+    """
     if _count(parts) <= limit:
         return parts
     together = Verdicts.concat(parts)
@@ -265,10 +271,19 @@ def _most_unusual(parts: list[Verdicts], limit: int) -> list[Verdicts]:
     if names.value_counts().iloc[0] <= limit:
         return parts
     z = highest_calibrated_z(together.batch, together.frame)
-    order = np.lexsort((hashing.hash_strings(together.frame["event_id"]), -z))
+    harm = _did_harm(together.frame) if harm_first else np.zeros(len(z), bool)
+    order = np.lexsort((hashing.hash_strings(together.frame["event_id"]), -z, ~harm))
     place = np.empty(len(order), np.intp)
     place[order] = occurrence_index(hashing.hash_strings(names)[order])
     return [together.take(place < limit)]
+
+
+def _did_harm(frame: pd.DataFrame) -> NDArray[np.bool_]:
+    """Return which events succeeded and can do harm by their action, (N,)."""
+    calls = list(zip(frame["service"].astype(str), frame["action"].astype(str), strict=True))
+    harmful = {call for call in set(calls) if SOURCE.impact_of(*call, "").gravity not in ("none", "minor")}
+    failed = [bool(frames.text_or_empty(code)) for code in frame["error_code"].tolist()]
+    return np.array([call in harmful and not error for call, error in zip(calls, failed, strict=True)], bool)
 
 
 def _count(parts: list[Verdicts]) -> int:

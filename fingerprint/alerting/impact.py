@@ -97,16 +97,26 @@ def action_name(event: AlertEvent) -> str:
 
 
 def action_nats(row: ActionImpact) -> float:
-    """Return how much evidence of an attack an action of an alert is, in nats; 0 for what only supports it or is not new."""
-    if row.supporting or not (row.new or row.new_place):
+    """Return how much evidence of an attack an action of an alert is, in nats; 0 for what is not new.
+
+    Of what supports an alert a grave or severe action counts that is new and succeeded, as if it were the alert's own: beside a
+    verdict, a principal's first deletion of a whole bucket is no less of one.
+    """
+    if not (row.new or row.new_place) or (row.supporting and not _counts_beside(row)):
         return 0.0
     share = 1.0 if row.new else KNOWN_ACTION_SHARE
     return GRAVITY_NATS[row.gravity] * share * (1.0 if row.succeeded else FAILED_SHARE)
 
 
 def impact_nats(rows: Sequence[ActionImpact]) -> float:
-    """Return the nats of an alert's actions together: the strongest in full, each further one with a fading weight."""
-    nats = sorted((action_nats(row) for row in rows), reverse=True)[:MAX_COUNTED_ACTIONS]
+    """Return the nats of an alert's actions together: the strongest in full, each further one with a fading weight.
+
+    An action that has calls of the alert and calls that support it counts once.
+    """
+    by_action: dict[str, float] = {}
+    for row in rows:
+        by_action[row.action] = max(action_nats(row), by_action.get(row.action, 0.0))
+    nats = sorted(by_action.values(), reverse=True)[:MAX_COUNTED_ACTIONS]
     return float(sum(each * NEXT_ACTION_WEIGHT**place for place, each in enumerate(nats)))
 
 
@@ -131,13 +141,18 @@ def urgency_floor(rows: Iterable[ActionImpact]) -> int:
     A severe action that is new and succeeded is never below high. Never below medium are one that failed, or that only the
     network makes new, and a grave one that is new and succeeded.
     """
-    return max((_floor(row) for row in rows if not row.supporting), default=0)
+    return max((_floor(row) for row in rows if not row.supporting or _counts_beside(row)), default=0)
 
 
 def combined_urgency(rarity_nats: float, rows: Sequence[ActionImpact], cap: int = 100) -> int:
     """Return the urgency of rarity and impact together, at most `cap`."""
     together = round(urgency_from_nats(rarity_nats + impact_nats(rows)))
     return min(max(together, urgency_floor(rows)), cap)
+
+
+def _counts_beside(row: ActionImpact) -> bool:
+    """Return whether an action counts that only supports an alert."""
+    return row.gravity in ("grave", "severe") and row.new and row.succeeded
 
 
 def _floor(row: ActionImpact) -> int:

@@ -119,7 +119,7 @@ class ActionImpact:
     are MITRE ATT&CK's, empty where none fits. `new`: the principal never called it before. `new_place`: it came from a network
     that is new for the principal. `calls` counts its events in the alert, `failed` those of them that were refused or failed.
     `resources` are the first few, `type:name`. `supporting`: the calls are those of events that support the alert, beside any row
-    of its own events, and count nothing.
+    of its own events, and count only where they are grave, new and succeeded (`alerting.impact`).
     """
 
     action: str
@@ -210,7 +210,7 @@ class Alert:
     ranks it and makes its severity; it combines `rarity` (how unlikely its events are by chance) and `impact` (what its new calls
     can do), 0 to 100 each. `impact_of` are the gravest actions behind the impact and of supporting events, the gravest first.
     `supporting_events` have no verdict: a detector voted for them in an hour with one. They are few, have no records, and add
-    nothing to the urgency; the next steps undo what they did. `bank_version` is that of the bank that measured its newest
+    nothing to the rarity; the next steps undo what they did. `bank_version` is that of the bank that measured its newest
     event. `degraded`: some losses were computed in process, because the inference server was unavailable; they are the same
     to 1e-4.
     """

@@ -381,7 +381,9 @@ def test_what_supports_an_alert_and_was_new_is_listed_and_undone(scored: sample_
         did = {impact.action_name(event) for event in alert.supporting_events if not event.error_code}
         rows = [row for row in alert.impact_of if row.supporting]
         assert {row.action for row in rows if row.succeeded} <= did
-        assert alert.impact == impact.impact_score([row for row in alert.impact_of if not row.supporting])
+        counted = [row for row in rows if row.gravity in ("grave", "severe") and row.new and row.succeeded]
+        own = [row for row in alert.impact_of if not row.supporting]
+        assert alert.impact == impact.impact_score([*own, *counted]) >= impact.impact_score(own)
         steps = " ".join(step.text for step in alert.next_steps if step.phase == "undo")
         undone += "(unusual in the same hour)" in steps
         assert not any(event.raw for event in alert.supporting_events)

@@ -97,16 +97,36 @@ def test_without_impact_urgency_is_rarity_and_with_it_more() -> None:
     )
 
 
-def test_what_supports_an_alert_is_listed_and_no_urgency_comes_of_it() -> None:
-    own = (row("notable", new=False, new_place=True), row("minor"))
-    rows = impact.with_support(own, [row("severe")])
-    assert [each.supporting for each in rows] == [False, True, False], "what counts, then by gravity"
+@pytest.mark.parametrize(
+    "support",
+    [row("severe", failed=1), row("severe", new=False, new_place=True), row("notable"), row("minor")],
+    ids=("failed", "known", "notable", "minor"),
+)
+def test_what_supports_an_alert_is_listed_and_no_urgency_comes_of_it(support: ActionImpact) -> None:
+    own = (row("notable", new=False, new_place=True), row("minor", action="s3:PutObject"))
+    rows = impact.with_support(own, [support])
+    assert [each.supporting for each in rows].count(True) == 1
     assert impact.impact_score(rows) == impact.impact_score(own)
     assert impact.combined_urgency(2.0, rows) == impact.combined_urgency(2.0, own)
     assert impact.urgency_floor(rows) == impact.urgency_floor(own) == 0
-    assert impact.gravest_action(rows[1:]) == ""
-    assert len(impact.merge_impact([*rows, *rows])) == 2, (
+    assert impact.gravest_action([each for each in rows if each.supporting]) == ""
+    assert len(impact.merge_impact([*rows, *rows])) == 3, (
         "an action's own calls and those that support stay apart"
+    )
+
+
+def test_what_supports_an_alert_counts_where_it_is_grave_new_and_succeeded() -> None:
+    """A ransom whose reads are the alert and whose deletions only support it was "low, impact 0"."""
+    name = "s3:DeleteObject"
+    deleted = impact.alert_impact([call(name, number) for number in range(45)], {name}, ())
+    read = impact.alert_impact([call("s3:GetObject")], {"s3:GetObject"}, ())
+    rows = impact.with_support(read, deleted)
+    assert impact.gravest_action(rows) == name
+    assert impact.impact_score(rows) == impact.impact_score(deleted) > 0
+    assert impact.combined_urgency(0.0, rows) == MINIMUM_URGENCY["medium"]
+    assert impact.urgency_floor(impact.with_support(read, [row("severe")])) == MINIMUM_URGENCY["high"]
+    assert impact.impact_nats(impact.with_support(deleted, deleted)) == impact.impact_nats(deleted), (
+        "an action counts once"
     )
 
 
@@ -148,11 +168,12 @@ def test_of_equal_gravity_the_alerts_own_actions_come_before_what_supports_it() 
 def test_graver_is_more_and_each_further_action_adds_less() -> None:
     by_gravity = [impact.impact_score([row(gravity)]) for gravity in GRAVITIES]
     assert by_gravity == sorted(by_gravity)
-    scores = [impact.impact_nats([row()] * many) for many in range(6)]
+    rows = [row(action=f"iam:Create{place}") for place in range(30)]
+    scores = [impact.impact_nats(rows[:many]) for many in range(6)]
     steps = [after - before for before, after in pairwise(scores)]
     assert steps == sorted(steps, reverse=True)
     assert all(step > 0 for step in steps)
-    assert impact.impact_score([row()] * 30) < 100
+    assert impact.impact_score(rows) < 100
 
 
 @pytest.mark.parametrize("seed", range(10))

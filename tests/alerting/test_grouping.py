@@ -1,0 +1,40 @@
+"""Which events support an alert: few, and no noise displaces what did harm."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+
+from fingerprint.alerting.grouping import _most_unusual as most_unusual
+from fingerprint.compute import frames
+from fingerprint.core.alert import z_column
+from fingerprint.detection.batch import encode_batch
+from fingerprint.registry.bank import Bank
+from fingerprint.state.event_batch import Verdicts
+from fingerprint.state.scorer_state import ScorerState
+from tests.support.stepwise_pipeline import SETTINGS, Step
+
+
+def test_no_noise_displaces_from_what_supports_an_alert_what_did_harm(bank: Bank, steps: list[Step]) -> None:
+    """Who deletes a bucket may make stranger calls by the hundred: its urgency must not fall by them."""
+    events = pd.concat([step.events for step in steps], ignore_index=True)
+    events = events.drop_duplicates("event_id", ignore_index=True).head(200)
+    deleted = np.arange(200) < 45
+    events["service"] = np.where(deleted, "s3", "iam")
+    events["action"] = np.where(deleted, "DeleteObject", "ListNothingKnown")
+    events["error_code"] = None
+    batch, _ = encode_batch(events, ScorerState.from_arrays(SETTINGS, bank.scorer_state))
+    batch = replace(batch, evidence={"autoencoder": np.zeros((200, 1), np.uint64)})
+    frame = frames.to_pandas(batch.frame).assign(
+        alert_id="one", **{z_column("autoencoder"): np.where(deleted, 2.0, 3.0)}
+    )
+    parts = [Verdicts(batch, frame)]
+    [kept] = most_unusual(parts, 50, harm_first=True)
+    assert kept.frame["action"].value_counts().to_dict() == {"DeleteObject": 45, "ListNothingKnown": 5}
+    [strangest] = most_unusual(parts, 50)
+    assert "DeleteObject" not in set(strangest.frame["action"])
+    denied = Verdicts(batch, frame.assign(error_code="AccessDenied"))
+    [kept] = most_unusual([denied], 50, harm_first=True)
+    assert "DeleteObject" not in set(kept.frame["action"]), "what failed did no harm"
