@@ -546,8 +546,9 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
     )  # fmt: skip
     yield NextStep(
         "extent",
-        "List everything that the credential did since a day before, in each region and where global services log "
-        f"({_global_region(regions)}).{more}{not_shown(len(names) - MAX_KEYS, 'session')}",
+        "List everything that the credential did since a day before, in the alert's regions and where global services log "
+        f"({_global_region(regions)}). Add the other regions that are in use: each has a history of its own."
+        f"{more}{not_shown(len(names) - MAX_KEYS, 'session')}",
         f"for region in {' '.join(regions)}; do\n"
         + "".join(
             f'  aws cloudtrail lookup-events --region "$region" --start-time {since} --lookup-attributes {each}\n'

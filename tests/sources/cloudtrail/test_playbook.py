@@ -385,11 +385,15 @@ def test_containing_comes_first_from_a_high_severity_on_and_asking_below(
     assert any("treat it as stolen" in step.text for step in steps) is (phases[0] == "contain")
 
 
-def test_the_extent_is_searched_by_key_from_a_day_before_in_each_region_and_where_global_services_log() -> (
+def test_the_extent_is_searched_by_key_from_a_day_before_in_its_regions_and_where_global_services_log() -> (
     None
 ):
     first = call("iam:ListUsers", region="eu-west-1")
-    shown = commands(next_steps(suspicion(first)), "extent")
+    steps = next_steps(suspicion(first))
+    shown = commands(steps, "extent")
+    [listed, *_] = (step.text for step in steps if step.phase == "extent")
+    assert "in the alert's regions and where" in listed
+    assert "Add the other regions that are in use" in listed, "the command has those of the alert alone"
     assert "for region in eu-west-1 us-east-1; do" in shown
     assert f"AttributeKey=AccessKeyId,AttributeValue={AKIA}" in shown
     assert "--start-time 2026-03-03T14:00:00Z" in shown
