@@ -16,7 +16,7 @@ access key" and "Revoking IAM role temporary security credentials" (IAM user gui
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, timedelta
 from typing import Any, Literal
@@ -58,12 +58,14 @@ CredentialKind = Literal[
 
 MAX_KEYS = 10  # access keys, machines and addresses named in commands
 MAX_REGIONS = 50  # AWS has fewer
+TASK_ID_LENGTH = 32  # hexadecimal digits, of a task of ECS
 MAX_UNDO_STEPS = 15  # with commands
 MAX_NAMED_ACTIONS = 8  # of those without
 MAX_RECORDS_READ = 50  # of one action, for what to undo
 MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
 BEFORE = timedelta(days=1)  # before the first event, from which everything of a credential is looked up
 _SERVICE_ROLE = "AWSServiceRoleFor"
+_HEX_DIGITS = frozenset("0123456789abcdef")
 _NOW = "'\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\"'"  # within a text in single quotes
 _REVOKE = (
     '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
@@ -334,8 +336,8 @@ def _contain_service(suspicion: Suspicion) -> NextStep:
     found.append("AttributeKey=ResourceName,AttributeValue=RESOURCE_NAME")
     return NextStep(
         "contain",
-        "A service acted by its own role: there is no key to cut. Find the resource that told it to, and contain the "
-        "principal that changed that resource last." + not_shown(len(names) - MAX_KEYS, "session"),
+        "A service acted by itself or by its own role: there is no key to cut. Find the resource that told it to, and contain "
+        "the principal that changed that resource last." + not_shown(len(names) - MAX_KEYS, "session"),
         "\n".join(
             f"aws cloudtrail lookup-events --region {_regions(suspicion)[0]} --lookup-attributes {each}"
             for each in found
@@ -348,12 +350,13 @@ def _deny_user(user: str) -> str:
 
 
 def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
-    """Find who opens the role's sessions, then revoke these; of a machine's role also isolate the machine."""
+    """Find who opens the role's sessions, then revoke these; of a machine's or task's role also isolate or stop that."""
     session = _session_of_person(suspicion.principal)
     if session:
         yield _deny_session(role, _or_word(session, "SESSION_NAME"))
         return
     machines = dict.fromkeys(event.session for event in suspicion.events if event.session.startswith("i-"))
+    tasks = dict.fromkeys(event.session for event in suspicion.events if _is_task(event))
     if any(event.session not in machines for event in suspicion.events):
         yield _who_assumed(suspicion)
     yield NextStep(
@@ -376,6 +379,30 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
                 for each in safe
             ),
         )
+
+    if tasks:
+        yield _stop_tasks(tasks)
+
+
+def _is_task(event: AlertEvent) -> bool:
+    """Return whether a session has the name that ECS gives those of a task, which anyone else may choose as well."""
+    name = event.session
+    return len(name) == TASK_ID_LENGTH and set(name) <= _HEX_DIGITS
+
+
+def _stop_tasks(tasks: Collection[str]) -> NextStep:
+    shown = [each for each in map(safe_argument, tasks) if each][:MAX_KEYS]
+    return NextStep(
+        "contain",
+        "The session is named as a container's task of ECS: if there is one, stop it, else the thief takes its next credentials. "
+        "Save what you need of it first, for it is lost. A service starts another one: close the way in, or let it want none. "
+        "TASK_REGION is where it runs, which need not be where the calls went."
+        + not_shown(len(tasks) - len(shown), "task"),
+        "\n".join(
+            f"aws ecs stop-task --region TASK_REGION --cluster CLUSTER_NAME --task {each} --reason incident"
+            for each in shown
+        ),
+    )
 
 
 def _deny_session(role: str, session: str) -> NextStep:
@@ -447,6 +474,8 @@ def _verify(suspicion: Suspicion) -> NextStep:
     foreign = _is_foreign(suspicion)  # a caller from there may call the session anything
     if "@" in human and not foreign:
         who = f"Ask {human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
+    elif _is_service(suspicion):
+        who = f"No person is behind {name[:100]}: ask who set it up or changed last what it acts for, by telephone or in person,"
     else:
         who = f"Ask the owner of {_owned(suspicion.principal)[:200]}, by telephone or in person,"
     command = {
@@ -474,8 +503,8 @@ def _own_record(suspicion: Suspicion) -> str:
 
 
 def _why_new(suspicion: Suspicion) -> str:
-    """Return what to ask about a newcomer: who made it, of a person who gave them the access. Root is not made."""
-    if not suspicion.first_seen or _type(suspicion.principal) == "root":
+    """Return what to ask about a newcomer: who made it, of a person who gave them the access. Root and AWS are not made."""
+    if not suspicion.first_seen or _type(suspicion.principal) in ("root", "service"):
         return ""
     judged = f"judged by what others do ({suspicion.first_seen})"
     if person_and_access(suspicion.principal)[0]:
@@ -534,7 +563,35 @@ def _person(suspicion: Suspicion, event: AlertEvent) -> str:
 # --- extent -------------------------------------------------------------------------------------------------------------
 
 
+def _is_service(suspicion: Suspicion) -> bool:
+    """Return whether AWS itself acted, without a credential that could be stolen."""
+    return _type(suspicion.principal) == "service"
+
+
+def _extent_of_service(suspicion: Suspicion) -> NextStep:
+    """Return how to list what a service did: it has no credential, so by the calls that it made."""
+    calls = dict.fromkeys(safe_argument(each.action) for each in suspicion.events)
+    names = [each for each in calls if each][:MAX_KEYS]
+    service = _or_word(_name(suspicion.principal), "SERVICE_NAME")
+    return NextStep(
+        "extent",
+        "There is no credential to follow. List the service's calls of these actions since a day before, and look who changed "
+        "what it acts for. Add the other regions that are in use."
+        + not_shown(len(calls) - len(names), "call"),
+        f"for region in {' '.join(_regions(suspicion))}; do\n"
+        f"  for name in {' '.join(names) or 'EVENT_NAME'}; do\n"
+        f'    aws cloudtrail lookup-events --region "$region" --start-time {_since(suspicion)} --lookup-attributes '
+        f'AttributeKey=EventName,AttributeValue="$name" --query "Events[?contains(CloudTrailEvent,\'{service}\')]'
+        '.CloudTrailEvent"\n'
+        "  done\n"
+        "done",
+    )
+
+
 def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
+    if _is_service(suspicion):
+        yield _extent_of_service(suspicion)
+        return
     since = _since(suspicion)
     keys = _safe_keys(suspicion)
     more = not_shown(len(_keys(suspicion)) - len(keys), "access key")

@@ -106,6 +106,36 @@ def test_a_machine_whose_role_was_used_is_isolated_too() -> None:
     assert "AssumeRole" not in shown  # the machine's service gave the session
 
 
+def test_the_task_of_a_container_whose_role_was_used_is_stopped_too() -> None:
+    task = "0123456789abcdef0123456789abcdef"
+    steps = next_steps(
+        suspicion(call("s3:GetObject", key=ASIA, session=task), principal=f"{ACCOUNT}:role/fn-auth")
+    )
+    shown = commands(steps, "contain")
+    assert f"aws ecs stop-task --region TASK_REGION --cluster CLUSTER_NAME --task {task}" in shown
+    assert "AssumeRole" in shown, "a thief may have chosen the name"
+    other = suspicion(call("s3:GetObject", key=ASIA, session="build-7"), principal=f"{ACCOUNT}:role/ci")
+    assert "stop-task" not in commands(next_steps(other), "contain")
+
+
+def test_a_service_has_no_owner_to_ask_and_no_credential_to_follow() -> None:
+    first = call("ec2:CreateNetworkInterface", key="", session="", region="eu-west-1")
+    some = suspicion(first, principal=f"{ACCOUNT}:service/ec2.amazonaws.com")._replace(first_seen="new")
+    steps = next_steps(some)
+    [verify] = (step.text for step in steps if step.phase == "verify")
+    assert verify.startswith(
+        "No person is behind ec2.amazonaws.com: ask who set it up or changed last what it acts"
+    )
+    assert "the owner of" not in verify
+    assert "who made it" not in verify
+    [extent] = (step for step in steps if step.phase == "extent")
+    assert "the credential did" not in extent.text
+    assert "for name in CreateNetworkInterface; do" in extent.command
+    assert "ec2.amazonaws.com" in extent.command
+    assert "ACCESS_KEY_ID" not in extent.command
+    assert "USER_NAME" not in extent.command
+
+
 def test_who_opened_a_roles_sessions_is_cut_before_these_are_revoked() -> None:
     steps = next_steps(
         suspicion(call("iam:ListUsers", key=ASIA, session="build-7"), principal=f"{ACCOUNT}:role/ci-deploy")
