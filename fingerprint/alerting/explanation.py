@@ -151,8 +151,15 @@ def _find_new_actions(
     part: Verdicts, events: Sequence[AlertEvent], explainer: Explainer
 ) -> tuple[ActionImpact, ...]:
     novelty = find_novelty(*part, [impact.action_name(event) for event in events], explainer)
-    actions = impact.alert_impact(events, novelty.actions, novelty.networks)
+    actions = impact.alert_impact(events, novelty.actions, novelty.networks, _other_accounts(part.frame))
     return tuple(row for row in actions if row.new or row.new_place)
+
+
+def _other_accounts(frame: pd.DataFrame) -> dict[str, str]:
+    """Return the account that each event was made on, by id, where that is not the one of its log."""
+    ids, accounts = (frame[name].tolist() for name in ("event_id", "target_account"))
+    named = ((str(name), frames.text_or_empty(account)) for name, account in zip(ids, accounts, strict=True))
+    return {name: account for name, account in named if account}
 
 
 def _alert_after_alert(
@@ -232,7 +239,7 @@ def _gather_facts(
     """Return what title and next steps say of an alert's events (N,); `names` (N,) are their actions, `z` (N,) how strange."""
     batch, frame = verdicts
     novelty = find_novelty(batch, frame, names, explainer)
-    actions = impact.alert_impact(events, novelty.actions, novelty.networks)
+    actions = impact.alert_impact(events, novelty.actions, novelty.networks, _other_accounts(frame))
     return titles.TitleFacts(
         events,
         _lead_with_impact(_find_drivers(batch, frame, explainer), actions),

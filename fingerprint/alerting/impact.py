@@ -22,8 +22,9 @@ nor a fallback to peers lowers. Docs: docs/explanation/detection.md, "Urgency".
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fingerprint.core.alert import GRAVITIES, MINIMUM_URGENCY, ActionImpact, AlertEvent, Gravity
@@ -43,6 +44,7 @@ NEXT_ACTION_WEIGHT = 0.5  # of an alert's next action, beside the graver one bef
 MAX_COUNTED_ACTIONS = 8  # actions; the weight of the next one is below a hundredth
 MAX_SHOWN_ACTIONS = 10  # rows of `Alert.impact_of`
 MAX_RESOURCES = 5  # of one row
+MAX_NAMED_ACCOUNTS = 2  # in which a resource of one name was used
 # Calls that succeeded of a new action that destroys data or machines, from which on it is grave: cleaning up is a few of them.
 MANY_DELETIONS = 20
 DESTROYING_TECHNIQUES = ("T1485", "T1490")  # of such an action: data destruction, inhibiting system recovery
@@ -50,16 +52,26 @@ MAX_RECORDS_READ = 50  # records of one action whose request is read
 
 
 def alert_impact(
-    events: Sequence[AlertEvent], new_actions: Collection[str], new_places: Collection[str]
+    events: Sequence[AlertEvent],
+    new_actions: Collection[str],
+    new_places: Collection[str],
+    other_accounts: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[ActionImpact, ...]:
     """Return the actions of an alert that can do harm, those that count most first.
 
     `new_actions` are the `service:Action` that are new for the principal, `new_places` the ids of events from a network that is.
+    `other_accounts` maps the ids of events to the account that they were made on, where that is not the log's own.
     """
     by_action: dict[str, list[AlertEvent]] = {}
     for event in events:
         by_action.setdefault(action_name(event), []).append(event)
-    rows = [_of_action(name, called, name in new_actions, new_places) for name, called in by_action.items()]
+    rows = [
+        replace(
+            _of_action(name, called, name in new_actions, new_places),
+            resources=_resource_texts(called, other_accounts),
+        )
+        for name, called in by_action.items()
+    ]
     return tuple(sorted((row for row in rows if row.gravity != "none"), key=_order))
 
 
@@ -187,8 +199,34 @@ def _of_action(
         failed=len(events) - done,
         new=new,
         new_place=any(event.event_id in new_places for event in events),
-        resources=tuple(dict.fromkeys(event.resource for event in events if event.resource))[:MAX_RESOURCES],
     )
+
+
+def _resource_texts(events: Sequence[AlertEvent], other_accounts: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what calls were made on, each once; roles of one name in seven accounts are one name, and the accounts.
+
+    >>> _resource_texts(seven_assumed_roles, account_of)
+    ('role:Operator in 7 accounts: 111111111111, 222222222222 and 5 more',)
+    """
+    accounts: dict[str, dict[str, None]] = {}
+    for event in events:
+        if event.resource:
+            found = accounts.setdefault(event.resource, {})
+            found |= dict.fromkeys([other_accounts.get(event.event_id, "")])
+    return tuple(
+        name + _accounts_text([each for each in found if each])
+        for name, found in list(accounts.items())[:MAX_RESOURCES]
+    )
+
+
+def _accounts_text(accounts: Sequence[str]) -> str:
+    if not accounts:
+        return ""
+    if len(accounts) == 1:
+        return f" in account {accounts[0]}"
+    more = len(accounts) - MAX_NAMED_ACCOUNTS
+    named = ", ".join(accounts[:MAX_NAMED_ACCOUNTS])
+    return f" in {len(accounts):,} accounts: {named}{f' and {more:,} more' if more > 0 else ''}"
 
 
 def _gravest_call(events: Sequence[AlertEvent]) -> CallImpact:

@@ -516,3 +516,27 @@ def test_an_alert_says_whether_its_principals_account_is_one_of_the_organisation
     for account, is_known in ((own, True), ("151912345678", False)):
         frame = pd.DataFrame({"principal": [f"{account}:account/AROA1"], "recipient_account": [own]})
         assert explanation._knows_account(SimpleNamespace(), frame, explainer) is is_known
+
+
+def test_a_call_on_another_account_names_it(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
+    last = json.loads(sample_organisation.lines_of(organisation.new)[-1])
+    call = {
+        **last,
+        "eventID": "assumed-1",
+        "eventSource": "sts.amazonaws.com",
+        "eventName": "AssumeRole",
+        "userIdentity": {
+            "type": "IAMUser",
+            "accountId": "123456789012",
+            "userName": "made",
+            "accessKeyId": "AKIA",
+        },
+        "requestParameters": {"roleArn": "arn:aws:iam::222222222222:role/Operator", "roleSessionName": "x"},
+        "resources": None,
+    }
+    source = sample_organisation.write(tmp_path / "in.jsonl", [call])
+    [alert] = sample_organisation.run([source], organisation.bank, tmp_path, EVERYTHING).alerts
+    [row] = alert.impact_of
+    assert row.resources == ("role:Operator in account 222222222222",)

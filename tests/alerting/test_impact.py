@@ -53,6 +53,22 @@ def test_a_row_counts_calls_failures_and_names_each_resource_once() -> None:
     assert found.succeeded
 
 
+def test_roles_of_one_name_in_other_accounts_are_told_by_their_accounts() -> None:
+    """Seven roles in seven customers' accounts read as one role."""
+    events = [call("sts:AssumeRole", number, resource="role:Operator") for number in range(7)]
+    accounts = {each.event_id: f"{place + 1}" * 12 for place, each in enumerate(events)}
+
+    def texts(number: int) -> tuple[str, ...]:
+        [found] = impact.alert_impact(events[:number], (), (), accounts)
+        return found.resources
+
+    assert texts(7) == ("role:Operator in 7 accounts: 111111111111, 222222222222 and 5 more",)
+    assert texts(2) == ("role:Operator in 2 accounts: 111111111111, 222222222222",)
+    assert texts(1) == ("role:Operator in account 111111111111",)
+    [own] = impact.alert_impact(events, (), ())
+    assert own.resources == ("role:Operator",)
+
+
 def test_what_is_usual_from_a_usual_place_says_nothing_and_a_new_network_counts_it_in_part() -> None:
     [usual] = impact.alert_impact([call(STOP)], (), ())
     [elsewhere] = impact.alert_impact([call(STOP)], (), {f"{STOP} 0"})

@@ -537,8 +537,11 @@ def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
     if not graver:
         return ""
     first = graver[0]
-    touched = (event.resource,) if _action(event) == first.action else first.resources
-    on = f" on {touched[0][:200]}" if touched and touched[0] else ""
+    own = (
+        each for each in first.resources if each == event.resource or each.startswith(f"{event.resource} in ")
+    )
+    touched = next(own, event.resource) if _action(event) == first.action else "".join(first.resources[:1])
+    on = f" on {touched[:200]}" if touched else ""
     others = len(graver) - 1
     counted = f" and {others:,} other{'s' * (others > 1)}" if others else ""
     more = " and others" if cut else counted

@@ -118,6 +118,16 @@ def test_the_task_of_a_container_whose_role_was_used_is_stopped_too() -> None:
     assert "stop-task" not in commands(next_steps(other), "contain")
 
 
+def test_the_question_about_a_role_of_other_accounts_names_these() -> None:
+    events = [call("sts:AssumeRole", key=ASIA, resource="role:Operator") for _ in range(2)]
+    events = [replace(each, event_id=name) for each, name in zip(events, "ab", strict=True)]
+    accounts = {"a": "2" * 12, "b": "3" * 12}
+    rows = alert_impact(events, {"sts:AssumeRole"}, (), accounts)
+    some = suspicion(*events, principal=f"{ACCOUNT}:role/ci")._replace(actions=rows, lead=events[0])
+    [verify] = (step.text for step in next_steps(some) if step.phase == "verify")
+    assert "about sts:AssumeRole on role:Operator in 2 accounts: 222222222222, 333333333333 at" in verify
+
+
 def test_a_service_has_no_owner_to_ask_and_no_credential_to_follow() -> None:
     first = call("ec2:CreateNetworkInterface", key="", session="", region="eu-west-1")
     some = suspicion(first, principal=f"{ACCOUNT}:service/ec2.amazonaws.com")._replace(first_seen="new")
