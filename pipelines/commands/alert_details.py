@@ -32,6 +32,7 @@ from fingerprint.delivery.formats.text import impact_text
 from fingerprint.detection.detectors import detector_label
 from fingerprint.store import open_store
 from fingerprint.web import formatting
+from fingerprint.web.alert_story import fingerprint_in_words
 from fingerprint.web.static_report import write_alert_page
 from pipelines.commands import triage
 from pipelines.commands.alerts import alert_summary, print_json, terminal_text, urgency_text
@@ -232,7 +233,8 @@ def _print_curve(console: Console, curve: ActivityCurve) -> None:
     marks = "".join("^" if first + place in curve.flagged else " " for place in range(width))
     unit = formatting.interval_unit(curve.interval_seconds)
     console.print()
-    console.print(Text.assemble(terminal_text(curve.channel), f" per {unit}, ", terminal_text(curve.entity)))
+    of = fingerprint_in_words(curve.entity)
+    console.print(Text.assemble(terminal_text(curve.channel), f" per {unit} of ", terminal_text(of)))
     for name, values in (("counted", curve.counts), ("expected", curve.expected)):
         top = max((value for value in values[-width:] if math.isfinite(value)), default=0.0)
         console.print(

@@ -63,7 +63,7 @@ CHANNEL_LABELS = {
     ERROR_CHANNEL: "errors",
     WRITE_CHANNEL: "writes",
     NEW_ACTION_CHANNEL: "new actions",
-    OTHER_ACTION_CHANNEL: "other actions",
+    OTHER_ACTION_CHANNEL: "less common actions",
 }
 # Channels of a principal by which a newcomer is judged, in the order of `newcomer_tails`, and their places in the evidence. New
 # actions are none: of a newcomer nearly all are new, and they told attacks from beginnings no better.

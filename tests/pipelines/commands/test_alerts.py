@@ -139,6 +139,16 @@ def test_a_narrow_terminal_cuts_no_name_and_no_time(store_url, capsys, monkeypat
     assert max(len(line) for line in lines if "█" in line) <= 80
 
 
+def test_a_curve_says_what_is_counted_of_whom_without_a_key(store_url, capsys):
+    alert = stolen_session()
+    curve = replace(alert.curve, channel="less common actions", entity="123456789012:user/grace|s3|direct")
+    open_store(store_url).alerts.save([replace(alert, curve=curve)])
+    show_alert(store_url, alert.alert_id)
+    shown = capsys.readouterr().out
+    assert "less common actions per hour of user/grace in s3, called directly" in shown
+    assert "|direct" not in shown.partition("less common")[2].splitlines()[0]
+
+
 @pytest.mark.parametrize("columns", ["80", "200"])
 def test_a_weak_vote_has_no_star(store_url, capsys, monkeypatch, columns):
     monkeypatch.setenv("COLUMNS", columns)
