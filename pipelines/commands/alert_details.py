@@ -16,6 +16,7 @@ from rich.text import Text
 from fingerprint.analysis import principal_profile
 from fingerprint.core.alert import (
     SESSION_NAMES_CHOSEN,
+    WEAK_VOTE_Z,
     ActionImpact,
     ActivityCurve,
     Alert,
@@ -250,7 +251,7 @@ def _print_events(console: Console, events: Sequence[AlertEvent], style: str = "
     table = _events_table(shown)
     table.caption = "* flagged by this detector"
     if any(event.has_weak_vote(name) for event in shown for name in event.flagged_by):
-        table.caption += "; weak: a weak vote, enough beside another detector's very rare z"
+        table.caption += "; weak vote: enough beside another detector's very rare z"
     if len(events) > len(shown):
         more = len(events) - len(shown)
         table.caption += f"; and {more:,} more: --page FILE or --json shows all"
@@ -281,7 +282,8 @@ def _event_lines(event: AlertEvent) -> tuple[Text, Text]:
     if event.error_code:
         head.append(": ").append_text(terminal_text(event.error_code))
     z = {name: _z_text(event, name).replace(" *", "*") for name in event.scores}
-    scores = ", ".join(f"{detector_label(name).lower()} z {text}" for name, text in z.items() if text)
+    named = {name: text if text[:1].isalpha() else f"z {text}" for name, text in z.items() if text}
+    scores = ", ".join(f"{detector_label(name).lower()} {text}" for name, text in named.items())
     return head, Text.assemble("from ", terminal_text(event.source_address), f"; {scores}" if scores else "")
 
 
@@ -290,7 +292,13 @@ def _time_text(event: AlertEvent) -> str:
 
 
 def _z_text(event: AlertEvent, detector: str) -> str:
-    """Return a detector's z of an event, with a star where it voted, or `weak` for a weak vote; empty where it has no opinion."""
+    """Return a detector's z of an event, with a star where it voted; empty where it has no opinion.
+
+    A figure that four harmless events in five stay below says nothing: such a z is `usual`, or a `weak vote`.
+    """
     z = event.scores.get(detector)
-    mark = " weak" if event.has_weak_vote(detector) else " *" if detector in event.flagged_by else ""
-    return "" if z is None else f"{z:.1f}{mark}"
+    if z is None:
+        return ""
+    if event.has_weak_vote(detector):
+        return "weak vote"
+    return "usual" if z < WEAK_VOTE_Z else f"{z:.1f}{' *' if detector in event.flagged_by else ''}"

@@ -160,9 +160,24 @@ def test_a_weak_vote_has_no_star(store_url, capsys, monkeypatch, columns):
     open_store(store_url).alerts.save([replace(alert, events=(first,))])
     show_alert(store_url, alert.alert_id)
     shown = capsys.readouterr().out
-    assert "-0.4 weak" in shown
-    assert "-0.4 *" not in shown
-    assert "weak: a weak vote, enough beside another detector's very rare z" in " ".join(shown.split())
+    assert shown.count("weak vote") == 2, "in the row and below the table"
+    assert "-0.4" not in shown, "a figure below the usual says nothing"
+    assert "weak vote: enough beside another detector's very rare z" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize("columns", ["80", "200"])
+def test_a_z_below_what_is_usual_is_no_figure(store_url, capsys, monkeypatch, columns):
+    monkeypatch.setenv("COLUMNS", columns)
+    alert = stolen_session()
+    first = replace(
+        alert.events[0], scores={"autoencoder": 4.1, "spectral": -6.0}, flagged_by=("autoencoder",)
+    )
+    open_store(store_url).alerts.save([replace(alert, events=(first,))])
+    show_alert(store_url, alert.alert_id)
+    shown = capsys.readouterr().out.partition("also unusual")[0]
+    assert "4.1" in shown
+    assert "usual" in shown
+    assert "-6.0" not in shown
 
 
 def test_the_commands_of_a_step_are_pasted_into_a_shell(store_url, capsys, monkeypatch):
