@@ -486,7 +486,7 @@ def first_seen_text(
     at a role, `access`, the history may have the same person at others, `known`. `knows_account`: it has the account of the log.
 
     >>> first_seen_text(first=100, now=133, learned_until=124 * 3600, seconds=3600)
-    'first seen 33 hours before, 24 of them in the history'
+    'first seen 33 hours before; the history has its first 24 hours'
     >>> first_seen_text(24, 24, 24 * 3600, 3600, "Support", known="Developer")
     'new at Support, known at Developer; first seen in the same hour'
     >>> first_seen_text(24, 24, 24 * 3600, 3600, knows_account=False)
@@ -498,7 +498,8 @@ def first_seen_text(
     before = f"{hours} hour{'s' * (hours > 1)} before" if hours else "in the same hour"
     if hours > 0 and learned:
         where, also = (f" at {access}", f"; known at {known}") if known else ("", "")
-        return f"first seen{where} {before}, {learned} of them in the history{also}"
+        first_hours = f"{learned} hours" if learned > 1 else "hour"
+        return f"first seen{where} {before}; the history has its first {first_hours}{also}"
     alone = "not in the history" if knows_account else "not in the history, nor is its account"
     absent = f"new at {access}, known at {known}" if known else alone
     return f"{absent}; first seen {'after that' if hours < 0 else before}"

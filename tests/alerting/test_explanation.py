@@ -115,9 +115,9 @@ def test_a_session_name_that_the_caller_chose_never_stands_for_the_principal(
 @pytest.mark.parametrize(
     ("first", "now", "text"),
     [
-        (0, 33, "first seen 33 hours before, 24 of them in the history"),
-        (0, 4, "first seen 4 hours before, 4 of them in the history"),
-        (22, 25, "first seen 3 hours before, 2 of them in the history"),
+        (0, 33, "first seen 33 hours before; the history has its first 24 hours"),
+        (0, 4, "first seen 4 hours before; the history has its first 4 hours"),
+        (22, 25, "first seen 3 hours before; the history has its first 2 hours"),
         (23, 24, "not in the history; first seen 1 hour before"),
         (24, 26, "not in the history; first seen 2 hours before"),
         (24, 24, "not in the history; first seen in the same hour"),
@@ -134,7 +134,7 @@ def test_a_newcomer_that_was_seen_before_the_training_ended_is_not_said_to_be_in
 @pytest.mark.parametrize(
     ("first", "now", "text"),
     [
-        (0, 33, "first seen at Support 33 hours before, 24 of them in the history; known at Admin"),
+        (0, 33, "first seen at Support 33 hours before; the history has its first 24 hours; known at Admin"),
         (23, 24, "new at Support, known at Admin; first seen 1 hour before"),
         (25, 24, "new at Support, known at Admin; first seen after that"),
     ],

@@ -230,14 +230,14 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
         called("iam:ListUsers"),
         set(),
         (tool,),
-        first_seen="first seen 3 hours before, 2 of them in the history",
+        first_seen="first seen 3 hours before; the history has its first 2 hours",
     )
     some = replace(some, late_days=8)
     assert "new tool" not in title_of(replace(some, programs=["Boto3"])), "another call's"
     some = replace(some, programs=["Terraform"])
     title = title_of(some)
     assert title.startswith(
-        "user/grace (first seen 3 hours before, 2 of them in the history) called iam:ListUsers from 84.17.50.9"
+        "user/grace (first seen 3 hours before; the history has its first 2 hours) called iam:ListUsers from 84.17.50.9"
     )
     assert title.endswith(", new tool Terraform; delivered 8 days late")
 
