@@ -105,9 +105,9 @@ class FeatureSet:
         """The features of which it counts how often new values come, and not which they are: a mask (F,)."""
         return np.array([feature.kind == "open" for feature in self.features])
 
-    @property
+    @cached_property
     def is_resource(self) -> NDArray[np.bool_]:
-        """Which features name what is touched, (F,): of what is done, those in which new values come all the time."""
+        """The features that name what is touched, of what is done those in which new values come all the time: a mask (F,)."""
         return self.is_open & np.array([feature.evidence_group == "what" for feature in self.features])
 
     @cached_property
