@@ -68,6 +68,7 @@ ALLOWED = {
     "tests/sources/cloudtrail/": {"snapshot"},
     "tests/support/alerts.py": {"snapshot"},
     "tests/support/grave_attack.py": {"snapshot"},
+    "tests/support/organisations/": {"snapshot"},
     "tests/support/populated_queue.py": {"snapshot"},
     "tests/system/test_browser.py": {"snapshot"},
 }
