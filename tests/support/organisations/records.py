@@ -11,6 +11,7 @@ import argparse
 import gzip
 import json
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -211,9 +212,10 @@ class Build(Protocol):
 def run_program(build: Build, description: str, arguments: Sequence[str] | None = None) -> None:
     """Write the organisation that the command line asks for, and print its figures."""
     parser = argparse.ArgumentParser(
+        prog=f"python -m tests.support.organisations.{Path(sys.argv[0]).stem}",
         description=description,
         formatter_class=argparse.RawDescriptionHelpFormatter,
-        epilog="Then: fingerprint evaluate FOLDER --no-third --no-terms",
+        epilog="Then measure: fingerprint evaluate FOLDER --no-third --no-terms",
     )
     parser.add_argument("seed", type=int, help="a number; the same one gives the same records")
     parser.add_argument("folder", type=Path, help="where the files go; it is made if it is missing")

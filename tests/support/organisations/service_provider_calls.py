@@ -103,7 +103,7 @@ class Actor:
     hours: str  # office:ZONE, shift:ZONE, busy, steady, cron:H,H, weekly:DAY@H
     rate: float  # visits a day
     scripts: tuple[str, ...]
-    naming: str = "sdk"  # of sessions: instance, person, fixed:NAME, uuid, device, sdk
+    naming: str = "sdk"  # of sessions: instance, person, fixed:NAME, pod, device, sdk
     start: str = ""  # who opens the session: service:NAME, oidc:PROVIDER:SUBJECT, vendor:ACCOUNT, pod; of people: their role
     pace: float = 1.0  # seconds between two calls
     tags: frozenset[str] = frozenset()
