@@ -55,9 +55,8 @@ LATE_WINDOW = 1 << 40  # beyond the number of any interval
 MIN_GROWTH = 0.05  # an alert is built again when it has grown by more than this share
 MAX_ALERT_SECONDS = 86_400  # largest length of an alert; what follows is another one
 MAX_ALERT_EVENTS = 10_000  # of one alert, the most unusual ones
-MAX_SUPPORTING_EVENTS = (
-    50  # of one alert, more than a person reads: what did harm first, then the most unusual ones
-)
+# Of one alert, more than a person reads: what did harm first, then the most unusual ones.
+MAX_SUPPORTING_EVENTS = 50
 
 
 def runs_of(settings: Settings, state: ScorerState | None = None) -> AlertRuns:

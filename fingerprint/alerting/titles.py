@@ -89,9 +89,8 @@ def actor_name(principal: str, human: str, humans: Collection[str] = ()) -> str:
     """
     name, plain = principal.split(":", 1)[-1], SOURCE.plain_principal(principal)
     if plain != name and "@" in human and not SOURCE.person_and_access(principal)[0]:
-        return _named(
-            plain, _cut(human, MAX_NAME_LENGTH // 2)
-        )  # a caller from outside may call itself anything
+        # A caller from outside may call itself anything: its account stands first.
+        return _named(plain, _cut(human, MAX_NAME_LENGTH // 2))
     if not human or human in name or plain != name:
         return _cut(human if "@" in human else plain)
     others = {each for each in humans if each and each not in name} - {human}

@@ -320,9 +320,8 @@ def _are_objects(text: bytes, borders: NDArray[np.int64]) -> bool:
 
 def _brackets(text: bytes, borders: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return opening brackets per line, strings included: an upper bound of the depth, at a fraction of its price."""
-    from fingerprint.sources import (
-        compiled_lines,
-    )  # numba takes half a second, and most commands read no records
+    # Numba takes half a second, and most commands read no records.
+    from fingerprint.sources import compiled_lines
 
     opening = np.empty(len(borders) - 1, np.int64)
     compiled_lines.count_brackets(np.frombuffer(text, np.uint8), borders, opening)
