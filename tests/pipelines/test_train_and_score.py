@@ -7,6 +7,7 @@ import random
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -19,6 +20,7 @@ from fingerprint.alerting.grouping import MAX_SUPPORTING_EVENTS
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Entities, Reading, Spectral
 from fingerprint.core.time_range import parse_time_range
+from fingerprint.sources.active import SOURCE
 from pipelines.cli.app import app
 from pipelines.cli.run import EXIT_NO_HISTORY
 from pipelines.commands.alerts import list_alerts
@@ -156,7 +158,17 @@ def test_an_event_of_an_alert_names_the_detectors_that_flagged_it(scored: Run) -
     assert {name for _, name in pairs - kept} >= {"spectral"}
 
 
-def test_an_alert_has_what_else_the_autoencoder_voted_for_in_the_hours_of_its_verdicts(scored: Run) -> None:
+def test_an_alert_has_what_else_the_autoencoder_voted_for_in_the_hours_of_its_verdicts(
+    scored: Run, organisation: SampleOrganisation
+) -> None:
+    """Of too many, what succeeded and can do harm is kept before what is stranger."""
+    records = map(json.loads, sample_organisation.lines_of(organisation.new))
+    failed = {record["eventID"] for record in records if record.get("errorCode")}
+
+    def did_harm(event: Any) -> bool:
+        gravity = SOURCE.impact_of(event.service, event.action, "").gravity
+        return gravity not in ("none", "minor") and event.event_id not in failed
+
     events = scored.events.assign(hour=scored.events["event_time"].dt.floor("h"))
     alert_of = events[events["verdict"]].drop_duplicates(["principal", "hour"])
     others = events[events["autoencoder_vote"] & ~events["verdict"]].drop(columns="alert_id")
@@ -168,12 +180,11 @@ def test_an_alert_has_what_else_the_autoencoder_voted_for_in_the_hours_of_its_ve
     }
     assert {*found} == {*wanted["alert_id"]}
     for name, group in wanted.sort_values(["event_time", "event_id"]).groupby("alert_id"):
-        z = group.set_index("event_id")["autoencoder_z"]
-        assert found[name] == [each for each in z.index if each in found[name]], (
-            "all are votes, in their order"
-        )
-        assert len(found[name]) == min(len(z), MAX_SUPPORTING_EVENTS)
-        assert z[found[name]].min() >= z.drop(found[name]).max() or len(found[name]) == len(z)
+        rank = {row.event_id: (did_harm(row), row.autoencoder_z) for row in group.itertuples()}
+        kept, dropped = found[name], rank.keys() - {*found[name]}
+        assert kept == [each for each in rank if each in kept], "all are votes, in their order"
+        assert len(kept) == min(len(rank), MAX_SUPPORTING_EVENTS)
+        assert all(min(rank[one] for one in kept) >= rank[each] for each in dropped)
     assert 0 < len(wanted) < len(others)
     supporting = [event for alert in scored.alerts for event in alert.supporting_events]
     assert all("autoencoder" in event.flagged_by and not event.raw for event in supporting)
