@@ -280,11 +280,9 @@ class AutoencoderDetector(Detector):
         """Return the nats of how often each event's action was called so far, by amount (N, 3)."""
         counted, day = self.state.interval_amounts, self.state.series.intervals_per_day
         nats = carried_amount_nats(batch, counted, day)[1]
-        return (
-            nats
-            if self.left_out == RECENT_AMOUNT
-            else discount_recent_amounts(nats, batch, counted, day, self.alert_nats)
-        )
+        if self.left_out == RECENT_AMOUNT:
+            return nats
+        return discount_recent_amounts(nats, batch, counted, day, self.alert_nats)
 
     def can_still_vote(self, batch: EventBatch) -> Mask:
         """Return which events have a vote, or may get one from their interval: by what surprises in it, or by an amount."""
@@ -374,14 +372,11 @@ def _nats_of_day_before(
     """
     xp, evidence = namespace(batch.codes), batch.evidence[AutoencoderDetector.name][rows]
     ago = xp.arange(day // 2, 2 * day - day // 8, dtype=np.int32)
-    principal, interval = (
-        xp.repeat(batch.principal[rows], len(ago)),
-        (batch.interval[rows][:, None] - ago).ravel(),
-    )
+    principal = xp.repeat(batch.principal[rows], len(ago))
+    action = xp.repeat(batch.codes[rows, ACTION_COLUMN], len(ago))
+    interval = (batch.interval[rows][:, None] - ago).ravel()
     every, unusual = (
-        counted.count(
-            principal, interval, xp.repeat(code_of(batch.codes[rows, ACTION_COLUMN]), len(ago))
-        ).reshape(-1, len(ago))
+        counted.count(principal, interval, code_of(action)).reshape(-1, len(ago))
         for code_of in (amounts.every_resource_of, amounts.unusual_resources_of)
     )
     calls = xp.stack([every.max(axis=1), every.sum(axis=1), unusual.max(axis=1)], axis=1)
