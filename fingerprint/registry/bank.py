@@ -96,6 +96,11 @@ FEEDBACK_COLUMNS = (
 )  # of `fingerprints`, where decisions moved thresholds (`feedback`)
 
 
+def accounts_of(principals: pd.Series) -> pd.Series:
+    """Return the account that each principal's name begins with, (N,)."""
+    return principals.astype(object).str.partition(":")[0]
+
+
 @dataclass(frozen=True)
 class Bank:
     """One version of a bank, with its arrays mapped or in memory.
@@ -192,8 +197,8 @@ class Bank:
 
     def with_lookups_built(self) -> Bank:
         """Return the bank with its lookup tables built now rather than at the first event."""
-        _ = self._ready_rows, self.owners, self._texts, self.shift, self.whole, self._people_by_name
-        _ = self._accounts
+        _ = self._ready_rows, self.owners, self._texts, self.shift, self.whole
+        _ = self._people_by_name, self._accounts
         return self
 
     def resolve(
@@ -263,10 +268,9 @@ class Bank:
 
     @cached_property
     def _accounts(self) -> Hashes:
-        """The hashes of the accounts of principals whose logs are read, sorted: a principal's name begins with its account."""
-        principals = self.people["principal"].astype(object)[(self.people["kind"] != "account").to_numpy()]
-        accounts = principals.str.partition(":")[0].unique()
-        return np.sort(hashing.hash_strings(pd.Series(accounts, dtype=object)))
+        """The hashes of the accounts of principals whose logs are read, sorted."""
+        principals = self.people["principal"][(self.people["kind"] != "account").to_numpy()]
+        return np.sort(hashing.hash_strings(accounts_of(principals).drop_duplicates()))
 
     @cached_property
     def _people_by_name(self) -> tuple[Hashes, NDArray[np.intp]]:

@@ -35,7 +35,7 @@ from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.sequence import Transitions
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.registry import quality, vote_rates
-from fingerprint.registry.bank import PEER_LEVEL, PRINCIPAL_LEVEL
+from fingerprint.registry.bank import PEER_LEVEL, PRINCIPAL_LEVEL, accounts_of
 from fingerprint.training import action_transitions, baseline
 from fingerprint.training.action_transitions import HoldoutSurprises
 from fingerprint.training.dataset import PartitionedDataset
@@ -193,7 +193,7 @@ def _of_joining_accounts(index: FingerprintIndex) -> Hashes:
     """
     own = index.table["level"] == PRINCIPAL_LEVEL
     principals = index.table.loc[own, ["hash", "key", "first"]]
-    account = principals["key"].astype(object).str.partition(":")[0]
+    account = accounts_of(principals["key"])
     by_account = principals.groupby(account)["first"].agg(["min", "size"])
     joining = (by_account["min"] >= index.holdout.interval) & (by_account["size"] >= MIN_JOINING_PRINCIPALS)
     hashes: Hashes = principals["hash"].to_numpy(np.uint64)[account.map(joining).to_numpy(bool)]

@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import identity_placement, namespace, to_device_of
+from fingerprint.compute.arrays import identity_placement, namespace, to_device_of, unique_examples
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Rarity, SurpriseDriver
 from fingerprint.core.ports import Inference
@@ -42,7 +42,7 @@ from fingerprint.features.encoding import (
     IS_BIN,
 )
 from fingerprint.registry import quality
-from fingerprint.registry.bank import PEER_LEVEL, Bank
+from fingerprint.registry.bank import PEER_LEVEL, Bank, accounts_of
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
@@ -237,14 +237,12 @@ class AutoencoderDetector(Detector):
 
     def _is_of_joined_account(self, batch: EventBatch, rows: NDArray[np.intp]) -> Mask:
         """Return which events at rows (M,) are in the log of their principal's own account, of which no one was learned."""
-        xp = namespace(batch.principal)
         named = frames.select_rows(frames.select_columns(batch.frame, ["principal", ACCOUNT_COLUMN]), rows)
-        _, first, inverse = xp.unique(batch.principal[rows], return_index=True, return_inverse=True)
-        principals = frames.to_pandas(frames.select_rows(frames.select_columns(named, ["principal"]), first))
-        own = hashing.hash_strings(principals["principal"].astype(object).str.partition(":")[0])
-        own = to_device_of(own, batch.principal)
+        of_event, some = unique_examples(batch.principal[rows])
+        principals = frames.to_pandas(frames.select_rows(frames.select_columns(named, ["principal"]), some))
+        own = to_device_of(hashing.hash_strings(accounts_of(principals["principal"])), batch.principal)
         log = to_device_of(hashing.hash_strings(frames.column_of(named, ACCOUNT_COLUMN)), batch.principal)
-        joined: Mask = (own[inverse] == log) & ~self.bank.knows_account(own)[inverse]
+        joined: Mask = (own[of_event] == log) & ~self.bank.knows_account(own)[of_event]
         return joined
 
     def _harm_of_new_actions(self, batch: EventBatch) -> Floats:
