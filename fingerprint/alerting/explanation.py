@@ -53,7 +53,7 @@ from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.amounts import UsualAmounts
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
-from fingerprint.registry.bank import PEER_LEVEL, Bank, accounts_of
+from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import Suspicion
 from fingerprint.state.activity_series import ActivitySeries
@@ -508,8 +508,7 @@ def first_seen_text(
 def _knows_account(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> bool:
     """Return whether the bank knows the account that an alert's principal is of, which need not be that of the log."""
     bank, _ = explainer.bank_and_row(batch, 0)
-    account = accounts_of(frame["principal"].head(1))
-    return bool(bank.knows_account(hashing.hash_strings(account)).all())
+    return bank.knows_account_of(str(frame["principal"].iloc[0]))
 
 
 def _late_days(frame: pd.DataFrame) -> int:

@@ -266,6 +266,11 @@ class Bank:
         known: NDArray[np.bool_] = to_device_of(found, account)
         return known
 
+    def knows_account_of(self, principal: str) -> bool:
+        """Return whether others of a principal's account were learned."""
+        account = accounts_of(pd.Series([principal], dtype=object))
+        return bool(self.knows_account(hashing.hash_strings(account)).all())
+
     @cached_property
     def _accounts(self) -> Hashes:
         """The hashes of the accounts of principals whose logs are read, sorted."""

@@ -17,11 +17,13 @@ from fingerprint.core.alert import Alert, AlertEvent, NextStep
 from fingerprint.core.case import QueueRow
 from fingerprint.core.incident import Incident
 from fingerprint.core.ports.store import Store
+from fingerprint.registry.bank import Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import Suspicion
 
 MAX_EXPLAINED = 50  # alerts, the gravest, whose explanation is read
 MAX_EVENTS = 5_000  # the newest, that keys, addresses and regions are taken from
+RECORDS_READ = 50  # of the first events of a principal: as many as next steps read
 MAX_PLANS = 5  # principals with steps of their own, the gravest first
 
 
@@ -54,8 +56,11 @@ class IncidentStory:
     plans: tuple[ResponsePlan, ...]
 
 
-def incident_story(store: Store, incident: Incident) -> IncidentStory:
-    """Return the story of an incident, by sums over all events of its alerts."""
+def incident_story(store: Store, incident: Incident, bank: Bank | None = None) -> IncidentStory:
+    """Return the story of an incident, by sums over all events of its alerts.
+
+    The served `bank` knows which accounts are the organisation's own; without one, none is known to be.
+    """
     rows = [each.row for each in incident.alerts]
     graver = sorted(rows, key=lambda row: -row.urgency)[:MAX_EXPLAINED]
     explained = [store.evidence.summary(row.alert_id) for row in graver]
@@ -67,7 +72,7 @@ def incident_story(store: Store, incident: Incident) -> IncidentStory:
         sum(call.events for call in calls),
         sum(call.failed for call in calls),
         touched_resources(phases),
-        _plans(store, rows, explained),
+        _plans(store, rows, explained, bank),
     )
 
 
@@ -83,7 +88,9 @@ def touched_resources(phases: Iterable[Phase]) -> tuple[TouchedResource, ...]:
     return tuple(sorted(found.values(), key=lambda each: (not each.changed, -each.events, each.name)))
 
 
-def _plans(store: Store, rows: Sequence[QueueRow], explained: Sequence[Alert]) -> tuple[ResponsePlan, ...]:
+def _plans(
+    store: Store, rows: Sequence[QueueRow], explained: Sequence[Alert], bank: Bank | None
+) -> tuple[ResponsePlan, ...]:
     """Return the steps about each principal, the one with the gravest alert first."""
     principals = list(dict.fromkeys(alert.principal for alert in explained))[:MAX_PLANS]
     owner = {row.alert_id: row.principal for row in rows}
@@ -94,13 +101,23 @@ def _plans(store: Store, rows: Sequence[QueueRow], explained: Sequence[Alert]) -
     plans = []
     for name in principals:
         own = [alert for alert in explained if alert.principal == name]
-        steps = _steps(own, events[name])
+        knows_account = bank is not None and bank.knows_account_of(name)
+        steps = _steps(own, _with_records(store, own, events[name]), knows_account)
         if steps:
             plans.append(ResponsePlan(name, steps))
     return tuple(plans)
 
 
-def _steps(alerts: Sequence[Alert], events: Sequence[AlertEvent]) -> tuple[NextStep, ...]:
+def _with_records(store: Store, alerts: Sequence[Alert], events: Sequence[AlertEvent]) -> list[AlertEvent]:
+    """Return the events of a principal's alerts, the first ones with their records: these say who opened a session."""
+    first = min(alerts, key=lambda alert: alert.first_event_time)
+    records = {each.event_id: each.raw for each in store.evidence.events(first.alert_id, RECORDS_READ).events}
+    return [replace(each, raw=records.get(each.event_id, "")) for each in events]
+
+
+def _steps(
+    alerts: Sequence[Alert], events: Sequence[AlertEvent], knows_account: bool
+) -> tuple[NextStep, ...]:
     """Return the steps about one principal: containing, asking and the extent over all of its alerts, then what each has to undo.
 
     How to undo a call is said by its record, which was read when the alert was made: those steps are the alerts' own.
@@ -122,6 +139,7 @@ def _steps(alerts: Sequence[Alert], events: Sequence[AlertEvent]) -> tuple[NextS
         max(alert.urgency for alert in alerts),
         cut=any(len(alert.impact_of) >= MAX_SHOWN_ACTIONS for alert in alerts),
         supporting=[event for alert in alerts for event in alert.supporting_events],
+        knows_account=knows_account,
     )
     others = (step for step in SOURCE.next_steps(suspicion) if step.phase != "undo")
     return (*others, *undo.values())

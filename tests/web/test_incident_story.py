@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from fingerprint.alerting.impact import alert_impact, merge_impact
 from fingerprint.core.alert import Alert, AlertEvent, NextStep
+from fingerprint.registry.bank import open_bank
+from fingerprint.registry.catalog import BankListing
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import Suspicion
 from fingerprint.store import SqlStore
 from fingerprint.web.incident_story import IncidentStory, incident_story
 from tests.support.alerts import ACCOUNT, NASTY, nasty
 from tests.support.grave_attack import GRACE, KEY, grave_attack
+from tests.support.sample_organisation import SETTINGS, SampleOrganisation
 from tests.support.web_app import Site, store_in
 from tests.web.test_static_report import Page
 
@@ -105,6 +110,31 @@ def test_each_principal_has_one_plan_over_all_of_its_alerts(story: IncidentStory
     assert {step.text for step in undo} == {
         step.text for alert in ALERTS[:2] for step in alert.next_steps if step.phase == "undo"
     }
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_a_plan_knows_which_accounts_are_the_organisations_own(
+    tmp_path: Path, organisation: SampleOrganisation, is_known: bool
+) -> None:
+    """By the served bank; the record of the call names what to look for in the log of the caller's account."""
+    bank = open_bank(organisation.bank)
+    account = str(bank.people["principal"].iloc[0]).partition(":")[0] if is_known else "151912345678"
+    called = replace(WHOLE.events[0], raw=json.dumps({"sharedEventID": "7c5e1a2b"}))
+    alert = part("dddd", (called,), 60, f"{account}:account/AROAEXAMPLE")
+    store = store_in(tmp_path)
+    store.alerts.save([alert])
+    [plan] = incident_story(store, store.incidents.get("dddd"), bank).plans
+    [contain] = [step for step in plan.steps if step.phase == "contain"]
+    assert ("the caller's account is one of the organisation's own" in contain.text) is is_known
+    assert ("contains(CloudTrailEvent,'7c5e1a2b')" in contain.command) is is_known
+    page = (
+        Site.of(store, banks=BankListing(organisation.bank, SETTINGS))
+        .browser("viewer")
+        .get("/incidents/dddd")
+        .text
+    )
+    assert ("one of the organisation&#39;s own: the record with sharedEventID 7c5e1a2b" in page) is is_known
+    store.close()
 
 
 def test_a_plan_counts_no_actions_that_an_alert_did_not_keep(

@@ -41,6 +41,7 @@ from fingerprint.core.incident import (
     IncidentRow,
     IncidentStatusFilter,
 )
+from fingerprint.registry.bank import Bank
 from fingerprint.web import urls
 from fingerprint.web.audit_text import ActivityLine, activity_log
 from fingerprint.web.auth import Analyst, Viewer
@@ -330,7 +331,7 @@ def _page(
         incident=found,
         gravest=gravest,
         principal_link=lambda name: urls.principal_url(name, owners.get(name, gravest.alert_id)),
-        told=incident_story(deps.store, found),
+        told=incident_story(deps.store, found, _served_bank(deps)),
         titles={each.row.alert_id: each.row.title for each in found.alerts},
         reasons=REASON_PHRASES,
         activity=_merge_lines(activity_log(entries, _once(notes), [])),
@@ -347,6 +348,14 @@ def _page(
         incident_url=incident_url,
         now=deps.clock.now(),
     )
+
+
+def _served_bank(deps: Dependencies) -> Bank | None:
+    """Return the served bank; None without one, or where it cannot be read: the page of banks says why."""
+    try:
+        return deps.banks.open_served() if deps.banks else None
+    except FingerprintError:
+        return None
 
 
 def _once(notes: Sequence[CaseNote]) -> list[CaseNote]:
