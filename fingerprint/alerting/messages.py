@@ -19,7 +19,7 @@ import msgspec
 import pandas as pd
 
 from fingerprint.compute import frames
-from fingerprint.core.alert import VOTE_COLUMNS, Alert, FeedGap
+from fingerprint.core.alert import VOTE_COLUMNS, Alert, FeedGap, alert_fields
 
 MESSAGE_SCHEMA_VERSION = 1
 MAX_ALERT_EVENTS = 200
@@ -51,7 +51,7 @@ def _encode_within(alert: Alert, room: int) -> bytes:
 
 
 def _encode_alert(alert: Alert, event_count: int) -> bytes:
-    fields = msgspec.to_builtins(alert)
+    fields = alert_fields(alert)
     for event in (*fields["events"], *fields["supporting_events"]):
         event.pop("raw", None)
     return msgspec.json.encode({"schema": MESSAGE_SCHEMA_VERSION, **fields, "event_count": event_count})

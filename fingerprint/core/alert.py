@@ -16,7 +16,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
+
+import msgspec
 
 Detector = str
 Level = Literal["entity", "principal", "peer", "generic"]
@@ -201,6 +203,11 @@ class AlertEvent:
         z = self.scores.get(detector)
         return detector in self.flagged_by and z is not None and z < WEAK_VOTE_Z
 
+    @property
+    def weak_votes(self) -> tuple[Detector, ...]:
+        """Return the detectors of `flagged_by` whose vote is a weak one."""
+        return tuple(filter(self.has_weak_vote, self.flagged_by))
+
 
 @dataclass(frozen=True, slots=True)
 class Alert:
@@ -255,6 +262,21 @@ class Alert:
     def flagged_by(self) -> tuple[Detector, ...]:
         """Return the detectors that voted for any of its events."""
         return tuple(dict.fromkeys(name for event in self.events for name in event.flagged_by))
+
+    @property
+    def weak_votes(self) -> tuple[Detector, ...]:
+        """Return the detectors of `flagged_by` all of whose votes are weak ones."""
+        full = {name for event in self.events for name in event.flagged_by if name not in event.weak_votes}
+        return tuple(name for name in self.flagged_by if name not in full)
+
+
+def alert_fields(alert: Alert) -> dict[str, Any]:
+    """Return an alert for JSON: its fields, and of each event its `weak_votes` beside `flagged_by`."""
+    fields: dict[str, Any] = msgspec.to_builtins(alert)
+    for name in ("events", "supporting_events"):
+        for event, given in zip(getattr(alert, name), fields[name], strict=True):
+            given["weak_votes"] = event.weak_votes
+    return fields
 
 
 @dataclass(frozen=True, slots=True)

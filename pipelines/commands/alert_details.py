@@ -250,7 +250,7 @@ def _print_events(console: Console, events: Sequence[AlertEvent], style: str = "
     shown = events[:MAX_EVENTS_SHOWN]
     table = _events_table(shown)
     table.caption = "* flagged by this detector"
-    if any(event.has_weak_vote(name) for event in shown for name in event.flagged_by):
+    if any(event.weak_votes for event in shown):
         table.caption += "; weak vote: enough beside another detector's very rare z"
     if len(events) > len(shown):
         more = len(events) - len(shown)

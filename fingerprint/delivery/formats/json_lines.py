@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from fingerprint.core.alert import alert_fields
 from fingerprint.delivery.formats.text import truncate_texts
 from fingerprint.delivery.notification import Notification
 
@@ -19,7 +20,7 @@ JSON_SCHEMA_VERSION = 1
 
 def json_document(notification: Notification) -> dict[str, Any]:
     """Return the document for a receiver: the newest events without their records, every text bounded."""
-    fields = msgspec.to_builtins(notification.alert)
+    fields = alert_fields(notification.alert)
     events = [{**event, "raw": None} for event in fields["events"][-len(notification.newest_events) :]]
     for event in (*events, *fields["supporting_events"]):
         del event["raw"]
@@ -29,7 +30,7 @@ def json_document(notification: Notification) -> dict[str, Any]:
 
 def full_json_document(notification: Notification) -> dict[str, Any]:
     """Return the document for an export: all events with their records, nothing cut."""
-    return _build_document(notification, msgspec.to_builtins(notification.alert))
+    return _build_document(notification, alert_fields(notification.alert))
 
 
 def _build_document(notification: Notification, fields: dict[str, Any]) -> dict[str, Any]:

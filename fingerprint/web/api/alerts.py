@@ -109,7 +109,8 @@ class StepResponse(ResponseModel):
 class EventResponse(ResponseModel):
     """One event with its `scores`, which map each detector to its z, null for no opinion; `resource` is `type:name`.
 
-    `flagged_by` are the detectors that voted for it, `thresholds` what each z was compared with.
+    `flagged_by` are the detectors that voted for it, `weak_votes` those of them whose z is usual by itself: enough beside another
+    detector's very rare one. `thresholds` are what each z was compared with.
     `raw` is the record as AWS wrote it, JSON text; empty where it was not requested or is no longer kept.
     """
 
@@ -126,6 +127,7 @@ class EventResponse(ResponseModel):
     session: str
     scores: dict[str, FiniteFloat]
     flagged_by: tuple[str, ...]
+    weak_votes: tuple[str, ...]
     thresholds: dict[str, FiniteFloat]
     bank_version: str
     raw: str

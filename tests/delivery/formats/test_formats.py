@@ -12,6 +12,7 @@ from ipaddress import ip_address
 
 import pytest
 
+from fingerprint.alerting.messages import encode_alerts
 from fingerprint.core.alert import Disposition
 from fingerprint.core.sanitize import storable
 from fingerprint.delivery.formats import (
@@ -314,3 +315,31 @@ def test_a_message_says_the_essentials_and_leads_to_the_alert():
     )
     assert "185.220.101.34" in json.dumps(message)
     assert message["blocks"][-1]["elements"][0]["url"] == "https://store.example/alerts/3fa94c1be0d27a58"
+
+
+# --- votes -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_weak_vote_is_told_as_one_in_every_format() -> None:
+    """A rule that takes `flagged_by` for two detectors that find an event strange can leave it out."""
+    first, *_ = stolen_session().events
+    weak = replace(
+        first, scores={"autoencoder": 4.1, "spectral": -0.4}, flagged_by=("autoencoder", "spectral")
+    )
+    full = replace(weak, event_id="e2", scores={"autoencoder": 4.1, "spectral": 2.0})
+    for events, expected in (((weak, weak), ["spectral"]), ((weak, full), []), ((full,), [])):
+        alert = stolen_session(events=events, supporting_events=())
+        notification = Notification(alert)
+        assert list(alert.weak_votes) == expected
+        assert ecs.ecs_document(notification)["fingerprint"].get("weak_votes", []) == expected
+        assert read_csv(notification)[0]["weak_votes"] == ", ".join(expected)
+        _, _, facts, *_ = slack.slack_message(notification)["blocks"]
+        said = "flagged by autoencoder, spectral" + " (weak vote)" * bool(expected)
+        assert any(each["text"].endswith(said) for each in facts["fields"])
+        by_event = [["spectral"] if event is weak else [] for event in events]
+        evidences = EXPORT_FORMATS["ocsf"](notification)["evidences"]
+        assert [each["data"].get("weak_votes", []) for each in evidences] == by_event
+        [(_, message)] = encode_alerts([alert], 1 << 20)
+        whole, sent = EXPORT_FORMATS["jsonl"](notification), NOTIFICATION_FORMATS["json"](notification)
+        for document in (whole, sent, json.loads(message)):
+            assert [list(each["weak_votes"]) for each in document["events"]] == by_event
