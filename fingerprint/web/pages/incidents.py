@@ -9,8 +9,10 @@ A change that cannot be made shows the page as it is now, with what was typed.
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from datetime import timedelta
+from hashlib import blake2b
 from typing import Annotated, Any, cast
 from urllib.parse import urlencode
 
@@ -51,7 +53,9 @@ from fingerprint.web.language import N_, NN_, gettext, template_ngettext
 from fingerprint.web.layout import redirect, render_page
 
 ROWS_PER_PAGE = 50
-MAX_UNDOABLE = 100  # alerts that an address names for Undo: proxies take headers of 4 kB
+MARK_LENGTH = (
+    8  # characters of an alert in the address of Undo: 1.6 kB for the largest incident, and proxies take 4
+)
 MAX_NEIGHBOURS = 8  # incidents that are offered to be joined
 NEAR = timedelta(days=3)  # in which these lie
 MAX_SHORT_NAME = 60  # characters of a principal in a row
@@ -209,7 +213,7 @@ def submit_incident_change(
     except FingerprintError as error:
         status = 409 if isinstance(error, Conflict) else 400
         return _page(request, deps, store.get(incident_id), status, error=str(error), typed=form)
-    decided = changed if form.do in DECISIONS and count <= MAX_UNDOABLE else []
+    decided = changed if form.do in DECISIONS else []
     return redirect(_done_url(store.get(incident_id).row.incident_id, form.do, count, changed=decided))
 
 
@@ -283,8 +287,14 @@ def _done_url(
 ) -> str:
     """Return the page that says what was done. `changed` are the alerts that were decided, at their new version."""
     pairs = [("done", do), ("count", str(count)), *([("edit", edit_id)] if edit_id else [])]
-    pairs += [("changed", f"{each.version}:{each.alert_id}") for each in changed]
+    pairs += [("changed", "".join(_mark(*each[:2]) for each in changed))] if changed else []
     return f"{incident_url(incident_id)}?{urlencode(pairs)}"
+
+
+def _mark(alert_id: str, version: int) -> str:
+    """Return a digest of an alert at a version, MARK_LENGTH characters."""
+    digest = blake2b(f"{version}:{alert_id}".encode(), digest_size=MARK_LENGTH * 3 // 4).digest()
+    return urlsafe_b64encode(digest).decode()
 
 
 def _read_done(request: Request) -> dict[str, str]:
@@ -298,8 +308,9 @@ def _read_done(request: Request) -> dict[str, str]:
 
 def _undoable(request: Request, found: Incident) -> list[str]:
     """Return the alerts whose decision Undo takes back; none where one of them was changed since, or grew."""
-    decided = request.query_params.getlist("changed")
-    now = {f"{each.row.version}:{each.row.alert_id}": each.row for each in found.alerts}
+    marks = request.query_params.get("changed", "")
+    decided = [marks[at : at + MARK_LENGTH] for at in range(0, len(marks), MARK_LENGTH)]
+    now = {_mark(each.row.alert_id, each.row.version): each.row for each in found.alerts}
     if not all(each in now and not now[each].open for each in decided):
         return []
     return [now[each].alert_id for each in decided]

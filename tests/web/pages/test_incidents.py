@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from fingerprint.core.case import AlertFilter
-from fingerprint.core.incident import IncidentFilter
+from fingerprint.core.incident import MAX_ALERTS, IncidentFilter
 from tests.contracts.incident_store import alert
 from tests.support.alerts import NASTY, nasty
 from tests.support.web_app import Site, store_in
@@ -109,6 +109,21 @@ def test_one_decision_closes_all_and_can_be_undone(site):
     forged = site.browser("analyst").get("/incidents/a0?done=hacked&count=99").text
     own_address = re.compile(r'name="back" value="[^"]*"')  # where the menu of languages leads back to
     assert "hacked" not in own_address.sub("", forged)
+
+
+def test_a_decision_on_as_many_alerts_as_an_incident_may_have_can_be_undone(tmp_path):
+    """All of them, and by an address that proxies take."""
+    store = store_in(tmp_path)
+    store.alerts.save([alert(f"{number:016x}", hour=number / 100) for number in range(MAX_ALERTS)])
+    site, first = Site.of(store), f"{0:016x}"
+    done = post(site, f"/incidents/{first}/changes", do="true_positive", revision=revision(site, first))
+    assert len(done.headers["location"]) < 2_000
+    page = site.browser("analyst").get(done.headers["location"]).text
+    undo = re.findall(r'name="alert_ids" value="(\w+)"', page[page.index('value="take_back"') :])
+    assert len(set(undo)) == MAX_ALERTS == len(store.incidents.get(first).alerts)
+    again = {"do": "take_back", "revision": revision(site, first), "alert_ids": undo}
+    post(site, f"/incidents/{first}/changes", **again)
+    assert store.queue.page(AlertFilter("closed")).total == 0
 
 
 def test_who_comes_second_sees_it_as_it_is_and_keeps_what_was_typed(site):
