@@ -17,7 +17,6 @@ from fingerprint.core.alert import AlertEvent
 from fingerprint.sources.base import ConsoleLink
 from fingerprint.sources.cloudtrail.record_search import is_region, is_uuid
 
-MAX_KEYS = 3  # access keys with a link
 KEY_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 KEY_LENGTHS = range(16, 129)  # as IAM documents them
 MAX_NAME_LENGTH = 128  # of users and roles
@@ -28,7 +27,7 @@ CONSOLE = "console.aws.amazon.com"
 
 
 def principal_links(principal: str, access_keys: Sequence[str], region: str) -> tuple[ConsoleLink, ...]:
-    """Return a principal's page in IAM, and the event history of it and of its first access keys; none without a region."""
+    """Return a principal's page in IAM, and the event history of it and of its access keys; none without a region."""
     if not is_region(region):
         return ()
     kind, name, session = _identity(principal)
@@ -39,7 +38,7 @@ def principal_links(principal: str, access_keys: Sequence[str], region: str) -> 
     user = name if kind == "user" else session
     if user:
         links.append(ConsoleLink("history", user, _history(region, "Username", user)))
-    keys = [key for key in access_keys if _is_key(key)][:MAX_KEYS]
+    keys = filter(_is_key, access_keys)
     return (*links, *(ConsoleLink("history", key, _history(region, "AccessKeyId", key)) for key in keys))
 
 

@@ -20,7 +20,6 @@ from urllib.parse import unquote
 from fingerprint.core.sanitize import storable
 from fingerprint.sources.base import EventQuery
 
-MAX_KEYS = 5  # access keys in a query; each is a command of its own for `lookup-events`
 COLUMNS = (
     *("eventTime", "eventSource", "eventName", "errorCode", "sourceIPAddress", "awsRegion"),
     *("userIdentity.accessKeyId", "requestParameters"),
@@ -31,8 +30,11 @@ MAX_NAME_LENGTH = 256  # characters; longer names are no names of AWS
 def principal_queries(
     principal: str, access_keys: Sequence[str], since: datetime, until: datetime
 ) -> tuple[EventQuery, ...]:
-    """Return queries for the events of a principal, by its key, and of access keys, from `since` on and before `until`."""
-    keys = [name for key in access_keys[:MAX_KEYS] if (name := _plain(key))]
+    """Return queries for the events of a principal, by its key, and of access keys, from `since` on and before `until`.
+
+    Each access key is a command of its own for `lookup-events`.
+    """
+    keys = [name for key in access_keys if (name := _plain(key))]
     account, field, name = _identity(principal)
     if not keys and not name:
         return ()

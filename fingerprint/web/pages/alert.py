@@ -36,6 +36,7 @@ from fingerprint.web.timeline_query import MAX_CALL_LENGTH, TimelineQuery, parse
 
 MAX_QUEUE_ROWS = 100  # alerts of the queue among which the next one is looked for
 MAX_SIMILAR = 6  # alerts
+LINKED_KEYS = 3  # access keys with an address in the console
 RECORDS_READ = 100  # at either end of an alert, for what they say of credentials
 ROWS_PER_PAGE = 100  # of a timeline
 NEARBY_TIME = timedelta(days=1)  # on either side, in which alerts of the same principal are linked
@@ -158,7 +159,7 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow, story: Ale
         "outcomes": Counter(each.decision for each in similar if each.decision),
         "thresholds": _thresholds_in_force(profile, story),
         "peer_group": profile.group if profile else "",
-        "console_links": SOURCE.principal_links(found.principal, *_keys_and_region(story)),
+        **console_links(found.principal, *_keys_and_region(story)),
         "decided": decision_in_force(store, row),
         "activity": audit_text.activity_log(
             store.audit.entries(alert_id), store.cases.notes(alert_id), store.cases.dispositions(alert_id)
@@ -202,10 +203,16 @@ def _credential_chain(store: Store, story: AlertStory) -> list[CredentialIssue]:
     return store.alerts.credential_chain(keys[0][0])[::-1] if keys else []
 
 
-def _keys_and_region(story: AlertStory) -> tuple[list[str], str]:
-    """Return the access keys of an alert and the region of most of its events, for addresses in the console."""
-    regions = story.tallies["region"].values
-    return [key for key, _ in story.tallies["access_key"].values], regions[0][0] if regions else ""
+def console_links(principal: str, keys: Sequence[str], distinct: int, region: str) -> dict[str, Any]:
+    """Return addresses in the console of a principal and its first keys, and how many of the `distinct` keys have none."""
+    links = SOURCE.principal_links(principal, keys[:LINKED_KEYS], region)
+    return {"console_links": links, "keys_without_link": max(distinct - LINKED_KEYS, 0)}
+
+
+def _keys_and_region(story: AlertStory) -> tuple[list[str], int, str]:
+    """Return the access keys of an alert, their number, and the region of most of its events."""
+    keys, regions = story.tallies["access_key"], story.tallies["region"].values
+    return [key for key, _ in keys.values], keys.distinct, regions[0][0] if regions else ""
 
 
 def _profile(deps: Dependencies, principal: str) -> PrincipalProfile | None:

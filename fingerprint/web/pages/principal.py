@@ -29,19 +29,20 @@ from fingerprint.core.case import AlertFilter, PrincipalEvents, QueuePage, Queue
 from fingerprint.core.errors import FingerprintError
 from fingerprint.detection.detectors import load_known_detectors
 from fingerprint.sources.active import SOURCE
-from fingerprint.sources.base import ConsoleLink, EventQuery
+from fingerprint.sources.base import EventQuery
 from fingerprint.web import risk_chart, urls, week_chart
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.language import N_, gettext
 from fingerprint.web.layout import render_page
+from fingerprint.web.pages.alert import console_links
 from fingerprint.web.principal_events import load_activity
 
 ALERTS_SHOWN = 50  # the newest
 LINES_SHOWN = 100  # of the list of events, repeats folded
 NOTES_SHOWN = 20
 AROUND = timedelta(days=1)  # before and after an alert that a query asks for
-QUERIED_KEYS = 5
+QUERIED_KEYS = 5  # access keys in a query, each a command of its own
 WIDE_RISK_CHART, NARROW_RISK_CHART = (
     (1000, 150),
     (350, 150),
@@ -108,7 +109,8 @@ def _activity_context(deps: Dependencies, principal: str, rows: Sequence[QueueRo
         "lines": lines[:LINES_SHOWN],
         "lines_total": len(lines),
         "queries": _queries(principal, rows, activity),
-        "console_links": _console_links(principal, activity),
+        "keys_not_queried": max(activity.distinct["access_keys"] - QUERIED_KEYS, 0),
+        **_console_links(principal, activity),
         "weeks": _weeks(deps, principal, found, votes),
         "charts": [risk_chart.draw_risk_charts(days, *size) for size in (WIDE_RISK_CHART, NARROW_RISK_CHART)],
         "days": days[::-1],
@@ -128,10 +130,11 @@ def _queries(
     return (since, until, queries) if queries else None
 
 
-def _console_links(principal: str, activity: PrincipalActivity) -> tuple[ConsoleLink, ...]:
-    """Return addresses in the console, in the region that was seen last."""
+def _console_links(principal: str, activity: PrincipalActivity) -> dict[str, Any]:
+    """Return addresses in the console, in the region that was seen last, and how many access keys have none."""
     keys = [each.text for each in activity.access_keys]
-    return SOURCE.principal_links(principal, keys, activity.regions[0].text if activity.regions else "")
+    region = activity.regions[0].text if activity.regions else ""
+    return console_links(principal, keys, activity.distinct["access_keys"], region)
 
 
 def _weeks(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -35,6 +37,29 @@ def test_hundreds_of_user_agents_are_one_program(page: str) -> None:
     assert "<summary><bdi>aws-cli 2.24 linux</bdi></summary>" in rows
     assert "and 233 other user agents" in rows
     assert 'id="seen-user_agents"' not in page
+
+
+def test_access_keys_that_no_query_and_no_link_names_are_counted(tmp_path: Path) -> None:
+    """Of 40 keys five are queried and three have a link; the reader sees that the others are missing."""
+    whole = grave_attack()
+    keys = [f"ASIA{number:016}" for number in range(40)]
+    events = tuple(
+        replace(each, access_key=key) for each, key in zip(whole.events, (keys * 10), strict=False)
+    )
+    store = store_in(tmp_path)
+    store.alerts.save([replace(whole, events=events)])
+    reader = Site.of(store).browser("viewer")
+    page = reader.get(f"/entities/{GRACE}").text
+    queries = page[page.index('class="queries"') : page.index("</details>", page.index('class="queries"'))]
+    assert sum(key in queries for key in keys) == 5
+    assert "35 other access keys are in none of these queries." in queries
+    for text in (page, reader.get(f"/alerts/{whole.alert_id}").text):
+        assert len(set(re.findall(r"AccessKeyId=(\w+)", text))) == 3
+        assert "37 other access keys have no link here" in text
+    one = replace(whole, events=tuple(replace(each, access_key=keys[0]) for each in whole.events))
+    store.alerts.save([replace(one, alert_id="f1", principal=f"{GRACE}2")])
+    assert "other access key" not in reader.get(f"/entities/{GRACE}2").text
+    store.close()
 
 
 @pytest.fixture(scope="module")
