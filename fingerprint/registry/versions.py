@@ -168,15 +168,16 @@ def _previous_to(folder: Path, version: str) -> str | None:
 
 
 def remove_old_versions(folder: Path, keep: int) -> list[str]:
-    """Remove all but the newest `keep` versions, never what is served nor what was before; returns which.
+    """Remove all but the newest `keep` versions and the `keep` that were served last; returns which.
 
-    What writers that were killed left beside them goes too.
+    What is served and what was before stays in any case. What writers that were killed left beside them goes.
     """
     with _locked(folder):
         safe = {served_version(folder), previous_version(folder) if served_version(folder) else None}
-        kept = list_bank_versions(folder)
-        old = [version for version in kept[keep:] if version not in safe]
-        for leftover in _leftovers(folder / "versions", kept):
+        safe.update(list_served_versions(folder)[:keep])
+        there = list_bank_versions(folder)
+        old = [version for version in there[keep:] if version not in safe]
+        for leftover in _leftovers(folder / "versions", there):
             _remove(leftover)
         for version in old:
             retired = folder / "versions" / f".{version}.retired"

@@ -133,6 +133,17 @@ def test_old_versions_are_retired_but_never_what_is_served_or_was_before(tmp_pat
     assert versions.roll_back(tmp_path, BACK) == "b"
 
 
+def test_versions_that_were_refused_do_not_retire_those_that_were_served(tmp_path: Path) -> None:
+    """A fortnight of refusals, and the served ones are there to go back to and to measure drift from."""
+    good, refused = ["a", "b", "c", "d"], [f"r{night:02}" for night in range(14)]
+    served(bank_folder(tmp_path, *good, *refused), *good)
+    for version in refused:
+        versions.append_decision(tmp_path, version, VersionDecision("refused", "2026-01-01", "maria", "why"))
+    assert sorted(versions.remove_old_versions(tmp_path, 3)) == ["a", *refused[:-3]]
+    assert versions.list_served_versions(tmp_path) == ["d", "c", "b"]
+    assert versions.list_bank_versions(tmp_path) == [*refused[:-4:-1], "d", "c", "b"]
+
+
 def test_versions_that_were_refused_are_not_among_those_that_were_served(tmp_path: Path) -> None:
     """Slow drift is measured from one that was served: after five refusals it was measured from a refused one."""
     served(bank_folder(tmp_path, "a", "b", "r1", "r2", "c"), "a", "b")

@@ -50,7 +50,7 @@ class Bank(Section):
     retained_versions: int = Field(
         7,
         gt=0,
-        description="Number of newest versions that are kept on disk; the served version is always kept.",
+        description="Number of newest versions that are kept on disk, and of those that were served last.",
     )
     poll_interval_seconds: float = Field(
         30.0, gt=0, description="Seconds between two checks of a stream for a newly served version."
