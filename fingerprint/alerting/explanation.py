@@ -239,7 +239,8 @@ def _gather_facts(
     """Return what title and next steps say of an alert's events (N,); `names` (N,) are their actions, `z` (N,) how strange."""
     batch, frame = verdicts
     novelty = find_novelty(batch, frame, names, explainer)
-    actions = impact.alert_impact(events, novelty.actions, novelty.networks, _other_accounts(frame))
+    own = impact.alert_impact(events, novelty.actions, novelty.networks, _other_accounts(frame))
+    actions, supporting_actions = impact.count_together(own, support.actions)
     return titles.TitleFacts(
         events,
         _lead_with_impact(_find_drivers(batch, frame, explainer), actions),
@@ -251,7 +252,7 @@ def _gather_facts(
         new_networks=novelty.networks,
         new_regions=novelty.regions,
         supporting=support.events,
-        supporting_actions=support.actions,
+        supporting_actions=supporting_actions,
         first_seen=_first_seen_text(batch, frame, explainer),
         is_learned=bool((batch.level < PEER_LEVEL).any()),
         late_days=_late_days(frame),

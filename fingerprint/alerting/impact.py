@@ -22,6 +22,7 @@ nor a fallback to peers lowers. Docs: docs/explanation/detection.md, "Urgency".
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
@@ -46,6 +47,7 @@ MAX_SHOWN_ACTIONS = 10  # rows of `Alert.impact_of`
 MAX_RESOURCES = 5  # of one row
 MAX_NAMED_ACCOUNTS = 2  # in which a resource of one name was used
 # Calls that succeeded of a new action that destroys data or machines, from which on it is grave: cleaning up is a few of them.
+# Those that support an alert count beside its own.
 MANY_DELETIONS = 20
 DESTROYING_TECHNIQUES = ("T1485", "T1490")  # of such an action: data destruction, inhibiting system recovery
 MAX_RECORDS_READ = 50  # records of one action whose request is read
@@ -73,6 +75,20 @@ def alert_impact(
         for name, called in by_action.items()
     ]
     return tuple(sorted((row for row in rows if row.gravity != "none"), key=_order))
+
+
+def count_together(
+    rows: Sequence[ActionImpact], supporting: Sequence[ActionImpact]
+) -> tuple[tuple[ActionImpact, ...], tuple[ActionImpact, ...]]:
+    """Return the actions of an alert and those of its supporting events; deletions are as many as both have together."""
+    done: Counter[str] = Counter()
+    for row in (*rows, *supporting):
+        done[row.action] += row.calls - row.failed
+    own, beside = (
+        tuple(sorted((_as_many(row, done[row.action]) for row in each), key=_order))
+        for each in (rows, supporting)
+    )
+    return own, beside
 
 
 def with_support(
@@ -188,10 +204,9 @@ def _of_action(
 ) -> ActionImpact:
     gravest = _gravest_call(events)
     done = sum(not event.error_code for event in events)
-    many = new and gravest.technique in DESTROYING_TECHNIQUES and done >= MANY_DELETIONS
-    return ActionImpact(
+    row = ActionImpact(
         action=name,
-        gravity=max(gravest.gravity, "grave", key=GRAVITIES.index) if many else gravest.gravity,
+        gravity=gravest.gravity,
         effect=gravest.effect,
         tactic=gravest.tactic,
         technique=gravest.technique,
@@ -200,6 +215,14 @@ def _of_action(
         new=new,
         new_place=any(event.event_id in new_places for event in events),
     )
+    return _as_many(row, done)
+
+
+def _as_many(row: ActionImpact, done: int) -> ActionImpact:
+    """Return an action, of whose calls so many succeeded: many of one that destroys are grave where it is new."""
+    if not (row.new and row.technique in DESTROYING_TECHNIQUES and done >= MANY_DELETIONS):
+        return row
+    return replace(row, gravity=max(row.gravity, "grave", key=GRAVITIES.index))
 
 
 def _resource_texts(events: Sequence[AlertEvent], other_accounts: Mapping[str, str]) -> tuple[str, ...]:

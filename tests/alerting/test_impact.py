@@ -170,6 +170,29 @@ def test_many_deletions_by_one_that_never_deleted_are_grave() -> None:
     assert emptied.gravity == "severe", "what is graver stays"
 
 
+def test_deletions_of_an_alert_and_those_that_support_it_are_counted_together() -> None:
+    """Fifteen that are the alert and fifteen that support it are thirty; not if they failed or are no news."""
+    name, half = "s3:DeleteObject", impact.MANY_DELETIONS * 3 // 4
+
+    def deleted(first: int, new: bool = True, error: str = "") -> tuple[ActionImpact, ...]:
+        calls = [call(name, number, error) for number in range(first, first + half)]
+        return impact.alert_impact(calls, {name} if new else (), ())
+
+    for own, supporting, gravities in (
+        (deleted(0), deleted(100), ["grave", "grave"]),
+        (deleted(0), (), ["notable"]),
+        (deleted(0), deleted(100, error="AccessDenied"), ["notable", "notable"]),
+        (deleted(0, new=False), deleted(100, new=False), ["notable", "notable"]),
+    ):
+        both = impact.count_together(own, supporting)
+        rows = impact.with_support(*both)
+        assert [row.gravity for row in rows] == gravities
+        assert [row.calls for row in rows] == [half] * len(rows), "each says its own number"
+        floor = MINIMUM_URGENCY["medium"] if "grave" in gravities else 0
+        assert impact.urgency_floor(rows) == floor
+        assert impact.urgency_floor(both[0]) == floor, "the alert's own row, which its title is made of"
+
+
 def test_of_equal_gravity_the_alerts_own_actions_come_before_what_supports_it() -> None:
     own = row("minor", failed=1, action="s3:PutObject")
     support = row("minor", calls=9, action="kms:Decrypt")
