@@ -241,6 +241,7 @@ def _gather_facts(
     novelty = find_novelty(batch, frame, names, explainer)
     own = impact.alert_impact(events, novelty.actions, novelty.networks, _other_accounts(frame))
     actions, supporting_actions = impact.count_together(own, support.actions)
+    first_seen, in_history = _first_seen(batch, frame, explainer)
     return titles.TitleFacts(
         events,
         _lead_with_impact(_find_drivers(batch, frame, explainer), actions),
@@ -253,7 +254,8 @@ def _gather_facts(
         new_regions=novelty.regions,
         supporting=support.events,
         supporting_actions=supporting_actions,
-        first_seen=_first_seen_text(batch, frame, explainer),
+        first_seen=first_seen,
+        in_history=in_history,
         is_learned=bool((batch.level < PEER_LEVEL).any()),
         late_days=_late_days(frame),
         knows_account=_knows_account(batch, frame, explainer),
@@ -451,25 +453,42 @@ def _most_common_level(frame: pd.DataFrame) -> Level:
 # --- texts --------------------------------------------------------------------------------------------------------------
 
 
-def _first_seen_text(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> str:
-    """Return when a newcomer was first seen; empty for a principal that is judged by its own history."""
+def _first_seen(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> tuple[str, bool]:
+    """Return when a newcomer was first seen, and whether the history has any of it.
+
+    The text is empty for a principal that is judged by its own history.
+    """
     counted = [z_column(name) for name in interval_detectors(batch.evidence)]
     forecast = ~newcomer_rows(frame)
     if (batch.level < PEER_LEVEL).any() or not counted:
-        return ""
+        return "", True
     if any((frame[name].notna().to_numpy() & forecast).any() for name in counted):
-        return ""
+        return "", True
     bank, _ = explainer.bank_and_row(batch, 0)
     principal = str(frame["principal"].iloc[0])
-    return first_seen_text(
+    span = (
         int(batch.first_seen.min()),
         int(batch.interval.max()),
         int(bank.manifest["trained_until"]),
         explainer.settings.spectral.interval_seconds,
+    )
+    text = first_seen_text(
+        *span,
         titles.access_text(principal),
         titles.known_text(principal, bank.same_person(principal)[0]),
         bool(bank.knows_account(hashing.hash_strings(frame["recipient_account"])).any()),
     )
+    return text, history_hours(*span) > 0
+
+
+def history_hours(first: int, now: int, learned_until: int, seconds: int) -> int:
+    """Return how many hours before `now` the history has of a newcomer; the arguments are those of `first_seen_text`.
+
+    >>> history_hours(first=100, now=133, learned_until=124 * 3600, seconds=3600)
+    24
+    """
+    past = round((learned_until - first * seconds) / 3600) if (first + 1) * seconds <= learned_until else 0
+    return max(min(past, (now - first) * seconds // 3600), 0)
 
 
 def first_seen_text(
@@ -494,10 +513,9 @@ def first_seen_text(
     'not in the history, nor is its account; first seen in the same hour'
     """
     hours = (now - first) * seconds // 3600
-    past = round((learned_until - first * seconds) / 3600) if (first + 1) * seconds <= learned_until else 0
-    learned = min(past, hours)
+    learned = history_hours(first, now, learned_until, seconds)
     before = f"{hours} hour{'s' * (hours > 1)} before" if hours else "in the same hour"
-    if hours > 0 and learned:
+    if learned:
         where, also = (f" at {access}", f"; known at {known}") if known else ("", "")
         first_hours = f"{learned} hours" if learned > 1 else "hour"
         return f"first seen{where} {before}; the history has its first {first_hours}{also}"

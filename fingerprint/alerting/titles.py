@@ -33,9 +33,9 @@ class TitleFacts:
     empty for none, and `programs` their tools (N,); `new_networks` maps the ids of events to the network that they came from,
     where it is new for the principal, `new_regions` to the region that they were made in. `supporting` are the events that
     support the alert, `supporting_actions` what they can do that was new, the gravest first. `first_seen` says when a newcomer
-    was first seen and whether that is in the history, else empty. `is_learned`: the principal has a fingerprint of its own, so
-    what is new is new to it; of another one it may be what it has done since it came. `knows_account`: the bank knows the account
-    that the principal is of.
+    was first seen and whether that is in the history, else empty; `in_history`: it has some of the principal. `is_learned`: the
+    principal has a fingerprint of its own, so what is new is new to it; of another one it may be what it has done since it came.
+    `knows_account`: the bank knows the account that the principal is of.
     """
 
     events: Sequence[AlertEvent]
@@ -50,6 +50,7 @@ class TitleFacts:
     supporting: Sequence[AlertEvent] = ()
     supporting_actions: Sequence[ActionImpact] = ()
     first_seen: str = ""
+    in_history: bool = True
     is_learned: bool = True
     late_days: int = 0
     knows_account: bool = False
@@ -157,12 +158,18 @@ def _called(facts: TitleFacts, on: str) -> str:
     often = _often(facts, lead)
     if lead in facts.new_actions:
         others = len(facts.new_actions) - 1
-        new = "new to them" if facts.is_learned else "not learned yet"
-        more = f" and {_count(others, 'other new action')}" if others else f", {new},"
+        more = f" and {_count(others, 'other new action')}" if others else _how_new(facts)
     else:
         others = len(facts.ranked) - 1
         more = f" and {_count(others, 'other action')}" if others else ""
     return f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{often}{more}"
+
+
+def _how_new(facts: TitleFacts) -> str:
+    """Return how new the only new action is; empty where the title says that no history has the principal."""
+    if facts.is_learned:
+        return ", new to them,"
+    return ", not learned yet," if facts.in_history else ""
 
 
 def _often(facts: TitleFacts, action: str) -> str:

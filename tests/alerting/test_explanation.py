@@ -128,7 +128,9 @@ def test_a_newcomer_that_was_seen_before_the_training_ended_is_not_said_to_be_in
     first: int, now: int, text: str
 ) -> None:
     """The history ends ten minutes before the day does, as far as records may be late."""
-    assert explanation.first_seen_text(first, now, learned_until=24 * 3600 - 600, seconds=3600) == text
+    until = 24 * 3600 - 600
+    assert explanation.first_seen_text(first, now, until, seconds=3600) == text
+    assert bool(explanation.history_hours(first, now, until, 3600)) is text.startswith("first seen")
 
 
 @pytest.mark.parametrize(
@@ -280,7 +282,8 @@ def test_a_grave_call_of_a_stranger_is_new_although_others_make_it(
     [alert] = sample_organisation.run([source], organisation.bank, tmp_path, EVERYTHING).alerts
     service = grave["eventSource"].split(".")[0]
     assert [each.action for each in alert.impact_of] == [f"{service}:{grave['eventName']}"]
-    assert "not learned yet" in alert.title
+    assert "(not in the history; first seen in the same hour) called " in alert.title
+    assert "not learned yet" not in alert.title, "it says so already"
     assert alert.impact > 0
     assert alert.urgency >= 35, "no grave new call is low"
 
