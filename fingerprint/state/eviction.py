@@ -81,12 +81,17 @@ class StateEvictor:
         return count
 
     def _expire_to_now(self, parts: list[dict[str, NDArray[Any]]]) -> Arrays:
-        part = ScorerState.from_arrays(self.state.options, parts[0])
-        for more in parts[1:]:
-            part.merge(more)
-        part.watermark = self.state.watermark
-        part.expire()
-        return part.as_arrays()
+        """Return parts, each evicted at a time of its own, as one that is expired as of now."""
+        expired = []
+        for arrays in parts:
+            part = ScorerState.from_arrays(self.state.options, arrays)
+            part.watermark = self.state.watermark
+            part.expire()
+            expired.append(part)
+        whole, *others = expired
+        for other in others:
+            whole.merge(other.as_arrays())
+        return whole.as_arrays()
 
     def _mark_resident(self, buckets: Mask) -> None:
         left = {

@@ -91,8 +91,9 @@ class ScorerState:
     voted_until: int = 0  # all votes on intervals below this one were made
     channels_since: int = 0  # interval of the last `swap_bank`: no channel of a single action begins earlier
 
-    _last_expiry: tuple[int, int] = field(init=False, default=(-1, -1))  # the intervals as of the last expiry
-    _last_principal_expiry: int = field(init=False, default=-1)  # the interval in which that day began
+    _last_expiry: tuple[int, int] = field(
+        init=False, default=(-1, -1)
+    )  # `_open_intervals` of the last expiry
 
     def __post_init__(self) -> None:
         empty = partial(SortedTable.empty, place=self.placement)
@@ -213,11 +214,15 @@ class ScorerState:
         arrays: Mapping[str, NDArray[Any]],
         placement: Placement = identity_placement,
     ) -> ScorerState:
-        """Return the state of some arrays, where `placement` puts it; tables that are missing are empty."""
+        """Return the state of some arrays, where `placement` puts it; tables that are missing are empty.
+
+        It was expired as of its clock, and is again when that has come further: a restart forgets nothing sooner that came late.
+        """
         state = cls(options, placement)
         for name, value in zip(SCALAR_FIELDS, arrays["clock"].tolist(), strict=False):
             setattr(state, name, value)
         state.clock.restore(arrays["clock"][len(SCALAR_FIELDS) :])
+        state._last_expiry = state._open_intervals()
         state.merge(arrays)
         return state
 
@@ -323,10 +328,10 @@ class ScorerState:
 
     def expire(self) -> None:
         """Move days that are over into the past, and drop what no feature reads; once an interval, as it looks at all."""
-        now, per_day = self.watermark // self.options.spectral.interval_seconds, self.series.intervals_per_day
-        if self._last_expiry == (now, self.first_open_interval()):
+        before, self._last_expiry = self._last_expiry, self._open_intervals()
+        if before == self._last_expiry:
             return
-        self._last_expiry = (now, self.first_open_interval())
+        now, per_day = self._last_expiry[0], self.series.intervals_per_day
         self.series.close_days(now)
         for table, column, days in (
             (self.firsts, "interval", ACTIVITY_DAYS),
@@ -340,11 +345,16 @@ class ScorerState:
         self.sequence.expire(closed * self.options.spectral.interval_seconds, now - NOVELTY_DAYS * per_day)
         self.interval_amounts.expire(now - ACTIVITY_DAYS * per_day)
         self._expire_activity(now - ACTIVITY_DAYS * per_day)
-        self._expire_principals(now)
+        if before[0] // per_day != now // per_day:
+            self._expire_principals(now - now % per_day)
         _drop(
             self.repeats,
             self.repeats.compact()[1]["day"] < now // per_day - DEDUPLICATION_DAYS,
         )
+
+    def _open_intervals(self) -> tuple[int, int]:
+        """Return the interval of the watermark, and the first that is open."""
+        return self.watermark // self.options.spectral.interval_seconds, self.first_open_interval()
 
     # --- history ------------------------------------------------------------------------------------------------------
 
@@ -403,16 +413,12 @@ class ScorerState:
         _drop(self.activity, (keys & 0xFFFFFFFF) < before)
 
     def _expire_principals(self, now: int) -> None:
-        """Drop, once a day, principals that were inactive for INACTIVE_DAYS, and sooner the series of those of a single day.
+        """Drop principals that were inactive for INACTIVE_DAYS as a day begins, and sooner the series of those of a single day.
 
         Of more than MAX_PRINCIPALS, those of a single day that were inactive longest are dropped, too. The day alone says which,
-        not the hour: a restart, or a reload of what was evicted, looks once more.
+        not the hour: what was evicted is looked at when it comes back. `now` is the interval in which the day begins.
         """
         per_day = self.series.intervals_per_day
-        now -= now % per_day
-        if now == self._last_principal_expiry:
-            return
-        self._last_principal_expiry = now
         self.series.expire_rows(now - SINGLE_DAY_SERIES_DAYS * per_day)
         keys, latest = self.last_active()
         xp, columns = namespace(keys), self.principals.compact()[1]

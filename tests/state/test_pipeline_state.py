@@ -20,7 +20,7 @@ from fingerprint.core.settings import Settings, Voting
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState, TrainingCutoff
-from fingerprint.state.scorer_state import ScorerState
+from fingerprint.state.scorer_state import NOVELTY_DAYS, ScorerState
 from fingerprint.state.watermarks import WatermarkTracker
 from tests.support.stepwise_pipeline import (
     SETTINGS,
@@ -81,6 +81,29 @@ def test_restarts_between_any_steps_change_no_answer(
     assert silences(undisturbed)
     assert len(undisturbed.supporting)
     same(outcome(results), undisturbed)
+
+
+def test_a_restart_between_records_that_come_weeks_late_changes_no_answer(
+    bank: Bank, steps: Sequence[Step]
+) -> None:
+    """Older than novelties, principals, runs of alerts and ids are kept for; some of them come twice."""
+    first, watermark = steps[0].events, steps[MIDDLE - 1].watermark
+    old = first.assign(
+        event_id="old-" + first["event_id"].astype(str),
+        event_time=first["event_time"] - pd.Timedelta(days=NOVELTY_DAYS + 2),
+    )
+    half = len(old) // 2
+    late = [Step(old.iloc[: half + 20], watermark), Step(old.iloc[half:].reset_index(drop=True), watermark)]
+    outcomes = []
+    for restarts in (False, True):
+        pipeline, results = pipeline_of(bank, bank.scorer_state), list[StepResult]()
+        for number, step in enumerate((*steps[:MIDDLE], *late, *steps[MIDDLE:])):
+            if restarts and number in (MIDDLE, MIDDLE + 1):
+                pipeline = pipeline_with(bank, restored(pipeline.state))
+            results.append(pipeline.process(*step))
+        results.append(pipeline.flush())
+        outcomes.append(outcome(results))
+    same(*outcomes)
 
 
 def test_every_part_of_the_state_survives(bank: Bank, steps: Sequence[Step]) -> None:

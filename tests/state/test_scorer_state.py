@@ -90,12 +90,40 @@ def test_a_restart_expires_no_principal_at_another_hour(restart: range, days: in
     scorer_state.update_history(one, np.array([START + 5], np.int32), codes)
     for day in range(days + 1):
         for hour in range(6 if day == 0 else 0, 21):
-            scorer_state.watermark = (START + 24 * day + hour) * 3600
             if hour in restart:
                 scorer_state = ScorerState.from_arrays(Settings(), scorer_state.as_arrays())
+            scorer_state.watermark = (START + 24 * day + hour) * 3600
             scorer_state.expire()
     memory = scorer_state.update_history(one, np.array([START + 24 * days + 20], np.int32), codes)
     assert memory["idle"][0] == idle
+
+
+@pytest.mark.parametrize("restart", [False, True])
+def test_what_came_late_is_known_as_long_with_a_restart_as_without(restart: bool) -> None:
+    """What is older than it is kept for is forgotten at the next look, an interval later, and not by a restart before."""
+    scorer_state, now, old = ScorerState(Settings()), START + 24 * 60, START
+    who, key, day = np.array([7 << 48], np.uint64), np.array([9], np.uint64), np.array([old // 24], np.int32)
+    codes = np.ones((1, len(FEATURES)), np.uint64)
+
+    def came_again() -> tuple[bool, int, int]:
+        at = np.array([old + 5], np.int32)
+        fresh = bool(scorer_state.deduplicate(who, key, day)[0])
+        age = int(scorer_state.novelty_age(key, at)[0])
+        return fresh, age, int(scorer_state.update_history(who, at, codes)["idle"][0])
+
+    scorer_state.watermark = now * 3600
+    scorer_state.expire()
+    scorer_state.deduplicate(who, key, day)
+    scorer_state.novelty_age(key, np.array([old], np.int32))
+    scorer_state.update_history(who, np.array([old], np.int32), codes)
+    if restart:
+        scorer_state = ScorerState.from_arrays(Settings(), scorer_state.as_arrays())
+    scorer_state.expire()
+    assert came_again() == (False, 5, 2)
+    for hours in (1, 24):  # once an interval, and principals once a day
+        scorer_state.watermark = (now + hours) * 3600
+        scorer_state.expire()
+    assert came_again() == (True, 0, -1)
 
 
 def test_a_repeat_is_known_in_its_batch_and_later_and_after_a_restart() -> None:
