@@ -116,6 +116,8 @@ def test_a_thin_history_is_learned_and_what_is_not_ready_is_said(
     console.print_training(figures)
     said = capsys.readouterr().out
     assert f"not ready: {figures['waiting']['entities']} entities" in said
+    rare = history.startswith(("one record", "two records")) and not figures["future_dated"]
+    assert ("ready at the present pace: 1 later" in said) == rare
     assert f"alerts from z {sample_organisation.SETTINGS.alerts.threshold:.2f} on, as set" in said
     later = sample_organisation.write(
         tmp_path / "later.jsonl", every(timedelta(minutes=5), 40, START + timedelta(days=20))

@@ -137,7 +137,11 @@ def print_training(figures: dict[str, Any]) -> None:
         f"{count:,} to their {level}" for level, count in waits["fall_back_to"].items() if count
     )
     print(f"not ready: {waits['entities']:,} entities" + (f" (falling back: {falls})" if falls else ""))
-    when = ", ".join(f"{count:,} in {span}" for span, count in waits["ready_in_days"].items() if count)
+    when = ", ".join(
+        f"{count:,} {span if span == 'later' else f'within {span}'}"
+        for span, count in waits["ready_in_days"].items()
+        if count
+    )
     if when:
         print(f"ready at the present pace: {when}")
     print(_threshold_of_alerts(figures["alert_threshold"], figures["held_out_days"]))
