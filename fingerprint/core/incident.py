@@ -6,8 +6,9 @@ Example:
     Membership(incident_id='a1', reason='principal', value='maria', with_alert='a1')
 
 Two alerts are linked where they share a principal, an access key, a credential chain (one used a key that issued the other's, or
-both have an issuer in common) or a source address, and at most GAP_SECONDS lie between the end of one and the beginning of the
-other. Linked alerts are one incident. Three things keep an incident from swallowing its surroundings:
+both have an issuer in common, or one is the sign-in that began the other's session) or a source address, and at most GAP_SECONDS
+lie between the end of one and the beginning of the other. Linked alerts are one incident. Three things keep an incident from
+swallowing its surroundings:
 
 - An address links only alerts whose principals had never or hardly used its network before: the address of an office, a VPN or a
   NAT gateway is usual for those behind it. Names of cloud services and private addresses are no addresses.
@@ -62,7 +63,7 @@ _INSIDE = tuple(  # networks whose addresses many hosts have
 class AlertLink(NamedTuple):
     """A value by which an alert may be linked, and its first and last event in seconds since 1970.
 
-    `inherited`: the key is not the alert's own, but issued one of its keys.
+    `inherited`: the key is not one that the alert used, but issued one of those, or was issued to a caller without a key.
     """
 
     alert_id: str

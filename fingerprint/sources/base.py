@@ -308,6 +308,9 @@ class LogSource(Protocol):
     def credential_facts(self, records: Iterable[str]) -> CredentialFacts:
         """Return what records (JSON text) say of the credentials that they were made with."""
 
+    def issued_key(self, record: str) -> str:
+        """Return the access key that a call issued, by its record (JSON text, or empty), whose caller had none; else no text."""
+
     def signed_in_without_mfa(self, record: str) -> bool:
         """Return whether a record (JSON text, or empty) is a sign-in that succeeded, and says that it needed no second factor."""
 

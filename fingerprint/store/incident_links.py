@@ -197,21 +197,28 @@ def _save_links(
     connection: sql.Connection, saved: Sequence[Row], events: Iterable[Row], known: Collection[str]
 ) -> None:
     """Store the values by which saved alerts are linked, and their times."""
-    keys, addresses = defaultdict(set), defaultdict(set)
+    from fingerprint.sources.active import SOURCE  # only saving needs the package that reads records
+
+    keys, issued, addresses = defaultdict(set), defaultdict(set), defaultdict(set)
     for event in events:
         if event["access_key"]:
             keys[event["alert_id"]].add(index_key(event["access_key"]))
+        elif key := SOURCE.issued_key(event["raw"]):
+            issued[event["alert_id"]].add(index_key(key))
         addresses[event["alert_id"]].add(event["source_address"])
     rows: list[Row] = []
     for alert in saved:
         alert_id = alert["alert_id"]
         own = _timed_link(alert)
+        used = sorted(keys[alert_id])[:MAX_VALUES]
+        given = sorted(issued[alert_id] - keys[alert_id])[: MAX_VALUES - len(used)]
         found = [("principal", own["principal_digest"])]
-        found += [("access_key", key) for key in sorted(keys[alert_id])[:MAX_VALUES]]
+        found += [("access_key", key) for key in used]
         new = linking_addresses(addresses[alert_id], alert["drivers"])
         found += [("address", each) for each in new]
         found += [("name", index_key(name_at_address(alert["principal"], each))) for each in new]
         rows += [own | {"kind": kind, "value": value, "inherited": False} for kind, value in found]
+        rows += [own | {"kind": "access_key", "value": key, "inherited": True} for key in given]
     again = [_timed_link(alert) for alert in saved if alert["alert_id"] in known]
     if again:
         same = alert_links.c.alert_id == sql.bindparam("own")

@@ -372,7 +372,9 @@ alert_links = (
         required_text("principal_digest"),
         sql.Column("first_at", sql.BigInteger, nullable=False),
         sql.Column("last_at", sql.BigInteger, nullable=False),
-        sql.Column("inherited", sql.Boolean, nullable=False, server_default=sql.false()),  # an issuer's key
+        sql.Column(
+            "inherited", sql.Boolean, nullable=False, server_default=sql.false()
+        ),  # not a used key: an issuer's, or issued
         sql.Column(
             "common", sql.Boolean, nullable=False, server_default=sql.false()
         ),  # too many principals show it

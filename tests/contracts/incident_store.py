@@ -3,6 +3,8 @@ function to a fresh, open alert store whose clock can be moved (`store.session.n
 
 from __future__ import annotations
 
+import itertools
+import json
 import random
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -49,6 +51,16 @@ def alert(
         drivers=(replace(DRIVERS[0], seen=network), *DRIVERS[1:2]),
         **fields,
     )
+
+
+def signed_in_alert(name: str, kind: str, issued: str) -> Alert:
+    """An alert of one call whose caller had no key, and which issued one."""
+    record = {
+        "userIdentity": {"type": kind},
+        "responseElements": {"credentials": {"accessKeyId": issued}},
+    }
+    made = alert(name, f"signed-in-{name}", 0, "10.0.0.7")
+    return replace(made, events=(replace(made.events[0], raw=json.dumps(record)),))
 
 
 def issue(issued: str, by_key: str) -> CredentialIssue:
@@ -147,6 +159,27 @@ class IncidentContract:
             ("c", "address", "203.0.113.7", "d"),
             ("d", "principal", f"{ACCOUNT}:user/admin", "b"),
         ]
+
+    @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+    def test_a_sign_in_without_a_key_and_the_session_that_it_began_are_one_incident(self, make_store, order):
+        """Another session of the same minute is not of it, nor is what a service assumes for itself."""
+        store, given = make_store(), issue("ASIA2", "")
+        signed_in = signed_in_alert("a", "SAMLUser", "ASIA2")
+        session = alert("b", "admin", 1, "10.0.0.9", "ASIA2")
+        parts = [([signed_in], []), ([session], []), ([], [given])]
+        for at in order:
+            store.alerts.save(parts[at][0], credential_issues=parts[at][1])
+        others = [alert("c", "kim", 1, "10.0.0.8", "ASIA3"), alert("d", "leo", 1, "10.0.0.8", "ASIA4")]
+        store.alerts.save([*others, signed_in_alert("e", "AWSService", "ASIA4")])
+        assert sorted(map(sorted, together(store))) == [["a", "b"], ["c"], ["d"], ["e"]]
+        second = store.incidents.get("a").alerts[1]
+        assert (second.row.alert_id, second.reason, second.value) == ("b", "credential_chain", "ASIA2")
+
+    def test_an_issued_key_that_many_principals_show_joins_none_of_them(self, make_store):
+        store, most = make_store(), rule.MAX_PRINCIPALS["access_key"]
+        store.alerts.save([alert(f"a{at}", f"p{at}", 1, key="ASIA2") for at in range(most)])
+        store.alerts.save([signed_in_alert("b", "SAMLUser", "ASIA2")])
+        assert max(map(len, together(store))) == 1
 
     @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
     def test_of_two_records_of_one_call_the_one_with_the_callers_key_is_the_link(self, make_store, order):

@@ -64,6 +64,21 @@ def signed_in_without_mfa(record: str) -> bool:
     return succeeded and _kind(read) in ("root", "console sign-in")
 
 
+def issued_key(record: str) -> str:
+    """Return the access key that a call issued whose caller had none: SAML, a web identity, another account; else no text.
+
+    The record alone says it: of a caller with a key its credential chain does, and a service's own calls are no one's session.
+
+    >>> identity, credentials = '{"type": "SAMLUser"}', '{"credentials": {"accessKeyId": "ASIAEXAMPLE"}}'
+    >>> issued_key(f'{{"userIdentity": {identity}, "responseElements": {credentials}}}')
+    'ASIAEXAMPLE'
+    """
+    read = _read(record)
+    if read is None or _members(read.userIdentity).get("accessKeyId") or _kind(read) == "service":
+        return ""
+    return _text(_members(_members(read.responseElements).get("credentials")).get("accessKeyId"))
+
+
 def _read(record: str) -> _Record | None:
     if not 0 < len(record) <= MAX_RECORD_CHARACTERS:
         return None

@@ -28,7 +28,11 @@ from fingerprint.sources.cloudtrail.attack_tactics import (
 )
 from fingerprint.sources.cloudtrail.check_records import check_batches
 from fingerprint.sources.cloudtrail.console_links import event_links, principal_links
-from fingerprint.sources.cloudtrail.credential_facts import credential_facts, signed_in_without_mfa
+from fingerprint.sources.cloudtrail.credential_facts import (
+    credential_facts,
+    issued_key,
+    signed_in_without_mfa,
+)
 from fingerprint.sources.cloudtrail.envelopes import (
     RECORD_PREFIX,
     may_be_envelope,
@@ -80,6 +84,7 @@ __all__ = [
     "holds_events",
     "impact_of",
     "is_log_folder",
+    "issued_key",
     "known_attacks",
     "list_months",
     "may_be_envelope",

@@ -8,7 +8,11 @@ from typing import Any
 import pytest
 
 from fingerprint.sources.base import CredentialFacts
-from fingerprint.sources.cloudtrail.credential_facts import credential_facts, signed_in_without_mfa
+from fingerprint.sources.cloudtrail.credential_facts import (
+    credential_facts,
+    issued_key,
+    signed_in_without_mfa,
+)
 from tests.support.alerts import NASTY
 
 
@@ -57,6 +61,26 @@ def test_many_records_are_counted_the_most_frequent_kind_first() -> None:
     found = credential_facts([record("IAMUser", "AKIAX"), *[record("AssumedRole", "ASIAX", "false")] * 2])
     assert found.kinds == (("role session", 2), ("access key", 1))
     assert (found.no_mfa, found.records) == (2, 3)
+
+
+GIVEN = {"responseElements": {"credentials": {"accessKeyId": "ASIAGIVEN"}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        *((record(kind, **GIVEN), "ASIAGIVEN") for kind in ("SAMLUser", "WebIdentityUser", "AWSAccount")),
+        (record("IAMUser", "AKIAX", **GIVEN), ""),
+        (record("AWSService", **GIVEN), ""),
+        (record("SAMLUser", responseElements={"credentials": ["ASIAGIVEN"]}), ""),
+        (record("SAMLUser", responseElements={"credentials": {"accessKeyId": {"x": 1}}}), ""),
+        (record("SAMLUser"), ""),
+        ("{", ""),
+        ("", ""),
+    ],
+)
+def test_the_key_that_was_issued_to_a_caller_without_one(text: str, key: str) -> None:
+    assert issued_key(text) == key
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
