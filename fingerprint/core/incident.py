@@ -7,13 +7,15 @@ Example:
 
 Two alerts are linked where they share a principal, an access key, a credential chain (one used a key that issued the other's, or
 both have an issuer in common, or one is the sign-in that began the other's session) or a source address, and at most GAP_SECONDS
-lie between the end of one and the beginning of the other. Linked alerts are one incident. Three things keep an incident from
+lie between the end of one and the beginning of the other. Linked alerts are one incident. Some things keep an incident from
 swallowing its surroundings:
 
 - An address links only alerts whose principals had never or hardly used its network before: the address of an office, a VPN or a
   NAT gateway is usual for those behind it. Names of cloud services and private addresses are no addresses.
 - A key or address that more than MAX_PRINCIPALS principals showed within RECENT_SECONDS links none of these alerts. Principals of
   one name in several accounts (a role that is rolled out, or root) are linked by such an address all the same.
+- Principals of one name in several accounts, no persons, are linked where one service made all calls for them, as a rollout of
+  stacks does, with at most an hour between them.
 - Links are taken in order, the surest kind and the shortest gap first, and none that makes an incident larger than MAX_ALERTS.
 
 An incident has the id of its oldest alert, so an older alert that joins changes the id; every alert's id finds its incident. The
@@ -35,14 +37,17 @@ from typing import Literal, NamedTuple
 from fingerprint.core.alert import Decision
 from fingerprint.core.case import QueueRow
 
-LinkKind = Literal["principal", "access_key", "name", "address"]
-LinkReason = Literal["first", "principal", "access_key", "credential_chain", "name", "address", "hand"]
+LinkKind = Literal["principal", "access_key", "name", "service", "address"]
+LinkReason = Literal[
+    "first", "principal", "access_key", "credential_chain", "name", "service", "address", "hand"
+]
 IncidentStatus = Literal["new", "in_progress", "closed"]
 IncidentStatusFilter = Literal["open", "new", "in_progress", "closed", "all"]
 IncidentOrder = Literal["urgency", "newest", "oldest"]
 EditKind = Literal["split", "join"]
 
 GAP_SECONDS = 6 * 3600  # between two alerts that touch
+GAPS: Mapping[LinkKind, int] = {"service": 3600}  # of a kind that links over less than GAP_SECONDS
 RECENT_SECONDS = (
     7 * 86_400
 )  # before and after an alert, in which principals of a key or an address are counted
@@ -50,7 +55,7 @@ MAX_PRINCIPALS: Mapping[LinkKind, int] = {"access_key": 20, "address": 5}  # of 
 MAX_ALERTS = 200  # of one incident
 MAX_VALUES = 50  # keys, and addresses, of one alert
 NEW_RARITIES = ("unseen", "rare")  # of a network whose addresses link
-_KINDS: tuple[LinkKind, ...] = ("access_key", "principal", "name", "address")  # the surest first
+_KINDS: tuple[LinkKind, ...] = ("access_key", "principal", "name", "service", "address")  # the surest first
 _INSIDE = tuple(  # networks whose addresses many hosts have
     ip_network(each)
     for each in (
@@ -183,11 +188,31 @@ def name_at_address(principal: str, address: str) -> str:
     return f"{principal.partition(':')[2]} {address}"
 
 
-def _is_in(address: str, networks: Sequence[object]) -> bool:
+def forwarding_service(calls: Iterable[tuple[str, str]]) -> str:
+    """Return the service that made all calls of an alert for its principal; calls are (entity, source), empty text for none.
+
+    Example:
+        >>> forwarding_service([("123456789012:role/stacks-exec|iam|service", "cloudformation.amazonaws.com")])
+        'cloudformation.amazonaws.com'
+    """
+    sources = set()
+    for entity, source in calls:
+        sources.add(source if entity.endswith("|service") and not _is_address(source) else "")
+    return sources.pop() if len(sources) == 1 else ""
+
+
+def _is_address(text: str) -> bool:
     try:
-        there = ip_address(address)
+        ip_address(text)
     except ValueError:
         return False
+    return True
+
+
+def _is_in(address: str, networks: Sequence[object]) -> bool:
+    if not _is_address(address):
+        return False
+    there = ip_address(address)
     return any(there in network for network in networks) and not any(there in each for each in _INSIDE)  # type: ignore[operator]
 
 
@@ -268,7 +293,7 @@ def _rule_edges(links: Sequence[AlertLink], apart: Collection[str]) -> Iterator[
             before = row
             continue
         gap = max(0, row.first_at - before.last_at)
-        if gap <= GAP_SECONDS:
+        if gap <= GAPS.get(row.kind, GAP_SECONDS):
             chained = row.inherited or before.inherited
             reason: LinkReason = "credential_chain" if chained else row.kind
             rank = _KINDS.index(row.kind)

@@ -15,7 +15,7 @@ stay as they were.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -32,6 +32,7 @@ from fingerprint.core.incident import (
     IncidentEdit,
     LinkKind,
     Membership,
+    forwarding_service,
     group_alerts,
     linking_addresses,
     name_at_address,
@@ -41,6 +42,7 @@ from fingerprint.store.query_conditions import OPEN
 from fingerprint.store.rows import principal_span
 from fingerprint.store.schema import (
     Row,
+    alert_events,
     alert_links,
     alerts,
     cases,
@@ -199,13 +201,14 @@ def _save_links(
     """Store the values by which saved alerts are linked, and their times."""
     from fingerprint.sources.active import SOURCE  # only saving needs the package that reads records
 
-    keys, issued, addresses = defaultdict(set), defaultdict(set), defaultdict(set)
+    keys, issued, calls = defaultdict(set), defaultdict(set), defaultdict(set)
     for event in events:
         if event["access_key"]:
             keys[event["alert_id"]].add(index_key(event["access_key"]))
         elif key := SOURCE.issued_key(event["raw"]):
             issued[event["alert_id"]].add(index_key(key))
-        addresses[event["alert_id"]].add(event["source_address"])
+        calls[event["alert_id"]].add((event["entity"], event["source_address"]))
+    services = _forwarding_services(connection, saved, calls, known)
     rows: list[Row] = []
     for alert in saved:
         alert_id = alert["alert_id"]
@@ -214,9 +217,11 @@ def _save_links(
         given = sorted(issued[alert_id] - keys[alert_id])[: MAX_VALUES - len(used)]
         found = [("principal", own["principal_digest"])]
         found += [("access_key", key) for key in used]
-        new = linking_addresses(addresses[alert_id], alert["drivers"])
+        new = linking_addresses({address for _, address in calls[alert_id]}, alert["drivers"])
         found += [("address", each) for each in new]
         found += [("name", index_key(name_at_address(alert["principal"], each))) for each in new]
+        if service := services.get(alert_id):
+            found.append(("service", index_key(name_at_address(alert["principal"], service))))
         rows += [own | {"kind": kind, "value": value, "inherited": False} for kind, value in found]
         rows += [own | {"kind": "access_key", "value": key, "inherited": True} for key in given]
     again = [_timed_link(alert) for alert in saved if alert["alert_id"] in known]
@@ -231,6 +236,30 @@ def _save_links(
             ],
         )
     _insert_links(connection, rows)
+
+
+def _forwarding_services(
+    connection: sql.Connection,
+    saved: Sequence[Row],
+    calls: Mapping[str, set[tuple[str, str]]],
+    known: Collection[str],
+) -> dict[str, str]:
+    """Return the service that made all calls of an alert, of no person, for its principal; forget it where that is over.
+
+    `calls` are those of this save; of alerts that were `known`, stored ones count, too.
+    """
+    machines = {alert["alert_id"] for alert in saved if not alert["human"]}
+    found = {alert_id: set(calls[alert_id]) for alert_id in machines}
+    columns = (alert_events.c.alert_id, alert_events.c.entity, alert_events.c.source_address)
+    for batch in id_batches(sorted(machines & set(known))):
+        stored = sql.select(*columns).where(alert_events.c.alert_id.in_(batch)).distinct()
+        for alert_id, *call in connection.execute(stored):
+            found[alert_id].add(tuple(call))
+    services = {name: service for name, each in found.items() if (service := forwarding_service(each))}
+    for batch in id_batches(sorted({alert["alert_id"] for alert in saved} & set(known) - set(services))):
+        over = (alert_links.c.kind == "service") & alert_links.c.alert_id.in_(batch)
+        connection.execute(sql.delete(alert_links).where(over))
+    return services
 
 
 def _timed_link(alert: Row) -> Row:

@@ -251,6 +251,61 @@ class IncidentContract:
             everywhere,
         ]
 
+    def test_one_name_in_many_accounts_by_one_forwarding_service_is_one_incident(self, make_store):
+        """A rollout of stacks: within an hour, of no person, and of nothing that the name's owner did directly."""
+        aws = "cloudformation.amazonaws.com"
+
+        def rolled_out(
+            number: int,
+            minute: int,
+            name: str = "role/stacks-exec",
+            source: str = aws,
+            path: str = "service",
+            human: str = "",
+        ) -> Alert:
+            principal = f"{100_000_000_000 + number}:{name}"
+            made = alert(f"a{number:02}", hour=minute / 60, address=source)
+            call = replace(made.events[0], entity=f"{principal}|iam|{path}")
+            return replace(made, principal=principal, human=human, drivers=(), events=(call,))
+
+        store, count = make_store(), rule.MAX_PRINCIPALS["address"] + 4
+        for number in range(count):
+            store.alerts.save([rolled_out(number, 50 * number)])
+        everywhere = {f"a{number:02}" for number in range(count)}
+        assert together(store) == [everywhere]
+        second = store.incidents.get("a00").alerts[1]
+        assert (second.reason, second.value) == ("service", f"role/stacks-exec {aws}")
+        alone = [
+            rolled_out(20, 10, name="role/Other"),
+            rolled_out(21, 10, source="config.amazonaws.com"),
+            rolled_out(22, 50 * count + 11),  # 61 minutes after the last
+            rolled_out(23, 10, path="direct"),
+            rolled_out(24, 10, source="203.0.113.7"),
+            rolled_out(25, 10, human="maria.lopez@example.com"),
+            rolled_out(26, 10, human="maria.lopez@example.com"),
+        ]
+        store.alerts.save(alone)
+        assert sorted(together(store), key=len) == [
+            *({each.alert_id} for each in sorted(alone, key=lambda each: each.first_event_time)),
+            everywhere,
+        ]
+
+    def test_an_alert_that_grows_by_a_direct_call_leaves_what_a_service_rolled_out(self, make_store):
+        store, aws = make_store(), "cloudformation.amazonaws.com"
+
+        def made(account: str, path: str, hour: float) -> Alert:
+            principal = f"{account}:role/stacks-exec"
+            own = alert(account, hour=hour, address=aws)
+            call = replace(own.events[0], event_id=f"{account}{path}", entity=f"{principal}|iam|{path}")
+            return replace(own, principal=principal, human="", drivers=(), events=(call,))
+
+        store.alerts.save([made("100000000001", "service", 0), made("100000000002", "service", 0.1)])
+        assert len(together(store)) == 1
+        store.alerts.save([made("100000000002", "direct", 0.2)])
+        assert len(together(store)) == 2
+        store.alerts.save([made("100000000002", "service", 0.1)])  # a part of it again
+        assert len(together(store)) == 2
+
     def test_an_alert_that_grows_touches_another(self, make_store):
         store, early, late = make_store(), alert("a", hour=0), alert("b", hour=9)
         store.alerts.save([early, late])

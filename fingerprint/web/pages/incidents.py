@@ -112,6 +112,7 @@ REASON_PHRASES = {
     "access_key": N_("same access key"),
     "credential_chain": N_("same credential chain, by key"),
     "name": N_("same name in another account, from the same new address"),
+    "service": N_("same name in another account, by the same service"),
     "address": N_("same new address"),
     "hand": N_("joined by hand"),
 }
