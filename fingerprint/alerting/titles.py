@@ -10,7 +10,7 @@ characters, and every name in it, which an attacker may have chosen, is cut.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fingerprint.alerting import impact
@@ -130,7 +130,8 @@ def questioned(facts: TitleFacts) -> str:
     """Return what to ask about where no call can do harm: the first new actions, else the leading one and where it came from."""
     lead, _ = _lead(facts)
     if lead not in facts.new_actions:
-        return f"{_cut(SOURCE.plain_action(lead))} from {_origin(facts, leading_row(facts))}"
+        what = f"{_cut(SOURCE.plain_action(lead))}{_often(facts, lead)}{_beside_usual(facts)}"
+        return f"{what} from {_origin(facts, leading_row(facts))}"
     new = list(dict.fromkeys((lead, *(each for each in facts.ranked if each in facts.new_actions))))
     named = ", ".join(_cut(SOURCE.plain_action(each)) for each in new[:MAX_NAMED_ACTIONS])
     more = len(new) - MAX_NAMED_ACTIONS
@@ -161,8 +162,16 @@ def _called(facts: TitleFacts, on: str) -> str:
         more = f" and {_count(others, 'other new action')}" if others else _how_new(facts)
     else:
         others = len(facts.ranked) - 1
-        more = f" and {_count(others, 'other action')}" if others else ""
+        more = _beside_usual(facts) or (f" and {_count(others, 'other action')}" if others else "")
     return f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{often}{more}"
+
+
+def _beside_usual(facts: TitleFacts) -> str:
+    """Return the new actions beside a leading one that is usual: by name where it is one, else how many; empty for none."""
+    new = sorted(facts.new_actions)
+    if len(new) == 1:
+        return f" and {_cut(SOURCE.plain_action(new[0]))}{_how_new(facts)}"
+    return f" and {_count(len(new), 'new action')}" if new else ""
 
 
 def _how_new(facts: TitleFacts) -> str:
@@ -177,9 +186,7 @@ def _often(facts: TitleFacts, action: str) -> str:
 
     Few of many calls are events of the alert, so their number says less.
     """
-    for driver in facts.drivers:
-        if driver.feature != AMOUNT_FEATURE or driver.rarity != "unseen":
-            continue
+    for driver in _unseen_amounts(facts):
         if amount := read_amount_text(driver.seen, action):
             calls, span = amount
             before = f" ({driver.expected})" if action not in facts.new_actions else ""
@@ -187,18 +194,37 @@ def _often(facts: TitleFacts, action: str) -> str:
     return ""
 
 
+def _bulk(facts: TitleFacts) -> str:
+    """Return the action whose amount drives the alert most and was never as large; else an empty text."""
+    for driver in _unseen_amounts(facts):
+        for action in facts.ranked:
+            if read_amount_text(driver.seen, action):
+                return action
+    return ""
+
+
+def _unseen_amounts(facts: TitleFacts) -> Iterator[SurpriseDriver]:
+    return (each for each in facts.drivers if (each.feature, each.rarity) == (AMOUNT_FEATURE, "unseen"))
+
+
 def _lead(facts: TitleFacts) -> tuple[str, bool]:
     """Return the action that leads, and whether all its calls failed.
 
-    That is the one that counts most by what it can do; without one the most surprising new one, then the most unusual one.
+    That is the one that counts most by what it can do; without one that of a bulk, as of downloads, then the most surprising
+    new one, then the most unusual one.
     """
     if facts.actions and impact.action_nats(facts.actions[0]) > 0:
         return facts.actions[0].action, not facts.actions[0].succeeded
-    new = [
-        each.seen
-        for each in facts.drivers
-        if each.feature == ACTION_FEATURE and each.seen in facts.new_actions
-    ]
+    bulk = _bulk(facts)
+    new = (
+        [bulk]
+        if bulk
+        else [
+            each.seen
+            for each in facts.drivers
+            if each.feature == ACTION_FEATURE and each.seen in facts.new_actions
+        ]
+    )
     lead = next(
         iter(new or [each for each in facts.ranked if each in facts.new_actions] or facts.ranked), "something"
     )
@@ -264,7 +290,8 @@ def _failures(facts: TitleFacts) -> str:
 def _also(facts: TitleFacts) -> str:
     """Return the gravest supporting action that succeeded, where it is grave and the leading one no graver, nor severe.
 
-    What succeeded while all events failed, `_failures` says; a title that a severe call leads hides nothing.
+    Without one, the action that was called as often as never before. What succeeded while all events failed, `_failures` says;
+    a title that a severe call leads hides nothing.
     """
     lead, _ = _lead(facts)
     gravity = {row.action: GRAVITIES.index(row.gravity) for row in facts.actions}
@@ -274,7 +301,8 @@ def _also(facts: TitleFacts) -> str:
     for row in facts.supporting_actions:
         if row.succeeded and row.action != lead and GRAVITIES.index(row.gravity) >= least:
             return f"; also {_cut(SOURCE.plain_action(row.action))}"
-    return ""
+    bulk = _bulk(facts)
+    return f"; also {_cut(SOURCE.plain_action(bulk))}{_often(facts, bulk)}" if bulk not in ("", lead) else ""
 
 
 def _succeeded_beside(facts: TitleFacts, action: str) -> bool:

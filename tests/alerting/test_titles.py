@@ -171,6 +171,27 @@ def test_bulk_is_told_by_the_number_of_calls_where_that_drives_the_alert() -> No
         assert "times" not in title_of(facts(called("s3:GetObject"), set(), (other,)))
 
 
+def test_a_bulk_of_a_usual_action_leads_where_no_call_can_do_harm_and_is_told_beside_one_that_can() -> None:
+    """As of a thief who lists a bucket once and downloads all of it."""
+    seen = amount_text(398, "s3:GetObject", "an hour")
+    amount = SurpriseDriver("amount", seen, "at most 16 before", "unseen", 8.1, 397)
+    listing = SurpriseDriver("action", "s3:ListObjects", "s3:GetObject", "unseen", 10.0, 4)
+    bulk = "s3:GetObject 398 times in an hour (at most 16 before)"
+    some = facts(called("s3:ListObjects", "s3:GetObject"), {"s3:ListObjects"}, (listing, amount))
+    assert title_of(some) == f"user/grace called {bulk} and s3:ListObjects, new to them, from 84.17.50.9"
+    assert questioned(some) == f"{bulk} and s3:ListObjects, new to them, from 84.17.50.9"
+    several = facts(
+        called("s3:ListObjects", "s3:GetObject", "s3:ListBuckets"),
+        {"s3:ListObjects", "s3:ListBuckets"},
+        (listing, amount),
+    )
+    assert title_of(several) == f"user/grace called {bulk} and 2 new actions from 84.17.50.9"
+    harmful = facts(called("s3:PutBucketLogging", "s3:GetObject"), {"s3:PutBucketLogging"}, (amount,))
+    assert title_of(harmful) == (
+        f"user/grace called s3:PutBucketLogging, new to them, from 84.17.50.9; also {bulk}"
+    )
+
+
 def test_all_failed_is_said_only_where_nothing_that_supports_the_alert_succeeded() -> None:
     names = ("sts:AssumeRole", "iam:ListRoles")
     some = facts(called(*names, failed=names), set(names))
