@@ -210,11 +210,13 @@ def _unseen_amounts(facts: TitleFacts) -> Iterator[SurpriseDriver]:
 def _lead(facts: TitleFacts) -> tuple[str, bool]:
     """Return the action that leads, and whether all its calls failed.
 
-    That is the one that counts most by what it can do; without one that of a bulk, as of downloads, then the most surprising
-    new one, then the most unusual one.
+    That is the one that counts most by what it can do, of those that succeeded if any did; without one that of a bulk, as of
+    downloads, then the most surprising new one, then the most unusual one.
     """
-    if facts.actions and impact.action_nats(facts.actions[0]) > 0:
-        return facts.actions[0].action, not facts.actions[0].succeeded
+    if counted := _counted(facts):
+        done = (row for row in counted if row.succeeded or _succeeded_beside(facts, row.action))
+        row = next(done, counted[0])
+        return row.action, not row.succeeded
     bulk = _bulk(facts)
     new = (
         [bulk]
@@ -229,6 +231,11 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
         iter(new or [each for each in facts.ranked if each in facts.new_actions] or facts.ranked), "something"
     )
     return lead, all(bool(event.error_code) for event in facts.events if impact.action_name(event) == lead)
+
+
+def _counted(facts: TitleFacts) -> list[ActionImpact]:
+    """Return the actions that count by what they can do, those that count most first."""
+    return [row for row in facts.actions if impact.action_nats(row) > 0]
 
 
 def _origin(facts: TitleFacts, lead: int) -> str:
@@ -273,7 +280,9 @@ def _failures(facts: TitleFacts) -> str:
     lead, _ = _lead(facts)
     shown = " shown" if _often(facts, lead) else ""
     if failed < len(facts.events):
-        return f"; {failed:,} of the {len(facts.events):,} shown failed" if shown else f"; {failed:,} failed"
+        tried = _tried(facts, failed)
+        of_shown = f" of the {len(facts.events):,} shown" if shown else ""
+        return f"; {failed:,}{of_shown} failed{tried}"
     has_lead = _succeeded_beside(facts, lead)
     gravest = [row.action for row in facts.supporting_actions if row.succeeded]
     others = [impact.action_name(event) for event in facts.supporting if not event.error_code]
@@ -285,6 +294,16 @@ def _failures(facts: TitleFacts) -> str:
     elsewhere = " from elsewhere" if done[0] == lead else ""
     more = f" and {_count(len(done) - 1, 'other unusual action')}" if len(done) > 1 else ""
     return f"; {all_failed}, but {_cut(SOURCE.plain_action(done[0]))}{elsewhere}{more} succeeded"
+
+
+def _tried(facts: TitleFacts, failed: int) -> str:
+    """Return the action that counts more than the leading one and failed each time; empty for none. `failed` events did."""
+    lead, _ = _lead(facts)
+    gravest = next(iter(_counted(facts)), None)
+    if gravest is None or gravest.action == lead or gravest.succeeded:
+        return ""
+    others = " and others" if gravest.failed < failed else ""
+    return f" ({_cut(SOURCE.plain_action(gravest.action))}{others})"
 
 
 def _also(facts: TitleFacts) -> str:

@@ -67,6 +67,17 @@ def test_a_call_that_failed_each_time_was_tried() -> None:
     assert title == "user/grace tried cloudtrail:StopLogging, new to them, from 84.17.50.9; 1 failed"
 
 
+def test_what_succeeded_leads_before_what_is_graver_and_failed_each_time() -> None:
+    names = ("ec2:AuthorizeSecurityGroupIngress", "ec2:RunInstances", "ec2:DescribeRegions")
+    some = facts(called(*names, failed=names[:1]), set(names))
+    assert title_of(some) == (
+        "user/grace called ec2:RunInstances and 2 other new actions from 84.17.50.9; "
+        "1 failed (ec2:AuthorizeSecurityGroupIngress)"
+    )
+    both = facts(called(*names, failed=(names[0], names[2])), set(names))
+    assert title_of(both).endswith("; 2 failed (ec2:AuthorizeSecurityGroupIngress and others)")
+
+
 def test_a_subject_of_a_provider_is_named_first_and_a_long_role_leaves_room_for_who_is_behind_it() -> None:
     provider = escape_key("arn:aws:iam::123456789012:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/A1B2")
     pod = f"123456789012:federated/{provider}/{escape_key('system:serviceaccount:chatbot:chatbot')}"

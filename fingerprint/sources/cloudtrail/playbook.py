@@ -524,8 +524,12 @@ def _owned(principal: str) -> str:
 
 
 def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
-    """Return the alert's own actions that were new and are more than minor, the gravest first; without one the minor ones."""
+    """Return the alert's own actions that were new and are more than minor; without one the minor ones.
+
+    The gravest come first, but what only failed comes last.
+    """
     new = [row for row in suspicion.actions if (row.new or row.new_place) and not row.supporting]
+    new.sort(key=lambda row: not row.succeeded)
     return [row for row in new if row.gravity != "minor"] or new
 
 

@@ -128,6 +128,14 @@ def test_the_question_about_a_role_of_other_accounts_names_these() -> None:
     assert "about sts:AssumeRole on role:Operator in 2 accounts: 222222222222, 333333333333 at" in verify
 
 
+def test_the_question_is_about_what_was_done_before_what_was_only_tried() -> None:
+    tried = call("ec2:AuthorizeSecurityGroupIngress", error_code="Client.UnauthorizedOperation")
+    [verify] = (
+        step.text for step in next_steps(suspicion(tried, call("ec2:RunInstances"))) if step.phase == "verify"
+    )
+    assert "about ec2:RunInstances and 1 other at" in verify
+
+
 def test_a_service_has_no_owner_to_ask_and_no_credential_to_follow() -> None:
     first = call("ec2:CreateNetworkInterface", key="", session="", region="eu-west-1")
     some = suspicion(first, principal=f"{ACCOUNT}:service/ec2.amazonaws.com")._replace(first_seen="new")
