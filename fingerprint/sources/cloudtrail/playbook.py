@@ -59,6 +59,7 @@ CredentialKind = Literal[
 MAX_KEYS = 10  # access keys, machines and addresses named in commands
 MAX_REGIONS = 50  # AWS has fewer
 TASK_ID_LENGTH = 32  # hexadecimal digits, of a task of ECS
+MAX_SERIAL_LENGTH = 40  # hexadecimal digits, of a certificate's serial number
 MAX_UNDO_STEPS = 15  # with commands
 MAX_NAMED_ACTIONS = 8  # of those without
 MAX_RECORDS_READ = 50  # of one action, for what to undo
@@ -323,11 +324,9 @@ def _contain_root(suspicion: Suspicion) -> Iterator[NextStep]:
 
 def _is_assumed_root(event: AlertEvent) -> bool | None:
     """Return whether root's session was opened by sts:AssumeRoot, as the record says; None without a record."""
-    identity = _read_record(event).userIdentity
-    if not isinstance(identity, dict):
+    if not isinstance(_read_record(event).userIdentity, dict):
         return None
-    context = identity.get("sessionContext")
-    return isinstance(context, dict) and context.get("assumedRoot") in ("true", True)
+    return _session_context(event).get("assumedRoot") in ("true", True)
 
 
 def _contain_service(suspicion: Suspicion) -> NextStep:
@@ -356,9 +355,13 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
         yield _deny_session(role, _or_word(session, "SESSION_NAME"))
         return
     machines = dict.fromkeys(event.session for event in suspicion.events if event.session.startswith("i-"))
-    tasks = dict.fromkeys(event.session for event in suspicion.events if _is_task(event))
+    named = _one_of_each_session(suspicion)
+    tasks = [event.session for event in named if _is_task(event)]
+    certificates = [event for event in named if _is_certificate(event)]
     if any(event.session not in machines for event in suspicion.events):
-        yield _who_assumed(suspicion)
+        yield _who_assumed(suspicion, bool(certificates))
+    if certificates:
+        yield _cut_certificates(role)
     yield NextStep(
         "contain",
         "Revoke the role's sessions up to now. Who can still assume the role gets a new one. Machines and functions that use it "
@@ -384,10 +387,43 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
         yield _stop_tasks(tasks)
 
 
+def _one_of_each_session(suspicion: Suspicion) -> list[AlertEvent]:
+    """Return the first event of each session name."""
+    return list({event.session: event for event in reversed(suspicion.events)}.values())[::-1]
+
+
 def _is_task(event: AlertEvent) -> bool:
     """Return whether a session has the name that ECS gives those of a task, which anyone else may choose as well."""
     name = event.session
-    return len(name) == TASK_ID_LENGTH and set(name) <= _HEX_DIGITS
+    return len(name) == TASK_ID_LENGTH and set(name) <= _HEX_DIGITS and not _has_source_identity(event)
+
+
+def _is_certificate(event: AlertEvent) -> bool:
+    """Return whether a session is named as Roles Anywhere does: the serial number; its source identity is the subject."""
+    name = event.session
+    is_number = 0 < len(name) <= MAX_SERIAL_LENGTH and set(name.lower()) <= _HEX_DIGITS
+    return is_number and _has_source_identity(event)
+
+
+def _has_source_identity(event: AlertEvent) -> bool:
+    return bool(_session_context(event).get("sourceIdentity"))
+
+
+def _cut_certificates(role: str, region: str = "", profile: str = "", anchor: str = "") -> NextStep:
+    """Return how to keep a certificate of Roles Anywhere from opening sessions; ids where a record has them."""
+    where = f"--region {region or 'ANCHOR_REGION'}"
+    return NextStep(
+        "contain",
+        "The session is named as one that IAM Roles Anywhere opens for a certificate: revoke that at its authority, and import "
+        "the list of revoked ones. Where it is not known which key was stolen, disable the profile that gives the role, or the "
+        "trust anchor: that shuts out all certificates of the authority.",
+        f"aws rolesanywhere list-profiles {where} --query \"profiles[?contains(to_string(roleArns),'{role}')]\"\n"
+        f"aws rolesanywhere import-crl {where} --name incident --enabled --crl-data fileb://REVOKED.pem "
+        f"--trust-anchor-arn {anchor or 'TRUST_ANCHOR_ARN'}\n"
+        f"aws rolesanywhere disable-profile {where} --profile-id {profile or 'PROFILE_ID'}\n"
+        f"aws rolesanywhere disable-trust-anchor {where} "
+        f"--trust-anchor-id {anchor.rpartition('/')[2] or 'TRUST_ANCHOR_ID'}",
+    )
 
 
 def _stop_tasks(tasks: Collection[str]) -> NextStep:
@@ -416,12 +452,13 @@ def _deny_session(role: str, session: str) -> NextStep:
     )
 
 
-def _who_assumed(suspicion: Suspicion) -> NextStep:
+def _who_assumed(suspicion: Suspicion, by_certificate: bool) -> NextStep:
+    openers = ("AssumeRole", "AssumeRoleWithSAML", "AssumeRoleWithWebIdentity")
     return NextStep(
         "contain",
         "First cut who opens the role's sessions, or the revoked role gives them a new one: find who assumed it, by the "
         "session's access key. Where that was a provider of SAML or web identity, block the person or the workload there.",
-        _find_opened(suspicion, ("AssumeRole", "AssumeRoleWithSAML", "AssumeRoleWithWebIdentity")),
+        _find_opened(suspicion, (*openers, "CreateSession") if by_certificate else openers),
     )
 
 
@@ -818,6 +855,13 @@ def _call_of(event: AlertEvent) -> Call:
     request = read.requestParameters if isinstance(read.requestParameters, dict) else {}
     response = read.responseElements if isinstance(read.responseElements, dict) else {}
     return Call(request, response, event.region, str(read.recipientAccountId or ""))
+
+
+def _session_context(event: AlertEvent) -> dict[str, Any]:
+    """Return what a call's record says of its session, empty for nothing."""
+    identity = _read_record(event).userIdentity
+    context = identity.get("sessionContext") if isinstance(identity, dict) else None
+    return context if isinstance(context, dict) else {}
 
 
 def _user_name(event: AlertEvent) -> str:

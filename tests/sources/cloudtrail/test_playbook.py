@@ -118,6 +118,31 @@ def test_the_task_of_a_container_whose_role_was_used_is_stopped_too() -> None:
     assert "stop-task" not in commands(next_steps(other), "contain")
 
 
+def with_session(made: AlertEvent, **context: Any) -> AlertEvent:
+    """Return a call by a role, whose record says so much of its session."""
+    record = json.loads(made.raw)
+    record["userIdentity"] = {"type": "AssumedRole", "sessionContext": context}
+    return replace(made, raw=json.dumps(record))
+
+
+def test_a_session_of_roles_anywhere_is_cut_at_its_certificate_and_no_task_is_looked_for() -> None:
+    """Its session is named by the certificate's serial number: 32 hexadecimal digits, as the id of a task of ECS."""
+    serial = "2489f294dcae56a61045246a52707cad"
+    by_gateway = with_session(
+        call("s3:GetObject", key=ASIA, session=serial), sourceIdentity="CN=gw-2489", attributes={}
+    )
+    shown = commands(next_steps(suspicion(by_gateway, principal=f"{ACCOUNT}:role/Gateway")), "contain")
+    assert "stop-task" not in shown
+    assert "AssumeRoleWithWebIdentity CreateSession; do" in shown, "by which the certificate got the session"
+    assert "disable-profile --region ANCHOR_REGION --profile-id PROFILE_ID" in shown
+    assert "disable-trust-anchor" in shown
+    assert "contains(to_string(roleArns),'Gateway')" in shown
+    person = with_session(call("s3:GetObject", key=ASIA, session="ann"), sourceIdentity="ann")
+    other = commands(next_steps(suspicion(person, principal=f"{ACCOUNT}:role/ops")), "contain")
+    assert "rolesanywhere" not in other
+    assert "CreateSession" not in other
+
+
 def test_the_question_about_a_role_of_other_accounts_names_these() -> None:
     events = [call("sts:AssumeRole", key=ASIA, resource="role:Operator") for _ in range(2)]
     events = [replace(each, event_id=name) for each, name in zip(events, "ab", strict=True)]
