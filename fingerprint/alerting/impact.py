@@ -228,28 +228,39 @@ def _as_many(row: ActionImpact, done: int) -> ActionImpact:
 def _resource_texts(events: Sequence[AlertEvent], other_accounts: Mapping[str, str]) -> tuple[str, ...]:
     """Return what calls were made on, each once; roles of one name in seven accounts are one name, and the accounts.
 
+    Where the other account is only named for it, as in a role's new trust policy, it is the one that it is `for`.
+
     >>> _resource_texts(seven_assumed_roles, account_of)
     ('role:Operator in 7 accounts: 111111111111, 222222222222 and 5 more',)
     """
-    accounts: dict[str, dict[str, None]] = {}
-    for event in events:
-        if event.resource:
-            found = accounts.setdefault(event.resource, {})
-            found |= dict.fromkeys([other_accounts.get(event.event_id, "")])
+    pairs = {
+        (event.resource, other_accounts.get(event.event_id, "")): event for event in events if event.resource
+    }
+    accounts: dict[tuple[str, str], list[str]] = {}
+    for (resource, account), event in pairs.items():
+        found = accounts.setdefault((resource, _relation(event, account)), [])
+        found += [account] if account else []
     return tuple(
-        name + _accounts_text([each for each in found if each])
-        for name, found in list(accounts.items())[:MAX_RESOURCES]
+        resource + _accounts_text(relation, found)
+        for (resource, relation), found in list(accounts.items())[:MAX_RESOURCES]
     )
 
 
-def _accounts_text(accounts: Sequence[str]) -> str:
+def _relation(event: AlertEvent, account: str) -> str:
+    """Return whether what a call was made on lies `in` another account, or the call only names that one `for` it."""
+    from fingerprint.sources.active import SOURCE  # as in `_gravest_call`
+
+    return "in" if not account or SOURCE.may_lie_in(event.raw, event.resource, account) else "for"
+
+
+def _accounts_text(relation: str, accounts: Sequence[str]) -> str:
     if not accounts:
         return ""
     if len(accounts) == 1:
-        return f" in account {accounts[0]}"
+        return f" {relation} account {accounts[0]}"
     more = len(accounts) - MAX_NAMED_ACCOUNTS
     named = ", ".join(accounts[:MAX_NAMED_ACCOUNTS])
-    return f" in {len(accounts):,} accounts: {named}{f' and {more:,} more' if more > 0 else ''}"
+    return f" {relation} {len(accounts):,} accounts: {named}{f' and {more:,} more' if more > 0 else ''}"
 
 
 def _gravest_call(events: Sequence[AlertEvent]) -> CallImpact:

@@ -317,6 +317,9 @@ class LogSource(Protocol):
     def impact_of(self, service: str, action: str, record: str) -> CallImpact:
         """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
 
+    def may_lie_in(self, record: str, resource: str, account: str) -> bool:
+        """Return whether a call's resource may lie in another account that its record (JSON text, or empty) names."""
+
     def next_steps(self, suspicion: Suspicion) -> tuple[NextStep, ...]:
         """Return what to do about an alert: contain, verify, find the extent, undo, in this order, with commands to copy.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from dataclasses import replace
 from itertools import pairwise
@@ -251,3 +252,25 @@ def test_many_records_of_one_action_are_not_all_read(monkeypatch: pytest.MonkeyP
     events = [replace(call("s3:PutBucketPolicy", number), raw="{}") for number in range(500)]
     impact.alert_impact(events, {"s3:PutBucketPolicy"}, ())
     assert read.count("{}") == impact.MAX_RECORDS_READ
+
+
+@pytest.mark.parametrize(
+    ("request_members", "text"),
+    [
+        (
+            {
+                "roleName": "sync",
+                "policyDocument": '{"Principal": {"AWS": "arn:aws:iam::210987654321:root"}}',
+            },
+            "role:sync for account 210987654321",
+        ),
+        ({"roleArn": "arn:aws:iam::210987654321:role/ops/sync"}, "role:sync in account 210987654321"),
+    ],
+)
+def test_a_role_that_lets_another_account_in_does_not_lie_there(
+    request_members: dict[str, str], text: str
+) -> None:
+    raw = json.dumps({"requestParameters": request_members})
+    made = replace(event(0, "iam", "UpdateAssumeRolePolicy"), resource="role:sync", raw=raw)
+    [row] = impact.alert_impact([made], (), (), {made.event_id: "210987654321"})
+    assert row.resources == (text,)

@@ -578,9 +578,8 @@ def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
     if not graver:
         return ""
     first = graver[0]
-    own = (
-        each for each in first.resources if each == event.resource or each.startswith(f"{event.resource} in ")
-    )
+    same = (f"{event.resource} in ", f"{event.resource} for ")
+    own = (each for each in first.resources if each == event.resource or each.startswith(same))
     touched = next(own, event.resource) if _action(event) == first.action else "".join(first.resources[:1])
     on = f" on {touched[:200]}" if touched else ""
     others = len(graver) - 1

@@ -20,6 +20,7 @@ import re
 from typing import Literal
 
 MAX_RESOURCE_LENGTH = 256  # characters of a value that are examined and kept
+MAX_RECORD_CHARACTERS = 262_144  # of a longer record the rest is not read
 ARN_MEMBER = "ARN"  # of the first of a record's resources; read where no parameter names one
 GIVEN_MEMBER = "role_name"  # `account/name` of what Identity Center gave; read where no parameter names one
 
@@ -149,6 +150,20 @@ def resource_of(named: str | None) -> str | None:
     elif kind == "queue":
         name = value.rstrip("/").rpartition("/")[2]
     return f"{kind or _NAMELESS}:{name}" if name else None
+
+
+def may_lie_in(record: str, resource: str, account: str) -> bool:
+    """Return whether a call's resource may lie in another account that its record (JSON text) names.
+
+    It does not where every ARN of that account is of another thing: a policy names whom it lets in.
+
+    >>> may_lie_in('{"roleName": "sync", "policyDocument": "... arn:aws:iam::210987654321:root"}', "role:sync", "210987654321")
+    False
+    """
+    name = resource.partition(":")[2]
+    _, *rest = record[:MAX_RECORD_CHARACTERS].split(f":{account}:")
+    named = [each.partition('"')[0].partition("\\")[0] for each in rest]
+    return not named or any(name in each for each in named)
 
 
 def _of_arn(service: str, last: str, kind: str) -> tuple[str, str]:

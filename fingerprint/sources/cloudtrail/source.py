@@ -52,6 +52,7 @@ from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.lenient import NO_EVENT_FIELDS
 from fingerprint.sources.cloudtrail.playbook import next_steps
 from fingerprint.sources.cloudtrail.record_search import record_searches
+from fingerprint.sources.cloudtrail.resources import may_lie_in
 from fingerprint.sources.cloudtrail.s3_layout import (
     holds_events,
     is_log_folder,
@@ -88,6 +89,7 @@ __all__ = [
     "known_attacks",
     "list_months",
     "may_be_envelope",
+    "may_lie_in",
     "next_steps",
     "notified_objects",
     "object_day",
