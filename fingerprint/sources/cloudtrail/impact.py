@@ -24,7 +24,7 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from fingerprint.core.alert import Gravity
+from fingerprint.core.alert import GRAVITIES, Gravity
 from fingerprint.sources.base import CallImpact
 from fingerprint.sources.cloudtrail.action_verbs import changes_something, without_batch
 from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, without_api_version
@@ -358,6 +358,18 @@ _IF_SEVERE = {
     ("s3", "CreateMultipartUpload"): _RANSOM,
 }
 
+# What a call does that its request made less grave, where the harm that the action can do is none that it did.
+_IF_MILDER = {
+    "opens stored data to outsiders": "changes who may use stored data",
+    "lets others use a resource": "changes who may use a resource",
+    "opens a network": "changes who reaches a network",
+    "removes backups or the way back": "changes how data can be recovered",
+    "switches off threat detection": "changes threat detection",
+    "stops or weakens the audit log": "changes the audit log",
+    "stops network or access logs": "changes what is logged, or who reaches it",
+    "deletes logs or alarms": "changes what is logged",
+}
+
 _GUARDED_SERVICES = frozenset(
     (
         *("iam", "organizations", "cloudtrail", "guardduty", "config", "securityhub", "kms", "backup", "sso"),
@@ -426,6 +438,8 @@ def impact_of(service: str, action: str, record: str) -> CallImpact:
     gravity = adjust_gravity(service, action, found.gravity, record)
     if gravity == "severe":
         found = _IF_SEVERE.get((service, action), found)
+    if GRAVITIES.index(gravity) < GRAVITIES.index(found.gravity):
+        found = found._replace(effect=_IF_MILDER.get(found.effect, found.effect))
     return found if gravity == found.gravity else found._replace(gravity=gravity)
 
 

@@ -99,6 +99,9 @@ def _grants_outside(request: Request, account: str) -> Gravity | None:
     principals = list(_values(_principals(request)))
     if not principals and any(name == "Policy" and not text for name, text in _values(request)):
         return "notable"  # it is deleted, with what it denied
+    statements = [value for name, value in _flat_members(request) if name == "Statement"]
+    if statements and not any(statements):
+        return "notable"  # as above
     if not principals:
         return "minor" if "attributes" in request or "attributeName" in request else None
     if any(_is_outside(text, account) for name, text in principals if name != "Federated"):

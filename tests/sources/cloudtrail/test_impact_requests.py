@@ -57,6 +57,7 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
             {"bucketPolicy": policy("*", "Deny")},
             "severe",
         ),  # nothing is allowed: as the action's
+        ("s3:PutBucketPolicy", {"policy": "", "bucketPolicy": {"Statement": []}}, "notable"),
         ("iam:UpdateAssumeRolePolicy", {"policyDocument": json.dumps(policy({"AWS": OTHER}))}, "severe"),
         (
             "iam:UpdateAssumeRolePolicy",
@@ -224,3 +225,22 @@ def test_a_policy_nested_beyond_all_bounds_is_read_in_bounded_time() -> None:
     assert gravity("s3:PutBucketPolicy", deep)
     assert gravity("s3:PutBucketPolicy", wide) == "severe"
     assert adjust_gravity("s3", "PutBucketPolicy", "severe", " " * (MAX_RECORD_CHARACTERS + 1)) == "severe"
+
+
+@pytest.mark.parametrize(
+    ("call", "request_", "effect"),
+    [
+        ("s3:PutBucketPolicy", {"bucketPolicy": {"Statement": []}}, "changes who may use stored data"),
+        ("s3:PutBucketPolicy", {"bucketPolicy": policy("*")}, "opens stored data to outsiders"),
+        (
+            "s3:PutBucketVersioning",
+            {"VersioningConfiguration": {"Status": "Enabled"}},
+            "changes how data can be recovered",
+        ),
+        ("guardduty:UpdateDetector", {"enable": True}, "changes threat detection"),
+        ("guardduty:UpdateDetector", {"enable": False}, "switches off threat detection"),
+    ],
+)
+def test_a_request_that_does_no_harm_is_not_said_to_do_it(call: str, request_: Any, effect: str) -> None:
+    text = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request_})
+    assert impact_of(*call.split(":"), text).effect == effect
