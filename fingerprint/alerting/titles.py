@@ -140,9 +140,15 @@ def questioned(facts: TitleFacts) -> str:
 
 
 def _reached(principal: str, event: AlertEvent) -> str:
-    """Return what a call of someone from outside was made on: a name from elsewhere says less than the role that it took."""
-    outside = SOURCE.plain_principal(principal) != principal.split(":", 1)[-1]
-    return f" on {_cut(event.resource, MAX_NAME_LENGTH // 2)}" if outside and event.resource else ""
+    """Return what a call of someone from outside was made on: a name from elsewhere says less than the role that it took.
+
+    And by which provider, where the name does not say it.
+    """
+    if SOURCE.plain_principal(principal) == principal.split(":", 1)[-1]:
+        return ""
+    on = f" on {_cut(event.resource, MAX_NAME_LENGTH // 2)}" if event.resource else ""
+    provider = SOURCE.signed_in_by(event.raw)
+    return f"{on} by {_cut(provider, MAX_NAME_LENGTH // 2)}" if provider else on
 
 
 def _without_mfa(event: AlertEvent) -> str:

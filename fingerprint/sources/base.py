@@ -314,6 +314,9 @@ class LogSource(Protocol):
     def signed_in_without_mfa(self, record: str) -> bool:
         """Return whether a record (JSON text, or empty) is a sign-in that succeeded, and says that it needed no second factor."""
 
+    def signed_in_by(self, record: str) -> str:
+        """Return the provider by which a record's (JSON text, or empty) caller signed in, where the identity does not name it."""
+
     def impact_of(self, service: str, action: str, record: str) -> CallImpact:
         """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
 

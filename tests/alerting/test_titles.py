@@ -111,6 +111,18 @@ def test_a_caller_from_outside_is_named_by_its_account_and_by_the_role_that_it_t
     assert f"on role:{'x' * 34}… from" in title_of(long, "976280145156:account/AROAPGA3KWCATOSOSJNFU")
 
 
+def test_a_sign_in_by_saml_names_the_provider_and_not_its_digest() -> None:
+    record = {
+        "eventName": "AssumeRoleWithSAML",
+        "requestParameters": {"principalArn": "arn:aws:iam::123456789012:saml-provider/ADFS-Legacy"},
+    }
+    made = replace(called("sts:AssumeRoleWithSAML")[0], resource="role:ADFS-SAPBasis", raw=json.dumps(record))
+    title = title_of(facts([made], set()), "123456789012:federated/4dae59680578ead67ebc=/KW105517")
+    assert title == (
+        "KW105517 called sts:AssumeRoleWithSAML on role:ADFS-SAPBasis by saml-provider/ADFS-Legacy from 84.17.50.9"
+    )
+
+
 def test_a_sign_in_without_a_second_factor_is_said_to_be_one() -> None:
     login = called("signin:ConsoleLogin")[0]
     for used, said in (

@@ -41,6 +41,7 @@ from fingerprint.sources.cloudtrail.identity import (
     permission_set,
     person_and_access,
     plain_principal,
+    saml_provider,
 )
 from fingerprint.sources.cloudtrail.impact_requests import reads_only
 from fingerprint.sources.cloudtrail.playbook_undo import (
@@ -92,6 +93,7 @@ _OPENS_SESSIONS = (
     "GetSessionToken",
     "GetFederationToken",
 )  # what actions begin with
+_LIST_TRUST = "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json"
 _LAKE = (
     "SELECT eventTime, recipientAccountId, eventSource, eventName, errorCode, sourceIPAddress, userIdentity.arn "
     "FROM EVENT_DATA_STORE_ID"
@@ -235,11 +237,26 @@ def _contain(suspicion: Suspicion) -> Iterator[NextStep]:
         case "unknown" if _type(suspicion.principal) == "account":
             yield _contain_other_account(suspicion)
         case "unknown":
-            yield NextStep(
-                "contain",
-                "Block the identity at its provider, and deny it in the trust policy of every role that it may assume.",
-                "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json",
-            )
+            yield _contain_at_provider(suspicion)
+
+
+def _contain_at_provider(suspicion: Suspicion) -> NextStep:
+    """Return how to keep out an identity from elsewhere; a provider of SAML may itself be a thief's, or its key be stolen."""
+    named = dict.fromkeys(safe_argument(saml_provider(each.raw)) for each in _first_records(suspicion))
+    providers = [each for each in named if each][:MAX_KEYS]
+    text = "Block the identity at its provider, and deny it in the trust policy of every role that it may assume."
+    if providers:
+        text += (
+            " Look at the provider: where it is not the organisation's own, or the key that it signs with may be stolen, "
+            "delete it. No one signs in by it then."
+        )
+    look = [f"aws iam get-saml-provider --saml-provider-arn {each}" for each in providers]
+    delete = ["aws iam delete-saml-provider --saml-provider-arn PROVIDER_ARN"] if providers else []
+    return NextStep("contain", text, "\n".join([_LIST_TRUST, *look, *delete]))
+
+
+def _first_records(suspicion: Suspicion) -> Sequence[AlertEvent]:
+    return suspicion.events[:MAX_RECORDS_READ]
 
 
 def _contain_other_account(suspicion: Suspicion) -> NextStep:
@@ -256,7 +273,7 @@ def _contain_other_account(suspicion: Suspicion) -> NextStep:
         "contain",
         f"Deny account {account} in the trust policy of every role that it may assume, and tell its owner. Where the account is "
         f"one of the organisation's own, {find}.",
-        "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json",
+        _LIST_TRUST,
     )
 
 
@@ -679,7 +696,9 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
             "extent",
             "Follow the sessions that it opened: each has a key of its own (responseElements.credentials), and did things under "
             "another name." + more,
-            _find_opened(suspicion._replace(events=(*suspicion.events, *openers)), opened),
+            _find_opened(
+                suspicion._replace(events=(*suspicion.events, *openers)), opened, _safe_sources(suspicion)
+            ),
         )
 
 
@@ -696,13 +715,16 @@ def _usernames(suspicion: Suspicion) -> list[str]:
     return [each for each in map(safe_argument, named.get(_type(suspicion.principal), sessions)) if each]
 
 
-def _find_opened(suspicion: Suspicion, actions: Sequence[str]) -> str:
-    """Return the command that lists the calls which opened a session and have an access key of the alert in their record."""
+def _find_opened(suspicion: Suspicion, actions: Sequence[str], by: Sequence[str] = ()) -> str:
+    """Return the command that lists the calls which opened a session and have an access key of the alert in their record.
+
+    `by` is what they have in it where the alert has no key.
+    """
     return (
         f"for region in {' '.join(_regions(suspicion))}; do\n"
         f"  for name in {' '.join(dict.fromkeys(actions))}; do\n"
         f'    aws cloudtrail lookup-events --region "$region" --start-time {_since(suspicion)} --lookup-attributes '
-        f'AttributeKey=EventName,AttributeValue="$name" {_with_key(suspicion)}\n'
+        f'AttributeKey=EventName,AttributeValue="$name" {_having(_safe_keys(suspicion) or by)}\n'
         "  done\n"
         "done"
     )
@@ -712,10 +734,9 @@ def _since(suspicion: Suspicion) -> str:
     return f"{suspicion.events[0].event_time.astimezone(UTC) - BEFORE:%Y-%m-%dT%H:%M:%SZ}"
 
 
-def _with_key(suspicion: Suspicion) -> str:
-    """Return the option that leaves of looked-up events those whose record has an access key of the alert."""
-    keys = _safe_keys(suspicion) or ["ACCESS_KEY_ID"]
-    has = " || ".join(f"contains(CloudTrailEvent,'{key}')" for key in keys)
+def _having(values: Sequence[str]) -> str:
+    """Return the option that leaves of looked-up events those whose record has one of some texts."""
+    has = " || ".join(f"contains(CloudTrailEvent,'{each}')" for each in values or ["ACCESS_KEY_ID"])
     return f'--query "Events[?{has}].CloudTrailEvent"'
 
 

@@ -47,6 +47,7 @@ from fingerprint.sources.cloudtrail.identity import (
     plain_principal,
     principal_of,
     record_account,
+    signed_in_by,
 )
 from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.lenient import NO_EVENT_FIELDS
@@ -103,6 +104,7 @@ __all__ = [
     "record_account",
     "record_searches",
     "serves_attackers",
+    "signed_in_by",
     "signed_in_without_mfa",
     "split_lines",
     "split_lines_in_parts",

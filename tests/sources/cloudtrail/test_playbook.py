@@ -118,6 +118,22 @@ def test_the_task_of_a_container_whose_role_was_used_is_stopped_too() -> None:
     assert "stop-task" not in commands(next_steps(other), "contain")
 
 
+def test_a_provider_of_saml_that_may_be_a_thiefs_is_looked_at_and_its_sessions_are_followed_by_address() -> (
+    None
+):
+    provider = f"arn:aws:iam::{ACCOUNT}:saml-provider/ADFS-Legacy"
+    made = call("sts:AssumeRoleWithSAML", {"principalArn": provider}, key="", source_address="91.219.236.17")
+    made = replace(made, raw=json.dumps(json.loads(made.raw) | {"eventName": "AssumeRoleWithSAML"}))
+    steps = next_steps(suspicion(made, principal=f"{ACCOUNT}:federated/4dae59680578ead67ebc=/KW105517"))
+    shown = commands(steps, "contain")
+    assert f"aws iam get-saml-provider --saml-provider-arn {provider}" in shown
+    assert "aws iam delete-saml-provider --saml-provider-arn PROVIDER_ARN" in shown, "it locks everybody out"
+    assert "contains(CloudTrailEvent,'91.219.236.17')" in commands(steps, "extent")
+    web = call("sts:AssumeRoleWithWebIdentity", key="")
+    other = next_steps(suspicion(web, principal=f"{ACCOUNT}:federated/accounts.google.com/7"))
+    assert "saml" not in commands(other, "contain")
+
+
 def with_session(made: AlertEvent, **context: Any) -> AlertEvent:
     """Return a call by a role, whose record says so much of its session."""
     record = json.loads(made.raw)

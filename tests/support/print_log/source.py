@@ -150,6 +150,10 @@ def may_lie_in(record: str, resource: str, account: str) -> bool:
     return True
 
 
+def signed_in_by(record: str) -> str:
+    return ""
+
+
 def credential_facts(records: Iterable[str]) -> CredentialFacts:
     return CredentialFacts()
 
