@@ -278,17 +278,20 @@ def _tool(facts: TitleFacts, lead: int) -> str:
 def _failures(facts: TitleFacts) -> str:
     """Return how many of the events failed; if all did, also what else succeeded among the supporting ones.
 
-    Beside an amount, which counts calls that are no events of the alert as well, it says of how many events.
+    Beside an amount, which counts calls that are no events of the alert as well, it says of how many of those that are shown:
+    the alert's own and the supporting ones.
     """
-    failed = sum(bool(event.error_code) for event in facts.events)
+    failed = _count_failed(facts.events)
     if not failed:
         return ""
     lead, _ = _lead(facts)
     shown = " shown" if _often(facts, lead) else ""
     if failed < len(facts.events):
         tried = _tried(facts, failed)
-        of_shown = f" of the {len(facts.events):,} shown" if shown else ""
-        return f"; {failed:,}{of_shown} failed{tried}"
+        if shown:
+            every = (*facts.events, *facts.supporting)
+            return f"; {_count_failed(every):,} of the {len(every):,} shown failed{tried}"
+        return f"; {failed:,} failed{tried}"
     has_lead = _succeeded_beside(facts, lead)
     gravest = [row.action for row in facts.supporting_actions if row.succeeded]
     others = [impact.action_name(event) for event in facts.supporting if not event.error_code]
@@ -310,6 +313,10 @@ def _tried(facts: TitleFacts, failed: int) -> str:
         return ""
     others = " and others" if gravest.failed < failed else ""
     return f" ({_cut(SOURCE.plain_action(gravest.action))}{others})"
+
+
+def _count_failed(events: Sequence[AlertEvent]) -> int:
+    return sum(bool(event.error_code) for event in events)
 
 
 def _also(facts: TitleFacts) -> str:

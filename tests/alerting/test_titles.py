@@ -176,6 +176,18 @@ def test_beside_a_number_of_all_calls_a_title_says_of_how_many_shown_ones_failed
     assert title_of(beside).endswith("; all shown failed, but s3:ListBuckets succeeded")
 
 
+def test_of_the_shown_calls_that_failed_those_that_support_an_alert_are_counted_as_well() -> None:
+    """A thief tries fourteen roles: what failed is strange enough to be the alert, what succeeded mostly supports it."""
+    name = "sts:AssumeRole"
+    amount = SurpriseDriver("amount", amount_text(14, name, "an hour"), "none before", "unseen", 15.5)
+    own = called(*[name] * 8, failed=(name,))
+    own[0] = replace(own[0], error_code="")
+    some = facts(own, {name}, (amount,), supporting=called(*[name] * 6))
+    assert title_of(some).endswith("; 7 of the 14 shown failed")
+    denied = replace(some, supporting=called(*[name] * 6, failed=(name,)))
+    assert title_of(denied).endswith("; 13 of the 14 shown failed")
+
+
 def test_bulk_is_told_by_the_number_of_calls_where_that_drives_the_alert() -> None:
     """Few of the calls are events: those that came after the amount had become strange."""
     seen = amount_text(2006, "s3:GetObject", "an hour")
