@@ -50,7 +50,7 @@ from fingerprint.detection.detectors import (
     newcomer_rows,
 )
 from fingerprint.estimators import tail_calibration
-from fingerprint.estimators.amounts import UsualAmounts
+from fingerprint.estimators.amounts import UsualAmounts, read_amount_text
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.registry.bank import PEER_LEVEL, Bank
@@ -240,11 +240,12 @@ def _gather_facts(
     batch, frame = verdicts
     novelty = find_novelty(batch, frame, names, explainer)
     own = impact.alert_impact(events, novelty.actions, novelty.networks, _other_accounts(frame))
-    actions, supporting_actions = impact.count_together(own, support.actions)
+    drivers = _find_drivers(batch, frame, explainer)
+    actions, supporting_actions = impact.count_together(own, support.actions, counted_calls(drivers, names))
     first_seen, in_history = _first_seen(batch, frame, explainer)
     return titles.TitleFacts(
         events,
-        _lead_with_impact(_find_drivers(batch, frame, explainer), actions),
+        _lead_with_impact(drivers, actions),
         actions,
         novelty.actions,
         ranked=tuple(dict.fromkeys(names[row] for row in np.argsort(-z, kind="stable"))),
@@ -260,6 +261,17 @@ def _gather_facts(
         late_days=_late_days(frame),
         knows_account=_knows_account(batch, frame, explainer),
     )
+
+
+def counted_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> dict[str, int]:
+    """Return how often actions were called in an interval, where that drives an alert; `names` are `service:Action`.
+
+    >>> counted_calls([SurpriseDriver("amount", "2,006 calls of s3:GetObject in an hour", ...)], ["s3:GetObject"])
+    {'s3:GetObject': 2006}
+    """
+    seen = [driver.seen for driver in drivers if driver.feature == titles.AMOUNT_FEATURE]
+    read = ((name, read_amount_text(text, name)) for name in set(names) for text in seen)
+    return {name: int(amount[0].replace(",", "")) for name, amount in read if amount}
 
 
 def _rank_alert(nats: float, actions: Sequence[ActionImpact], cap: int) -> _Rank:

@@ -47,7 +47,7 @@ MAX_SHOWN_ACTIONS = 10  # rows of `Alert.impact_of`
 MAX_RESOURCES = 5  # of one row
 MAX_NAMED_ACCOUNTS = 2  # in which a resource of one name was used
 # Calls that succeeded of a new action that destroys data or machines, from which on it is grave: cleaning up is a few of them.
-# Those that support an alert count beside its own.
+# Those that support an alert count beside its own, and those that were counted and are no events.
 MANY_DELETIONS = 20
 DESTROYING_TECHNIQUES = ("T1485", "T1490")  # of such an action: data destruction, inhibiting system recovery
 MAX_RECORDS_READ = 50  # records of one action whose request is read
@@ -78,12 +78,21 @@ def alert_impact(
 
 
 def count_together(
-    rows: Sequence[ActionImpact], supporting: Sequence[ActionImpact]
+    rows: Sequence[ActionImpact],
+    supporting: Sequence[ActionImpact],
+    amounts: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[tuple[ActionImpact, ...], tuple[ActionImpact, ...]]:
-    """Return the actions of an alert and those of its supporting events; deletions are as many as both have together."""
+    """Return the actions of an alert and those of its supporting events; deletions are as many as both have together.
+
+    `amounts` are the calls of each `service:Action` in an interval, more than are events: as many of them succeeded as of these.
+    """
+    calls: Counter[str] = Counter()
     done: Counter[str] = Counter()
     for row in (*rows, *supporting):
+        calls[row.action] += row.calls
         done[row.action] += row.calls - row.failed
+    for action in done.keys() & amounts.keys():
+        done[action] = max(done[action], amounts[action] * done[action] // calls[action])
     own, beside = (
         tuple(sorted((_as_many(row, done[row.action]) for row in each), key=_order))
         for each in (rows, supporting)

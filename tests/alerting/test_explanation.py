@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address, ip_network
 from itertools import pairwise
@@ -18,10 +19,11 @@ import pytest
 
 from fingerprint.alerting import explanation, impact
 from fingerprint.alerting.grouping import alert_ids
-from fingerprint.core.alert import MINIMUM_URGENCY, STEP_PHASES, ActionImpact, Alert
+from fingerprint.core.alert import MINIMUM_URGENCY, STEP_PHASES, ActionImpact, Alert, SurpriseDriver
 from fingerprint.core.case import MIN_THRESHOLD
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import autoencoder, spectral
+from fingerprint.estimators.amounts import amount_text
 from fingerprint.features import encoding
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry.bank import open_bank
@@ -202,6 +204,14 @@ def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None
     assert all(one < other for one, other in itertools.pairwise(urgency))
     assert urgency[-1] < 100
     assert impact.urgency_from_nats(impact.HALF_URGENCY_NATS) == pytest.approx(50)
+
+
+def test_the_number_of_calls_is_read_from_what_drives_an_alert() -> None:
+    seen = amount_text(2006, "s3:DeleteObject", "an hour")
+    amount = SurpriseDriver("amount", seen, "none before", "unseen", 8.2)
+    drivers = [amount, replace(amount, feature="action", seen="s3:GetObject")]
+    names = ["s3:DeleteObject", "s3:DeleteObject", "s3:GetObject"]
+    assert explanation.counted_calls(drivers, names) == {"s3:DeleteObject": 2006}
 
 
 def strange_calls(z: list[float], actions: list[str]) -> pd.DataFrame:

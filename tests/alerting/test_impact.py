@@ -194,6 +194,27 @@ def test_deletions_of_an_alert_and_those_that_support_it_are_counted_together() 
         assert impact.urgency_floor(both[0]) == floor, "the alert's own row, which its title is made of"
 
 
+def test_deletions_that_were_counted_and_are_no_events_count_as_well() -> None:
+    """Of 85 deletions nine are events: the others were no stranger than the hour had made them."""
+    name = "s3:DeleteObject"
+
+    def gravity(amount: int, new: bool = True, failed: int = 0) -> str:
+        calls = [call(name, number, "AccessDenied" if number < failed else "") for number in range(9)]
+        own = impact.alert_impact(calls, {name} if new else (), ())
+        [row] = impact.count_together(own, (), {name: amount, "s3:GetObject": 5000})[0]
+        assert row.calls == 9
+        return row.gravity
+
+    assert gravity(85) == "grave"
+    assert gravity(impact.MANY_DELETIONS - 1) == "notable"
+    assert gravity(85, new=False) == "notable"
+    assert gravity(85, failed=9) == "notable"
+    assert gravity(85, failed=8) == "notable", (
+        "of as many as failed among the events the others failed as well"
+    )
+    assert gravity(85, failed=4) == "grave"
+
+
 def test_of_equal_gravity_the_alerts_own_actions_come_before_what_supports_it() -> None:
     own = row("minor", failed=1, action="s3:PutObject")
     support = row("minor", calls=9, action="kms:Decrypt")
