@@ -12,6 +12,7 @@ Example:
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,10 @@ import msgspec
 Detector = str
 Level = Literal["entity", "principal", "peer", "generic"]
 Rarity = Literal["unseen", "rare", "infrequent", "frequent"]
+LEAST_SHARE: dict[Rarity, float] = {
+    "frequent": 0.1,
+    "infrequent": 0.01,
+}  # of the values seen; rare is below both
 CallPath = Literal["direct", "service"]
 Decision = Literal["true_positive", "benign", "false_positive", "duplicate"]
 Gravity = Literal["none", "minor", "notable", "grave", "severe"]
@@ -111,6 +116,22 @@ class SurpriseDriver:
     events: int = 1
     peers: Rarity | None = None
     fingerprint: str = ""
+
+    @property
+    def unusual_together(self) -> bool:
+        """Return whether a value surprises more than its share explains: it is usual, but not with the rest of the call.
+
+        >>> SurpriseDriver("program", "Boto3 linux", "Boto3 linux, Terraform linux", "frequent", 4.1).unusual_together
+        True
+        """
+        return self.surprise > -math.log(LEAST_SHARE[self.rarity]) if self.rarity in LEAST_SHARE else False
+
+
+def rarity_of(share: float) -> Rarity:
+    """Return how rare a value is that has such a share of those seen."""
+    if share == 0:
+        return "unseen"
+    return next((rarity for rarity, least in LEAST_SHARE.items() if share >= least), "rare")
 
 
 @dataclass(frozen=True, slots=True)

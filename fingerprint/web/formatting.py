@@ -71,6 +71,7 @@ RARITY_LABELS = {
     "infrequent": N_("infrequent"),
     "frequent": N_("frequent"),
 }
+UNUSUAL_TOGETHER = N_("but not with the rest of the call")  # beside a rarity
 PHASE_LABELS: dict[StepPhase, str] = {
     "contain": N_("Contain"),
     "verify": N_("Verify"),

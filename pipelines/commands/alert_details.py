@@ -204,7 +204,7 @@ def _drivers_table(alert: Alert) -> Table:
         "what", "seen", "usual here", "how rare", "among peers", "surprise", box=None, pad_edge=False
     )
     for driver in alert.drivers:
-        rarity, surprise = formatting.RARITY_LABELS[driver.rarity], f"{driver.surprise:.1f}"
+        rarity, surprise = _rarity_text(driver), f"{driver.surprise:.1f}"
         peers = formatting.RARITY_LABELS[driver.peers] if driver.peers else ""
         table.add_row(
             terminal_text(driver.feature),
@@ -217,10 +217,16 @@ def _drivers_table(alert: Alert) -> Table:
     return table
 
 
+def _rarity_text(driver: SurpriseDriver) -> str:
+    """Return how rare a value is by itself, and whether it is what came with it that is unusual."""
+    together = f", {formatting.UNUSUAL_TOGETHER}" if driver.unusual_together else ""
+    return f"{formatting.RARITY_LABELS[driver.rarity]}{together}"
+
+
 def _driver_lines(driver: SurpriseDriver) -> tuple[Text, Text]:
     """Return a row of the drivers' table as two lines."""
     peers = f", {formatting.RARITY_LABELS[driver.peers]} among peers" if driver.peers else ""
-    rarity = f"{formatting.RARITY_LABELS[driver.rarity]}{peers}, surprise {driver.surprise:.1f}"
+    rarity = f"{_rarity_text(driver)}{peers}, surprise {driver.surprise:.1f}"
     return (
         Text.assemble(terminal_text(driver.feature), ": ", terminal_text(driver.seen, "bold")),
         Text.assemble(f"{rarity}; usual here: ", terminal_text(driver.expected)),

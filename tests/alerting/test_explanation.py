@@ -19,10 +19,17 @@ import pytest
 
 from fingerprint.alerting import explanation, impact
 from fingerprint.alerting.grouping import alert_ids
-from fingerprint.core.alert import MINIMUM_URGENCY, STEP_PHASES, ActionImpact, Alert, SurpriseDriver
+from fingerprint.core.alert import (
+    MINIMUM_URGENCY,
+    STEP_PHASES,
+    ActionImpact,
+    Alert,
+    SurpriseDriver,
+    rarity_of,
+)
 from fingerprint.core.case import MIN_THRESHOLD
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
-from fingerprint.detection.detectors import autoencoder, spectral
+from fingerprint.detection.detectors import spectral
 from fingerprint.estimators.amounts import amount_text
 from fingerprint.features import encoding
 from fingerprint.features.encoding import FEATURE_NAMES
@@ -194,7 +201,7 @@ def test_what_is_new_to_a_principal_may_be_usual_among_its_peers(
     [(0.0, "unseen"), (0.009, "rare"), (0.01, "infrequent"), (0.099, "infrequent"), (0.1, "frequent")],
 )
 def test_how_rare_a_value_is_follows_its_share_of_the_history(share: float, rarity: str) -> None:
-    assert autoencoder._rarity(share) == rarity
+    assert rarity_of(share) == rarity
 
 
 def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None:

@@ -311,7 +311,8 @@ def _driver_pair(driver: SurpriseDriver) -> tuple[JsonObject, JsonObject]:
     """Return a surprising value of a feature, and the usual ones."""
     feature = driver.feature or "(none)"
     seen = {"value": driver.seen or "(none)", "count": driver.events}
-    surprise = f"{driver.rarity}; {driver.surprise:.1f} nats above what is usual"
+    alone = ", but not with the rest of the call" if driver.unusual_together else ""
+    surprise = f"{driver.rarity}{alone}; {driver.surprise:.1f} nats above what is usual"
     return (
         _anomaly_part(feature, "Habit", surprise, [seen]),
         _anomaly_part(feature, "Habit", None, [{"value": driver.expected or "(none)"}]),

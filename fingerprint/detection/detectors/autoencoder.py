@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import identity_placement, namespace, to_device_of, unique_examples
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import Rarity, SurpriseDriver
+from fingerprint.core.alert import Rarity, SurpriseDriver, rarity_of
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.detection import score_terms
@@ -516,10 +516,10 @@ class _KnownValues(NamedTuple):
             encoding.FEATURES[value.feature].label,
             frames.text_or_empty(text) or "(none)",
             self._expected(value.feature, action),
-            _rarity(float(self.share[value.feature])),
+            rarity_of(float(self.share[value.feature])),
             round(value.nats, 2),
             value.events,
-            None if self.peer_share is None else _rarity(float(self.peer_share[value.feature])),
+            None if self.peer_share is None else rarity_of(float(self.peer_share[value.feature])),
             self.key,
         )
 
@@ -556,7 +556,3 @@ def _known_values(
             among_peers = peer_share[place] if peers[place] >= 0 else None
             found[row] = _KnownValues(bank, int(at[place]), str(keys[place]), share[place], among_peers)
     return found
-
-
-def _rarity(share: float) -> Rarity:
-    return "unseen" if share == 0 else "rare" if share < 0.01 else "infrequent" if share < 0.1 else "frequent"

@@ -26,7 +26,7 @@ from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
-from fingerprint.core.alert import Rarity, SurpriseDriver
+from fingerprint.core.alert import Rarity, SurpriseDriver, rarity_of
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import SequenceSettings, Settings
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Ints, Mask
@@ -268,5 +268,4 @@ def _own_usual(bank: Bank, fingerprint: int, principal: np.uint64, before: np.ui
 def _rarity(bank: Bank, owner: np.uint64, before: np.uint64, action: np.uint64) -> Rarity:
     """Return how often an action followed a context, of an owner: its count a context's."""
     after, there = sequence.count_of(bank.transitions, owner, before, action)
-    share = after / there if there else 0.0
-    return "unseen" if not after else "rare" if share < 0.01 else "infrequent" if share < 0.1 else "frequent"
+    return rarity_of(after / there if there else 0.0)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fingerprint.core.alert import NextStep
+from fingerprint.core.alert import NextStep, SurpriseDriver
 from fingerprint.core.case import AlertRevision, ReopenCase, SuppressionMatch
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
@@ -137,6 +137,23 @@ def test_a_narrow_terminal_cuts_no_name_and_no_time(store_url, capsys, monkeypat
         assert f"{driver.feature}: {driver.seen}" in lines
     assert "* flagged by this detector" in shown
     assert max(len(line) for line in lines if "█" in line) <= 80
+
+
+@pytest.mark.parametrize("columns", ["80", "160"])
+def test_a_usual_value_that_surprises_is_said_to_be_unusual_with_the_rest(
+    store_url, capsys, monkeypatch, columns
+):
+    """ "Boto3 linux: frequent, surprise 4.1; usual here: Boto3 linux" explained nothing."""
+    monkeypatch.setenv("COLUMNS", columns)
+    usual = SurpriseDriver("program", "Boto3 linux", "Terraform linux, Boto3 linux", "frequent", 4.1)
+    drivers = [usual, replace(usual, surprise=2.2), replace(usual, rarity="unseen", surprise=9.0)]
+    drivers += [replace(usual, rarity="infrequent", surprise=nats) for nats in (4.5, 4.7)]
+    assert [driver.unusual_together for driver in drivers] == [True, False, False, False, True]
+    open_store(store_url).alerts.save([replace(stolen_session(), drivers=tuple(drivers))])
+    show_alert(store_url, stolen_session().alert_id)
+    shown = capsys.readouterr().out
+    assert shown.count("frequent, but not with the rest of the call") == 2
+    assert "infrequent, but not with the rest of the call" in shown
 
 
 def test_a_curve_says_what_is_counted_of_whom_without_a_key(store_url, capsys):
