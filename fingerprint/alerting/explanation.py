@@ -466,7 +466,7 @@ def _most_common_level(frame: pd.DataFrame) -> Level:
 
 
 def _first_seen(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> tuple[str, bool]:
-    """Return when a newcomer was first seen, and whether the history has any of it.
+    """Return how long before an alert a newcomer was first seen, and whether the history has any of it.
 
     The text is empty for a principal that is judged by its own history.
     """
@@ -480,7 +480,7 @@ def _first_seen(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) ->
     principal = str(frame["principal"].iloc[0])
     span = (
         int(batch.first_seen.min()),
-        int(batch.interval.max()),
+        int(batch.interval.min()),
         int(bank.manifest["trained_until"]),
         explainer.settings.spectral.interval_seconds,
     )

@@ -305,6 +305,23 @@ def test_a_grave_call_of_a_stranger_is_new_although_others_make_it(
     assert alert.urgency >= 35, "no grave new call is low"
 
 
+def test_how_long_before_an_alert_a_newcomer_was_first_seen_is_told_of_its_first_event(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path
+) -> None:
+    """An alert that goes on for hours said "first seen 22 hours before" of a stranger whose first event it begins with."""
+    last = json.loads(sample_organisation.lines_of(organisation.new)[-1])
+    made = {"type": "IAMUser", "accountId": "123456789012", "userName": "made", "accessKeyId": "AKIAEXAMPLE"}
+    calls = []
+    for hour in range(2):
+        at = datetime.fromisoformat(last["eventTime"]) + timedelta(hours=hour)
+        time = f"{at:%Y-%m-%dT%H:%M:%SZ}"
+        calls.append({**last, "eventTime": time, "eventID": f"made-{hour}", "userIdentity": made})
+    source = sample_organisation.write(tmp_path / "in.jsonl", calls)
+    [alert] = sample_organisation.run([source], organisation.bank, tmp_path, EVERYTHING).alerts
+    assert len(alert.events) == 2
+    assert "first seen in the same hour" in alert.title
+
+
 def impact_of(record: dict[str, Any]) -> ActionImpact:
     return SOURCE.impact_of(
         record["eventSource"].split(".")[0], record["eventName"], record.get("errorCode", "")
