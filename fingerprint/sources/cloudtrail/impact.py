@@ -264,7 +264,7 @@ _EFFECTS = (
         "notable", "starts machines or models", "Impact", "T1496",
         "ec2:RunInstances RequestSpotInstances RequestSpotFleet CreateFleet ecs:CreateCluster RunTask StartTask "
         "sagemaker:CreateTrainingJob lightsail:CreateInstances batch:CreateComputeEnvironment gamelift:CreateFleet "
-        "bedrock:InvokeModel InvokeModelWithResponseStream Converse PutFoundationModelEntitlement",
+        "bedrock:InvokeModel InvokeModelWithResponseStream Converse",
     ),
     _Effect(
         "notable", "changes a machine: its start script, network, volumes or metadata service", "Execution", "T1059.009",
@@ -345,8 +345,11 @@ _EFFECTS = (
     _Effect(
         "notable", "prepares mail or message abuse", "Impact", "T1496",
         "ses:VerifyEmailIdentity VerifyDomainIdentity CreateEmailIdentity UpdateAccountSendingEnabled PutAccountDetails "
-        "DeleteIdentity sns:SetSMSAttributes CreateSMSSandboxPhoneNumber servicequotas:RequestServiceQuotaIncrease "
-        "bedrock:PutUseCaseForModelAccess CreateFoundationModelAgreement",
+        "DeleteIdentity sns:SetSMSAttributes CreateSMSSandboxPhoneNumber servicequotas:RequestServiceQuotaIncrease",
+    ),
+    _Effect(
+        "notable", "gives the account access to models that are paid by use", "Impact", "T1496",
+        "bedrock:PutUseCaseForModelAccess CreateFoundationModelAgreement PutFoundationModelEntitlement",
     ),
 )  # fmt: skip
 

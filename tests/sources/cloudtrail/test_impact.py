@@ -61,6 +61,15 @@ def test_what_a_listed_action_does_is_known(call: str, gravity: str, tactic: str
         ("s3:PutBucketEncryption", "grave", "changes how data is encrypted", "T1486"),
         ("cloudshell:CreateSession", "minor", "opens a shell", "T1059.009"),
         ("ec2:EnableSerialConsoleAccess", "notable", "allows serial consoles of machines", "T1021.008"),
+        *(
+            (
+                f"bedrock:{action}",
+                "notable",
+                "gives the account access to models that are paid by use",
+                "T1496",
+            )
+            for action in ("PutUseCaseForModelAccess", "CreateFoundationModelAgreement")
+        ),
         ("signin:EmailUpdated", "severe", "changes the root user's e-mail address or password", "T1098"),
         (
             "iam:CreateOpenIDConnectProvider",
