@@ -165,9 +165,8 @@ def test_many_deletions_by_one_that_never_deleted_are_grave() -> None:
     ):
         [few] = impact.alert_impact(events, new, places)
         assert few.gravity == "notable"
-    [emptied] = impact.alert_impact(
-        [replace(each, action="DeleteBucket") for each in deleted], {"s3:DeleteBucket"}, ()
-    )
+    tables = [replace(each, service="dynamodb", action="DeleteTable") for each in deleted]
+    [emptied] = impact.alert_impact(tables, {"dynamodb:DeleteTable"}, ())
     assert emptied.gravity == "severe", "what is graver stays"
 
 

@@ -313,9 +313,13 @@ _EFFECTS = (
     ),
     _Effect(
         "severe", "deletes stored data", "Impact", "T1485",
-        "s3:DeleteBucket rds:DeleteDBCluster DeleteDBInstance dynamodb:DeleteTable efs:DeleteFileSystem "
+        "rds:DeleteDBCluster DeleteDBInstance dynamodb:DeleteTable efs:DeleteFileSystem "
         "elasticfilesystem:DeleteFileSystem redshift:DeleteCluster secretsmanager:DeleteSecret fsx:DeleteFileSystem "
-        "glacier:DeleteVault ecr:DeleteRepository es:DeleteDomain DeleteElasticsearchDomain s3tables:DeleteTableBucket",
+        "ecr:DeleteRepository es:DeleteDomain DeleteElasticsearchDomain",
+    ),
+    _Effect(  # what is in it has to go first: by calls that are judged by themselves, and data calls may not be logged
+        "grave", "deletes a bucket or vault, which is empty", "Impact", "T1485",
+        "s3:DeleteBucket s3tables:DeleteTableBucket glacier:DeleteVault",
     ),
     _Effect(
         "notable", "deletes data or machines", "Impact", "T1485",

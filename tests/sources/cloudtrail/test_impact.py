@@ -70,6 +70,8 @@ def test_what_a_listed_action_does_is_known(call: str, gravity: str, tactic: str
             )
             for action in ("PutUseCaseForModelAccess", "CreateFoundationModelAgreement")
         ),
+        ("s3:DeleteBucket", "grave", "deletes a bucket or vault, which is empty", "T1485"),
+        ("rds:DeleteDBInstance", "severe", "deletes stored data", "T1485"),
         ("signin:EmailUpdated", "severe", "changes the root user's e-mail address or password", "T1098"),
         (
             "iam:CreateOpenIDConnectProvider",
