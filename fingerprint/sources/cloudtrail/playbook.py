@@ -94,6 +94,7 @@ _OPENS_SESSIONS = (
     "GetFederationToken",
 )  # what actions begin with
 _LIST_TRUST = "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json"
+_CENTER_SERVICES = ("signin", "sso")  # where a sign-in to Identity Center is logged
 _LAKE = (
     "SELECT eventTime, recipientAccountId, eventSource, eventName, errorCode, sourceIPAddress, userIdentity.arn "
     "FROM EVENT_DATA_STORE_ID"
@@ -106,6 +107,7 @@ _ATHENA = (
 
 class _Record(msgspec.Struct):
     userIdentity: Any = None
+    additionalEventData: Any = None
     requestParameters: Any = None
     responseElements: Any = None
     awsRegion: Any = ""
@@ -191,6 +193,18 @@ def _name(principal: str) -> str:
     """Return the name of the user or role in a principal's key, empty where AWS did not say it."""
     name = unquote(principal.partition(":")[2].partition("/")[2].partition("/")[0])
     return "" if name.startswith("?") else name
+
+
+def _center_user(suspicion: Suspicion) -> str:
+    """Return the id of a user of Identity Center, by which records name them; empty for any other principal."""
+    return _name(suspicion.principal) if _type(suspicion.principal) == "identitycenter" else ""
+
+
+def _signed_in_as(suspicion: Suspicion) -> str:
+    """Return the name that a user of Identity Center signed in with, where a record of the alert has it: others have the id."""
+    read = (_read_record(event).additionalEventData for event in suspicion.events[:MAX_RECORDS_READ])
+    names = (each.get("UserName") for each in read if isinstance(each, dict))
+    return next((each for each in names if isinstance(each, str) and "@" in each), "")
 
 
 def _session_of_person(principal: str) -> str:
@@ -488,7 +502,7 @@ def _contain_single_sign_on(suspicion: Suspicion, name: str) -> Iterator[NextSte
     granted = permission_set(name) if name.startswith(SSO_ROLE) else ""
     of_set = f"of {granted}" if safe_argument(granted) else "of each permission set that was used"
     instance = "--instance-arn INSTANCE_ARN --permission-set-arn PERMISSION_SET_ARN"
-    person = safe_argument(name) if _type(suspicion.principal) == "identitycenter" else ""
+    person = safe_argument(_center_user(suspicion))
     deny = _DENY_PERSON.replace("USER_ID", person or "USER_ID")
     yield NextStep(
         "contain",
@@ -528,6 +542,8 @@ def _verify(suspicion: Suspicion) -> NextStep:
     foreign = _is_foreign(suspicion)  # a caller from there may call the session anything
     if "@" in human and not foreign:
         who = f"Ask {human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
+    elif _center_user(suspicion):
+        who = f"Ask the person who is user {name[:100]} of IAM Identity Center, by telephone or in person,"
     elif _is_service(suspicion):
         who = f"No person is behind {name[:100]}: ask who set it up or changed last what it acts for, by telephone or in person,"
     else:
@@ -535,6 +551,7 @@ def _verify(suspicion: Suspicion) -> NextStep:
     command = {
         "user": f"aws iam list-user-tags --user-name {_or_word(name, 'USER_NAME')}",
         "role": f"aws iam list-role-tags --role-name {_or_word(name, 'ROLE_NAME')}",
+        "identitycenter": _find_person("", _or_word(name, "USER_ID")),
     }.get(kind, "")
     until = " Until they confirm it, treat it as stolen." if _is_urgent(suspicion) else ""
     sessions = "" if human and not foreign else session_names(suspicion.events)
@@ -615,7 +632,9 @@ def _event_of(suspicion: Suspicion, action: str) -> AlertEvent:
 
 
 def _person(suspicion: Suspicion, event: AlertEvent) -> str:
-    """Return the person behind an event: one of several at a role is named by the session."""
+    """Return the person behind an event: one of several at a role by the session, a user of Identity Center by a sign-in."""
+    if _center_user(suspicion):
+        return _signed_in_as(suspicion) or suspicion.human
     at_role = _type(suspicion.principal) == "role" and event is not suspicion.lead
     return event.session if at_role and "@" in suspicion.human and "@" in event.session else suspicion.human
 
@@ -651,6 +670,9 @@ def _extent_of_service(suspicion: Suspicion) -> NextStep:
 def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
     if _is_service(suspicion):
         yield _extent_of_service(suspicion)
+        return
+    if _center_user(suspicion):
+        yield from _extent_of_center_user(suspicion)
         return
     since = _since(suspicion)
     keys = _safe_keys(suspicion)
@@ -700,6 +722,39 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
                 suspicion._replace(events=(*suspicion.events, *openers)), opened, _safe_sources(suspicion)
             ),
         )
+
+
+def _extent_of_center_user(suspicion: Suspicion) -> Iterator[NextStep]:
+    """Yield how to find what a user of Identity Center did, and what their sessions at roles did: both have the user's id."""
+    since, user = _since(suspicion), _or_word(_center_user(suspicion), "USER_ID")
+    services = dict.fromkeys(
+        (*_CENTER_SERVICES, *(safe_argument(event.service) for event in suspicion.events))
+    )
+    sources = " ".join(f"{each}.amazonaws.com" for each in services if each)
+    yield NextStep(
+        "extent",
+        "List how the person signed in, and which roles they took, since a day before. The history of events knows no user's id, "
+        "so each event of these services is looked through. Add the other regions that are in use.",
+        f"for region in {' '.join(_regions(suspicion))}; do\n"
+        f"  for source in {sources}; do\n"
+        f'    aws cloudtrail lookup-events --region "$region" --start-time {since} --lookup-attributes '
+        f'AttributeKey=EventSource,AttributeValue="$source" --query "Events[?contains(CloudTrailEvent,\'{user}\')]'
+        '.CloudTrailEvent"\n'
+        "  done\n"
+        "done",
+    )
+    where = _where("userIdentity.onBehalfOf.userId", [user], suspicion)
+    athena = _where("useridentity.onbehalfof.userid", [user], suspicion)
+    yield NextStep(
+        "extent",
+        "Search all accounts, in CloudTrail Lake or by Athena, for what the person's sessions at roles did: their records have "
+        "the user's id, too."
+        + not_shown(len(_sources(suspicion)) - len(_safe_sources(suspicion)), "address"),
+        "aws cloudtrail start-query --query-statement "
+        f"\"{_LAKE} WHERE eventTime > '{since[:10]} {since[11:19]}' AND ({where}) ORDER BY eventTime\"\n"
+        "aws athena start-query-execution --work-group primary --query-string "
+        f"\"{_ATHENA} WHERE eventtime > '{since}' AND ({athena}) ORDER BY eventtime\"",
+    )
 
 
 def _usernames(suspicion: Suspicion) -> list[str]:

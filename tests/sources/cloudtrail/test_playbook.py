@@ -282,6 +282,27 @@ def test_a_person_whose_id_is_known_is_shown_and_denied_by_it() -> None:
     assert "list-users" not in shown
 
 
+def test_a_user_of_identity_center_is_asked_and_followed_by_the_id_that_records_have() -> None:
+    """No record of such a sign-in has a user name to look up; sessions at roles have the user's id as well."""
+    uuid = "a1b2c3d4-1111-2222-3333-444455556666"
+    principal = f"{ACCOUNT}:identitycenter/{uuid}"
+    listed = call("sso:ListAccounts", key="")
+    steps = next_steps(suspicion(listed, principal=principal, human=uuid))
+    [ask] = [step for step in steps if step.phase == "verify"]
+    assert f"Ask the person who is user {uuid} of IAM Identity Center, by telephone" in ask.text
+    assert f"describe-user --identity-store-id IDENTITY_STORE_ID --user-id {uuid}" in ask.command
+    search = commands(steps, "extent")
+    assert "USER_NAME" not in search
+    assert "for source in signin.amazonaws.com sso.amazonaws.com; do" in search
+    assert f"contains(CloudTrailEvent,'{uuid}')" in search
+    assert f"userIdentity.onBehalfOf.userId IN ('{uuid}')" in search
+    assert f"useridentity.onbehalfof.userid IN ('{uuid}')" in search
+    record = json.dumps({"additionalEventData": {"UserName": "ann@example.com"}})
+    signed_in = replace(call("signin:CredentialVerification", key=""), raw=record)
+    steps = next_steps(suspicion(listed, signed_in, principal=principal, human=uuid))
+    assert any("Ask ann@example.com by telephone or in person" in step.text for step in steps)
+
+
 def test_the_question_names_the_gravest_new_call_and_goes_by_another_channel() -> None:
     events = (call("iam:ListUsers"), call("cloudtrail:StopLogging", {"name": "main"}, resource="trail:main"))
     [ask] = [
