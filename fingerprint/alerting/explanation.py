@@ -28,6 +28,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.alerting import impact, titles
+from fingerprint.alerting.prevalence import feature_labels
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.hashing import Hashes
@@ -42,6 +43,7 @@ from fingerprint.core.alert import (
     vote_column,
     z_column,
 )
+from fingerprint.core.incident import NEW_RARITIES
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import (
     calibrated_detectors,
@@ -66,7 +68,7 @@ NEXT_ACTION_WEIGHT = 0.3  # of an alert's next unusual action, beside the one be
 MAX_ACTIONS = 10  # that count
 # With it the strongest harmless alerts have as many nats as their most unusual events; measured on three worlds, 0.70 to 0.78.
 CALIBRATION = 0.72
-MAX_DRIVERS = 10  # values shown
+MAX_DRIVERS = 10  # values shown, before new networks
 # Of them, the actions that can do the gravest harm, before the most surprising values.
 MAX_LEADING_DRIVERS = 3
 EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session", "access_key", "resource")
@@ -218,7 +220,7 @@ def _build_alert(
         title=titles.build_title(principal, facts),
         level=level,
         bank_version=events[-1].bank_version,
-        drivers=tuple(facts.drivers[:MAX_DRIVERS]),
+        drivers=shown_drivers(facts.drivers),
         curve=_find_curve(batch, frame, explainer),
         tactics=SOURCE.tactics_among([(event.service, event.action) for event in events]),
         next_steps=SOURCE.next_steps(_suspicion(principal, facts, actions, lead, rank.urgency)),
@@ -448,6 +450,23 @@ def _lead_with_impact(
             others.setdefault(driver.feature, []).append(driver)
     few = [driver for same in others.values() for driver in same[:MAX_DRIVERS]]
     return [*leading, *sorted(few, key=lambda driver: -driver.surprise)]
+
+
+def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ...]:
+    """Return the first MAX_DRIVERS of an alert, and all networks and address ranges that are new.
+
+    However many values are stranger than where it came from, a reader sees that, and alerts from there are linked by it.
+
+    >>> action, network = (SurpriseDriver(name, "x", "", "unseen", 9.0) for name in ("action", "network"))
+    >>> [each.feature for each in shown_drivers([*[action] * 20, network])][-2:]
+    ['action', 'network']
+    """
+    networks = feature_labels(NETWORKS)
+    return tuple(
+        each
+        for place, each in enumerate(drivers)
+        if place < MAX_DRIVERS or (each.feature in networks and each.rarity in NEW_RARITIES)
+    )
 
 
 def _find_curve(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> ActivityCurve | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address, ip_network
 from itertools import pairwise
@@ -24,10 +24,12 @@ from fingerprint.core.alert import (
     STEP_PHASES,
     ActionImpact,
     Alert,
+    Rarity,
     SurpriseDriver,
     rarity_of,
 )
 from fingerprint.core.case import MIN_THRESHOLD
+from fingerprint.core.incident import linking_addresses
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import spectral
 from fingerprint.estimators.amounts import amount_text
@@ -106,6 +108,29 @@ def test_the_number_of_new_actions_in_a_title_is_counted_and_not_cut(
         assert int(found[1]) + 1 <= len({(event.service, event.action) for event in alert.events})
         counts.append(int(found[1]))
     assert max(counts) > explanation.MAX_DRIVERS
+
+
+def test_every_new_network_is_shown_however_many_values_are_stranger(
+    scored: sample_organisation.Run,
+) -> None:
+    """Of the loudest alerts it was cut, and with it the link by their address."""
+    named = [alert for alert in scored.alerts if "(new network)" in alert.title]
+    full = [alert for alert in named if len(alert.drivers) >= explanation.MAX_DRIVERS]
+    assert full
+    for alert in full:
+        addresses = {event.source_address for event in alert.events}
+        assert linking_addresses(addresses, map(asdict, alert.drivers)), alert.title
+
+
+def test_what_is_shown_is_bounded_by_rank_but_for_new_networks() -> None:
+    def driver(feature: str, rarity: Rarity = "unseen") -> SurpriseDriver:
+        return SurpriseDriver(feature, "203.0.113.0/24", "", rarity, 5.0)
+
+    loud, most = [driver("action")] * 20, explanation.MAX_DRIVERS
+    new = [driver("network"), driver("address range", "rare")]
+    assert explanation.shown_drivers([*loud, *new]) == (*loud[:most], *new)
+    assert explanation.shown_drivers([*loud, driver("network", "frequent")]) == tuple(loud[:most])
+    assert explanation.shown_drivers([*new, *loud]) == (*new, *loud[: most - 2])
 
 
 def test_a_session_name_that_the_caller_chose_never_stands_for_the_principal(
