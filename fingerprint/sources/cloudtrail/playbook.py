@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import unquote
 
 import msgspec
@@ -66,6 +66,7 @@ MAX_NAMED_ACTIONS = 8  # of those without
 MAX_RECORDS_READ = 50  # of one action, for what to undo
 MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
 BEFORE = timedelta(days=1)  # before the first event, from which everything of a credential is looked up
+_COGNITO = "cognito-identity.amazonaws.com"
 _SERVICE_ROLE = "AWSServiceRoleFor"
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _NOW = "'\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\"'"  # within a text in single quotes
@@ -386,6 +387,11 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
         yield _deny_session(role, _or_word(session, "SESSION_NAME"))
         return
     machines = dict.fromkeys(event.session for event in suspicion.events if event.session.startswith("i-"))
+    pools = _identity_pools(suspicion)
+    if pools:
+        yield _cut_pools(pools)
+        yield _revoke(role, "Visitors get new ones as long as the pool gives them.")
+        return
     named = _one_of_each_session(suspicion)
     tasks = [event.session for event in named if _is_task(event)]
     certificates = [event for event in named if _is_certificate(event)]
@@ -393,12 +399,10 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
         yield _who_assumed(suspicion, bool(certificates))
     if certificates:
         yield _cut_certificates(role)
-    yield NextStep(
-        "contain",
-        "Revoke the role's sessions up to now. Who can still assume the role gets a new one. Machines and functions that use it "
-        "keep credentials that are refused until these expire, for up to six hours: replace their instance profile, or stop and "
-        "start them.",
-        f"aws iam put-role-policy --role-name {role} --policy-name AWSRevokeOlderSessions --policy-document {_REVOKE}",
+    yield _revoke(
+        role,
+        "Who can still assume the role gets a new one. Machines and functions that use it keep credentials that are refused "
+        "until these expire, for up to six hours: replace their instance profile, or stop and start them.",
     )
     safe = [each for each in map(safe_argument, machines) if each][:MAX_KEYS]
     if safe:
@@ -416,6 +420,65 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
 
     if tasks:
         yield _stop_tasks(tasks)
+
+
+def _revoke(role: str, after: str) -> NextStep:
+    return NextStep(
+        "contain",
+        f"Revoke the role's sessions up to now. {after}",
+        f"aws iam put-role-policy --role-name {role} --policy-name AWSRevokeOlderSessions --policy-document {_REVOKE}",
+    )
+
+
+class _Pool(NamedTuple):
+    """An identity pool of Cognito that gave sessions, whether to anyone who asked, and to which identities."""
+
+    pool: str
+    open_to_all: bool
+    identities: Sequence[str]
+
+
+def _identity_pools(suspicion: Suspicion) -> list[_Pool]:
+    """Return the identity pools of Cognito by which the sessions of an alert came; empty where any came by another way."""
+    found: dict[tuple[str, bool], dict[str, None]] = {}
+    for event in _first_records(suspicion):
+        federation = _session_context(event).get("webIdFederationData")
+        if not isinstance(federation, dict) or federation.get("federatedProvider") != _COGNITO:
+            return []
+        said = federation.get("attributes")
+        said = said if isinstance(said, dict) else {}
+        pool, identity = (safe_argument(said.get(f"{_COGNITO}:{name}")) for name in ("aud", "sub"))
+        to_all = "unauthenticated" in str(said.get(f"{_COGNITO}:amr"))
+        found.setdefault((pool, to_all), {})[identity] = None
+    return [_Pool(*of, [each for each in named if each]) for of, named in found.items()]
+
+
+def _cut_pools(pools: Sequence[_Pool]) -> NextStep:
+    """Return how to keep an identity pool from giving sessions: to the identities that had them, or to anyone."""
+    to_all = any(each.open_to_all for each in pools)
+    commands = []
+    for each in pools[:MAX_KEYS]:
+        pool = f"--region {each.pool.partition(':')[0] or 'POOL_REGION'} --identity-pool-id {each.pool or 'POOL_ID'}"
+        commands += [
+            f"aws cognito-identity describe-identity-pool {pool}",
+            f"aws cognito-identity delete-identities {pool.partition(' --identity-pool-id')[0]} "
+            f"--identity-ids-to-delete {' '.join(each.identities[:MAX_KEYS]) or 'IDENTITY_ID'}",
+        ]
+        if each.open_to_all:
+            commands.append(
+                f"aws cognito-identity update-identity-pool {pool} --identity-pool-name POOL_NAME "
+                "--no-allow-unauthenticated-identities"
+            )
+    anyone = (
+        " It gives them to anyone who asks: where that is not meant, let it give none without a sign-in. The update sets all "
+        "settings of the pool: give it those that are shown first."
+    )
+    return NextStep(
+        "contain",
+        "An identity pool of Cognito opened the sessions: delete the identities that it gave them to, and take from its role "
+        f"what visitors do not need.{anyone if to_all else ' Block the person at the pool of users or provider behind it.'}",
+        "\n".join(commands),
+    )
 
 
 def _one_of_each_session(suspicion: Suspicion) -> list[AlertEvent]:

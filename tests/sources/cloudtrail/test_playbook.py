@@ -159,6 +159,26 @@ def test_a_session_of_roles_anywhere_is_cut_at_its_certificate_and_no_task_is_lo
     assert "CreateSession" not in other
 
 
+@pytest.mark.parametrize("amr", ["unauthenticated", "authenticated"])
+def test_a_session_of_cognito_is_cut_at_its_identity_pool(amr: str) -> None:
+    pool, visitor = "eu-central-1:b10a8c0b-1111-2222-3333-444455556666", "eu-central-1:a326411c-da80-77fe"
+    said = {"amr": f'["{amr}"]', "aud": pool, "sub": visitor}
+    federation = {
+        "federatedProvider": "cognito-identity.amazonaws.com",
+        "attributes": {f"cognito-identity.amazonaws.com:{name}": value for name, value in said.items()},
+    }
+    made = call("s3:ListBuckets", key=ASIA, session="CognitoIdentityCredentials")
+    made = with_session(made, webIdFederationData=federation)
+    steps = next_steps(suspicion(made, principal=f"{ACCOUNT}:role/Visitors"))
+    shown = commands(steps, "contain")
+    assert f"delete-identities --region eu-central-1 --identity-ids-to-delete {visitor}" in shown
+    assert ("--no-allow-unauthenticated-identities" in shown) == (amr == "unauthenticated")
+    assert "AWSRevokeOlderSessions" in shown
+    said_of_it = " ".join(each.text for each in steps)
+    assert "instance profile" not in said_of_it
+    assert ("person" in steps[0].text) == (amr == "authenticated")
+
+
 def test_the_question_about_a_role_of_other_accounts_names_these() -> None:
     events = [call("sts:AssumeRole", key=ASIA, resource="role:Operator") for _ in range(2)]
     events = [replace(each, event_id=name) for each, name in zip(events, "ab", strict=True)]
