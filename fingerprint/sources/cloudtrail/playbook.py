@@ -67,6 +67,7 @@ MAX_RECORDS_READ = 50  # of one action, for what to undo
 MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
 BEFORE = timedelta(days=1)  # before the first event, from which everything of a credential is looked up
 _COGNITO = "cognito-identity.amazonaws.com"
+_SERVICE_DOMAIN = ".amazonaws.com"
 _SERVICE_ROLE = "AWSServiceRoleFor"
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _NOW = "'\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\"'"  # within a text in single quotes
@@ -387,6 +388,13 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
         yield _deny_session(role, _or_word(session, "SESSION_NAME"))
         return
     machines = dict.fromkeys(event.session for event in suspicion.events if event.session.startswith("i-"))
+    service = _calling_service(suspicion)
+    if service:
+        yield _who_told(suspicion, service)
+        yield _revoke(
+            role, "That stops what the service still does with it, and fails what others have it do."
+        )
+        return
     pools = _identity_pools(suspicion)
     if pools:
         yield _cut_pools(pools)
@@ -436,6 +444,27 @@ class _Pool(NamedTuple):
     pool: str
     open_to_all: bool
     identities: Sequence[str]
+
+
+def _calling_service(suspicion: Suspicion) -> str:
+    """Return the AWS service that made all calls of a role that no person holds, as CloudFormation does; empty for none."""
+    sources = {event.source_address for event in suspicion.events}
+    service = min(sources, default="")
+    alone = len(sources) == 1 and service.endswith(_SERVICE_DOMAIN)
+    role = credential_kind(suspicion.principal, ()) == "role session"
+    return service if alone and role and not _session_of_person(suspicion.principal) else ""
+
+
+def _who_told(suspicion: Suspicion, service: str) -> NextStep:
+    return NextStep(
+        "contain",
+        f"{service[:100]} made the calls with the role, for whoever told it to: find who did, and contain that principal. The "
+        "call may be logged in another account or region, as that of a stack set.",
+        f"for region in {' '.join(_regions(suspicion))}; do\n"
+        f'  aws cloudtrail lookup-events --region "$region" --start-time {_since(suspicion)} --lookup-attributes '
+        f"AttributeKey=EventSource,AttributeValue={_or_word(service, 'SERVICE_NAME')}\n"
+        "done",
+    )
 
 
 def _identity_pools(suspicion: Suspicion) -> list[_Pool]:
@@ -603,11 +632,14 @@ def _verify(suspicion: Suspicion) -> NextStep:
     what = _named(asked, event, suspicion.cut) + where or suspicion.questioned[:400] or "this"
     name, kind, human = _name(suspicion.principal), _type(suspicion.principal), _person(suspicion, event)
     foreign = _is_foreign(suspicion)  # a caller from there may call the session anything
+    by_itself = credential_kind(suspicion.principal, ()) == "service"
     if "@" in human and not foreign:
         who = f"Ask {human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
     elif _center_user(suspicion):
         who = f"Ask the person who is user {name[:100]} of IAM Identity Center, by telephone or in person,"
-    elif _is_service(suspicion):
+    elif service := _calling_service(suspicion):
+        who = f"{service[:100]} acted with role {name[:100]}: ask who told it to, by telephone or in person,"
+    elif by_itself:
         who = f"No person is behind {name[:100]}: ask who set it up or changed last what it acts for, by telephone or in person,"
     else:
         who = f"Ask the owner of {_owned(suspicion.principal)[:200]}, by telephone or in person,"
@@ -615,8 +647,9 @@ def _verify(suspicion: Suspicion) -> NextStep:
         "user": f"aws iam list-user-tags --user-name {_or_word(name, 'USER_NAME')}",
         "role": f"aws iam list-role-tags --role-name {_or_word(name, 'ROLE_NAME')}",
         "identitycenter": _find_person("", _or_word(name, "USER_ID")),
-    }.get(kind, "")
-    until = " Until they confirm it, treat it as stolen." if _is_urgent(suspicion) else ""
+    }.get("" if by_itself else kind, "")
+    stolen = _is_urgent(suspicion) and not by_itself  # a service has nothing to steal
+    until = " Until they confirm it, treat it as stolen." if stolen else ""
     sessions = "" if human and not foreign else session_names(suspicion.events)
     chosen = f" Session names ({SESSION_NAMES_CHOSEN}): {sessions}." if sessions else ""
     return NextStep(
@@ -638,7 +671,7 @@ def _own_record(suspicion: Suspicion) -> str:
 
 def _why_new(suspicion: Suspicion) -> str:
     """Return what to ask about a newcomer: who made it, of a person who gave them the access. Root and AWS are not made."""
-    if not suspicion.first_seen or _type(suspicion.principal) in ("root", "service"):
+    if not suspicion.first_seen or credential_kind(suspicion.principal, ()) in ("root", "service"):
         return ""
     judged = f"judged by what others do ({suspicion.first_seen})"
     if person_and_access(suspicion.principal)[0]:
@@ -869,7 +902,7 @@ def _where(key_column: str, keys: Sequence[str], suspicion: Suspicion) -> str:
 def _sources(suspicion: Suspicion) -> list[str]:
     """Return the distinct addresses of an alert that are no service's."""
     found = dict.fromkeys(event.source_address for event in suspicion.events)
-    return [each for each in found if each and not each.endswith(".amazonaws.com")]
+    return [each for each in found if each and not each.endswith(_SERVICE_DOMAIN)]
 
 
 def _safe_sources(suspicion: Suspicion) -> list[str]:

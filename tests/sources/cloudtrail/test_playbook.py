@@ -179,6 +179,30 @@ def test_a_session_of_cognito_is_cut_at_its_identity_pool(amr: str) -> None:
     assert ("person" in steps[0].text) == (amr == "authenticated")
 
 
+def test_who_told_a_service_to_call_with_a_role_is_found_and_no_machine_is_looked_for() -> None:
+    made = call(
+        "iam:CreateRole", key=ASIA, session="AWSCloudFormation", source_address="cloudformation.amazonaws.com"
+    )
+    steps = next_steps(suspicion(made, principal=f"{ACCOUNT}:role/stacksets-exec-5e3b"))
+    assert "EventSource,AttributeValue=cloudformation.amazonaws.com" in steps[0].command
+    said = " ".join(step.text for step in steps)
+    assert "instance profile" not in said
+    assert "cloudformation.amazonaws.com acted with role stacksets-exec-5e3b: ask who told it to" in said
+    beside = replace(made, event_id="other", source_address="203.0.113.7")
+    stolen = next_steps(suspicion(made, beside, principal=f"{ACCOUNT}:role/stacksets-exec-5e3b"))
+    assert "the owner of" in " ".join(step.text for step in stolen)
+
+
+def test_nothing_of_a_service_linked_role_is_stolen() -> None:
+    role = f"{ACCOUNT}:role/AWSServiceRoleForConfig"
+    some = suspicion(call("s3:GetBucketPolicy", key=ASIA), principal=role)._replace(first_seen="new")
+    [verify] = (step for step in next_steps(some) if step.phase == "verify")
+    assert verify.text.startswith("No person is behind AWSServiceRoleForConfig: ask who set it up")
+    assert "stolen" not in verify.text
+    assert "who made it" not in verify.text
+    assert not verify.command
+
+
 def test_the_question_about_a_role_of_other_accounts_names_these() -> None:
     events = [call("sts:AssumeRole", key=ASIA, resource="role:Operator") for _ in range(2)]
     events = [replace(each, event_id=name) for each, name in zip(events, "ab", strict=True)]
