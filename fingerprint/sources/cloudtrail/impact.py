@@ -28,8 +28,9 @@ from fingerprint.core.alert import GRAVITIES, Gravity
 from fingerprint.sources.base import CallImpact
 from fingerprint.sources.cloudtrail.action_verbs import changes_something, without_batch
 from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, without_api_version
-from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, reads_only
+from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, quota_of, reads_only
 
+_QUOTA = "asks for a higher quota"
 NO_IMPACT = CallImpact("none", "", "", "")
 
 
@@ -349,12 +350,18 @@ _EFFECTS = (
     _Effect(
         "notable", "prepares mail or message abuse", "Impact", "T1496",
         "ses:VerifyEmailIdentity VerifyDomainIdentity CreateEmailIdentity UpdateAccountSendingEnabled PutAccountDetails "
-        "DeleteIdentity sns:SetSMSAttributes CreateSMSSandboxPhoneNumber servicequotas:RequestServiceQuotaIncrease",
+        "DeleteIdentity sns:SetSMSAttributes CreateSMSSandboxPhoneNumber",
+    ),
+    _Effect(
+        "notable", "sends mail or messages", "Impact", "T1496",
+        "ses:SendEmail SendRawEmail SendBulkEmail SendTemplatedEmail SendBulkTemplatedEmail SendCustomVerificationEmail "
+        "sms-voice:SendTextMessage SendVoiceMessage SendMediaMessage mobiletargeting:SendMessages SendUsersMessages",
     ),
     _Effect(
         "notable", "gives the account access to models that are paid by use", "Impact", "T1496",
         "bedrock:PutUseCaseForModelAccess CreateFoundationModelAgreement PutFoundationModelEntitlement",
     ),
+    _Effect("notable", _QUOTA, "Impact", "T1496", "servicequotas:RequestServiceQuotaIncrease"),
 )  # fmt: skip
 
 # What a call does that its request made severe, where that is another thing than what the action does.
@@ -442,6 +449,8 @@ def impact_of(service: str, action: str, record: str) -> CallImpact:
             _by_name(service, without_batch(action)) if action and changes_something(action) else NO_IMPACT
         )
         return NO_IMPACT if found != NO_IMPACT and reads_only(record) else found
+    if found.effect == _QUOTA and (more := quota_of(record)):
+        return found._replace(effect=f"{_QUOTA} of {more}")
     gravity = adjust_gravity(service, action, found.gravity, record)
     if gravity == "severe":
         found = _IF_SEVERE.get((service, action), found)

@@ -34,6 +34,13 @@ WIDEST_PREFIX = 8  # bits of a range that is as good as the internet: two halves
 LONG_RETENTION_DAYS = 365  # from which on keeping logs harms no one
 _RANGES = ("cidrip", "cidripv4", "cidripv6", "cidrblock", "ipv6cidrblock")  # members, in small letters
 _CUSTOMER_KEY = "x-amz-server-side-encryption-customer-algorithm"
+_QUOTAS = {  # service codes of Service Quotas -> what a thief wants more of
+    **dict.fromkeys(("ses", "sns", "sms-voice", "mobiletargeting"), "mail or messages"),
+    **dict.fromkeys(("bedrock", "sagemaker"), "models or machines for them"),
+    **dict.fromkeys(
+        ("ec2", "ecs", "fargate", "lightsail", "batch", "elasticmapreduce", "gamelift"), "machines"
+    ),
+}
 _PUBLIC_GROUPS = ("AllUsers", "AuthenticatedUsers", "public-read", "public-read-write", "authenticated-read")
 
 
@@ -53,6 +60,14 @@ def adjust_gravity(service: str, action: str, gravity: Gravity, record: str) -> 
     if check is None or read is None or not isinstance(read.requestParameters, dict):
         return gravity
     return check(read.requestParameters, str(read.recipientAccountId or "")) or gravity
+
+
+def quota_of(record: str) -> str:
+    """Return what a request for a higher quota asks more of, by its service: `mail or messages`; empty for any other."""
+    read = _read_record(record)
+    request = read.requestParameters if read is not None else None
+    code = request.get("serviceCode") if isinstance(request, dict) else None
+    return _QUOTAS.get(code, "") if isinstance(code, str) else ""
 
 
 def reads_only(record: str) -> bool:

@@ -69,7 +69,49 @@ def _undo_put(kind: str, option: str) -> _Undo:
     )
 
 
+_PAUSE_SENDING = _Undo(
+    "Where it was no one's own mail, pause sending in the region: nothing else is sent then, either. Look at who it was sent as.",
+    "aws sesv2 put-account-sending-attributes --region <region> --no-sending-enabled\n"
+    "aws ses list-identities --region <region>",
+)
+# An object that was written over, as by ransom with a key of the caller's own.
+_EARLIER_OBJECTS = _Undo(
+    "List the earlier versions of what was written over, and copy them back: what is encrypted with a key that only the caller "
+    "has cannot be read. Where the bucket keeps no versions, restore a backup. Let no lifecycle rule delete them.",
+    "aws s3api list-object-versions --bucket <bucketName> --query 'Versions[?!IsLatest].[Key,VersionId,LastModified]'\n"
+    "aws s3api get-bucket-lifecycle-configuration --bucket <bucketName>",
+)
+
 _UNDO: dict[str, _Undo] = {
+    "ses:SendEmail": _PAUSE_SENDING,
+    "ses:SendRawEmail": _PAUSE_SENDING,
+    "ses:SendBulkEmail": _PAUSE_SENDING,
+    "ses:SendTemplatedEmail": _PAUSE_SENDING,
+    "ses:SendBulkTemplatedEmail": _PAUSE_SENDING,
+    "ses:VerifyEmailIdentity": _Undo(
+        "Delete the identity if no one of the organisation's own asked for it: by it mail is sent in its name.",
+        "aws ses delete-identity --region <region> --identity <emailAddress>",
+    ),
+    "ses:VerifyDomainIdentity": _Undo(
+        "Delete the identity if no one of the organisation's own asked for it: by it mail is sent in its name.",
+        "aws ses delete-identity --region <region> --identity <domain>",
+    ),
+    "ses:CreateEmailIdentity": _Undo(
+        "Delete the identity if no one of the organisation's own asked for it: by it mail is sent in its name.",
+        "aws sesv2 delete-email-identity --region <region> --email-identity <emailIdentity>",
+    ),
+    "ses:UpdateAccountSendingEnabled": _PAUSE_SENDING,
+    "s3:PutObject": _EARLIER_OBJECTS,
+    "s3:CopyObject": _EARLIER_OBJECTS,
+    "s3:CreateMultipartUpload": _EARLIER_OBJECTS,
+    "servicequotas:RequestServiceQuotaIncrease": _Undo(
+        "Look at the request, and have AWS support withdraw it: a higher quota lets a thief spend more.",
+        "aws service-quotas list-requested-service-quota-change-history --region <region> --service-code <serviceCode>",
+    ),
+    "ec2:CreateKeyPair": _Undo(
+        "Delete the key pair. A machine that was started with it keeps its key: stop that.",
+        "aws ec2 delete-key-pair --region <region> --key-name <keyName>",
+    ),
     "cloudtrail:StopLogging": _Undo(
         "Switch the trail on again.", "aws cloudtrail start-logging --region <region> --name <name>"
     ),

@@ -202,3 +202,8 @@ def test_the_table_lists_each_action_once_and_only_words_that_exist() -> None:
             assert service, "a line begins with a service"
             calls.append((service, action))
     assert len(set(calls)) == len(calls) == len(listed_actions())
+
+
+def test_sending_mail_is_said_to_be_that() -> None:
+    found = impact_of("ses", "SendRawEmail", "")
+    assert (found.gravity, found.effect) == ("notable", "sends mail or messages")

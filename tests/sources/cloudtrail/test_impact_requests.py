@@ -244,3 +244,19 @@ def test_a_policy_nested_beyond_all_bounds_is_read_in_bounded_time() -> None:
 def test_a_request_that_does_no_harm_is_not_said_to_do_it(call: str, request_: Any, effect: str) -> None:
     text = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request_})
     assert impact_of(*call.split(":"), text).effect == effect
+
+
+@pytest.mark.parametrize(
+    ("service", "effect"),
+    [
+        ("ec2", "asks for a higher quota of machines"),
+        ("ses", "asks for a higher quota of mail or messages"),
+        ("bedrock", "asks for a higher quota of models or machines for them"),
+        ("vpc", "asks for a higher quota"),
+        (["ec2"], "asks for a higher quota"),
+    ],
+)
+def test_a_request_for_a_quota_is_told_by_the_service_that_it_is_for(service: Any, effect: str) -> None:
+    text = json.dumps({"requestParameters": {"serviceCode": service, "quotaCode": "L-1216C47A"}})
+    found = impact_of("servicequotas", "RequestServiceQuotaIncrease", text)
+    assert (found.gravity, found.effect) == ("notable", effect)

@@ -1111,3 +1111,18 @@ def test_a_name_that_is_no_plain_name_is_never_in_a_command(text: str) -> None:
 def test_a_plain_name_is_one_argument_as_it_is(text: str) -> None:
     assert safe_argument(text) == text
     assert shlex.split(f"x {text}") == ["x", text]
+
+
+def test_mail_that_a_thief_sends_is_paused_and_its_identity_deleted() -> None:
+    verified = call("ses:VerifyEmailIdentity", {"emailAddress": "info@example.com"}, region="eu-west-1")
+    sent = call("ses:SendRawEmail", {"source": "info@example.com"}, region="eu-west-1")
+    shown = commands(next_steps(suspicion(verified, sent)), "undo")
+    assert "put-account-sending-attributes --region eu-west-1 --no-sending-enabled" in shown
+    assert "delete-identity --region eu-west-1 --identity info@example.com" in shown
+
+
+def test_objects_that_were_encrypted_with_a_key_of_the_thiefs_own_are_taken_from_earlier_versions() -> None:
+    request = {"bucketName": "reports", "x-amz-server-side-encryption-customer-algorithm": "AES256"}
+    steps = next_steps(suspicion(call("s3:CopyObject", request)))
+    assert "list-object-versions --bucket reports" in commands(steps, "undo")
+    assert "infrastructure code" not in " ".join(step.text for step in steps)
