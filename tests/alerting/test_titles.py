@@ -123,6 +123,16 @@ def test_a_sign_in_by_saml_names_the_provider_and_not_its_digest() -> None:
     )
 
 
+def test_a_caller_of_which_the_log_has_nothing_is_said_to_have_no_name() -> None:
+    made = replace(called("rolesanywhere:CreateSession")[0], resource="role:Gateway")
+    title = title_of(facts([made], set()), "123456789012:unknown/Unknown/")
+    assert (
+        title == "a caller without a name called rolesanywhere:CreateSession on role:Gateway from 84.17.50.9"
+    )
+    named = title_of(facts([made], set()), "123456789012:unknown/Directory/d-90670")
+    assert named.startswith("unknown/Directory/d-90670 called")
+
+
 def test_a_sign_in_without_a_second_factor_is_said_to_be_one() -> None:
     login = called("signin:ConsoleLogin")[0]
     for used, said in (

@@ -209,7 +209,9 @@ def _federated(identity: Identity, account: str) -> Principal:
 def plain_principal(principal: str) -> str:
     """Return a principal's key without its account; of a federated one the subject as it is, and its provider if there is room.
 
-    A caller of another account, of which records have an id alone, is named by that account.
+    A caller of another account, of which records have an id alone, is named by that account. One of which they have nothing, as
+    the holder of a certificate that opens a session by IAM Roles Anywhere, is said to have no name: all such of an account are
+    one principal.
 
     `305577164829:federated/arn%3Aaws%3A...%2Foidc.example.com%2Fid%2FA1/repo%3Ao%2Fr` -> `repo:o/r (oidc.example.com)`.
     """
@@ -217,6 +219,8 @@ def plain_principal(principal: str) -> str:
     kind, _, rest = name.partition("/")
     if kind == "account" and account:
         return f"a caller of account {account}"
+    if is_nameless(principal):
+        return "a caller without a name"
     provider, _, subject = (printable(unquote(part)) for part in rest.partition("/"))
     if kind != "federated" or not subject:
         return name
@@ -224,6 +228,12 @@ def plain_principal(principal: str) -> str:
     whole = f"{subject} ({host})"
     is_digest = host.endswith("=")  # of a provider of SAML: says nothing to people
     return whole if host and not is_digest and len(whole) <= MAX_PLAIN_LENGTH else subject
+
+
+def is_nameless(principal: str) -> bool:
+    """Return whether records name no one behind a principal, by its key: all such callers of an account are that principal."""
+    kind, _, rest = principal.rpartition(":")[2].partition("/")
+    return kind == "unknown" and not rest.partition("/")[2]
 
 
 def person_and_access(principal: str) -> tuple[str, str]:

@@ -247,7 +247,8 @@ _EFFECTS = (
     ),
     _Effect(
         "minor", "assumes a role", "Privilege Escalation", "T1078.004",
-        "sts:AssumeRole AssumeRoleWithSAML AssumeRoleWithWebIdentity cognito-identity:GetCredentialsForIdentity",
+        "sts:AssumeRole AssumeRoleWithSAML AssumeRoleWithWebIdentity cognito-identity:GetCredentialsForIdentity "
+        "rolesanywhere:CreateSession iot:AssumeRoleWithCertificate",
     ),
     _Effect(
         "minor", "signs in or out", "Initial Access", "T1078.004",

@@ -38,6 +38,7 @@ from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.credential_facts import signed_in_without_mfa
 from fingerprint.sources.cloudtrail.identity import (
     SSO_ROLE,
+    is_nameless,
     permission_set,
     person_and_access,
     plain_principal,
@@ -95,6 +96,7 @@ _OPENS_SESSIONS = (
     "GetSessionToken",
     "GetFederationToken",
 )  # what actions begin with
+_BY_CERTIFICATE = "rolesanywhere:CreateSession"
 _LIST_TRUST = "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json"
 _CENTER_SERVICES = ("signin", "sso")  # where a sign-in to Identity Center is logged
 _LAKE = (
@@ -252,6 +254,8 @@ def _contain(suspicion: Suspicion) -> Iterator[NextStep]:
             yield _contain_service(suspicion)
         case "unknown" if _type(suspicion.principal) == "account":
             yield _contain_other_account(suspicion)
+        case "unknown" if by_certificate := _by_certificate(suspicion):
+            yield by_certificate
         case "unknown":
             yield _contain_at_provider(suspicion)
 
@@ -532,14 +536,35 @@ def _has_source_identity(event: AlertEvent) -> bool:
     return bool(_session_context(event).get("sourceIdentity"))
 
 
+def _by_certificate(suspicion: Suspicion) -> NextStep | None:
+    """Return how to shut out the holder of a certificate that opens sessions by Roles Anywhere; None for another caller."""
+    asked = suspicion.lead or suspicion.events[0]
+    if _action(asked) != _BY_CERTIFICATE:
+        return None
+    request = _call_of(asked).request
+    role, profile, anchor = (
+        safe_argument(request.get(name)) for name in ("roleArn", "profileArn", "trustAnchorArn")
+    )
+    ids = profile.rpartition("/")[2], anchor
+    return _cut_certificates(role.rpartition("/")[2] or "ROLE_NAME", safe_argument(asked.region), *ids)
+
+
 def _cut_certificates(role: str, region: str = "", profile: str = "", anchor: str = "") -> NextStep:
-    """Return how to keep a certificate of Roles Anywhere from opening sessions; ids where a record has them."""
+    """Return how to keep a certificate of Roles Anywhere from opening sessions; ids where a record has them.
+
+    `region` is that of the profile where a record of its own service says so: of a session's calls only the name is known.
+    """
     where = f"--region {region or 'ANCHOR_REGION'}"
+    how = (
+        "IAM Roles Anywhere opens sessions"
+        if region
+        else "The session is named as one that IAM Roles Anywhere opens"
+    )
     return NextStep(
         "contain",
-        "The session is named as one that IAM Roles Anywhere opens for a certificate: revoke that at its authority, and import "
-        "the list of revoked ones. Where it is not known which key was stolen, disable the profile that gives the role, or the "
-        "trust anchor: that shuts out all certificates of the authority.",
+        f"{how} for a certificate: revoke that at its authority, and import the list of revoked ones. Where it is not known "
+        "which key was stolen, disable the profile that gives the role, or the trust anchor: that shuts out all certificates of "
+        "the authority.",
         f"aws rolesanywhere list-profiles {where} --query \"profiles[?contains(to_string(roleArns),'{role}')]\"\n"
         f"aws rolesanywhere import-crl {where} --name incident --enabled --crl-data fileb://REVOKED.pem "
         f"--trust-anchor-arn {anchor or 'TRUST_ANCHOR_ARN'}\n"
@@ -639,6 +664,8 @@ def _verify(suspicion: Suspicion) -> NextStep:
         who = f"Ask the person who is user {name[:100]} of IAM Identity Center, by telephone or in person,"
     elif service := _calling_service(suspicion):
         who = f"{service[:100]} acted with role {name[:100]}: ask who told it to, by telephone or in person,"
+    elif is_nameless(suspicion.principal):
+        who = f"The log does not name the caller: ask {_owner_of_addresses(suspicion)}, by telephone or in person,"
     elif by_itself:
         who = f"No person is behind {name[:100]}: ask who set it up or changed last what it acts for, by telephone or in person,"
     else:
@@ -656,6 +683,13 @@ def _verify(suspicion: Suspicion) -> NextStep:
         "verify", f"{who} about {what} {when}.{chosen}{_own_record(suspicion)}{until}{_why_new(suspicion)}",
         "" if "@" in human else command,
     )  # fmt: skip
+
+
+def _owner_of_addresses(suspicion: Suspicion) -> str:
+    """Return who can be asked about callers without a name: whoever owns what calls from there."""
+    account, sources = _account(suspicion.principal.partition(":")[0]), _safe_sources(suspicion)
+    what = f"what calls from {', '.join(sources)}" if sources else "what makes such calls"
+    return f"who owns {what}" + (f" in account {account}" if account else "")
 
 
 def _own_record(suspicion: Suspicion) -> str:
@@ -743,29 +777,49 @@ def _is_service(suspicion: Suspicion) -> bool:
     return _type(suspicion.principal) == "service"
 
 
-def _extent_of_service(suspicion: Suspicion) -> NextStep:
-    """Return how to list what a service did: it has no credential, so by the calls that it made."""
+def _extent_by_calls(suspicion: Suspicion, who: str, having: Sequence[str]) -> NextStep:
+    """Return how to list what a caller without a credential did: its calls' records, `having` any of some texts."""
     calls = dict.fromkeys(safe_argument(each.action) for each in suspicion.events)
     names = [each for each in calls if each][:MAX_KEYS]
-    service = _or_word(_name(suspicion.principal), "SERVICE_NAME")
     return NextStep(
         "extent",
-        "There is no credential to follow. List the service's calls of these actions since a day before, and look who changed "
-        "what it acts for. Add the other regions that are in use."
+        f"There is no credential to follow. List {who}. Add the other regions that are in use."
         + not_shown(len(calls) - len(names), "call"),
         f"for region in {' '.join(_regions(suspicion))}; do\n"
         f"  for name in {' '.join(names) or 'EVENT_NAME'}; do\n"
         f'    aws cloudtrail lookup-events --region "$region" --start-time {_since(suspicion)} --lookup-attributes '
-        f'AttributeKey=EventName,AttributeValue="$name" --query "Events[?contains(CloudTrailEvent,\'{service}\')]'
-        '.CloudTrailEvent"\n'
+        f'AttributeKey=EventName,AttributeValue="$name" {_having(having)}\n'
         "  done\n"
         "done",
     )
 
 
+def _extent_of_credential(suspicion: Suspicion, keys: Sequence[str], more: str) -> NextStep:
+    """Return how to list what a credential did, by its access keys or, without any, by what CloudTrail calls its user."""
+    names = [] if keys else _usernames(suspicion)
+    regions = _regions(suspicion)
+    attribute = (
+        [f"AttributeKey=AccessKeyId,AttributeValue={key}" for key in keys]
+        or [f"AttributeKey=Username,AttributeValue={each}" for each in names[:MAX_KEYS] or ["USER_NAME"]]
+    )  # fmt: skip
+    return NextStep(
+        "extent",
+        "List everything that the credential did since a day before, in the alert's regions and where global services log "
+        f"({_global_region(regions)}). Add the other regions that are in use: each has a history of its own."
+        f"{more}{not_shown(len(names) - MAX_KEYS, 'session')}",
+        f"for region in {' '.join(regions)}; do\n"
+        + "".join(
+            f'  aws cloudtrail lookup-events --region "$region" --start-time {_since(suspicion)} --lookup-attributes {each}\n'
+            for each in attribute
+        )
+        + "done",
+    )
+
+
 def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
     if _is_service(suspicion):
-        yield _extent_of_service(suspicion)
+        who = "the service's calls of these actions since a day before, and look who changed what it acts for"
+        yield _extent_by_calls(suspicion, who, [_or_word(_name(suspicion.principal), "SERVICE_NAME")])
         return
     if _center_user(suspicion):
         yield from _extent_of_center_user(suspicion)
@@ -773,24 +827,11 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
     since = _since(suspicion)
     keys = _safe_keys(suspicion)
     more = not_shown(len(_keys(suspicion)) - len(keys), "access key")
-    names = [] if keys else _usernames(suspicion)
-    regions = _regions(suspicion)
-    attribute = (
-        [f"AttributeKey=AccessKeyId,AttributeValue={key}" for key in keys]
-        or [f"AttributeKey=Username,AttributeValue={each}" for each in names[:MAX_KEYS] or ["USER_NAME"]]
-    )  # fmt: skip
-    yield NextStep(
-        "extent",
-        "List everything that the credential did since a day before, in the alert's regions and where global services log "
-        f"({_global_region(regions)}). Add the other regions that are in use: each has a history of its own."
-        f"{more}{not_shown(len(names) - MAX_KEYS, 'session')}",
-        f"for region in {' '.join(regions)}; do\n"
-        + "".join(
-            f'  aws cloudtrail lookup-events --region "$region" --start-time {since} --lookup-attributes {each}\n'
-            for each in attribute
-        )
-        + "done",
-    )
+    if is_nameless(suspicion.principal) and not keys:
+        who = "who made these calls from the alert's addresses since a day before"
+        yield _extent_by_calls(suspicion, who, _safe_sources(suspicion))
+    else:
+        yield _extent_of_credential(suspicion, keys, more)
     lake = f"{_LAKE} WHERE eventTime > '{since[:10]} {since[11:19]}' AND ({_where('userIdentity.accessKeyId', keys, suspicion)})"
     athena = (
         f"{_ATHENA} WHERE eventtime > '{since}' AND ({_where('useridentity.accesskeyid', keys, suspicion)})"
@@ -804,12 +845,12 @@ def _extent(suspicion: Suspicion) -> Iterator[NextStep]:
         f'aws athena start-query-execution --work-group primary --query-string "{athena} ORDER BY eventtime"',
     )
     opened = [
-        name
+        row.action.partition(":")[2]
         for row in suspicion.actions
-        if row.succeeded and (name := safe_argument(row.action.partition(":")[2])).startswith(_OPENS_SESSIONS)
+        if row.succeeded and _opens_sessions(row.action) and safe_argument(row.action)
     ]
     if opened:
-        openers = [event for event in suspicion.supporting if event.action.startswith(_OPENS_SESSIONS)]
+        openers = [event for event in suspicion.supporting if _opens_sessions(_action(event))]
         yield NextStep(
             "extent",
             "Follow the sessions that it opened: each has a key of its own (responseElements.credentials), and did things under "
@@ -851,6 +892,10 @@ def _extent_of_center_user(suspicion: Suspicion) -> Iterator[NextStep]:
         "aws athena start-query-execution --work-group primary --query-string "
         f"\"{_ATHENA} WHERE eventtime > '{since}' AND ({athena}) ORDER BY eventtime\"",
     )
+
+
+def _opens_sessions(action: str) -> bool:
+    return action == _BY_CERTIFICATE or action.partition(":")[2].startswith(_OPENS_SESSIONS)
 
 
 def _usernames(suspicion: Suspicion) -> list[str]:

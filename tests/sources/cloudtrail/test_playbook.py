@@ -159,6 +159,28 @@ def test_a_session_of_roles_anywhere_is_cut_at_its_certificate_and_no_task_is_lo
     assert "CreateSession" not in other
 
 
+def test_a_caller_without_a_name_that_shows_a_certificate_is_cut_there_and_followed_by_address() -> None:
+    """As records of rolesanywhere:CreateSession have it: type Unknown, no principal, no key."""
+    arn = f"arn:aws:rolesanywhere:eu-west-1:{ACCOUNT}"
+    request = {"profileArn": f"{arn}:profile/p-1", "trustAnchorArn": f"{arn}:trust-anchor/t-2"}
+    request |= {"roleArn": f"arn:aws:iam::{ACCOUNT}:role/Gateway", "cert": "MIIC"}
+    made = call(
+        "rolesanywhere:CreateSession", request, key="", region="eu-west-1", source_address="109.96.41.7"
+    )
+    steps = next_steps(suspicion(made, principal=f"{ACCOUNT}:unknown/Unknown/"))
+    shown = commands(steps, "contain")
+    assert "disable-profile --region eu-west-1 --profile-id p-1" in shown
+    assert "disable-trust-anchor --region eu-west-1 --trust-anchor-id t-2" in shown
+    [verify] = (step.text for step in steps if step.phase == "verify")
+    assert f"ask who owns what calls from 109.96.41.7 in account {ACCOUNT}, by telephone" in verify
+    extent = commands(steps, "extent")
+    assert "USER_NAME" not in extent
+    assert "for name in CreateSession; do" in extent
+    assert "contains(CloudTrailEvent,'109.96.41.7')" in extent
+    assert not commands(steps, "undo"), "a session is no change to set back"
+    assert "set back" not in " ".join(step.text for step in steps)
+
+
 @pytest.mark.parametrize("amr", ["unauthenticated", "authenticated"])
 def test_a_session_of_cognito_is_cut_at_its_identity_pool(amr: str) -> None:
     pool, visitor = "eu-central-1:b10a8c0b-1111-2222-3333-444455556666", "eu-central-1:a326411c-da80-77fe"

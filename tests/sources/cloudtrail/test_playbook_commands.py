@@ -14,7 +14,7 @@ from botocore import xform_name
 from fingerprint.sources.cloudtrail.event_queries import principal_queries
 from fingerprint.sources.cloudtrail.playbook import next_steps
 from fingerprint.sources.cloudtrail.playbook_undo import _UNDO, Call, fill_command
-from tests.sources.cloudtrail.test_playbook import ACCOUNT, AKIA, ASIA, call, suspicion
+from tests.sources.cloudtrail.test_playbook import ACCOUNT, AKIA, ASIA, call, suspicion, with_session
 
 CLI_NAMES = {"s3api": "s3", "configservice": "config"}  # where the CLI's name of a service is not botocore's
 EVERY_COMMAND = {"--region", "--query", "--output"}
@@ -66,6 +66,20 @@ def test_commands_to_contain_verify_and_search_are_the_clis(principal: str, key:
     )
     steps = next_steps(suspicion(*events, principal=f"{ACCOUNT}:{principal}"))
     assert sum(_check(step.command) for step in steps) > 2
+
+
+@pytest.mark.parametrize(
+    ("principal", "session"),
+    [
+        ("role/gateway", {"sourceIdentity": "CN=gw-2489"}),
+        ("role/visitors", {"webIdFederationData": {"federatedProvider": "cognito-identity.amazonaws.com"}}),
+        ("unknown/Unknown/", {}),
+    ],
+)
+def test_commands_to_cut_what_opened_a_session_are_the_clis(principal: str, session: dict[str, str]) -> None:
+    made = call("rolesanywhere:CreateSession", key="", session="2489f294dcae56a6")
+    steps = next_steps(suspicion(with_session(made, **session), principal=f"{ACCOUNT}:{principal}"))
+    assert sum(_check(step.command) for step in steps if step.phase == "contain") > 2
 
 
 @pytest.mark.parametrize("action", _UNDO)
