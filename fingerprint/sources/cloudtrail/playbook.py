@@ -725,13 +725,18 @@ def _owned(principal: str) -> str:
 
 
 def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
-    """Return the alert's own actions that were new and are more than minor; without one the minor ones.
+    """Return the alert's own actions that were new and are more than minor, the gravest first, but what only failed last.
 
-    The gravest come first, but what only failed comes last.
+    Without one the minor ones, led by the action that leads the title; none where that is a read: the question is about it.
     """
     new = [row for row in suspicion.actions if (row.new or row.new_place) and not row.supporting]
     new.sort(key=lambda row: not row.succeeded)
-    return [row for row in new if row.gravity != "minor"] or new
+    graver = [row for row in new if row.gravity != "minor"]
+    if graver or not suspicion.lead:
+        return graver or new
+    lead = _action(suspicion.lead)
+    leading = [row for row in new if row.action == lead]
+    return [*leading, *(row for row in new if row.action != lead)] if leading else []
 
 
 def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:

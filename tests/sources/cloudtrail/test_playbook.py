@@ -378,6 +378,24 @@ def test_the_question_names_the_gravest_new_call_and_goes_by_another_channel() -
     assert "cloudtrail:StopLogging on trail:main" in ask.text
 
 
+def test_where_no_call_is_more_than_minor_the_question_is_about_the_one_that_leads_the_title() -> None:
+    """A title about a read, and a question about a write beside it, were two stories."""
+    read, created = call("xray:GetTraceSummaries"), call("ecr:CreateRepository", resource="repository:a")
+    tagged = call("ecr:TagResource")
+    made = suspicion(read, created, tagged)._replace(
+        questioned="xray:GetTraceSummaries, ecr:CreateRepository"
+    )
+
+    def question(lead: AlertEvent | None) -> str:
+        [ask] = [step for step in next_steps(made._replace(lead=lead)) if step.phase == "verify"]
+        return ask.text
+
+    assert "about xray:GetTraceSummaries, ecr:CreateRepository at" in question(read)
+    assert "about ecr:CreateRepository on repository:a and 1 other at" in question(created)
+    assert "about ecr:TagResource and 1 other at" in question(tagged)
+    assert "about ecr:CreateRepository on repository:a and 1 other at" in question(None)
+
+
 def test_the_question_goes_to_who_made_the_call_it_is_about_and_names_its_time_and_resource() -> None:
     """Two people at a role: the first event is another's, and so is a call of the same action that failed."""
     olga = call("iam:ListRoles", session="olga@example.com", resource="role:a")
