@@ -256,6 +256,8 @@ def _contain(suspicion: Suspicion) -> Iterator[NextStep]:
             yield _contain_other_account(suspicion)
         case "unknown" if by_certificate := _by_certificate(suspicion):
             yield by_certificate
+        case "unknown" if (pod := _service_account(suspicion.principal)) is not None:
+            yield from _contain_service_account(suspicion, *pod)
         case "unknown":
             yield _contain_at_provider(suspicion)
 
@@ -277,6 +279,45 @@ def _contain_at_provider(suspicion: Suspicion) -> NextStep:
 
 def _first_records(suspicion: Suspicion) -> Sequence[AlertEvent]:
     return suspicion.events[:MAX_RECORDS_READ]
+
+
+def _service_account(principal: str) -> tuple[str, str] | None:
+    """Return namespace and name of the Kubernetes service account that a federated principal is, None for any other one.
+
+    >>> _service_account("123456789012:federated/oidc.example.com/system%3Aserviceaccount%3Aexports%3Aworker")
+    ('exports', 'worker')
+    """
+    subject = unquote(principal.rpartition("/")[2]) if _type(principal) == "federated" else ""
+    parts = subject.split(":")
+    return (parts[2], parts[3]) if parts[:2] == ["system", "serviceaccount"] and len(parts) == 4 else None
+
+
+def _contain_service_account(suspicion: Suspicion, namespace: str, name: str) -> Iterator[NextStep]:
+    """Shut out a token of a pod, which STS takes until it expires whatever the cluster does, then find who took it there."""
+    roles = dict.fromkeys(
+        safe_argument(event.resource.removeprefix("role:"))
+        for event in suspicion.events
+        if event.resource.startswith("role:")
+    )
+    named = [each for each in roles if each][:MAX_KEYS] or ["ROLE_NAME"]
+    yield NextStep(
+        "contain",
+        "The caller has the token of a Kubernetes service account. STS takes it until it expires, a day by default, also where "
+        "pod and account are gone: take the account's subject out of the trust policy of the role, and revoke the role's "
+        "sessions." + not_shown(len(roles) - len(named), "role"),
+        "\n".join(
+            f"aws iam get-role --role-name {each} --query Role.AssumeRolePolicyDocument\n"
+            f"aws iam put-role-policy --role-name {each} --policy-name AWSRevokeOlderSessions --policy-document {_REVOKE}"
+            for each in named
+        ),
+    )
+    yield NextStep(
+        "contain",
+        "Find the pods that run as the service account, keep what you need of them, and stop them. The cluster's audit log has "
+        "who else read a token of it: creations of serviceaccounts/token and of pods/exec.",
+        f"kubectl get pods --namespace {_or_word(namespace, 'NAMESPACE')} --output wide "
+        f"--field-selector spec.serviceAccountName={_or_word(name, 'SERVICE_ACCOUNT')}",
+    )
 
 
 def _contain_other_account(suspicion: Suspicion) -> NextStep:

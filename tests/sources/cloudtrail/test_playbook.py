@@ -369,6 +369,26 @@ def test_a_user_of_identity_center_is_asked_and_followed_by_the_id_that_records_
     assert any("Ask ann@example.com by telephone or in person" in step.text for step in steps)
 
 
+def test_a_token_of_a_pod_is_shut_out_at_the_role_and_looked_for_in_the_cluster() -> None:
+    """Kubernetes is the provider, and has no identity to block: STS takes the token without asking the cluster."""
+    provider = f"arn:aws:iam::{ACCOUNT}:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/A1"
+    assumed = call("sts:AssumeRoleWithWebIdentity", key="", resource="role:irsa-exports")
+
+    def contained(subject: str) -> str:
+        principal = f"{ACCOUNT}:federated/{escape_key(provider)}/{escape_key(subject)}"
+        return commands(next_steps(suspicion(assumed, principal=principal)), "contain")
+
+    shown = contained("system:serviceaccount:exports:worker")
+    assert "aws iam get-role --role-name irsa-exports --query Role.AssumeRolePolicyDocument" in shown
+    assert "put-role-policy --role-name irsa-exports --policy-name AWSRevokeOlderSessions" in shown
+    assert "kubectl get pods --namespace exports" in shown
+    assert "spec.serviceAccountName=worker" in shown
+    assert "list-roles" not in shown
+    assert "--namespace NAMESPACE " in contained("system:serviceaccount:$(reboot):worker")
+    for other in ("repo:o/r", "system:serviceaccount:exports", "system:serviceaccount:a:b:c"):
+        assert "list-roles" in contained(other)
+
+
 def test_the_question_names_the_gravest_new_call_and_goes_by_another_channel() -> None:
     events = (call("iam:ListUsers"), call("cloudtrail:StopLogging", {"name": "main"}, resource="trail:main"))
     [ask] = [
