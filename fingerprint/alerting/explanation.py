@@ -497,6 +497,7 @@ def _first_seen(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) ->
         return "", True
     bank, _ = explainer.bank_and_row(batch, 0)
     principal = str(frame["principal"].iloc[0])
+    known = titles.known_at(principal, bank.same_person(principal)[0])
     span = (
         int(batch.first_seen.min()),
         int(batch.interval.min()),
@@ -505,8 +506,8 @@ def _first_seen(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) ->
     )
     text = first_seen_text(
         *span,
-        titles.access_text(principal),
-        titles.known_text(principal, bank.same_person(principal)[0]),
+        titles.access_text(principal, known),
+        titles.access_text(known, principal),
         bool(bank.knows_account(hashing.hash_strings(frame["recipient_account"])).any()),
     )
     return text, history_hours(*span) > 0

@@ -100,25 +100,23 @@ def actor_name(principal: str, human: str, humans: Collection[str] = ()) -> str:
     return _cut(human) if "@" in human else _named(name, _cut(human, MAX_NAME_LENGTH // 2))
 
 
-def access_text(principal: str) -> str:
-    """Return the role or provider by which a person comes, empty for no person."""
-    return _cut(SOURCE.person_and_access(principal)[1], MAX_NAME_LENGTH // 2)
+def access_text(principal: str, beside: str = "") -> str:
+    """Return the role or provider by which a person comes, empty for no person; its account beside one of another account."""
+    account = principal.partition(":")[0]
+    elsewhere = bool(principal and beside) and account != beside.partition(":")[0]
+    of = f" in {_cut(account, MAX_ACCOUNT_LENGTH)}" if elsewhere else ""
+    return _cut(SOURCE.person_and_access(principal)[1], MAX_NAME_LENGTH // 2) + of
 
 
-def known_text(principal: str, others: Sequence[str]) -> str:
-    """Return where else a person is known: one role, best of the same account; `others` are the principals there.
-
-    An account is named only where it is another one.
-    """
+def known_at(principal: str, others: Sequence[str]) -> str:
+    """Return where else a person is known: at one role, best of the same account; `others` are the principals there."""
     account = principal.partition(":")[0]
 
     def order(other: str) -> tuple[bool, bool, str]:
         of, _, name = other.partition(":")
         return of != account, not name.startswith("role/"), name
 
-    best = min(others, key=order, default="")
-    of = best.partition(":")[0]
-    return access_text(best) + (f" in {_cut(of, MAX_ACCOUNT_LENGTH)}" if of != account and best else "")
+    return min(others, key=order, default="")
 
 
 def _named(name: str, behind: str) -> str:

@@ -13,7 +13,7 @@ from fingerprint.alerting.titles import (
     TitleFacts,
     access_text,
     build_title,
-    known_text,
+    known_at,
     leading_row,
     questioned,
 )
@@ -326,10 +326,25 @@ def test_a_person_is_known_at_one_role_of_the_same_account_at_best() -> None:
     here, elsewhere = at("Admin"), at("Support", "210987654321")
     provider = "123456789012:federated/AWSSSO/ann%40example.com"
     assert access_text(at("Support")) == "Support"
-    assert known_text(at("Support"), []) == ""
-    assert known_text(at("Support"), [elsewhere]) == "Support in 210987654321"
-    assert known_text(at("Support"), [elsewhere, provider, here]) == "Admin"
-    assert known_text(provider, [at("x" * 300, "1" * 300)]) == f"{'x' * 39}… in {'1' * 19}…"
+    assert known_at(at("Support"), []) == ""
+    assert known_at(at("Support"), [elsewhere]) == elsewhere
+    assert known_at(at("Support"), [elsewhere, provider, here]) == here
+
+
+def test_roles_of_two_accounts_are_named_with_them() -> None:
+    """ "New at Audit, known at Audit in 210987654321" left out where it is new."""
+    here, elsewhere, admin = (
+        f"{account}:role/AWSReservedSSO_{role}_0123456789abcdef/ann%40example.com"
+        for account, role in (("123456789012", "Audit"), ("210987654321", "Audit"), ("123456789012", "Admin"))
+    )
+    assert access_text(here, elsewhere) == "Audit in 123456789012"
+    assert access_text(elsewhere, here) == "Audit in 210987654321"
+    assert access_text(here, admin) == "Audit"
+    assert access_text(admin, here) == "Admin"
+    assert access_text(here, "") == "Audit"
+    assert access_text("", here) == ""
+    long = f"{'1' * 300}:role/{'x' * 300}/ann%40example.com"
+    assert access_text(long, here) == f"{'x' * 39}… in {'1' * 19}…"
 
 
 def test_the_question_names_the_first_new_actions_or_where_a_usual_one_came_from() -> None:
