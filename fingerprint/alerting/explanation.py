@@ -255,6 +255,7 @@ def _gather_facts(
         programs=_program_texts(batch, frame),
         new_networks=novelty.networks,
         new_regions=novelty.regions,
+        new_ranges=novelty.ranges,
         supporting=support.events,
         supporting_actions=supporting_actions,
         first_seen=first_seen,
@@ -337,6 +338,7 @@ def _find_drivers(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) 
 class Novelty(NamedTuple):
     """The actions (`service:Action`) of an alert that its principal never called, its events' new networks and regions, by id.
 
+    `ranges` are the ids of those of the networks that are new address ranges of a network that the principal used before.
     Never is: not in what the bank learned. What began after the training stays new until the next one, so that a thief who comes
     again the next day is still one.
     """
@@ -344,6 +346,7 @@ class Novelty(NamedTuple):
     actions: frozenset[str]
     networks: Mapping[str, str]
     regions: Mapping[str, str]
+    ranges: frozenset[str]
 
 
 def find_novelty(
@@ -365,8 +368,14 @@ def find_novelty(
         _, first, inverse = np.unique(key[of_version], axis=0, return_index=True, return_inverse=True)
         new = _new_to_principal(batch, of_version[first], explainer, principal)
         unseen[of_version] = new[inverse.reshape(-1)]
-    networks = _new_networks(batch, frame, unseen[:, 1 : 1 + len(NETWORKS)])
-    return Novelty(frozenset(compress(names, unseen[:, 0])), networks, _new_regions(frame, unseen[:, -1]))
+    new_networks = unseen[:, 1 : 1 + len(NETWORKS)]
+    ids = frame["event_id"].astype(str).tolist()
+    return Novelty(
+        frozenset(compress(names, unseen[:, 0])),
+        _new_networks(batch, frame, new_networks),
+        _new_regions(frame, unseen[:, -1]),
+        frozenset(compress(ids, new_networks[:, -1] & ~new_networks[:, 0])),
+    )
 
 
 def _new_regions(frame: pd.DataFrame, unseen: NDArray[np.bool_]) -> dict[str, str]:

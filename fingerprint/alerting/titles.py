@@ -31,7 +31,8 @@ class TitleFacts:
     `actions` are what the calls can do, those that count most first; `new_actions` the `service:Action` that are new for the
     principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
     empty for none, and `programs` their tools (N,); `new_networks` maps the ids of events to the network that they came from,
-    where it is new for the principal, `new_regions` to the region that they were made in. `supporting` are the events that
+    where it is new for the principal, `new_regions` to the region that they were made in; `new_ranges` are the ids of those whose
+    address range alone is new, and its network known. `supporting` are the events that
     support the alert, `supporting_actions` what they can do that was new, the gravest first. `first_seen` says when a newcomer
     was first seen and whether that is in the history, else empty; `in_history`: it has some of the principal. `is_learned`: the
     principal has a fingerprint of its own, so what is new is new to it; of another one it may be what it has done since it came.
@@ -47,6 +48,7 @@ class TitleFacts:
     programs: Sequence[str] = ()
     new_networks: Mapping[str, str] = field(default_factory=dict)
     new_regions: Mapping[str, str] = field(default_factory=dict)
+    new_ranges: Collection[str] = ()
     supporting: Sequence[AlertEvent] = ()
     supporting_actions: Sequence[ActionImpact] = ()
     first_seen: str = ""
@@ -75,9 +77,9 @@ def leading_row(facts: TitleFacts) -> int:
     action, _ = _lead(facts)
     rows = [row for row, event in enumerate(facts.events) if impact.action_name(event) == action]
 
-    def order(row: int) -> tuple[bool, bool, bool]:
-        event = facts.events[row]
-        known = event.event_id not in facts.new_networks, event.event_id not in facts.new_regions
+    def order(row: int) -> tuple[bool, bool, bool, bool]:
+        event, name = facts.events[row], facts.events[row].event_id
+        known = name not in facts.new_networks, name in facts.new_ranges, name not in facts.new_regions
         return bool(event.error_code), *known
 
     return min(rows, key=order, default=0)
@@ -249,15 +251,22 @@ def _origin(facts: TitleFacts, lead: int) -> str:
     """
     event, how = facts.events[lead], f"{_region(facts, lead)}{_tool(facts, lead)}"
     if event.event_id in facts.new_networks:
-        return f"{_cut(facts.new_networks[event.event_id])} (new network){how}"
+        return f"{_new_network(facts, event.event_id)}{how}"
     networks, regions = (
-        [found[each.event_id] for each in facts.events if each.event_id in found]
+        [each.event_id for each in facts.events if each.event_id in found]
         for found in (facts.new_networks, facts.new_regions)
     )
-    elsewhere = f"; others from {_cut(networks[0])} (new network)" if networks else ""
+    networks.sort(key=lambda name: name in facts.new_ranges)
+    elsewhere = f"; others from {_new_network(facts, networks[0])}" if networks else ""
     if regions and not elsewhere and event.event_id not in facts.new_regions:
-        elsewhere = f"; others in {_cut(regions[0], MAX_REGION_LENGTH)} (new region)"
+        elsewhere = f"; others in {_cut(facts.new_regions[regions[0]], MAX_REGION_LENGTH)} (new region)"
     return f"{_cut(event.source_address) or 'nowhere named'}{how}{elsewhere}"
+
+
+def _new_network(facts: TitleFacts, event_id: str) -> str:
+    """Return the new network of an event, or the new address range of one that is known: a provider gives out many."""
+    kind = "address range" if event_id in facts.new_ranges else "network"
+    return f"{_cut(facts.new_networks[event_id])} (new {kind})"
 
 
 def _region(facts: TitleFacts, lead: int) -> str:

@@ -375,6 +375,24 @@ def test_a_network_is_new_where_the_principal_never_used_it_with_any_service() -
     )
 
 
+def test_an_address_range_is_new_alone_where_its_network_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Columns: the action, then network, address range and region."""
+    new = np.array([[0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0], [1, 0, 0, 1]], bool)
+    monkeypatch.setattr(explanation, "_new_to_principal", lambda *_: new)
+    monkeypatch.setattr(explanation, "_new_networks", lambda *_: {})
+    size = len(new)
+    codes = np.arange(size * len(FEATURE_NAMES), dtype=np.uint64).reshape(size, -1)
+    batch = SimpleNamespace(
+        fingerprint=np.zeros(size, np.int32), principal=np.zeros(size, np.uint64), codes=codes
+    )
+    frame = pd.DataFrame(
+        {"event_id": list("abcd"), "region": "eu-west-1", "bank_version": "1", "principal": "1:user/ann"}
+    )
+    found = explanation.find_novelty(batch, frame, [f"iam:{name}" for name in "abcd"], SimpleNamespace())
+    assert found.ranges == {"b"}
+    assert found.actions == {"iam:d"}
+
+
 def test_a_network_that_a_person_used_at_another_role_is_not_new_at_this_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -402,6 +402,17 @@ def test_of_the_leading_actions_calls_one_that_succeeded_is_named_from_a_new_net
     assert title.endswith("from 203.0.0.0/16 (new network); 1 failed")
 
 
+def test_a_new_address_range_of_a_known_network_is_no_new_network() -> None:
+    """A provider that gives its customers another /24 each week made each of them a new network."""
+    events = called("iam:ListUsers", "iam:ListUsers", "s3:ListBuckets")
+    ranged = facts(events, set(), new_networks={"0": "86.140.13.0/24"}, new_ranges={"0"})
+    assert title_of(ranged).endswith(" from 86.140.13.0/24 (new address range)")
+    both = replace(ranged, new_networks={"0": "86.140.13.0/24", "1": "139.59.0.0/16"})
+    assert title_of(both).endswith(" from 139.59.0.0/16 (new network)"), "which says more"
+    elsewhere = facts([events[2], *events[:2]], set(), new_networks=both.new_networks, new_ranges={"0"})
+    assert title_of(elsewhere).endswith("; others from 139.59.0.0/16 (new network)")
+
+
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
 def test_a_name_of_any_length_and_kind_keeps_a_title_short(text: str) -> None:
     events = [replace(each, action=text, service=text, source_address=text) for each in called("a:b", "c:d")]
