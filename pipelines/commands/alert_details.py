@@ -117,10 +117,13 @@ def alert_detail(alert: Alert) -> dict[str, Any]:
     }
 
 
-def sparkline(values: tuple[float, ...], width: int = 84) -> str:
-    """Return the last `width` values as blocks of eight heights; zero and values that are not finite are the lowest."""
+def sparkline(values: tuple[float, ...], width: int = 84, top: float = 0.0) -> str:
+    """Return the last `width` values as blocks of eight heights; zero and values that are not finite are the lowest.
+
+    A value of `top` is the highest block; where a value is above it, the highest value is.
+    """
     shown = [value if math.isfinite(value) else 0.0 for value in values[-width:]]
-    top = max([*shown, 1e-9])
+    top = max([*shown, top, 1e-9])
     return "".join(
         SPARKLINE_BLOCKS[min(math.ceil(value / top * 7), 7) if value > 0 else 0] for value in shown
     )
@@ -234,7 +237,7 @@ def _driver_lines(driver: SurpriseDriver) -> tuple[Text, Text]:
 
 
 def _print_curve(console: Console, curve: ActivityCurve) -> None:
-    """Print the counted and the expected series, each on its own scale, with a mark under each flagged interval."""
+    """Print the counted and the expected series on one scale, with a mark under each flagged interval."""
     width = min(len(curve.counts), max(20, console.width - CURVE_TEXT_WIDTH))
     first = len(curve.counts) - width
     marks = "".join("^" if first + place in curve.flagged else " " for place in range(width))
@@ -242,10 +245,15 @@ def _print_curve(console: Console, curve: ActivityCurve) -> None:
     console.print()
     of = fingerprint_in_words(curve.entity)
     console.print(Text.assemble(terminal_text(curve.channel), f" per {unit} of ", terminal_text(of)))
-    for name, values in (("counted", curve.counts), ("expected", curve.expected)):
-        top = max((value for value in values[-width:] if math.isfinite(value)), default=0.0)
+    series = {"counted": curve.counts, "expected": curve.expected}
+    highest = {
+        name: max((value for value in values[-width:] if math.isfinite(value)), default=0.0)
+        for name, values in series.items()
+    }
+    for name, values in series.items():
+        line = sparkline(values, width, top=max(highest.values()))
         console.print(
-            f"{name:<9}{sparkline(values, width)}  at most {formatting.format_figure(top)}",
+            f"{name:<9}{line}  at most {formatting.format_figure(highest[name])}",
             soft_wrap=True,
             markup=False,
         )

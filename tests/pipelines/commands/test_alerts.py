@@ -311,5 +311,16 @@ def test_a_sparkline_is_as_high_as_its_values(values, line):
     assert sparkline(values) == line
 
 
+def test_what_was_counted_and_what_was_expected_have_one_scale(store_url, capsys):
+    """ "Expected at most 0.63" was as tall as "counted at most 8"."""
+    alert = stolen_session()
+    curve = replace(alert.curve, counts=(0, 8, 4), expected=(0.0, 0.63, float("nan")), flagged=(1,))
+    open_store(store_url).alerts.save([replace(alert, curve=curve)])
+    show_alert(store_url, alert.alert_id)
+    lines = capsys.readouterr().out.splitlines()
+    assert "counted  ▁█▅  at most 8" in lines
+    assert "expected ▁▂▁  at most 0.63" in lines
+
+
 def test_a_sparkline_shows_the_latest_where_it_does_not_fit():
     assert sparkline((9.0, 0.0, 1.0), width=2) == "▁█"
