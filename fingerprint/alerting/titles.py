@@ -184,7 +184,7 @@ def _how_new(facts: TitleFacts) -> str:
     """Return how new the only new action is; empty where the title says that no history has the principal."""
     if facts.is_learned:
         return ", new to them,"
-    return ", not learned yet," if facts.in_history else ""
+    return ", not in their history," if facts.in_history else ""
 
 
 def _often(facts: TitleFacts, action: str) -> str:

@@ -156,7 +156,7 @@ def test_what_a_principal_without_a_fingerprint_does_is_not_said_to_be_new_to_it
     some = facts(called("sns:GetTopicAttributes"), {"sns:GetTopicAttributes"})
     assert title_of(some) == "user/grace called sns:GetTopicAttributes, new to them, from 84.17.50.9"
     unlearned = replace(some, is_learned=False)
-    assert title_of(unlearned) == "user/grace called sns:GetTopicAttributes, not learned yet, from 84.17.50.9"
+    assert title_of(unlearned) == "user/grace called sns:GetTopicAttributes, not in their history, from 84.17.50.9"
 
 
 def test_of_a_principal_that_no_history_has_it_is_said_once_that_nothing_was_learned() -> None:
@@ -167,7 +167,7 @@ def test_of_a_principal_that_no_history_has_it_is_said_once_that_nothing_was_lea
         "user/grace (not in the history; first seen in the same hour) called sso:Federate from 84.17.50.9"
     )
     begun = replace(some, first_seen="first seen 22 hours before; the history has its first 9 hours")
-    assert "its first 9 hours) called sso:Federate, not learned yet, from" in title_of(begun)
+    assert "its first 9 hours) called sso:Federate, not in their history, from" in title_of(begun)
 
 
 def test_beside_a_number_of_all_calls_a_title_says_of_how_many_shown_ones_failed() -> None:
