@@ -36,7 +36,13 @@ from fingerprint.web import formatting
 from fingerprint.web.alert_story import fingerprint_in_words
 from fingerprint.web.static_report import write_alert_page
 from pipelines.commands import triage
-from pipelines.commands.alerts import alert_summary, print_json, terminal_text, urgency_text
+from pipelines.commands.alerts import (
+    MAX_STEP_CHARACTERS,
+    alert_summary,
+    print_json,
+    terminal_text,
+    urgency_text,
+)
 
 SPARKLINE_BLOCKS = "▁▂▃▄▅▆▇█"
 MAX_IMPACT_ROWS = 5  # the page has all
@@ -88,7 +94,9 @@ def _explain(
         console.print("\nalso unusual in the same hours, without a verdict", style="dim")
         _print_events(console, alert.supporting_events, style="dim")
     for step in alert.next_steps:
-        console.print(Text.assemble((f"{step.phase}: ", "bold"), terminal_text(step.text)))
+        console.print(
+            Text.assemble((f"{step.phase}: ", "bold"), terminal_text(step.text, most=MAX_STEP_CHARACTERS))
+        )
         if step.command:
             console.print(command_text(step.command), soft_wrap=True)
 

@@ -40,6 +40,7 @@ Output = Literal["table", "wide", "json", "csv", "id"]
 
 WIDE_COLUMNS = 1000  # of `-o wide`: lines are not wrapped
 MAX_FIELD_CHARACTERS = 400  # of a text on the terminal; the page and --json have it whole
+MAX_STEP_CHARACTERS = 4_000  # of a next step, whose sentences a reader needs to their end
 COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan"}
 CSV_COLUMNS = (
     *(
@@ -272,10 +273,10 @@ def print_json(value: Any) -> None:
     print(json_text.dumps(value, indent=1, ensure_ascii=True, allow_nan=False).replace("\x7f", "\\u007f"))
 
 
-def terminal_text(text: str, style: str = "") -> Text:
-    """Return untrusted text for rich: sanitised, without markup, at most MAX_FIELD_CHARACTERS long."""
-    shown = printable(text[:MAX_FIELD_CHARACTERS])
-    if len(text) > MAX_FIELD_CHARACTERS:
+def terminal_text(text: str, style: str = "", most: int = MAX_FIELD_CHARACTERS) -> Text:
+    """Return untrusted text for rich: sanitised, without markup, at most so many characters of it."""
+    shown = printable(text[:most])
+    if len(text) > most:
         shown = f"{shown}… ({len(text):,} characters)"
     return Text(shown, style=style, overflow="fold")
 

@@ -64,6 +64,15 @@ def test_what_is_suppressed_is_counted_for_people_and_marked_for_programs(queue,
     assert [alert["suppressed"] for alert in listed] == [False, True]
 
 
+def test_the_sentences_of_a_next_step_are_shown_to_their_end(store_url, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    text = "Ask the owner. " * 40 + "It is judged by what others do."
+    step = NextStep("verify", text)
+    open_store(store_url).alerts.save([replace(stolen_session(), next_steps=(step,))])
+    show_alert(store_url, stolen_session().alert_id)
+    assert text in " ".join(capsys.readouterr().out.split())
+
+
 def test_an_empty_queue_is_an_empty_array_and_a_sentence(store_url, capsys):
     open_store(store_url)
     list_alerts(store_url, "json")
