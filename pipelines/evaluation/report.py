@@ -1,4 +1,4 @@
-"""The figures of `evaluate` as tables on the screen, none wider than 110 columns."""
+"""The figures of `evaluate` as tables on the screen; one that is wider than the screen has columns below each other."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 from rich import box
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
+from rich.measure import Measurement
+from rich.table import Column, Table
 
 from fingerprint.evaluation.false_alert_causes import ORDINARY_DAY
 from fingerprint.evaluation.metrics import ALERT_BUDGETS
@@ -21,6 +22,7 @@ STRENGTHS = ("smash", "session", "quiet", "mimic")  # loudest first
 ALERT_BUDGET = "20"  # alerts a day, where only one can be shown
 CONFIDENCE = "95 %"  # interval
 CONSOLE_WIDTH = 110  # columns where the output is no terminal
+MAX_WIDTH = 1_000  # characters, more than any table has
 MOST_NAMED = 5  # sessions
 EMPTY_CELL = "[dim]-[/dim]"
 SIMULATED = "All of the above is simulated, but for the attack calls: what holds here alone is a claim about simulation."
@@ -41,9 +43,7 @@ def print_evaluation(figures: Figures) -> None:
     tables += [_urgency_table(figures["by_urgency"]), _severity_table(figures["severity"])]
     tables += [_causes_table(methods[0])] if methods[0].get("by_surprise") else []
     for table in tables:
-        caption, table.caption = table.caption, None
-        console.print(table)
-        console.print(caption, style="dim", highlight=False)
+        _print_table(console, table)
         console.print()
     for sentence in figures["left_out"]:
         console.print(sentence, style="dim", highlight=False)
@@ -52,9 +52,54 @@ def print_evaluation(figures: Figures) -> None:
     if "real" in figures:
         _print_real_datasets(figures["real"], console)
     for table in real_attack_tables(figures["real_attacks"]) if "real_attacks" in figures else ():
-        caption, table.caption = table.caption, None
-        console.print(table)
+        _print_table(console, table)
+
+
+def _print_table(console: Console, table: Table) -> None:
+    """Print a table and its caption; where the terminal is too narrow, its columns below each other, none of them cut."""
+    caption, table.caption = table.caption, None
+    for part in divide_columns(table, console.width):
+        console.print(part)
+    if caption:
         console.print(caption, style="dim", highlight=False)
+
+
+def divide_columns(table: Table, width: int) -> list[Table]:
+    """Return tables that are at most so wide (characters) and together have all columns, each with the first one.
+
+    An interval stays beside its figure. A part has two columns however narrow the terminal is.
+
+    >>> table = Table("method", "smash", CONFIDENCE, "quiet", CONFIDENCE)
+    >>> [[str(column.header) for column in part.columns] for part in divide_columns(table, 30)]
+    [['method', 'smash', '95 %'], ['method', 'quiet', '95 %']]
+    """
+    groups: list[list[int]] = []
+    for at, column in enumerate(table.columns[1:], 1):
+        if column.header == CONFIDENCE and groups:
+            groups[-1].append(at)
+        else:
+            groups.append([at])
+    parts: list[list[int]] = [[0]]
+    for group in groups:
+        if len(parts[-1]) > 1 and _width(_with_columns(table, [*parts[-1], *group])) > width:
+            parts.append([0])
+        parts[-1] += group
+    return [table] if len(parts) == 1 else [_with_columns(table, part) for part in parts]
+
+
+def _with_columns(table: Table, chosen: Sequence[int]) -> Table:
+    columns = [table.columns[at] for at in chosen]
+    part = Table(*map(Column.copy, columns), box=table.box, pad_edge=table.pad_edge)
+    part.collapse_padding = table.collapse_padding
+    for row, cells in zip(table.rows, zip(*(column.cells for column in columns), strict=True), strict=True):
+        part.add_row(*cells, style=row.style, end_section=row.end_section)
+    return part
+
+
+def _width(table: Table) -> int:
+    """Return how wide a table is with all cells whole, in characters."""
+    wide = Console(width=MAX_WIDTH)
+    return Measurement.get(wide, wide.options, table).maximum
 
 
 def _print_real_datasets(sets: list[Figures], console: Console) -> None:
@@ -73,7 +118,7 @@ def _print_real_datasets(sets: list[Figures], console: Console) -> None:
         counts = [each[name] for name in ("records", "rejects", "learned", "judged")]
         counts += [*each["votes"].values(), each["verdicts"], each["alerts"]]
         table.add_row(each["set"], *(f"{count:,}" for count in counts))
-    console.print(table)
+    _print_table(console, table)
     for each in sets:
         console.print(f"{each['set']}: {each['note']}", style="dim", highlight=False)
 

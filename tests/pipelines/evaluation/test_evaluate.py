@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from rich.console import Console
+from rich.table import Table
 
 from fingerprint.core import time_range
 from fingerprint.core.errors import FingerprintError
@@ -17,6 +19,7 @@ from fingerprint.sources.cloudtrail import samples
 from pipelines.cli.console import no_progress
 from pipelines.evaluation.evaluate import ALERT_BY_ALERT, EvaluationOptions, print_evaluation, run_evaluation
 from pipelines.evaluation.real_datasets import evaluate_real_datasets
+from pipelines.evaluation.report import CONFIDENCE, divide_columns
 from pipelines.simulate import simulate_organisation
 from pipelines.train import train_bank
 from tests.support import sample_organisation
@@ -151,6 +154,31 @@ def test_the_figures_are_json_and_a_table(
     printed = capsys.readouterr().out
     assert "2 attack sessions" in printed
     assert "log-rarity that learns" in printed
+
+
+@pytest.mark.parametrize("width", [80, 110])
+def test_no_table_is_cut_where_the_terminal_is_narrow(
+    figures: dict[str, Any], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int
+) -> None:
+    """An ellipsis stood for the kinds of attacks and their figures; columns are below each other now."""
+    monkeypatch.setattr("pipelines.evaluation.report._console", lambda: Console(width=width))
+    print_evaluation(figures)
+    printed = capsys.readouterr().out
+    assert "…" not in printed
+    strengths = figures["methods"][0]["by_strength"]
+    assert all(f"{name} ({part['sessions']})" in printed for name, part in strengths.items())
+
+
+def test_columns_that_do_not_fit_are_below_each_other_with_their_rows_and_intervals() -> None:
+    table = Table("method", "smash", CONFIDENCE, "quiet", CONFIDENCE)
+    table.add_row("ours", "48%", "20-60", "50%", "30-70")
+    parts = divide_columns(table, 34)
+    assert [[column.header for column in part.columns] for part in parts] == [
+        ["method", "smash", CONFIDENCE],
+        ["method", "quiet", CONFIDENCE],
+    ]
+    assert [[*column.cells] for column in parts[1].columns] == [["ours"], ["50%"], ["30-70"]]
+    assert divide_columns(table, 100) == [table]
 
 
 def test_labels_that_name_nothing_judged_are_refused(small: Path, tmp_path: Path) -> None:
