@@ -233,7 +233,7 @@ def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> N
     )
     print(
         f"votes: {votes}; verdicts: {count_of(figures['verdicts'], 'event')}; "
-        f"activity drops: {count_of(figures['silent_intervals'], 'interval')}"
+        f"activity drops: {count_of(figures['silent_intervals'], 'interval')}, kept as votes and never an alert"
     )
     if figures["votes_alone"]:
         print(

@@ -49,6 +49,26 @@ def test_a_training_says_of_how_many_days_the_threshold_of_alerts_is(days: float
     assert console._threshold_of_alerts(3.0918, days) == said
 
 
+def test_a_scoring_says_that_activity_drops_are_votes_and_no_alerts(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    counts = (
+        "records",
+        "events",
+        "duplicates",
+        "skipped",
+        "rejects",
+        "future_dated",
+        "outside",
+        "months_not_listed",
+        "not_fetched",
+    )
+    figures = dict.fromkeys((*counts, "verdicts", "votes_alone", "degraded", "no_opinion", "alerts"), 0)
+    drops = {"silent_intervals": 481, "votes": {"spectral": 481}, "started_from": "bank", "reasons": []}
+    console.print_scoring(figures | drops | {"peak_memory_bytes": 0, "seconds": 1.0})
+    assert "activity drops: 481 intervals, kept as votes and never an alert" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("kind", [IngestMetrics, S3IngestMetrics])
 def test_an_ingest_that_ends_says_how_to_see_its_dead_letters(
     kind: type[IngestMetrics], capsys: pytest.CaptureFixture[str]
