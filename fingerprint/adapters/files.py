@@ -11,6 +11,7 @@ The format of a file is told from its bytes (`sources.archives`).
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date
@@ -35,6 +36,7 @@ from fingerprint.sources.limits import ReadLimits
 
 SUFFIXES = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
 NOT_RECORDS = ("labels.", "provenance.")
+BANK_MARKS = {"CURRENT", "HISTORY.jsonl"}  # a folder with both is a bank (`registry.versions`)
 
 NO_ANSWER = "its server does not answer: check the address and the network"
 REASONS = {  # by the class of an error: object stores raise their client's own, which need not be installed
@@ -199,12 +201,27 @@ def _list_paths(system: fsspec.AbstractFileSystem, path: str) -> dict[str, Any]:
         return {path: system.info(path)}
     if system.isdir(path):
         found = system.find(path, detail=True)
-        return {name: info for name, info in found.items() if _holds_records(name)}
+        banks = tuple(f"{folder}/" for folder in _banks_among(found))
+        return {
+            name: info
+            for name, info in found.items()
+            if _holds_records(name) and not (banks and name.startswith(banks))
+        }
     found = system.glob(path, detail=True) if any(mark in path for mark in "*?[") else {}
     files = {name: info for name, info in found.items() if info["type"] == "file" and not _is_aside(name)}
     for name, info in found.items():
         files |= _list_paths(system, name) if info["type"] == "directory" else {}
     return files
+
+
+def _banks_among(paths: Iterable[str]) -> list[str]:
+    """Return the folders of banks among the paths of files: their JSON is this program's own, and no record."""
+    marks = defaultdict(set)
+    for path in paths:
+        folder, _, name = path.rpartition("/")
+        if name in BANK_MARKS:
+            marks[folder].add(name)
+    return [folder for folder, names in marks.items() if names == BANK_MARKS]
 
 
 def _is_aside(path: str) -> bool:

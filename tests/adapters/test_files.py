@@ -74,6 +74,19 @@ def test_a_folder_is_read_in_order_without_what_is_beside_the_records(tmp_path: 
     assert ids(read(f"file://{tmp_path}/b")) == [ord("b")]
 
 
+def test_a_bank_beside_the_records_is_not_read(tmp_path: Path) -> None:
+    """`score .` where `train .` left the bank; a folder that has but one of its files is no bank."""
+    for name in ("bank/CURRENT", "bank/HISTORY.jsonl", "bank/versions/v1/manifest.json", "a.jsonl"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(record(ord(name[0])))
+    for name in ("bank2/b.json", "other/HISTORY.jsonl"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_bytes(record(ord(name[-1])))
+    assert ids(read(tmp_path)) == ids(read(tmp_path / "*")) == [ord("a"), ord("n"), ord("l")]
+    with pytest.raises(FingerprintError, match="bank"):
+        read(tmp_path / "bank")
+
+
 class ProfileNotFound(Exception):
     """Named as botocore's."""
 
