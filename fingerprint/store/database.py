@@ -214,12 +214,17 @@ def translate_database_errors(url: sql.URL) -> Iterator[None]:
 
 def parse_database_url(url: str) -> sql.URL:
     """Return a URL of SQLite or PostgreSQL. Raise FingerprintError, without the URL: it may hold a password."""
+    if url == "none":
+        raise FingerprintError(
+            "alerts are kept in a database, and there is none: name one by a URL, for example sqlite:///fingerprint.sqlite. "
+            "`--database none` is for `train`, which would only read there which events to leave out"
+        )
     try:
         parsed = sql.make_url(url)
         name = "postgresql" if parsed.drivername == "postgres" else parsed.get_backend_name()
     except (exc.ArgumentError, ValueError):
         raise FingerprintError(
-            "the database is named by a URL, for example sqlite:///fingerprint.sqlite; this is none"
+            "the database is named by a URL, for example sqlite:///fingerprint.sqlite; this is no URL"
         ) from None
     if name not in ("sqlite", "postgresql"):
         raise FingerprintError(f"database {parsed}: {name} is not supported, sqlite:// and postgresql:// are")

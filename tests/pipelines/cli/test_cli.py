@@ -256,6 +256,19 @@ def test_a_store_that_cannot_be_written_is_one_sentence(
         )
 
 
+def test_that_alerts_need_a_database_is_said_where_none_is_asked_for(
+    records: Path,
+    organisation: sample_organisation.SampleOrganisation,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """`train --database none` works, so `score` has to say why it does not."""
+    asked = ("score", records, "--bank", organisation.bank, "--database", "none")
+    sentence = refused(monkeypatch, capsys, *asked)
+    assert "`--database none` is for `train`" in sentence
+    assert "sqlite:///fingerprint.sqlite" in sentence
+
+
 def test_a_bank_that_cannot_be_written_is_one_sentence(
     records: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
