@@ -42,7 +42,7 @@ from fingerprint.compute.arrays import Placement, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.estimators import tail_calibration
-from fingerprint.estimators.tail_calibration import TAIL_SHARE, z_of_log_survival
+from fingerprint.estimators.tail_calibration import TAIL_SHARE
 from fingerprint.features.encoding import IS_RESOURCE
 from fingerprint.features.vocabulary import Floats, Ints
 
@@ -174,11 +174,11 @@ def _nats_beyond(beyond: Any, slope: Any) -> Floats:
     return out
 
 
-def z_of_log_ratios(ratio: Floats, tails: Sequence[AmountTail]) -> Floats:
-    """Return the z of the rarest amount of log ratios (N, A), by the tail of each, A in the order of AMOUNTS."""
+def nats_of_log_ratios(ratio: Floats, tails: Sequence[AmountTail]) -> Floats:
+    """Return the nats of the rarest amount of log ratios (N, A), by the tail of each, A in the order of AMOUNTS."""
     edge, slope = (np.array(column, np.float32) for column in zip(*tails, strict=True))
-    nats = _nats_beyond(ratio - edge, slope)
-    return z_of_log_survival(-nats.max(axis=1).astype(np.float64))
+    nats: Floats = _nats_beyond(ratio - edge, slope).max(axis=1)
+    return nats
 
 
 def carrying_share(ratio: Floats, calls: NDArray[Any], tails: Sequence[AmountTail]) -> Floats:

@@ -125,6 +125,20 @@ def z_of_log_survival(log_survival: NDArray[np.float64]) -> Floats:
     return out.astype(np.float32)
 
 
+def either_or_both(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the log share (N,) of what is as rare by the rarer of two log shares (N,) each, or by both together.
+
+    Both together by Fisher's method (1925): s is minus the log of the product of two independent shares, and reached with a
+    probability of (1 + s) exp(-s).
+
+    >>> either_or_both(np.log([0.01, 0.01]), np.log([0.01, 1.0])).round(1)
+    array([-6.9, -4.6])
+    """
+    xp, together = namespace(one), one + other
+    rarer: NDArray[np.float64] = xp.minimum(xp.minimum(one, other), together + xp.log1p(-together))
+    return rarer
+
+
 def _ndtri_exp(logarithm: Array) -> Array:
     """Compute SciPy's `ndtri_exp` (N,) from `ndtri`, which is all that CuPy has; both agree to 1e-6.
 

@@ -133,7 +133,7 @@ def judge_holdout(
     amount_tails = _amount_tails(rows)
     own = ~rows.stranger
     of_loss = z.copy()
-    z[own] = np.maximum(z[own], amounts.z_of_log_ratios(rows["amount"][own], amount_tails))
+    z[own] = _with_amounts(z[own], amounts.nats_of_log_ratios(rows["amount"][own], amount_tails))
     usual_days = _usual_days(history, rows, usual.rate, index, settings)
     scores = _holdout_scores(rows, z, counts, sequences, usual_days, settings)
     figures = {
@@ -170,6 +170,12 @@ def _fit_baseline(
     parent = index.table["parent"].to_numpy(np.int32)
     usual, excess = baseline.fit_tails(center, nats, newcomer, is_news, rows["hour"], rows["owner"], parent)
     return usual, tail_calibration.excess_to_z(excess, usual, rows["owner"])
+
+
+def _with_amounts(z: Floats, nats: Floats) -> Floats:
+    """Return the z of rows (M,), by their surprises and by the nats of their amounts, as scoring combines them."""
+    log_share = tail_calibration.either_or_both(-tail_calibration.z_to_nats(z), -nats.astype(np.float64))
+    return tail_calibration.z_of_log_survival(log_share)
 
 
 def _newcomers(rows: HoldoutRows, index: FingerprintIndex, intervals_per_day: int) -> Mask | None:

@@ -75,14 +75,15 @@ def test_one_day_of_one_principal_moves_the_tail_of_all_by_as_much_whatever_its_
     assert busy.slope == pytest.approx(calm.slope, rel=0.05)
 
 
-def test_a_z_says_how_rare_a_day_is() -> None:
+def test_nats_say_how_rare_a_day_is() -> None:
     """Of days whose largest ratios have an exponential tail, as many reach a z as the normal distribution says."""
     random = np.random.default_rng(1)
     ratio = random.exponential(0.4, (200_000, 2))
     tails = [amounts.fit_amount_tail(each) for each in ratio.T]
-    z = amounts.z_of_log_ratios(np.column_stack([ratio[:, 0], np.full(len(ratio), -5.0)]), tails)
+    nats = amounts.nats_of_log_ratios(np.column_stack([ratio[:, 0], np.full(len(ratio), -5.0)]), tails)
     for least in (2.0, 2.6, 3.2):
-        assert (z >= least).mean() == pytest.approx(NormalDist().cdf(-least), rel=0.15)
+        share = NormalDist().cdf(-least)
+        assert (nats >= -np.log(share)).mean() == pytest.approx(share, rel=0.15)
 
 
 def test_fewer_calls_than_what_one_day_in_twenty_has_are_no_evidence_wherever_that_lies() -> None:
@@ -90,11 +91,11 @@ def test_fewer_calls_than_what_one_day_in_twenty_has_are_no_evidence_wherever_th
     none = np.log(1 / amounts.PRIOR_UNUSUAL_CALLS)
     rare = amounts.fit_amount_tail(np.full(2_000, none))
     assert rare.edge < 0
-    z = amounts.z_of_log_ratios(
+    nats = amounts.nats_of_log_ratios(
         np.array([[-3.0, -3.0, none], [-3.0, -3.0, 0.0]]), [*amounts.NO_TAILS[:2], rare]
     )
-    assert z[0] < -5
-    assert z[1] > 1.6
+    assert nats[0] == 0
+    assert nats[1] > 2.9
 
 
 def test_nats_grow_with_calls_and_are_bounded() -> None:

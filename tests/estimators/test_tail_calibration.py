@@ -79,6 +79,18 @@ def test_the_order_of_the_hours_changes_nothing() -> None:
     assert tail_calibration.fit_tail(hours.excess) == tail_calibration.fit_tail(hours.excess[shuffled])
 
 
+def test_what_is_rare_in_two_ways_is_as_rare_as_both_are_together() -> None:
+    """Of pairs of independent shares, as many lie at or below a combined share as it says, and neither alone is taken away."""
+    random = np.random.default_rng(1)
+    one, other = np.log(random.uniform(size=(2, 400_000)))
+    together = one + other + np.log1p(-one - other)
+    for share in (0.05, 0.01, 0.001):
+        assert (together <= np.log(share)).mean() == pytest.approx(share, rel=0.15)
+    either = tail_calibration.either_or_both(one, other)
+    np.testing.assert_array_equal(either, np.minimum(np.minimum(one, other), together))
+    np.testing.assert_array_equal(tail_calibration.either_or_both(one, np.zeros_like(one)), one)
+
+
 def test_of_an_interval_its_strangest_event_counts() -> None:
     excess, hour = np.array([1.0, 9.0, 3.0, 2.0], np.float32), np.array([5, 5, 4, 4], np.uint64)
     hours = tail_calibration.interval_maxima(excess, hour, np.array([2, 2, 3, 3], np.int32))

@@ -271,7 +271,8 @@ class AutoencoderDetector(Detector):
         rate, edge, slope, shift = parameters[:, :4].T
         novelty = nats.excess(parameters[:, 4:7]) + parameters[:, 7]
         log_share = tail_calibration.log_survival(novelty, rate, edge, slope)
-        rarest = namespace(log_share).minimum(log_share, -self.amount_surprise(batch).max(axis=1))
+        amount = -self.amount_surprise(batch).max(axis=1).astype(np.float64)
+        rarest = tail_calibration.either_or_both(log_share, amount)
         return tail_calibration.z_of_log_survival(rarest) / (1 + shift)
 
     def amount_surprise(self, batch: EventBatch) -> Floats:
