@@ -35,6 +35,7 @@ FEATURE_WEIGHTS = FEATURE_SET.weights  # (F,)
 IS_BIN = FEATURE_SET.is_bin  # (F,)
 IS_OPEN = FEATURE_SET.is_open  # (F,)
 IS_RESOURCE = FEATURE_SET.is_resource  # (F,)
+ACCOUNT_FEATURES = FEATURE_SET.account_features  # positions
 EVIDENCE_GROUP_FEATURES = FEATURE_SET.evidence_group_features
 CODES_WITHOUT_EVIDENCE = FEATURE_SET.codes_without_evidence  # by position
 
@@ -67,6 +68,11 @@ def had_no_effect(codes: Array) -> Array:
 def makes_no_amount(codes: Array) -> Array:
     """Return which events (N,) do not count as calls of their action; codes (N, F)."""
     return FEATURE_SET.makes_no_amount(codes)
+
+
+def is_from_address(codes: Array) -> Array:
+    """Return which events (N,) came from an address, and not through a service; codes (N, F)."""
+    return FEATURE_SET.is_from_address(codes)
 
 
 def is_write(events: Frame) -> Array:

@@ -28,6 +28,7 @@ from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.dictionary import DictionaryEncoded, EncodedColumn
 from fingerprint.compute.frames import Frame
+from fingerprint.features.value_texts import PRIVATE
 
 FeatureKind = Literal["value", "open", "bin"]
 EvidenceGroup = Literal["what", "outcome", "tool", "place", "time"]  # features of one group show one fact
@@ -69,6 +70,8 @@ class FeatureSet:
     that features read and events do not have. `says_nothing` has, by feature, a text that is no surprise of any caller; the
     text of the feature named by `no_effect` means that the call came to nothing through no doing of its caller: such calls make
     no amount. Nor do those with a text of `throttled` there: a call that was turned away and is sent again by itself.
+    `ranges` names the features that are a wide and a narrow range of the address: where both have one text, it is the name of a
+    service, or PRIVATE. What is usual of the features `of_account` is the account's: in a new one nothing is.
     """
 
     features: tuple[Feature, ...]
@@ -77,6 +80,8 @@ class FeatureSet:
     says_nothing: Mapping[str, str] = field(default_factory=dict)
     no_effect: str | None = None
     throttled: frozenset[str] = frozenset()
+    ranges: tuple[str, str] | None = None
+    of_account: frozenset[str] = frozenset()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -133,6 +138,18 @@ class FeatureSet:
             return none
         error = codes[:, self.names.index(self.no_effect)]
         return none | arrays.namespace(error).isin(error, arrays.to_device_of(self._throttled_codes, error))
+
+    def is_from_address(self, codes: Array) -> Array:
+        """Return which events (N,) came from an address, and not through a service that names itself instead."""
+        if self.ranges is None:
+            return arrays.namespace(codes).ones(len(codes), bool)
+        wide, narrow = (codes[:, self.names.index(name)] for name in self.ranges)
+        return (wide != narrow) | (wide == hashing.hash_string(PRIVATE))
+
+    @cached_property
+    def account_features(self) -> NDArray[np.intp]:
+        """The positions of the features of which what is usual is the account's."""
+        return np.array([place for place, name in enumerate(self.names) if name in self.of_account], np.intp)
 
     @cached_property
     def evidence_group_features(self) -> tuple[NDArray[np.intp], ...]:

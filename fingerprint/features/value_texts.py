@@ -28,6 +28,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 TEXT_CACHE_SIZE = 1 << 14  # user agents and addresses whose texts are kept
+PRIVATE = "private"  # the network of all private addresses
 DAY_MICROSECONDS = 86_400_000_000
 QUARTER_HOUR_MICROSECONDS = 900_000_000
 EPOCH_WEEKDAY = 3  # 1 January 1970 was a Thursday
@@ -110,7 +111,7 @@ def network_range(address: str, bits: tuple[int, int]) -> str:
         return ".".join(octets[: bits[0] // 8]) + f".*/{bits[0]}" if cut else address[:128].lower()
     ip = getattr(ip, "ipv4_mapped", None) or ip
     if (ip.is_private and not ip.is_global and not _is_in(ip, _DOCUMENTATION)) or _is_in(ip, _SHARED):
-        return "private"
+        return PRIVATE
     return str(ipaddress.ip_network((ip, bits[ip.version == 6]), strict=False))
 
 

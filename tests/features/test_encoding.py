@@ -79,6 +79,20 @@ def test_only_failures_of_the_service_come_to_nothing(events: pd.DataFrame) -> N
     assert not encoding.had_no_effect(encoding.encode_events(events.assign(error_code=None))).any()
 
 
+def test_a_call_comes_from_an_address_or_through_a_service(events: pd.DataFrame) -> None:
+    one = events.head(1).assign(network=None, vpc_endpoint_account=None)
+    for source, expected in (
+        ("203.0.113.9", True),
+        ("10.1.2.3", True),
+        ("2001:db8::1", True),
+        ("AWS Internal", False),
+        ("cloudformation.amazonaws.com", False),
+        (None, False),
+    ):
+        codes = encoding.encode_events(one.assign(source_address=source))
+        assert encoding.is_from_address(codes).tolist() == [expected], source
+
+
 def test_the_region_of_a_global_service_is_no_evidence(events: pd.DataFrame) -> None:
     place = encoding.FEATURE_NAMES.index("region")
     silent = encoding.CODES_WITHOUT_EVIDENCE[place]

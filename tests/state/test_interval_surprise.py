@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from fingerprint.compute import hashing
 from fingerprint.estimators.autoencoder import RECHECK_THRESHOLD
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
 from fingerprint.state.interval_surprise import COUNTED_FEATURES, IntervalSurprise
@@ -64,10 +65,21 @@ def test_what_is_over_is_forgotten() -> None:
 def test_who_works_from_a_usual_place_is_at_home_in_that_interval_and_in_no_other() -> None:
     together, usual, far = IntervalSurprise(), np.zeros((1, F), np.float32), np.zeros((1, F), np.float32)
     far[0, FEATURE_NAMES.index("network")] = 9.0
-    codes, who = np.ones((1, F), np.uint64), np.array([7], np.uint64)
+    codes, who = np.arange(F, dtype=np.uint64)[None], np.array([7], np.uint64)
     together.add(who, np.array([100], np.int32), codes, far)
     assert not together.from_usual_place(who, np.array([100], np.int32))[0]
     together.add(who, np.array([100], np.int32), codes, usual)
     assert together.from_usual_place(who, np.array([100], np.int32))[0]
     assert not together.from_usual_place(who, np.array([101], np.int32))[0]
     assert not together.from_usual_place(np.array([8], np.uint64), np.array([100], np.int32))[0]
+
+
+def test_a_service_that_calls_for_a_principal_is_at_no_place_of_its_own() -> None:
+    """KMS decrypts for whoever reads, wherever the reader is."""
+    together, usual = IntervalSurprise(), np.zeros((1, F), np.float32)
+    who, when, places = np.array([7], np.uint64), np.array([100], np.int32), ("network", "address")
+    for name, at_home in (("AWS Internal", False), ("kms.amazonaws.com", False), ("private", True)):
+        codes, together = np.ones((1, F), np.uint64), IntervalSurprise()
+        codes[0, [FEATURE_NAMES.index(place) for place in places]] = hashing.hash_string(name)
+        together.add(who, when, codes, usual)
+        assert together.from_usual_place(who, when)[0] == at_home, name

@@ -35,6 +35,7 @@ from fingerprint.estimators import amounts, autoencoder, harm, tail_calibration
 from fingerprint.estimators.amounts import UsualAmounts
 from fingerprint.features import encoding
 from fingerprint.features.encoding import (
+    ACCOUNT_FEATURES,
     ACTION_COLUMN,
     EVIDENCE_GROUP_FEATURES,
     EVIDENCE_GROUPS,
@@ -173,6 +174,7 @@ class AutoencoderDetector(Detector):
         if self.left_out.startswith(GROUP_TERM):
             group = EVIDENCE_GROUPS.index(self.left_out.removeprefix(GROUP_TERM))
             surprise[:, to_device_of(EVIDENCE_GROUP_FEATURES[group], surprise)] = 0
+        self._expect_anything_of_joined_accounts(batch, surprise)
         self.interval_surprise.add(batch.principal, batch.interval, batch.codes, surprise)
         unusual = amounts.has_unusual_resource(surprise)
         if self.own_sums is None:  # a detector that leaves a term out counts nothing twice
@@ -191,6 +193,18 @@ class AutoencoderDetector(Detector):
                 loss, known, self.bank.vocabulary.escape[fingerprint], observed, self.state
             )
         return autoencoder.surprise_per_feature(loss, self.bank.baseline.center, fingerprint)
+
+    def _expect_anything_of_joined_accounts(self, batch: EventBatch, surprise: Floats) -> None:
+        """Take away, in place, the surprise (N, F) of what is usual of an account where the account itself is new.
+
+        An account that joins may work in a region of its own, and everyone in it does.
+        """
+        xp, features = namespace(surprise), to_device_of(ACCOUNT_FEATURES, surprise)
+        odd = (surprise[:, features] >= autoencoder.RECHECK_THRESHOLD).any(axis=1)
+        rows = xp.flatnonzero((batch.level >= PEER_LEVEL) & odd)
+        if len(rows):
+            joined = rows[self._is_of_joined_account(batch, rows)]
+            surprise[joined[:, None], features] = 0
 
     def _count_calls(self, batch: EventBatch, unusual: Mask) -> None:
         """Count the calls that make an amount by their action, and those on `unusual` resources (N,) once more."""

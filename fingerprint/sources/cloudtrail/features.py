@@ -202,4 +202,6 @@ FEATURE_SET = FeatureSet(
     says_nothing={"error": SERVICE_FAILURE, "region": GLOBAL_REGION},
     no_effect="error",
     throttled=THROTTLING,
+    ranges=("network", "address"),
+    of_account=frozenset({"region"}),
 )

@@ -267,6 +267,15 @@ def test_that_a_principal_is_new_is_no_news_in_an_account_that_is_new_as_well(
     assert newcomer_nats(bank, encode, events, hours=(0, 23), owner=own) == [7, 7]
 
 
+def test_in_an_account_that_is_new_no_region_is(bank: Bank, encode: Encode, events: pd.DataFrame) -> None:
+    """An account that joins may work in a region of its own, as all in it do."""
+    region, known = FEATURE_NAMES.index("region"), str(events["recipient_account"].iloc[0])
+    for account, is_news in (("999988887777", False), (known, True)):
+        call = {"recipient_account": account, "region": "ap-south-2"}
+        here, batch = newcomers_call(bank, encode, events, owner=account, **call)
+        assert (here.measure(batch)[0, region] > 2) == is_news
+
+
 def newcomer_nats(
     bank: Bank,
     encode: Encode,
@@ -277,6 +286,20 @@ def newcomer_nats(
 ) -> list[float]:
     """Return the nats of being new, where they are 7, of calls of a role of `owner` so many hours after its first one."""
     bank = replace(bank, baseline=replace(bank.baseline, newcomer=np.full_like(bank.baseline.newcomer, 7)))
+    here, batch = newcomers_call(bank, encode, events, hours, owner, **columns)
+    nats = here.measure(batch)[:, -1] - here.without("newcomer").measure(batch)[:, -1]
+    return [float(each) for each in nats]
+
+
+def newcomers_call(
+    bank: Bank,
+    encode: Encode,
+    events: pd.DataFrame,
+    hours: tuple[int, ...] = (0,),
+    owner: str = "111122223333",
+    **columns: str,
+) -> tuple[AutoencoderDetector, EventBatch]:
+    """Return a detector and calls of a role of `owner` that nobody knows, so many hours after its first one."""
     one = events[events["error_code"].isna()].head(1).assign(action="ListNothingKnown", **columns)
     principal = f"{owner}:role/just-begun"
     one = one.assign(principal=principal, entity=f"{principal}|{one['service'].iloc[0]}")
@@ -287,8 +310,7 @@ def newcomer_nats(
     here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
     batch = encode(calls, state)
     assert (batch.level >= PEER_LEVEL).all()
-    nats = here.measure(batch)[:, -1] - here.without("newcomer").measure(batch)[:, -1]
-    return [float(each) for each in nats]
+    return here, batch
 
 
 def test_a_score_never_falls_while_more_events_of_the_interval_come(
