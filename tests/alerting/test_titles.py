@@ -156,7 +156,10 @@ def test_what_a_principal_without_a_fingerprint_does_is_not_said_to_be_new_to_it
     some = facts(called("sns:GetTopicAttributes"), {"sns:GetTopicAttributes"})
     assert title_of(some) == "user/grace called sns:GetTopicAttributes, new to them, from 84.17.50.9"
     unlearned = replace(some, is_learned=False)
-    assert title_of(unlearned) == "user/grace called sns:GetTopicAttributes, not in their history, from 84.17.50.9"
+    assert (
+        title_of(unlearned)
+        == "user/grace called sns:GetTopicAttributes, not in their history, from 84.17.50.9"
+    )
 
 
 def test_of_a_principal_that_no_history_has_it_is_said_once_that_nothing_was_learned() -> None:
