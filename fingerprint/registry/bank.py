@@ -87,6 +87,7 @@ TRAINING_SECTIONS = (
     "training",
 )  # of the settings: a manifest keeps them
 ARRAY_PARTS = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline, "transitions": Transitions}
+GENERIC_ROW = 0  # of the generic fingerprint
 PRINCIPAL_LEVEL, PEER_LEVEL = LEVELS.index("principal"), LEVELS.index("peer")
 PERSON_KINDS = ("person", "federated")  # of principals that may name one
 FEEDBACK_COLUMNS = (

@@ -43,7 +43,7 @@ from fingerprint.features.encoding import (
     IS_BIN,
 )
 from fingerprint.registry import quality
-from fingerprint.registry.bank import PEER_LEVEL, Bank, accounts_of
+from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, Bank, accounts_of
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
@@ -539,14 +539,18 @@ class _KnownValues(NamedTuple):
         )
 
     def _expected(self, feature: int, action: str) -> str:
-        """Return the usual values of a feature, the commonest first; of one that is given the action, this action's."""
+        """Return the usual values of a feature, the commonest first; of one that is given the action, this action's.
+
+        Those of the generic fingerprint are said to be the organisation's: they are not this principal's own.
+        """
         slots = self.bank.vocabulary.codes[self.fingerprint, feature, 1:]
         usual = [each for each in self.bank.value_texts(slots[slots != 0]) if each]
         if encoding.GIVEN_FEATURE[feature] == ACTION_COLUMN:
             usual = [each for each in usual if _is_of_action(each, action)]
             if not usual and self.share[ACTION_COLUMN] > 0 and slots.all():
                 return "nothing often"  # what it had is not among the values that the fingerprint names
-        return ", ".join(usual[:MAX_USUAL_VALUES]) or "nothing yet"
+        whose = " (in the organisation)" if self.fingerprint == GENERIC_ROW else ""
+        return ", ".join(usual[:MAX_USUAL_VALUES]) + whose if usual else "nothing yet"
 
 
 def _is_of_action(text: str, action: str) -> bool:

@@ -23,7 +23,7 @@ from fingerprint.detection.ensemble import reaches_threshold
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, tail_calibration
 from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN, feature_texts
-from fingerprint.registry.bank import PEER_LEVEL, Bank
+from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 from tests.detection.detectors.conftest import Encode
@@ -392,6 +392,18 @@ def test_drivers_are_the_most_surprising_values_first(scored: object, bank: Bank
         if not alert.impact:  # else actions that can do harm lead (`alerting.explanation`)
             assert surprises == sorted(surprises, reverse=True)
         assert min(surprises, default=MIN_DRIVER_SURPRISE) >= MIN_DRIVER_SURPRISE
+
+
+def test_what_is_usual_of_the_generic_fingerprint_is_said_to_be_the_organisations(
+    bank: Bank, encode: Encode, state: ScorerState, events: pd.DataFrame
+) -> None:
+    batch = encode(events.head(1).assign(bank_version=bank.version), state)
+    context, action = Explainer(bank, state, SETTINGS), FEATURE_NAMES.index("action")
+    for row, whose in ((GENERIC_ROW, True), (int(batch.fingerprint[0]), False)):
+        of_row = replace(batch, fingerprint=np.array([row], np.int32))
+        known = known_values(of_row, np.arange(1), context)[0]
+        text = known.driver(ShownValue(action, 0, 2.0, 1), "iam:ListUsers", "iam:ListUsers").expected
+        assert text.endswith(" (in the organisation)") == whose
 
 
 def test_the_usual_resources_of_an_action_are_not_those_of_other_actions(
