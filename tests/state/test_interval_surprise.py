@@ -75,7 +75,7 @@ def test_who_works_from_a_usual_place_is_at_home_in_that_interval_and_in_no_othe
 
 
 def test_a_service_that_calls_for_a_principal_is_at_no_place_of_its_own() -> None:
-    """KMS decrypts for whoever reads, wherever the reader is."""
+    """KMS decrypts for a reader, wherever the reader is."""
     together, usual = IntervalSurprise(), np.zeros((1, F), np.float32)
     who, when, places = np.array([7], np.uint64), np.array([100], np.int32), ("network", "address")
     for name, at_home in (("AWS Internal", False), ("kms.amazonaws.com", False), ("private", True)):

@@ -299,7 +299,7 @@ def newcomers_call(
     owner: str = "111122223333",
     **columns: str,
 ) -> tuple[AutoencoderDetector, EventBatch]:
-    """Return a detector and calls of a role of `owner` that nobody knows, so many hours after its first one."""
+    """Return a detector and calls of a role of `owner` that no one knows, so many hours after its first one."""
     one = events[events["error_code"].isna()].head(1).assign(action="ListNothingKnown", **columns)
     principal = f"{owner}:role/just-begun"
     one = one.assign(principal=principal, entity=f"{principal}|{one['service'].iloc[0]}")
