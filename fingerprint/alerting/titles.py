@@ -10,6 +10,7 @@ characters, and every name in it, which an attacker may have chosen, is cut.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -165,7 +166,11 @@ def _called(facts: TitleFacts, on: str) -> str:
     often = _often(facts, lead)
     if lead in facts.new_actions:
         others = len(facts.new_actions) - 1
-        more = f" and {_count(others, 'other new action')}" if others else _how_new(facts)
+        if others and facts.is_learned:
+            more = f" and {_count(others, 'other new action')}"
+        else:  # of a newcomer all is new, also what its peers do every day
+            counted = f" and {_count(others, 'other')}" if others else ""
+            more = f"{counted}{_how_new(facts)}"
     else:
         others = len(facts.ranked) - 1
         more = _beside_usual(facts) or (f" and {_count(others, 'other action')}" if others else "")
@@ -181,7 +186,7 @@ def _beside_usual(facts: TitleFacts) -> str:
 
 
 def _how_new(facts: TitleFacts) -> str:
-    """Return how new the only new action is; empty where the title says that no history has the principal."""
+    """Return how new the leading action is; empty where the title says that no history has the principal."""
     if facts.is_learned:
         return ", new to them,"
     return ", not in their history," if facts.in_history else ""
@@ -195,9 +200,19 @@ def _often(facts: TitleFacts, action: str) -> str:
     for driver in _unseen_amounts(facts):
         if amount := read_amount_text(driver.seen, action):
             calls, span = amount
+            span = _shorter_span(facts, action, calls) or span
             before = f" ({driver.expected})" if action not in facts.new_actions else ""
             return f" {calls} times in {span}{before}"
     return ""
+
+
+def _shorter_span(facts: TitleFacts, action: str, calls: str) -> str:
+    """Return the minutes within which all of so many calls were made, if they are all events and that is less than an hour."""
+    times = [event.event_time for event in facts.events if impact.action_name(event) == action]
+    minutes = math.ceil((max(times) - min(times)).total_seconds() / 60) if times else 0
+    if f"{len(times):,}" != calls or not 0 < minutes < 60:
+        return ""
+    return _count(minutes, "minute") if minutes > 1 else "a minute"
 
 
 def _bulk(facts: TitleFacts) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -238,6 +239,28 @@ def test_a_bulk_of_a_usual_action_leads_where_no_call_can_do_harm_and_is_told_be
     assert title_of(harmful) == (
         f"user/grace called s3:PutBucketLogging, new to them, from 84.17.50.9; also {bulk}"
     )
+
+
+def test_a_bulk_of_minutes_is_not_said_to_have_taken_a_day() -> None:
+    amount = SurpriseDriver(
+        "amount", amount_text(60, "s3:CopyObject", "a day"), "none before", "unseen", 4.9, 60
+    )
+    copies = called(*["s3:CopyObject"] * 60)
+    start = copies[0].event_time
+    quick = [replace(each, event_time=start + n * timedelta(seconds=1.25)) for n, each in enumerate(copies)]
+    assert "called s3:CopyObject 60 times in 2 minutes, new to them, from" in title_of(
+        facts(quick, {"s3:CopyObject"}, (amount,))
+    )
+    at_once = [replace(each, event_time=start) for each in copies]
+    slow = [replace(each, event_time=start + n * timedelta(minutes=9)) for n, each in enumerate(copies)]
+    for events in (slow, quick[:-1], at_once):
+        assert "60 times in a day" in title_of(facts(events, {"s3:CopyObject"}, (amount,)))
+
+
+def test_of_a_newcomer_no_action_is_called_new() -> None:
+    names = ("s3:GetBucketPolicy", "ec2:DescribeInstances", "ec2:DescribeVolumes")
+    some = replace(facts(called(*names), set(names)), is_learned=False)
+    assert "called s3:GetBucketPolicy and 2 others, not in their history, from" in title_of(some)
 
 
 def test_all_failed_is_said_only_where_nothing_that_supports_the_alert_succeeded() -> None:
