@@ -727,7 +727,7 @@ def _verify(suspicion: Suspicion) -> NextStep:
 
 
 def _owner_of_addresses(suspicion: Suspicion) -> str:
-    """Return who can be asked about callers without a name: whoever owns what calls from there."""
+    """Return who can be asked about callers without a name: the owner of what calls from there."""
     account, sources = _account(suspicion.principal.partition(":")[0]), _safe_sources(suspicion)
     what = f"what calls from {', '.join(sources)}" if sources else "what makes such calls"
     return f"who owns {what}" + (f" in account {account}" if account else "")
