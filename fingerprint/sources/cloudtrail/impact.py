@@ -356,7 +356,7 @@ _EFFECTS = (
     _Effect(
         "notable", "sends mail or messages", "Impact", "T1496",
         "ses:SendEmail SendRawEmail SendBulkEmail SendTemplatedEmail SendBulkTemplatedEmail SendCustomVerificationEmail "
-        "sms-voice:SendTextMessage SendVoiceMessage SendMediaMessage mobiletargeting:SendMessages SendUsersMessages",
+        "mobiletargeting:SendMessages SendUsersMessages",
     ),
     _Effect(
         "notable", "gives the account access to models that are paid by use", "Impact", "T1496",

@@ -35,7 +35,7 @@ LONG_RETENTION_DAYS = 365  # from which on keeping logs harms no one
 _RANGES = ("cidrip", "cidripv4", "cidripv6", "cidrblock", "ipv6cidrblock")  # members, in small letters
 _CUSTOMER_KEY = "x-amz-server-side-encryption-customer-algorithm"
 _QUOTAS = {  # service codes of Service Quotas -> what a thief wants more of
-    **dict.fromkeys(("ses", "sns", "sms-voice", "mobiletargeting"), "mail or messages"),
+    **dict.fromkeys(("ses", "sns", "mobiletargeting"), "mail or messages"),
     **dict.fromkeys(("bedrock", "sagemaker"), "models or machines for them"),
     **dict.fromkeys(
         ("ec2", "ecs", "fargate", "lightsail", "batch", "elasticmapreduce", "gamelift"), "machines"

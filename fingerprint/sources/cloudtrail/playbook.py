@@ -503,7 +503,7 @@ def _calling_service(suspicion: Suspicion) -> str:
 def _who_told(suspicion: Suspicion, service: str) -> NextStep:
     return NextStep(
         "contain",
-        f"{service[:100]} made the calls with the role, for a caller that told it to: find which, and contain that principal. "
+        f"{service[:100]} made the calls with the role because someone told it to: find who did, and contain that principal. "
         "The call may be logged in another account or region, as that of a stack set.",
         f"for region in {' '.join(_regions(suspicion))}; do\n"
         f'  aws cloudtrail lookup-events --region "$region" --start-time {_since(suspicion)} --lookup-attributes '
