@@ -61,6 +61,7 @@ CredentialKind = Literal[
 MAX_KEYS = 10  # access keys, machines and addresses named in commands
 MAX_REGIONS = 50  # AWS has fewer
 TASK_ID_LENGTH = 32  # hexadecimal digits, of a task of ECS
+DEVICE_ID_LENGTH = 64  # hexadecimal digits, of a certificate of AWS IoT
 MAX_SERIAL_LENGTH = 40  # hexadecimal digits, of a certificate's serial number
 MAX_UNDO_STEPS = 15  # with commands
 MAX_NAMED_ACTIONS = 8  # of those without
@@ -452,6 +453,9 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
         yield _who_assumed(suspicion, bool(certificates))
     if certificates:
         yield _cut_certificates(role)
+    devices = [each.session for each in named if _is_device(each)]
+    if devices:
+        yield _cut_devices(devices)
     yield _revoke(
         role,
         "Who can still assume the role gets a new one. Machines and functions that use it keep credentials that are refused "
@@ -571,6 +575,24 @@ def _is_certificate(event: AlertEvent) -> bool:
     name = event.session
     is_number = 0 < len(name) <= MAX_SERIAL_LENGTH and set(name.lower()) <= _HEX_DIGITS
     return is_number and _has_source_identity(event)
+
+
+def _is_device(event: AlertEvent) -> bool:
+    """Return whether a session is named as the credential provider of AWS IoT does: the id of a device's certificate."""
+    return len(event.session) == DEVICE_ID_LENGTH and set(event.session) <= _HEX_DIGITS
+
+
+def _cut_devices(certificates: Sequence[str]) -> NextStep:
+    return NextStep(
+        "contain",
+        "The session is named as one that AWS IoT opens for a device's certificate: if so, switch that off, else the thief "
+        "takes its next credentials. The device has none then. DEVICE_REGION is where it is registered."
+        + not_shown(len(certificates) - MAX_KEYS, "certificate"),
+        "\n".join(
+            f"aws iot update-certificate --region DEVICE_REGION --certificate-id {each} --new-status INACTIVE"
+            for each in certificates[:MAX_KEYS]
+        ),
+    )
 
 
 def _has_source_identity(event: AlertEvent) -> bool:

@@ -201,6 +201,15 @@ def test_a_session_of_cognito_is_cut_at_its_identity_pool(amr: str) -> None:
     assert ("person" in steps[0].text) == (amr == "authenticated")
 
 
+def test_a_session_of_a_device_is_cut_at_its_certificate() -> None:
+    certificate = "0a1b" * 16
+    made = call("s3:PutObject", key=ASIA, session=certificate)
+    shown = commands(next_steps(suspicion(made, principal=f"{ACCOUNT}:role/devices")), "contain")
+    assert f"iot update-certificate --region DEVICE_REGION --certificate-id {certificate} --new" in shown
+    other = replace(made, session="0a1b" * 15)
+    assert "iot" not in commands(next_steps(suspicion(other, principal=f"{ACCOUNT}:role/devices")), "contain")
+
+
 def test_who_told_a_service_to_call_with_a_role_is_found_and_no_machine_is_looked_for() -> None:
     made = call(
         "iam:CreateRole", key=ASIA, session="AWSCloudFormation", source_address="cloudformation.amazonaws.com"

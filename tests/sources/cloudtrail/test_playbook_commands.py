@@ -83,6 +83,12 @@ def test_commands_to_cut_what_opened_a_session_are_the_clis(principal: str, sess
     assert sum(_check(step.command) for step in steps if step.phase == "contain") > 2
 
 
+def test_commands_to_cut_a_device_are_the_clis() -> None:
+    made = call("s3:PutObject", key=ASIA, session="0a1b" * 16)
+    steps = next_steps(suspicion(made, principal=f"{ACCOUNT}:role/devices"))
+    assert sum(_check(step.command) for step in steps if "iot" in step.command) == 1
+
+
 @pytest.mark.parametrize("action", _UNDO)
 def test_commands_to_undo_are_the_clis(action: str) -> None:
     undo = _UNDO[action]
