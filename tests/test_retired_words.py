@@ -64,7 +64,6 @@ ALLOWED = {
     "docs/reference/http-api.md": {"snapshot"},
     "fingerprint/simulation/": {"snapshot"},
     "fingerprint/sources/cloudtrail/": {"snapshot"},
-    "fingerprint/sources/cloudtrail/impact": {"voice"},  # the service SMS and Voice, its SendVoiceMessage
     "tests/contracts/case_store.py": {"snapshot"},
     "tests/sources/cloudtrail/": {"snapshot"},
     "tests/support/alerts.py": {"snapshot"},
