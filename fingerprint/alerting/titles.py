@@ -200,9 +200,10 @@ def _often(facts: TitleFacts, action: str) -> str:
     for driver in _unseen_amounts(facts):
         if amount := read_amount_text(driver.seen, action):
             calls, span = amount
-            span = _shorter_span(facts, action, calls) or span
-            before = f" ({driver.expected})" if action not in facts.new_actions else ""
-            return f" {calls} times in {span}{before}"
+            shorter = _shorter_span(facts, action, calls)
+            compared = f"{driver.expected} in {span}" if shorter else driver.expected
+            before = f" ({compared})" if action not in facts.new_actions else ""
+            return f" {calls} times in {shorter or span}{before}"
     return ""
 
 

@@ -251,6 +251,7 @@ def test_a_bulk_of_minutes_is_not_said_to_have_taken_a_day() -> None:
     assert "called s3:CopyObject 60 times in 2 minutes, new to them, from" in title_of(
         facts(quick, {"s3:CopyObject"}, (amount,))
     )
+    assert "60 times in 2 minutes (none before in a day) from" in title_of(facts(quick, set(), (amount,)))
     at_once = [replace(each, event_time=start) for each in copies]
     slow = [replace(each, event_time=start + n * timedelta(minutes=9)) for n, each in enumerate(copies)]
     for events in (slow, quick[:-1], at_once):

@@ -619,7 +619,7 @@ def _cut_certificates(role: str, region: str = "", profile: str = "", anchor: st
     """
     where = f"--region {region or 'ANCHOR_REGION'}"
     how = (
-        "IAM Roles Anywhere opens sessions"
+        "The caller opens sessions by IAM Roles Anywhere"
         if region
         else "The session is named as one that IAM Roles Anywhere opens"
     )
