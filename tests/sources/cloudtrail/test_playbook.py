@@ -16,13 +16,8 @@ from fingerprint.alerting.impact import action_name, alert_impact, with_support
 from fingerprint.core.alert import STEP_PHASES, AlertEvent, NextStep
 from fingerprint.sources.base import Suspicion, escape_key
 from fingerprint.sources.cloudtrail.impact import listed_actions
-from fingerprint.sources.cloudtrail.playbook import (
-    MAX_KEYS,
-    MAX_RECORDS_READ,
-    MAX_UNDO_STEPS,
-    credential_kind,
-    next_steps,
-)
+from fingerprint.sources.cloudtrail.playbook import MAX_UNDO_STEPS, next_steps
+from fingerprint.sources.cloudtrail.playbook_facts import MAX_KEYS, MAX_RECORDS_READ, credential_kind
 from fingerprint.sources.cloudtrail.playbook_undo import (
     _UNDO,
     MAX_CALLS,

@@ -1,0 +1,521 @@
+"""Containing: what cuts off a thief, by the kind of the credential and by how its session was opened.
+
+Example:
+    >>> [step.command for step in contain_steps(suspicion)][0]
+    'aws iam update-access-key --user-name alice --access-key-id AKIAIOSFODNN7EXAMPLE --status Inactive'
+
+Source of the steps: AWS, "Responding to a compromised access key" and "Revoking IAM role temporary security credentials" (IAM
+user guide).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from fingerprint.core.alert import AlertEvent, NextStep
+from fingerprint.sources.base import Suspicion
+from fingerprint.sources.cloudtrail.identity import SSO_ROLE, permission_set, saml_provider
+from fingerprint.sources.cloudtrail.playbook_extent import find_opened_sessions
+from fingerprint.sources.cloudtrail.playbook_facts import (
+    BY_CERTIFICATE,
+    MAX_KEYS,
+    MAX_RECORDS_READ,
+    access_keys,
+    action_of,
+    call_of,
+    calling_service,
+    center_user_id,
+    credential_kind,
+    first_events,
+    look_up_from,
+    look_up_names,
+    principal_name,
+    principal_type,
+    read_record,
+    regions_of,
+    session_context,
+    session_of_person,
+    value_or_word,
+)
+from fingerprint.sources.cloudtrail.playbook_undo import DENY_ALL, not_shown, safe_argument
+
+TASK_ID_LENGTH = 32  # hexadecimal digits, of a task of ECS
+DEVICE_ID_LENGTH = 64  # hexadecimal digits, of a certificate of AWS IoT
+MAX_SERIAL_LENGTH = 40  # hexadecimal digits, of a certificate's serial number
+_COGNITO = "cognito-identity.amazonaws.com"
+_HEX_DIGITS = frozenset("0123456789abcdef")
+_NOW = "'\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\"'"  # within a text in single quotes
+_REVOKE = (
+    '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
+    f'{{"DateLessThan":{{"aws:TokenIssueTime":"{_NOW}"}}}}}}]}}\''
+)
+_DENY_ROOT = (
+    '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
+    '{"ArnLike":{"aws:PrincipalArn":"arn:*:iam::*:root"}}}]}\''
+)
+_DENY_SESSION = (
+    '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
+    '{"StringLike":{"aws:userid":"*:SESSION_NAME"}}}]}\''
+)
+_DENY_PERSON = (  # AWS's own condition for one person of Identity Center
+    '\'{"Effect":"Deny","Action":"*","Resource":"*","Condition":{"StringEquals":{"identitystore:userId":"USER_ID"}}}\''
+)
+_LIST_TRUST = "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json"
+
+
+def contain_steps(suspicion: Suspicion) -> Iterator[NextStep]:
+    """Yield what to cut off, the credential first, by its kind."""
+    keys, name = access_keys(suspicion), principal_name(suspicion.principal)
+    match credential_kind(suspicion.principal, keys):
+        case "access key":
+            yield _contain_access_key(keys, value_or_word(name, "USER_NAME"))
+        case "user session":
+            yield _contain_user_session(value_or_word(name, "USER_NAME"))
+        case "role session":
+            yield from _contain_role(suspicion, value_or_word(name, "ROLE_NAME"))
+        case "single sign-on":
+            yield from _contain_single_sign_on(suspicion, name)
+        case "root":
+            yield from _contain_root(suspicion)
+        case "service":
+            yield _contain_service(suspicion)
+        case "unknown" if principal_type(suspicion.principal) == "account":
+            yield _contain_other_account(suspicion)
+        case "unknown" if by_certificate := _by_certificate(suspicion):
+            yield by_certificate
+        case "unknown" if (pod := _service_account(suspicion.principal)) is not None:
+            yield from _contain_service_account(suspicion, *pod)
+        case "unknown":
+            yield _contain_at_provider(suspicion)
+
+
+def _contain_at_provider(suspicion: Suspicion) -> NextStep:
+    """Return how to keep out an identity from elsewhere; a provider of SAML may itself be a thief's, or its key be stolen."""
+    named = dict.fromkeys(safe_argument(saml_provider(each.raw)) for each in first_events(suspicion))
+    providers = [each for each in named if each][:MAX_KEYS]
+    text = "Block the identity at its provider, and deny it in the trust policy of every role that it may assume."
+    if providers:
+        text += (
+            " Look at the provider: where it is not the organisation's own, or the key that it signs with may be stolen, "
+            "delete it. No one signs in by it then."
+        )
+    look = [f"aws iam get-saml-provider --saml-provider-arn {each}" for each in providers]
+    delete = ["aws iam delete-saml-provider --saml-provider-arn PROVIDER_ARN"] if providers else []
+    return NextStep("contain", text, "\n".join([_LIST_TRUST, *look, *delete]))
+
+
+def _service_account(principal: str) -> tuple[str, str] | None:
+    """Return namespace and name of the Kubernetes service account that a federated principal is, None for any other one.
+
+    >>> _service_account("123456789012:federated/oidc.example.com/system%3Aserviceaccount%3Aexports%3Aworker")
+    ('exports', 'worker')
+    """
+    subject = unquote(principal.rpartition("/")[2]) if principal_type(principal) == "federated" else ""
+    parts = subject.split(":")
+    return (parts[2], parts[3]) if parts[:2] == ["system", "serviceaccount"] and len(parts) == 4 else None
+
+
+def _contain_service_account(suspicion: Suspicion, namespace: str, name: str) -> Iterator[NextStep]:
+    """Shut out a token of a pod, which STS takes until it expires whatever the cluster does, then find who took it there."""
+    roles = dict.fromkeys(
+        safe_argument(event.resource.removeprefix("role:"))
+        for event in suspicion.events
+        if event.resource.startswith("role:")
+    )
+    named = [each for each in roles if each][:MAX_KEYS] or ["ROLE_NAME"]
+    yield NextStep(
+        "contain",
+        "The caller has the token of a Kubernetes service account. STS takes it until it expires, a day by default, also where "
+        "pod and account are gone: take the account's subject out of the trust policy of the role, and revoke the role's "
+        "sessions." + not_shown(len(roles) - len(named), "role"),
+        "\n".join(
+            f"aws iam get-role --role-name {each} --query Role.AssumeRolePolicyDocument\n"
+            f"aws iam put-role-policy --role-name {each} --policy-name AWSRevokeOlderSessions --policy-document {_REVOKE}"
+            for each in named
+        ),
+    )
+    yield NextStep(
+        "contain",
+        "Find the pods that run as the service account, keep what you need of them, and stop them. The cluster's audit log has "
+        "who else read a token of it: creations of serviceaccounts/token and of pods/exec.",
+        f"kubectl get pods --namespace {value_or_word(namespace, 'NAMESPACE')} --output wide "
+        f"--field-selector spec.serviceAccountName={value_or_word(name, 'SERVICE_ACCOUNT')}",
+    )
+
+
+def _contain_other_account(suspicion: Suspicion) -> NextStep:
+    """Find the caller's own record, which names role, session and access key, in an account of one's own; else shut it out."""
+    account = value_or_word(suspicion.principal.partition(":")[0], "ACCOUNT_ID")
+    find = "find the caller's own record in its log, by the same sharedEventID, and contain the principal that it names"
+    if suspicion.knows_account:
+        return NextStep(
+            "contain",
+            f"The caller's account is one of the organisation's own: {find}.",
+            _find_shared(suspicion),
+        )
+    return NextStep(
+        "contain",
+        f"Deny account {account} in the trust policy of every role that it may assume, and tell its owner. Where the account is "
+        f"one of the organisation's own, {find}.",
+        _LIST_TRUST,
+    )
+
+
+def _find_shared(suspicion: Suspicion) -> str:
+    """Return the command that lists, with a credential of the caller's account, its own records of the alert's calls."""
+    asked = suspicion.lead or suspicion.events[0]
+    events = (asked, *suspicion.events[:MAX_RECORDS_READ])
+    shared = dict.fromkeys(safe_argument(read_record(each).sharedEventID) for each in events)
+    ids = [each for each in shared if each][:MAX_KEYS]
+    has = " || ".join(f"contains(CloudTrailEvent,'{each}')" for each in ids or ["SHARED_EVENT_ID"])
+    return (
+        f"for region in {' '.join(regions_of(suspicion))}; do\n"
+        f'  aws cloudtrail lookup-events --region "$region" --start-time {look_up_from(suspicion)} --lookup-attributes '
+        f"AttributeKey=EventName,AttributeValue={value_or_word(asked.action, 'EVENT_NAME')} "
+        f'--query "Events[?{has}].CloudTrailEvent"\n'
+        "done"
+    )
+
+
+def _contain_access_key(keys: Sequence[str], user: str) -> NextStep:
+    lasting = [key for key in keys if key.startswith("AKIA")]
+    deactivate = [
+        f"aws iam update-access-key --user-name {user} --access-key-id {value_or_word(key, 'ACCESS_KEY_ID')} --status Inactive"
+        for key in lasting[:MAX_KEYS]
+    ]
+    return NextStep(
+        "contain",
+        "Deactivate the access key, and deny the user everything: sessions that the key has made live on."
+        + not_shown(len(lasting) - MAX_KEYS, "access key"),
+        "\n".join([*deactivate, _deny_user(user)]),
+    )
+
+
+def _contain_user_session(user: str) -> NextStep:
+    return NextStep(
+        "contain",
+        "Deny the user everything, which ends its sessions, and take its console password away.",
+        f"{_deny_user(user)}\naws iam delete-login-profile --user-name {user}",
+    )
+
+
+def _contain_root(suspicion: Suspicion) -> Iterator[NextStep]:
+    """Contain who opened root sessions by sts:AssumeRoot, or the root user itself, or both where the records do not say."""
+    assumed = {_is_assumed_root(event) for event in suspicion.events[:MAX_RECORDS_READ]}
+    if assumed != {False}:
+        find = "Find" if True in assumed else "Where the records say sessionContext.assumedRoot, find"
+        yield NextStep(
+            "contain",
+            f"{find} who called sts:AssumeRoot in the organisation's management account or in the one that administers IAM for "
+            "it, by the session's access key, and contain that principal: there is no password or key of root's to change. The "
+            "call is logged where it was made: add its region. The session ends by itself, after 15 minutes at most.",
+            find_opened_sessions(suspicion, ("AssumeRoot",)),
+        )
+    if assumed != {True}:
+        yield NextStep(
+            "contain",
+            "Change the root user's password and second factor, delete its access keys, and deny it everything from the "
+            "organisation's management account. The policy does not bind the management account's own root user.",
+            "aws organizations create-policy --type SERVICE_CONTROL_POLICY --name incident-deny-root --description incident "
+            f"--content {_DENY_ROOT}\n"
+            "aws organizations attach-policy --policy-id POLICY_ID --target-id "
+            f"{value_or_word(suspicion.principal.partition(':')[0], 'ACCOUNT_ID')}",
+        )
+
+
+def _is_assumed_root(event: AlertEvent) -> bool | None:
+    """Return whether root's session was opened by sts:AssumeRoot, as the record says; None without a record."""
+    if not isinstance(read_record(event).userIdentity, dict):
+        return None
+    return session_context(event).get("assumedRoot") in ("true", True)
+
+
+def _contain_service(suspicion: Suspicion) -> NextStep:
+    names = look_up_names(suspicion)
+    found = [f"AttributeKey=Username,AttributeValue={each}" for each in names[:MAX_KEYS]]
+    found.append("AttributeKey=ResourceName,AttributeValue=RESOURCE_NAME")
+    return NextStep(
+        "contain",
+        "A service acted by itself or by its own role: there is no key to cut. Find the resource that told it to, and contain "
+        "the principal that changed that resource last." + not_shown(len(names) - MAX_KEYS, "session"),
+        "\n".join(
+            f"aws cloudtrail lookup-events --region {regions_of(suspicion)[0]} --lookup-attributes {each}"
+            for each in found
+        ),
+    )
+
+
+def _deny_user(user: str) -> str:
+    return f"aws iam put-user-policy --user-name {user} --policy-name incident-deny-all --policy-document {DENY_ALL}"
+
+
+def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
+    """Find who opens the role's sessions, then revoke these; of a machine's or task's role also isolate or stop that."""
+    session = session_of_person(suspicion.principal)
+    if session:
+        yield _deny_session(role, value_or_word(session, "SESSION_NAME"))
+        return
+    machines = dict.fromkeys(event.session for event in suspicion.events if event.session.startswith("i-"))
+    service = calling_service(suspicion)
+    if service:
+        yield _who_told(suspicion, service)
+        yield _revoke(
+            role, "That stops what the service still does with it, and fails what others have it do."
+        )
+        return
+    pools = _identity_pools(suspicion)
+    if pools:
+        yield _cut_pools(pools)
+        yield _revoke(role, "Visitors get new ones as long as the pool gives them.")
+        return
+    named = _one_of_each_session(suspicion)
+    tasks = [event.session for event in named if _is_task(event)]
+    certificates = [event for event in named if _is_certificate(event)]
+    if any(event.session not in machines for event in suspicion.events):
+        yield _who_assumed(suspicion, bool(certificates))
+    if certificates:
+        yield _cut_certificates(role)
+    devices = [each.session for each in named if _is_device(each)]
+    if devices:
+        yield _cut_devices(devices)
+    yield _revoke(
+        role,
+        "Who can still assume the role gets a new one. Machines and functions that use it keep credentials that are refused "
+        "until these expire, for up to six hours: replace their instance profile, or stop and start them.",
+    )
+    safe = [each for each in map(safe_argument, machines) if each][:MAX_KEYS]
+    if safe:
+        yield NextStep(
+            "contain",
+            "The role is a machine's: isolate it, else the thief takes its next credentials. Keep it running for its memory. "
+            "INSTANCE_REGION is where it runs, which need not be where the calls went."
+            + not_shown(len(machines) - len(safe), "machine"),
+            "\n".join(
+                f"aws ec2 modify-instance-attribute --region INSTANCE_REGION --instance-id {each} "
+                "--groups SECURITY_GROUP_WITHOUT_RULES"
+                for each in safe
+            ),
+        )
+
+    if tasks:
+        yield _stop_tasks(tasks)
+
+
+def _revoke(role: str, after: str) -> NextStep:
+    return NextStep(
+        "contain",
+        f"Revoke the role's sessions up to now. {after}",
+        f"aws iam put-role-policy --role-name {role} --policy-name AWSRevokeOlderSessions --policy-document {_REVOKE}",
+    )
+
+
+class _Pool(NamedTuple):
+    """An identity pool of Cognito that gave sessions, whether to anyone who asked, and to which identities."""
+
+    pool: str
+    open_to_all: bool
+    identities: Sequence[str]
+
+
+def _who_told(suspicion: Suspicion, service: str) -> NextStep:
+    return NextStep(
+        "contain",
+        f"{service[:100]} made the calls with the role because someone told it to: find who did, and contain that principal. "
+        "The call may be logged in another account or region, as that of a stack set.",
+        f"for region in {' '.join(regions_of(suspicion))}; do\n"
+        f'  aws cloudtrail lookup-events --region "$region" --start-time {look_up_from(suspicion)} --lookup-attributes '
+        f"AttributeKey=EventSource,AttributeValue={value_or_word(service, 'SERVICE_NAME')}\n"
+        "done",
+    )
+
+
+def _identity_pools(suspicion: Suspicion) -> list[_Pool]:
+    """Return the identity pools of Cognito by which the sessions of an alert came; empty where any came by another way."""
+    found: dict[tuple[str, bool], dict[str, None]] = {}
+    for event in first_events(suspicion):
+        federation = session_context(event).get("webIdFederationData")
+        if not isinstance(federation, dict) or federation.get("federatedProvider") != _COGNITO:
+            return []
+        said = federation.get("attributes")
+        said = said if isinstance(said, dict) else {}
+        pool, identity = (safe_argument(said.get(f"{_COGNITO}:{name}")) for name in ("aud", "sub"))
+        to_all = "unauthenticated" in str(said.get(f"{_COGNITO}:amr"))
+        found.setdefault((pool, to_all), {})[identity] = None
+    return [_Pool(*of, [each for each in named if each]) for of, named in found.items()]
+
+
+def _cut_pools(pools: Sequence[_Pool]) -> NextStep:
+    """Return how to keep an identity pool from giving sessions: to the identities that had them, or to anyone."""
+    to_all = any(each.open_to_all for each in pools)
+    commands = []
+    for each in pools[:MAX_KEYS]:
+        pool = f"--region {each.pool.partition(':')[0] or 'POOL_REGION'} --identity-pool-id {each.pool or 'POOL_ID'}"
+        commands += [
+            f"aws cognito-identity describe-identity-pool {pool}",
+            f"aws cognito-identity delete-identities {pool.partition(' --identity-pool-id')[0]} "
+            f"--identity-ids-to-delete {' '.join(each.identities[:MAX_KEYS]) or 'IDENTITY_ID'}",
+        ]
+        if each.open_to_all:
+            commands.append(
+                f"aws cognito-identity update-identity-pool {pool} --identity-pool-name POOL_NAME "
+                "--no-allow-unauthenticated-identities"
+            )
+    anyone = (
+        " It gives them to anyone who asks: where that is not meant, let it give none without a sign-in. The update sets all "
+        "settings of the pool: give it those that are shown first."
+    )
+    return NextStep(
+        "contain",
+        "An identity pool of Cognito opened the sessions: delete the identities that it gave them to, and take from its role "
+        f"what visitors do not need.{anyone if to_all else ' Block the person at the pool of users or provider behind it.'}",
+        "\n".join(commands),
+    )
+
+
+def _one_of_each_session(suspicion: Suspicion) -> list[AlertEvent]:
+    """Return the first event of each session name."""
+    return list({event.session: event for event in reversed(suspicion.events)}.values())[::-1]
+
+
+def _is_task(event: AlertEvent) -> bool:
+    """Return whether a session has the name that ECS gives those of a task, which anyone else may choose as well."""
+    name = event.session
+    return len(name) == TASK_ID_LENGTH and set(name) <= _HEX_DIGITS and not _has_source_identity(event)
+
+
+def _is_certificate(event: AlertEvent) -> bool:
+    """Return whether a session is named as Roles Anywhere does: the serial number; its source identity is the subject."""
+    name = event.session
+    is_number = 0 < len(name) <= MAX_SERIAL_LENGTH and set(name.lower()) <= _HEX_DIGITS
+    return is_number and _has_source_identity(event)
+
+
+def _is_device(event: AlertEvent) -> bool:
+    """Return whether a session is named as the credential provider of AWS IoT does: the id of a device's certificate."""
+    return len(event.session) == DEVICE_ID_LENGTH and set(event.session) <= _HEX_DIGITS
+
+
+def _cut_devices(certificates: Sequence[str]) -> NextStep:
+    return NextStep(
+        "contain",
+        "The session is named as one that AWS IoT opens for a device's certificate: if so, switch that off, else the thief "
+        "takes its next credentials. The device has none then. DEVICE_REGION is where it is registered."
+        + not_shown(len(certificates) - MAX_KEYS, "certificate"),
+        "\n".join(
+            f"aws iot update-certificate --region DEVICE_REGION --certificate-id {each} --new-status INACTIVE"
+            for each in certificates[:MAX_KEYS]
+        ),
+    )
+
+
+def _has_source_identity(event: AlertEvent) -> bool:
+    return bool(session_context(event).get("sourceIdentity"))
+
+
+def _by_certificate(suspicion: Suspicion) -> NextStep | None:
+    """Return how to shut out the holder of a certificate that opens sessions by Roles Anywhere; None for another caller."""
+    asked = suspicion.lead or suspicion.events[0]
+    if action_of(asked) != BY_CERTIFICATE:
+        return None
+    request = call_of(asked).request
+    role, profile, anchor = (
+        safe_argument(request.get(name)) for name in ("roleArn", "profileArn", "trustAnchorArn")
+    )
+    ids = profile.rpartition("/")[2], anchor
+    return _cut_certificates(role.rpartition("/")[2] or "ROLE_NAME", safe_argument(asked.region), *ids)
+
+
+def _cut_certificates(role: str, region: str = "", profile: str = "", anchor: str = "") -> NextStep:
+    """Return how to keep a certificate of Roles Anywhere from opening sessions; ids where a record has them.
+
+    `region` is that of the profile where a record of its own service says so: of a session's calls only the name is known.
+    """
+    where = f"--region {region or 'ANCHOR_REGION'}"
+    how = (
+        "The caller opens sessions by IAM Roles Anywhere"
+        if region
+        else "The session is named as one that IAM Roles Anywhere opens"
+    )
+    return NextStep(
+        "contain",
+        f"{how} for a certificate: revoke that at its authority, and import the list of revoked ones. Where it is not known "
+        "which key was stolen, disable the profile that gives the role, or the trust anchor: that shuts out all certificates of "
+        "the authority.",
+        f"aws rolesanywhere list-profiles {where} --query \"profiles[?contains(to_string(roleArns),'{role}')]\"\n"
+        f"aws rolesanywhere import-crl {where} --name incident --enabled --crl-data fileb://REVOKED.pem "
+        f"--trust-anchor-arn {anchor or 'TRUST_ANCHOR_ARN'}\n"
+        f"aws rolesanywhere disable-profile {where} --profile-id {profile or 'PROFILE_ID'}\n"
+        f"aws rolesanywhere disable-trust-anchor {where} "
+        f"--trust-anchor-id {anchor.rpartition('/')[2] or 'TRUST_ANCHOR_ID'}",
+    )
+
+
+def _stop_tasks(tasks: Collection[str]) -> NextStep:
+    shown = [each for each in map(safe_argument, tasks) if each][:MAX_KEYS]
+    return NextStep(
+        "contain",
+        "The session is named as a container's task of ECS: if there is one, stop it, else the thief takes its next credentials. "
+        "Save what you need of it first, for it is lost. A service starts another one: close the way in, or let it want none. "
+        "TASK_REGION is where it runs, which need not be where the calls went."
+        + not_shown(len(tasks) - len(shown), "task"),
+        "\n".join(
+            f"aws ecs stop-task --region TASK_REGION --cluster CLUSTER_NAME --task {each} --reason incident"
+            for each in shown
+        ),
+    )
+
+
+def _deny_session(role: str, session: str) -> NextStep:
+    """Return how to deny one person's sessions at a role that others use too; the identity provider fixes their name."""
+    policy = _DENY_SESSION.replace("SESSION_NAME", session)
+    return NextStep(
+        "contain",
+        "Disable the person at the identity provider, else they can sign in again elsewhere, and deny the person's sessions at "
+        "the role. Other sessions of the role go on.",
+        f"aws iam put-role-policy --role-name {role} --policy-name incident-deny-session --policy-document {policy}",
+    )
+
+
+def _who_assumed(suspicion: Suspicion, by_certificate: bool) -> NextStep:
+    openers = ("AssumeRole", "AssumeRoleWithSAML", "AssumeRoleWithWebIdentity")
+    return NextStep(
+        "contain",
+        "First cut who opens the role's sessions, or the revoked role gives them a new one: find who assumed it, by the "
+        "session's access key. Where that was a provider of SAML or web identity, block the person or the workload there.",
+        find_opened_sessions(suspicion, (*openers, "CreateSession") if by_certificate else openers),
+    )
+
+
+def _contain_single_sign_on(suspicion: Suspicion, name: str) -> Iterator[NextStep]:
+    """End the person's sessions where they begin; the role's own policies cannot be changed but by Identity Center.
+
+    `name` is that of the role or the person's id. Putting overwrites, so the command reads a file that the analyst merges: pasted
+    as it is, it fails instead of taking a policy away in every account.
+    """
+    granted = permission_set(name) if name.startswith(SSO_ROLE) else ""
+    of_set = f"of {granted}" if safe_argument(granted) else "of each permission set that was used"
+    instance = "--instance-arn INSTANCE_ARN --permission-set-arn PERMISSION_SET_ARN"
+    person = safe_argument(center_user_id(suspicion))
+    deny = _DENY_PERSON.replace("USER_ID", person or "USER_ID")
+    yield NextStep(
+        "contain",
+        "Disable the person in the identity provider and end their sessions in IAM Identity Center (Users, Active sessions). "
+        "Sessions of roles live on for up to twelve hours: add a statement that denies this person to the inline policy "
+        f"{of_set}. There is one policy, and putting keeps no earlier one: merge DENY.json into the statements of BEFORE.json "
+        "(empty: there is none) as MERGED.json. Run it in Identity Center's home region and in the account that administers it.",
+        f"{find_person(suspicion.human, person)}\n"
+        f"aws sso-admin get-inline-policy-for-permission-set {instance} --query InlinePolicy --output text > BEFORE.json\n"
+        f"echo {deny} > DENY.json\n"
+        f"aws sso-admin put-inline-policy-to-permission-set {instance} --inline-policy file://MERGED.json\n"
+        f"aws sso-admin provision-permission-set {instance} --target-type ALL_PROVISIONED_ACCOUNTS",
+    )
+
+
+def find_person(human: str, user_id: str) -> str:
+    """Return the command that shows a person of Identity Center: by the id where it is known, else by the name."""
+    if user_id:
+        return f"aws identitystore describe-user --identity-store-id IDENTITY_STORE_ID --user-id {user_id}"
+    named = f"AttributePath=UserName,AttributeValue={value_or_word(human, 'USER_NAME')}"
+    return f"aws identitystore list-users --identity-store-id IDENTITY_STORE_ID --filters {named}"

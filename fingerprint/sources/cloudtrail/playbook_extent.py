@@ -1,0 +1,211 @@
+"""The extent of an alert: how to list what else its credential did, and the sessions that it opened.
+
+Example:
+    >>> [step.phase for step in extent_steps(suspicion)]
+    ['extent', 'extent']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fingerprint.core.alert import NextStep
+from fingerprint.sources.base import Suspicion
+from fingerprint.sources.cloudtrail.identity import is_nameless
+from fingerprint.sources.cloudtrail.playbook_facts import (
+    BY_CERTIFICATE,
+    MAX_KEYS,
+    access_keys,
+    action_of,
+    center_user_id,
+    global_region,
+    look_up_from,
+    look_up_names,
+    own_addresses,
+    principal_name,
+    principal_type,
+    regions_of,
+    safe_access_keys,
+    safe_addresses,
+    value_or_word,
+)
+from fingerprint.sources.cloudtrail.playbook_undo import not_shown, safe_argument
+
+_OPENS_SESSIONS = (
+    "AssumeRole",
+    "AssumeRoot",
+    "GetSessionToken",
+    "GetFederationToken",
+)  # what actions begin with
+_CENTER_SERVICES = ("signin", "sso")  # where a sign-in to Identity Center is logged
+_LAKE = (
+    "SELECT eventTime, recipientAccountId, eventSource, eventName, errorCode, sourceIPAddress, userIdentity.arn "
+    "FROM EVENT_DATA_STORE_ID"
+)
+_ATHENA = (
+    "SELECT eventtime, recipientaccountid, eventsource, eventname, errorcode, sourceipaddress, useridentity.arn "
+    "FROM cloudtrail_logs"
+)
+
+
+def extent_steps(suspicion: Suspicion) -> Iterator[NextStep]:
+    """Yield how to list what else the credential did, in its regions, in other accounts, and in the sessions that it opened."""
+    if _is_service(suspicion):
+        who = "the service's calls of these actions since a day before, and look who changed what it acts for"
+        yield _extent_by_calls(
+            suspicion, who, [value_or_word(principal_name(suspicion.principal), "SERVICE_NAME")]
+        )
+        return
+    if center_user_id(suspicion):
+        yield from _extent_of_center_user(suspicion)
+        return
+    since = look_up_from(suspicion)
+    keys = safe_access_keys(suspicion)
+    more = not_shown(len(access_keys(suspicion)) - len(keys), "access key")
+    if is_nameless(suspicion.principal) and not keys:
+        who = "who made these calls from the alert's addresses since a day before"
+        yield _extent_by_calls(suspicion, who, safe_addresses(suspicion))
+    else:
+        yield _extent_of_credential(suspicion, keys, more)
+    lake = f"{_LAKE} WHERE eventTime > '{since[:10]} {since[11:19]}' AND ({_where('userIdentity.accessKeyId', keys, suspicion)})"
+    athena = (
+        f"{_ATHENA} WHERE eventtime > '{since}' AND ({_where('useridentity.accesskeyid', keys, suspicion)})"
+    )
+    yield NextStep(
+        "extent",
+        "Search data events and other accounts too, in CloudTrail Lake or by Athena, for the credential and for its addresses."
+        + more
+        + not_shown(len(own_addresses(suspicion)) - len(safe_addresses(suspicion)), "address"),
+        f'aws cloudtrail start-query --query-statement "{lake} ORDER BY eventTime"\n'
+        f'aws athena start-query-execution --work-group primary --query-string "{athena} ORDER BY eventtime"',
+    )
+    opened = [
+        row.action.partition(":")[2]
+        for row in suspicion.actions
+        if row.succeeded and _opens_sessions(row.action) and safe_argument(row.action)
+    ]
+    if opened:
+        openers = [event for event in suspicion.supporting if _opens_sessions(action_of(event))]
+        yield NextStep(
+            "extent",
+            "Follow the sessions that it opened: each has a key of its own (responseElements.credentials), and did things under "
+            "another name." + more,
+            find_opened_sessions(
+                suspicion._replace(events=(*suspicion.events, *openers)), opened, safe_addresses(suspicion)
+            ),
+        )
+
+
+def _extent_of_credential(suspicion: Suspicion, keys: Sequence[str], more: str) -> NextStep:
+    """Return how to list what a credential did, by its access keys or, without any, by what CloudTrail calls its user."""
+    names = [] if keys else look_up_names(suspicion)
+    regions = regions_of(suspicion)
+    attribute = (
+        [f"AttributeKey=AccessKeyId,AttributeValue={key}" for key in keys]
+        or [f"AttributeKey=Username,AttributeValue={each}" for each in names[:MAX_KEYS] or ["USER_NAME"]]
+    )  # fmt: skip
+    return NextStep(
+        "extent",
+        "List everything that the credential did since a day before, in the alert's regions and where global services log "
+        f"({global_region(regions)}). Add the other regions that are in use: each has a history of its own."
+        f"{more}{not_shown(len(names) - MAX_KEYS, 'session')}",
+        f"for region in {' '.join(regions)}; do\n"
+        + "".join(
+            f'  aws cloudtrail lookup-events --region "$region" --start-time {look_up_from(suspicion)} '
+            f"--lookup-attributes {each}\n"
+            for each in attribute
+        )
+        + "done",
+    )
+
+
+def _extent_by_calls(suspicion: Suspicion, who: str, having: Sequence[str]) -> NextStep:
+    """Return how to list what a caller without a credential did: its calls' records, `having` any of some texts."""
+    calls = dict.fromkeys(safe_argument(each.action) for each in suspicion.events)
+    names = [each for each in calls if each][:MAX_KEYS]
+    return NextStep(
+        "extent",
+        f"There is no credential to follow. List {who}. Add the other regions that are in use."
+        + not_shown(len(calls) - len(names), "call"),
+        f"for region in {' '.join(regions_of(suspicion))}; do\n"
+        f"  for name in {' '.join(names) or 'EVENT_NAME'}; do\n"
+        f'    aws cloudtrail lookup-events --region "$region" --start-time {look_up_from(suspicion)} --lookup-attributes '
+        f'AttributeKey=EventName,AttributeValue="$name" {_having(having)}\n'
+        "  done\n"
+        "done",
+    )
+
+
+def _extent_of_center_user(suspicion: Suspicion) -> Iterator[NextStep]:
+    """Yield how to find what a user of Identity Center did, and what their sessions at roles did: both have the user's id."""
+    since, user = look_up_from(suspicion), value_or_word(center_user_id(suspicion), "USER_ID")
+    services = dict.fromkeys(
+        (*_CENTER_SERVICES, *(safe_argument(event.service) for event in suspicion.events))
+    )
+    sources = " ".join(f"{each}.amazonaws.com" for each in services if each)
+    yield NextStep(
+        "extent",
+        "List how the person signed in, and which roles they took, since a day before. The history of events knows no user's id, "
+        "so each event of these services is looked through. Add the other regions that are in use.",
+        f"for region in {' '.join(regions_of(suspicion))}; do\n"
+        f"  for source in {sources}; do\n"
+        f'    aws cloudtrail lookup-events --region "$region" --start-time {since} --lookup-attributes '
+        f'AttributeKey=EventSource,AttributeValue="$source" --query "Events[?contains(CloudTrailEvent,\'{user}\')]'
+        '.CloudTrailEvent"\n'
+        "  done\n"
+        "done",
+    )
+    where = _where("userIdentity.onBehalfOf.userId", [user], suspicion)
+    athena = _where("useridentity.onbehalfof.userid", [user], suspicion)
+    yield NextStep(
+        "extent",
+        "Search all accounts, in CloudTrail Lake or by Athena, for what the person's sessions at roles did: their records have "
+        "the user's id, too."
+        + not_shown(len(own_addresses(suspicion)) - len(safe_addresses(suspicion)), "address"),
+        "aws cloudtrail start-query --query-statement "
+        f"\"{_LAKE} WHERE eventTime > '{since[:10]} {since[11:19]}' AND ({where}) ORDER BY eventTime\"\n"
+        "aws athena start-query-execution --work-group primary --query-string "
+        f"\"{_ATHENA} WHERE eventtime > '{since}' AND ({athena}) ORDER BY eventtime\"",
+    )
+
+
+def _is_service(suspicion: Suspicion) -> bool:
+    """Return whether AWS itself acted, without a credential that could be stolen."""
+    return principal_type(suspicion.principal) == "service"
+
+
+def find_opened_sessions(suspicion: Suspicion, actions: Sequence[str], by: Sequence[str] = ()) -> str:
+    """Return the command that lists the calls which opened a session and have an access key of the alert in their record.
+
+    `by` is what they have in it where the alert has no key.
+    """
+    return (
+        f"for region in {' '.join(regions_of(suspicion))}; do\n"
+        f"  for name in {' '.join(dict.fromkeys(actions))}; do\n"
+        f'    aws cloudtrail lookup-events --region "$region" --start-time {look_up_from(suspicion)} --lookup-attributes '
+        f'AttributeKey=EventName,AttributeValue="$name" {_having(safe_access_keys(suspicion) or by)}\n'
+        "  done\n"
+        "done"
+    )
+
+
+def _opens_sessions(action: str) -> bool:
+    return action == BY_CERTIFICATE or action.partition(":")[2].startswith(_OPENS_SESSIONS)
+
+
+def _having(values: Sequence[str]) -> str:
+    """Return the option that leaves of looked-up events those whose record has one of some texts."""
+    has = " || ".join(f"contains(CloudTrailEvent,'{each}')" for each in values or ["ACCESS_KEY_ID"])
+    return f'--query "Events[?{has}].CloudTrailEvent"'
+
+
+def _where(key_column: str, keys: Sequence[str], suspicion: Suspicion) -> str:
+    """Return the condition of a query for the alert's access keys and addresses; column names are of any case."""
+    addresses = safe_addresses(suspicion)
+    parts = [f"{key_column} IN ({_sql_list(keys)})"] if keys else []
+    parts += [f"sourceIPAddress IN ({_sql_list(addresses)})"] if addresses else []
+    return " OR ".join(parts) or f"{key_column} = 'ACCESS_KEY_ID'"
+
+
+def _sql_list(values: Sequence[str]) -> str:
+    return ", ".join(f"'{each}'" for each in values)

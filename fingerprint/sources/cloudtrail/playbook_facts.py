@@ -1,0 +1,219 @@
+"""What the steps of a playbook ask of an alert: its credential, access keys, addresses, regions and records.
+
+Example:
+    >>> credential_kind("123456789012:user/alice", ["AKIAIOSFODNN7EXAMPLE"])
+    'access key'
+
+Names come from records, so from attackers: what a command may hold is `playbook_undo.safe_argument`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import UTC, timedelta
+from typing import Any, Literal
+from urllib.parse import unquote
+
+import msgspec
+
+from fingerprint.core.alert import AlertEvent
+from fingerprint.sources.base import Suspicion
+from fingerprint.sources.cloudtrail.identity import SSO_ROLE
+from fingerprint.sources.cloudtrail.playbook_undo import Call, safe_argument
+
+CredentialKind = Literal[
+    "access key", "user session", "role session", "single sign-on", "root", "service", "unknown"
+]
+MAX_KEYS = 10  # access keys, machines and addresses named in commands
+MAX_REGIONS = 50  # AWS has fewer
+MAX_RECORDS_READ = 50  # of one action, for what to undo
+MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
+BEFORE = timedelta(days=1)  # before the first event, from which everything of a credential is looked up
+SERVICE_DOMAIN = ".amazonaws.com"
+BY_CERTIFICATE = "rolesanywhere:CreateSession"
+_SERVICE_ROLE = "AWSServiceRoleFor"
+# Where global services (IAM, the global STS) log, by what the regions of a partition begin with; us-east-1 in the others.
+_GLOBAL_REGIONS = {"cn-": "cn-north-1", "us-gov-": "us-gov-west-1", "eusc-": "eusc-de-east-1"}
+_GLOBAL_REGION = "us-east-1"
+
+
+class RecordParts(msgspec.Struct):
+    """The members of a record that steps are made of, of any type: an attacker may have written them."""
+
+    userIdentity: Any = None
+    additionalEventData: Any = None
+    requestParameters: Any = None
+    responseElements: Any = None
+    awsRegion: Any = ""
+    recipientAccountId: Any = ""
+    sharedEventID: Any = ""
+
+
+_DECODER = msgspec.json.Decoder(RecordParts)
+
+
+def credential_kind(principal: str, keys: Sequence[str]) -> CredentialKind:
+    """Return the kind of credential behind an alert, by its principal's key and its access keys."""
+    name = principal_name(principal)
+    match principal_type(principal):
+        case "root":
+            return "root"
+        case "user":
+            return "access key" if any(key.startswith("AKIA") for key in keys) else "user session"
+        case "role" if name.startswith(SSO_ROLE):
+            return "single sign-on"
+        case "role" if name.startswith(_SERVICE_ROLE):
+            return "service"
+        case "role":
+            return "role session"
+        case "identitycenter":
+            return "single sign-on"
+        case "service":
+            return "service"
+    return "unknown"
+
+
+def principal_type(principal: str) -> str:
+    """Return what stands before the name in the key of a principal: `user`, `role`, `federated` ..."""
+    return principal.partition(":")[2].partition("/")[0]
+
+
+def principal_name(principal: str) -> str:
+    """Return the name of the user or role in a principal's key, empty where AWS did not say it."""
+    name = unquote(principal.partition(":")[2].partition("/")[2].partition("/")[0])
+    return "" if name.startswith("?") else name
+
+
+def center_user_id(suspicion: Suspicion) -> str:
+    """Return the id of a user of Identity Center, by which records name them; empty for any other principal."""
+    return (
+        principal_name(suspicion.principal) if principal_type(suspicion.principal) == "identitycenter" else ""
+    )
+
+
+def session_of_person(principal: str) -> str:
+    """Return the session in the key of a person at a role, empty for a role alone."""
+    return unquote(principal.partition(":")[2].partition("/")[2].partition("/")[2])
+
+
+def account_number(text: str) -> str:
+    """Return an account's number, empty for a text that is none."""
+    return text if len(text) == 12 and text.isascii() and text.isdigit() else ""
+
+
+def action_of(event: AlertEvent) -> str:
+    """Return `service:Action` of an event."""
+    return f"{event.service}:{event.action}"
+
+
+def calling_service(suspicion: Suspicion) -> str:
+    """Return the AWS service that made all calls of a role that no person holds, as CloudFormation does; empty for none."""
+    sources = {event.source_address for event in suspicion.events}
+    service = min(sources, default="")
+    alone = len(sources) == 1 and service.endswith(SERVICE_DOMAIN)
+    role = credential_kind(suspicion.principal, ()) == "role session"
+    return service if alone and role and not session_of_person(suspicion.principal) else ""
+
+
+def access_keys(suspicion: Suspicion) -> list[str]:
+    """Return the access keys of an alert, the most used first."""
+    counts: dict[str, int] = {}
+    for event in suspicion.events:
+        if event.access_key:
+            counts[event.access_key] = counts.get(event.access_key, 0) + 1
+    return sorted(counts, key=lambda key: (-counts[key], key))
+
+
+def safe_access_keys(suspicion: Suspicion) -> list[str]:
+    """Return the access keys that commands have."""
+    return [each for each in map(safe_argument, access_keys(suspicion)) if each][:MAX_KEYS]
+
+
+def own_addresses(suspicion: Suspicion) -> list[str]:
+    """Return the distinct addresses of an alert that are no service's."""
+    found = dict.fromkeys(event.source_address for event in suspicion.events)
+    return [each for each in found if each and not each.endswith(SERVICE_DOMAIN)]
+
+
+def safe_addresses(suspicion: Suspicion) -> list[str]:
+    """Return the first of them that a command may hold."""
+    return [each for each in map(safe_argument, own_addresses(suspicion)) if each][:MAX_KEYS]
+
+
+def regions_of(suspicion: Suspicion) -> list[str]:
+    """Return the regions of an alert, the most used first, and where IAM and STS log."""
+    counts: dict[str, int] = {}
+    for event in (*suspicion.events, *suspicion.supporting):
+        name = safe_argument(event.region)
+        if name:
+            counts[name] = counts.get(name, 0) + 1
+    found = sorted(counts, key=lambda name: (-counts[name], name))[:MAX_REGIONS]
+    return list(dict.fromkeys((*found, global_region(found))))
+
+
+def global_region(regions: Sequence[str]) -> str:
+    """Return where the global services of the partition log in which most calls were made."""
+    first = regions[0] if regions else ""
+    return next(
+        (name for begins, name in _GLOBAL_REGIONS.items() if first.startswith(begins)), _GLOBAL_REGION
+    )
+
+
+def look_up_from(suspicion: Suspicion) -> str:
+    """Return the time from which a credential is looked up, a day before the alert, in UTC."""
+    return f"{suspicion.events[0].event_time.astimezone(UTC) - BEFORE:%Y-%m-%dT%H:%M:%SZ}"
+
+
+def look_up_names(suspicion: Suspicion) -> list[str]:
+    """Return what CloudTrail calls the user behind an alert: a role's is the name of the session, never the role's.
+
+    That of a federated one is its subject, as the records have it: with the run of a pipeline, which the principal lacks.
+    """
+    sessions = dict.fromkeys(event.session for event in suspicion.events)
+    named: dict[str, Iterable[str]] = {"root": ["root"], "user": [principal_name(suspicion.principal)]}
+    if principal_type(suspicion.principal) == "federated":
+        read = (recorded_user_name(event) for event in suspicion.events[:MAX_RECORDS_READ])
+        named["federated"] = dict.fromkeys([suspicion.human, *read])
+    return [
+        each for each in map(safe_argument, named.get(principal_type(suspicion.principal), sessions)) if each
+    ]
+
+
+def value_or_word(value: str, word: str) -> str:
+    """Return a value if a command may hold it, else a word in capitals to be filled in."""
+    return safe_argument(value) or word
+
+
+def first_events(suspicion: Suspicion) -> Sequence[AlertEvent]:
+    """Return the events of an alert whose records are read."""
+    return suspicion.events[:MAX_RECORDS_READ]
+
+
+def call_of(event: AlertEvent) -> Call:
+    """Return what a call's record names; nothing where the record is not kept or cannot be read."""
+    read = read_record(event)
+    request = read.requestParameters if isinstance(read.requestParameters, dict) else {}
+    response = read.responseElements if isinstance(read.responseElements, dict) else {}
+    return Call(request, response, event.region, str(read.recipientAccountId or ""))
+
+
+def session_context(event: AlertEvent) -> dict[str, Any]:
+    """Return what a call's record says of its session, empty for nothing."""
+    identity = read_record(event).userIdentity
+    context = identity.get("sessionContext") if isinstance(identity, dict) else None
+    return context if isinstance(context, dict) else {}
+
+
+def recorded_user_name(event: AlertEvent) -> str:
+    """Return the name of the user in a call's record, empty for none."""
+    identity = read_record(event).userIdentity
+    name = identity.get("userName") if isinstance(identity, dict) else ""
+    return name if isinstance(name, str) else ""
+
+
+def read_record(event: AlertEvent) -> RecordParts:
+    """Return the members of an event's record; nothing where it is not kept, is too long, or cannot be read."""
+    try:
+        return _DECODER.decode(event.raw) if 0 < len(event.raw) <= MAX_RECORD_CHARACTERS else RecordParts()
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return RecordParts()
