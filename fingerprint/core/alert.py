@@ -24,10 +24,8 @@ import msgspec
 Detector = str
 Level = Literal["entity", "principal", "peer", "generic"]
 Rarity = Literal["unseen", "rare", "infrequent", "frequent"]
-LEAST_SHARE: dict[Rarity, float] = {
-    "frequent": 0.1,
-    "infrequent": 0.01,
-}  # of the values seen; rare is below both
+# Of the values seen; what is below both is rare.
+LEAST_SHARE: dict[Rarity, float] = {"frequent": 0.1, "infrequent": 0.01}
 CallPath = Literal["direct", "service"]
 Decision = Literal["true_positive", "benign", "false_positive", "duplicate"]
 Gravity = Literal["none", "minor", "notable", "grave", "severe"]

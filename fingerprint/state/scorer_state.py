@@ -91,9 +91,8 @@ class ScorerState:
     voted_until: int = 0  # all votes on intervals below this one were made
     channels_since: int = 0  # interval of the last `swap_bank`: no channel of a single action begins earlier
 
-    _last_expiry: tuple[int, int] = field(
-        init=False, default=(-1, -1)
-    )  # `_open_intervals` of the last expiry
+    # `_open_intervals` of the last expiry.
+    _last_expiry: tuple[int, int] = field(init=False, default=(-1, -1))
 
     def __post_init__(self) -> None:
         empty = partial(SortedTable.empty, place=self.placement)

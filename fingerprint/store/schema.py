@@ -372,9 +372,8 @@ alert_links = (
         required_text("principal_digest"),
         sql.Column("first_at", sql.BigInteger, nullable=False),
         sql.Column("last_at", sql.BigInteger, nullable=False),
-        sql.Column(
-            "inherited", sql.Boolean, nullable=False, server_default=sql.false()
-        ),  # not a used key: an issuer's, or issued
+        # Not a key that was used: an issuer's, or one that was issued.
+        sql.Column("inherited", sql.Boolean, nullable=False, server_default=sql.false()),
         sql.Column(
             "common", sql.Boolean, nullable=False, server_default=sql.false()
         ),  # too many principals show it
