@@ -239,19 +239,13 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
         done = (row for row in counted if row.succeeded or _succeeded_beside(facts, row.action))
         row = next(done, counted[0])
         return row.action, not row.succeeded
-    bulk = _bulk(facts)
-    new = (
-        [bulk]
-        if bulk
-        else [
-            each.seen
-            for each in facts.drivers
-            if each.feature == ACTION_FEATURE and each.seen in facts.new_actions
-        ]
+    surprising = (each.seen for each in facts.drivers if each.feature == ACTION_FEATURE)
+    candidates = (
+        _bulk(facts),
+        *(each for each in (*surprising, *facts.ranked) if each in facts.new_actions),
+        *facts.ranked,
     )
-    lead = next(
-        iter(new or [each for each in facts.ranked if each in facts.new_actions] or facts.ranked), "something"
-    )
+    lead = next(filter(None, candidates), "something")
     return lead, all(bool(event.error_code) for event in facts.events if impact.action_name(event) == lead)
 
 
