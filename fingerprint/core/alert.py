@@ -19,8 +19,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal
 
-import msgspec
-
 Detector = str
 Level = Literal["entity", "principal", "peer", "generic"]
 Rarity = Literal["unseen", "rare", "infrequent", "frequent"]
@@ -291,6 +289,8 @@ class Alert:
 
 def alert_fields(alert: Alert) -> dict[str, Any]:
     """Return an alert for JSON: its fields, and of each event its `weak_votes` beside `flagged_by`."""
+    import msgspec  # what lists alerts starts without it
+
     fields: dict[str, Any] = msgspec.to_builtins(alert)
     for name in ("events", "supporting_events"):
         for event, given in zip(getattr(alert, name), fields[name], strict=True):
