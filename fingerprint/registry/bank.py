@@ -242,7 +242,7 @@ class Bank:
         return self.people["hash"].to_numpy()
 
     def same_person(self, principal: str) -> tuple[list[str], NDArray[np.int32]]:
-        """Return a person's other principals that were learned, and the rows of their fingerprints, of those that have one.
+        """Return a person's other principals that were learned, and the rows of their fingerprints, the busiest first.
 
         One person is a principal at each role.
         """
@@ -256,7 +256,9 @@ class Bank:
         at, principals = at[principals != principal], principals[principals != principal]
         ready, fingerprints = self.on_host._ready_rows
         place, found = find_sorted(ready, hashing.hash_pair(self._known_people[at], PRINCIPAL_LEVEL))
-        return principals.tolist(), fingerprints[place[found]]
+        known = fingerprints[place[found]]
+        busiest = np.argsort(-self.fingerprints["events"].to_numpy()[known], kind="stable")
+        return principals.tolist(), known[busiest]
 
     def knows_account(self, account: Hashes) -> NDArray[np.bool_]:
         """Return of which accounts principals were learned, (N,), by the hashes of their names.

@@ -13,7 +13,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -43,7 +43,7 @@ from fingerprint.features.encoding import (
     IS_BIN,
 )
 from fingerprint.registry import quality
-from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, Bank, accounts_of
+from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, PERSON_KINDS, Bank, accounts_of
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
@@ -55,6 +55,7 @@ SLOPE_COLUMNS = slice(USUAL_COLUMNS.stop, USUAL_COLUMNS.stop + len(amounts.AMOUN
 TAIL_COLUMNS = 8
 MAX_DRIVERS = 10  # values of a feature that are looked at
 MAX_ACTION_DRIVERS = 60  # of actions: what they can do decides which ones lead (`alerting.impact`)
+MAX_ROLES = 3  # of a person, the busiest ones, that a new role of theirs is judged by
 MAX_USUAL_VALUES = 3  # that an explanation names beside one that surprises
 MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 # Nats beyond "something new": the cost of one of about ten recent novelties.
@@ -71,7 +72,7 @@ TERMS = {
     INTERVAL: "what else of the principal surprised in the interval",
     APART: "the principal was active at its usual place in the same interval",
     RECENT: "a novelty that came before is less of one",
-    WHOLE: "the principal as a whole knows the value",
+    WHOLE: "the principal as a whole knows the value, or the person at another role",
     PEERS: "what is new to the principal is judged by its peers, then by the organisation",
     NETS: "the networks' corrections; without them counts alone",
     COUNTS: "the counted likelihoods; without them the networks' corrections alone",
@@ -166,11 +167,9 @@ class AutoencoderDetector(Detector):
         )
         if self.left_out == WHOLE:
             whole = namespace(whole).full_like(whole, -1)
-        surprise = autoencoder.novel_to_principal(
-            self._feature_surprise(batch.fingerprint, observed),
-            whole,
-            lambda odd: self._feature_surprise(whole[odd], observed.take(odd)),
-        )
+        surprise = self._feature_surprise(batch.fingerprint, observed)
+        for known in (whole, *self._other_roles(batch)):
+            surprise = autoencoder.novel_to_principal(surprise, known, self._surprise_at(known, observed))
         if self.left_out.startswith(GROUP_TERM):
             group = EVIDENCE_GROUPS.index(self.left_out.removeprefix(GROUP_TERM))
             surprise[:, to_device_of(EVIDENCE_GROUP_FEATURES[group], surprise)] = 0
@@ -183,6 +182,34 @@ class AutoencoderDetector(Detector):
             [surprise, *self._carried_amounts(batch, unusual), *self._tail_parameters(batch)]
         )
         return evidence.astype(np.float32)
+
+    def _other_roles(self, batch: EventBatch) -> Iterator[NDArray[np.int32]]:
+        """Yield fingerprints of the same persons at other roles, (N,), -1 for none, for principals without one of their own.
+
+        Who is given another permission set brings along tool, network and habits.
+        """
+        xp = namespace(batch.principal)
+        rows = xp.flatnonzero(batch.level >= PEER_LEVEL)
+        if not len(rows) or self.left_out == WHOLE:
+            return
+        of_event, some = unique_examples(batch.principal[rows])
+        named = frames.select_columns(batch.frame, ["principal", "kind"])
+        principals = frames.to_pandas(frames.select_rows(named, rows[some]))
+        roles = [
+            self.bank.same_person(principal)[1][:MAX_ROLES] if kind in PERSON_KINDS else ()
+            for principal, kind in zip(principals["principal"], principals["kind"], strict=True)
+        ]
+        for number in range(max(map(len, roles))):
+            of_principal = np.array([each[number] if number < len(each) else -1 for each in roles], np.int32)
+            at = xp.full(len(batch), -1, np.int32)
+            at[rows] = to_device_of(of_principal, rows)[of_event]
+            yield at
+
+    def _surprise_at(
+        self, fingerprint: NDArray[np.int32], observed: ObservedValues
+    ) -> Callable[[NDArray[np.intp]], Floats]:
+        """Return a function of rows (M,) that measures what they show at other fingerprints (N,): (M, F) nats."""
+        return lambda rows: self._feature_surprise(fingerprint[rows], observed.take(rows))
 
     def _feature_surprise(self, fingerprint: NDArray[np.int32], observed: ObservedValues) -> Floats:
         """Return the surprise of events at these fingerprints (N,), recent novelties discounted: (N, F) nats."""

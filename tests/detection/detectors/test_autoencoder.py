@@ -276,6 +276,33 @@ def test_in_an_account_that_is_new_no_region_is(bank: Bank, encode: Encode, even
         assert (here.measure(batch)[0, region] > 2) == is_news
 
 
+def test_a_person_brings_tool_network_and_habits_to_a_new_role(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    new_role = "111122223333:role/AWSReservedSSO_Extra_0123456789abcdef/"
+    people = events[events["kind"] == "person"]
+    known = next(
+        each
+        for each in people["principal"].unique()
+        if len(bank.same_person(new_role + each.rpartition("/")[2])[1]) == 1
+    )
+    call = people[(people["principal"] == known) & people["error_code"].isna()].head(1)
+    nats = {}
+    for person in (known.rpartition("/")[2], "someone%40else.example"):
+        for address in (None, "45.83.7.9"):
+            principal = new_role + person
+            one = call.assign(principal=principal, entity=f"{principal}|{call['service'].iloc[0]}")
+            one = one if address is None else one.assign(source_address=address, network=None)
+            state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+            here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+            batch = encode(one, state)
+            assert (batch.level >= PEER_LEVEL).all()
+            nats[person, address] = here.measure(batch)[0, FEATURE_NAMES.index("network")]
+    (own, foreign), (other, _) = (tuple(nats.values())[at : at + 2] for at in (0, 2))
+    assert own < 2 <= foreign
+    assert own < other
+
+
 def newcomer_nats(
     bank: Bank,
     encode: Encode,
