@@ -368,7 +368,7 @@ def saml_provider(record: str) -> str:
     """
     try:
         read = _SAML_DECODER.decode(record)
-    except (msgspec.DecodeError, UnicodeError):
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
         return ""
     request = read.requestParameters
     return request.principalArn if request and read.eventName == "AssumeRoleWithSAML" else ""

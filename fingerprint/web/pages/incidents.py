@@ -53,9 +53,8 @@ from fingerprint.web.language import N_, NN_, gettext, template_ngettext
 from fingerprint.web.layout import redirect, render_page
 
 ROWS_PER_PAGE = 50
-MARK_LENGTH = (
-    8  # characters of an alert in the address of Undo: 1.6 kB for the largest incident, and proxies take 4
-)
+# Characters of an alert in the address of Undo: 1.6 kB for the largest incident, and proxies take 4.
+MARK_LENGTH = 8
 MAX_NEIGHBOURS = 8  # incidents that are offered to be joined
 NEAR = timedelta(days=3)  # in which these lie
 MAX_SHORT_NAME = 60  # characters of a principal in a row

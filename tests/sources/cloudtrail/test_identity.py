@@ -1,6 +1,7 @@
 """Anyone who acted has one stable key, whatever the shape of the identity, and no one can take another's."""
 
 import gzip
+import json
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -19,6 +20,8 @@ from fingerprint.sources.cloudtrail.identity import (
     person_and_access,
     plain_principal,
     principal_of,
+    saml_provider,
+    signed_in_by,
 )
 from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 from fingerprint.sources.flatten import flatten
@@ -426,3 +429,14 @@ def test_a_batch_without_events_has_the_columns_too() -> None:
     assert list(add_entity_columns(flatten(split_lines([])).events, Entities()).columns)[
         -len(ENTITY_COLUMNS) :
     ] == list(ENTITY_COLUMNS)
+
+
+def test_the_provider_of_a_sign_in_by_saml_is_read_from_its_record_and_from_no_damaged_one() -> None:
+    arn = "arn:aws:iam::111122223333:saml-provider/ADFS"
+    record = {"eventName": "AssumeRoleWithSAML", "requestParameters": {"principalArn": arn}}
+    assert saml_provider(json.dumps(record)) == arn
+    assert signed_in_by(json.dumps(record)) == "saml-provider/ADFS"
+    deep = json.dumps(record)[:-1] + ', "x": ' + "[" * 100_000 + "]" * 100_000 + "}"
+    for damaged in ("", "{", "[]", '{"requestParameters": 7}', json.dumps(record | {"eventName": 7}), deep):
+        assert saml_provider(damaged) == ""
+    assert saml_provider(json.dumps(record | {"eventName": "AssumeRole"})) == ""
