@@ -276,4 +276,6 @@ def read_amount_text(text: str, action: str) -> tuple[str, str] | None:
     ('2,006', 'an hour')
     """
     calls, found, span = text.partition(f" calls of {action} in ")
-    return (calls, span) if found else None
+    number = calls.replace(",", "")
+    # An action may be named as the text of another one. What stands before its own is a number.
+    return (calls, span) if found and number.isascii() and number.isdecimal() else None

@@ -146,3 +146,9 @@ def test_hardly_a_burst_has_no_call_that_carries_it() -> None:
 def test_a_bank_without_amounts_knows_none() -> None:
     known = UsualAmounts.from_arrays({}, HOST)
     assert known.usual(np.ones(2, np.uint64), np.ones(2, np.uint64)).tolist() == [PRIORS, PRIORS]
+
+
+def test_an_action_that_is_named_as_the_text_of_another_one_has_no_amount_of_that() -> None:
+    text = amounts.amount_text(2_006, "s3:Get calls of s3:List", "an hour")
+    assert amounts.read_amount_text(text, "s3:Get calls of s3:List") == ("2,006", "an hour")
+    assert amounts.read_amount_text(text, "s3:List") is None
