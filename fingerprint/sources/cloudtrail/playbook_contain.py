@@ -421,13 +421,20 @@ def _by_certificate(suspicion: Suspicion) -> NextStep | None:
         return None
     request = call_of(asked).request
     role, profile, anchor = (
-        safe_argument(request.get(name)) for name in ("roleArn", "profileArn", "trustAnchorArn")
+        _last_part(request.get(name)) for name in ("roleArn", "profileArn", "trustAnchorArn")
     )
-    ids = profile.rpartition("/")[2], anchor
-    return _cut_certificates(role.rpartition("/")[2] or "ROLE_NAME", safe_argument(asked.region), *ids)
+    arn = safe_argument(request.get("trustAnchorArn")) if anchor else ""
+    return _cut_certificates(role or "ROLE_NAME", safe_argument(asked.region), profile, anchor, arn)
 
 
-def _cut_certificates(role: str, region: str = "", profile: str = "", anchor: str = "") -> NextStep:
+def _last_part(arn: object) -> str:
+    """Return what is behind the last slash of an ARN, empty if a command may not hold it."""
+    return safe_argument(arn.rpartition("/")[2]) if isinstance(arn, str) else ""
+
+
+def _cut_certificates(
+    role: str, region: str = "", profile: str = "", anchor: str = "", anchor_arn: str = ""
+) -> NextStep:
     """Return how to keep a certificate of Roles Anywhere from opening sessions; ids where a record has them.
 
     `region` is that of the profile where a record of its own service says so: of a session's calls only the name is known.
@@ -445,10 +452,10 @@ def _cut_certificates(role: str, region: str = "", profile: str = "", anchor: st
         "the authority.",
         f"aws rolesanywhere list-profiles {where} --query \"profiles[?contains(to_string(roleArns),'{role}')]\"\n"
         f"aws rolesanywhere import-crl {where} --name incident --enabled --crl-data fileb://REVOKED.pem "
-        f"--trust-anchor-arn {anchor or 'TRUST_ANCHOR_ARN'}\n"
+        f"--trust-anchor-arn {anchor_arn or 'TRUST_ANCHOR_ARN'}\n"
         f"aws rolesanywhere disable-profile {where} --profile-id {profile or 'PROFILE_ID'}\n"
         f"aws rolesanywhere disable-trust-anchor {where} "
-        f"--trust-anchor-id {anchor.rpartition('/')[2] or 'TRUST_ANCHOR_ID'}",
+        f"--trust-anchor-id {anchor or 'TRUST_ANCHOR_ID'}",
     )
 
 

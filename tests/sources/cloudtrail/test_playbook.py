@@ -176,6 +176,18 @@ def test_a_caller_without_a_name_that_shows_a_certificate_is_cut_there_and_follo
     assert "set back" not in " ".join(step.text for step in steps)
 
 
+@pytest.mark.parametrize("name", ["--debug", "$(id)", "a b", 7])
+def test_what_a_record_calls_a_profile_or_an_anchor_is_an_id_or_is_left_out(name: object) -> None:
+    arn = f"arn:aws:rolesanywhere:eu-west-1:{ACCOUNT}:x/{name}" if isinstance(name, str) else name
+    request = dict.fromkeys(("profileArn", "trustAnchorArn", "roleArn"), arn)
+    made = call("rolesanywhere:CreateSession", request, key="", region="eu-west-1")
+    shown = commands(next_steps(suspicion(made, principal=f"{ACCOUNT}:unknown/Unknown/")), "contain")
+    assert f" {name}" not in shown
+    assert "--profile-id PROFILE_ID" in shown
+    assert "--trust-anchor-arn TRUST_ANCHOR_ARN" in shown
+    assert "--trust-anchor-id TRUST_ANCHOR_ID" in shown
+
+
 @pytest.mark.parametrize("amr", ["unauthenticated", "authenticated"])
 def test_a_session_of_cognito_is_cut_at_its_identity_pool(amr: str) -> None:
     pool, visitor = "eu-central-1:b10a8c0b-1111-2222-3333-444455556666", "eu-central-1:a326411c-da80-77fe"
