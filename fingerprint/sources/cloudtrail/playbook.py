@@ -45,6 +45,7 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     calling_service,
     center_user_id,
     credential_kind,
+    first_events,
     principal_name,
     principal_type,
     read_record,
@@ -98,7 +99,7 @@ def _led_by(lead: str, step: NextStep) -> NextStep:
 
 def _signed_in_as(suspicion: Suspicion) -> str:
     """Return the name that a user of Identity Center signed in with, where a record of the alert has it: others have the id."""
-    read = (read_record(event).additionalEventData for event in suspicion.events[:MAX_RECORDS_READ])
+    read = (read_record(event).additionalEventData for event in first_events(suspicion))
     names = (each.get("UserName") for each in read if isinstance(each, dict))
     return next((each for each in names if isinstance(each, str) and "@" in each), "")
 

@@ -21,7 +21,6 @@ from fingerprint.sources.cloudtrail.playbook_extent import find_opened_sessions
 from fingerprint.sources.cloudtrail.playbook_facts import (
     BY_CERTIFICATE,
     MAX_KEYS,
-    MAX_RECORDS_READ,
     access_keys,
     action_of,
     call_of,
@@ -166,7 +165,7 @@ def _contain_other_account(suspicion: Suspicion) -> NextStep:
 def _find_shared(suspicion: Suspicion) -> str:
     """Return the command that lists, with a credential of the caller's account, its own records of the alert's calls."""
     asked = suspicion.lead or suspicion.events[0]
-    events = (asked, *suspicion.events[:MAX_RECORDS_READ])
+    events = (asked, *first_events(suspicion))
     shared = dict.fromkeys(safe_argument(read_record(each).sharedEventID) for each in events)
     ids = [each for each in shared if each][:MAX_KEYS]
     has = " || ".join(f"contains(CloudTrailEvent,'{each}')" for each in ids or ["SHARED_EVENT_ID"])
@@ -203,7 +202,7 @@ def _contain_user_session(user: str) -> NextStep:
 
 def _contain_root(suspicion: Suspicion) -> Iterator[NextStep]:
     """Contain who opened root sessions by sts:AssumeRoot, or the root user itself, or both where the records do not say."""
-    assumed = {_is_assumed_root(event) for event in suspicion.events[:MAX_RECORDS_READ]}
+    assumed = {_is_assumed_root(event) for event in first_events(suspicion)}
     if assumed != {False}:
         find = "Find" if True in assumed else "Where the records say sessionContext.assumedRoot, find"
         yield NextStep(
@@ -285,22 +284,25 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
         "Who can still assume the role gets a new one. Machines and functions that use it keep credentials that are refused "
         "until these expire, for up to six hours: replace their instance profile, or stop and start them.",
     )
-    safe = [each for each in map(safe_argument, machines) if each][:MAX_KEYS]
-    if safe:
+    yield from _isolate_machines(list(machines))
+    if tasks:
+        yield _stop_tasks(tasks)
+
+
+def _isolate_machines(machines: Sequence[str]) -> Iterator[NextStep]:
+    shown = [each for each in map(safe_argument, machines) if each][:MAX_KEYS]
+    if shown:
         yield NextStep(
             "contain",
             "The role is a machine's: isolate it, else the thief takes its next credentials. Keep it running for its memory. "
             "INSTANCE_REGION is where it runs, which need not be where the calls went."
-            + not_shown(len(machines) - len(safe), "machine"),
+            + not_shown(len(machines) - len(shown), "machine"),
             "\n".join(
                 f"aws ec2 modify-instance-attribute --region INSTANCE_REGION --instance-id {each} "
                 "--groups SECURITY_GROUP_WITHOUT_RULES"
-                for each in safe
+                for each in shown
             ),
         )
-
-    if tasks:
-        yield _stop_tasks(tasks)
 
 
 def _revoke(role: str, after: str) -> NextStep:
@@ -351,10 +353,11 @@ def _cut_pools(pools: Sequence[_Pool]) -> NextStep:
     to_all = any(each.open_to_all for each in pools)
     commands = []
     for each in pools[:MAX_KEYS]:
-        pool = f"--region {each.pool.partition(':')[0] or 'POOL_REGION'} --identity-pool-id {each.pool or 'POOL_ID'}"
+        region = f"--region {each.pool.partition(':')[0] or 'POOL_REGION'}"
+        pool = f"{region} --identity-pool-id {each.pool or 'POOL_ID'}"
         commands += [
             f"aws cognito-identity describe-identity-pool {pool}",
-            f"aws cognito-identity delete-identities {pool.partition(' --identity-pool-id')[0]} "
+            f"aws cognito-identity delete-identities {region} "
             f"--identity-ids-to-delete {' '.join(each.identities[:MAX_KEYS]) or 'IDENTITY_ID'}",
         ]
         if each.open_to_all:

@@ -15,6 +15,7 @@ from fingerprint.sources.cloudtrail.identity import is_nameless
 from fingerprint.sources.cloudtrail.playbook_facts import (
     BY_CERTIFICATE,
     MAX_KEYS,
+    SERVICE_DOMAIN,
     access_keys,
     action_of,
     center_user_id,
@@ -31,12 +32,8 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
 )
 from fingerprint.sources.cloudtrail.playbook_undo import not_shown, safe_argument
 
-_OPENS_SESSIONS = (
-    "AssumeRole",
-    "AssumeRoot",
-    "GetSessionToken",
-    "GetFederationToken",
-)  # what actions begin with
+# What the names of actions begin with that open a session.
+_OPENS_SESSIONS = ("AssumeRole", "AssumeRoot", "GetSessionToken", "GetFederationToken")
 _CENTER_SERVICES = ("signin", "sso")  # where a sign-in to Identity Center is logged
 _LAKE = (
     "SELECT eventTime, recipientAccountId, eventSource, eventName, errorCode, sourceIPAddress, userIdentity.arn "
@@ -59,7 +56,6 @@ def extent_steps(suspicion: Suspicion) -> Iterator[NextStep]:
     if center_user_id(suspicion):
         yield from _extent_of_center_user(suspicion)
         return
-    since = look_up_from(suspicion)
     keys = safe_access_keys(suspicion)
     more = not_shown(len(access_keys(suspicion)) - len(keys), "access key")
     if is_nameless(suspicion.principal) and not keys:
@@ -67,18 +63,13 @@ def extent_steps(suspicion: Suspicion) -> Iterator[NextStep]:
         yield _extent_by_calls(suspicion, who, safe_addresses(suspicion))
     else:
         yield _extent_of_credential(suspicion, keys, more)
-    lake = f"{_LAKE} WHERE eventTime > '{since[:10]} {since[11:19]}' AND ({_where('userIdentity.accessKeyId', keys, suspicion)})"
-    athena = (
-        f"{_ATHENA} WHERE eventtime > '{since}' AND ({_where('useridentity.accesskeyid', keys, suspicion)})"
-    )
-    yield NextStep(
-        "extent",
-        "Search data events and other accounts too, in CloudTrail Lake or by Athena, for the credential and for its addresses."
-        + more
-        + not_shown(len(own_addresses(suspicion)) - len(safe_addresses(suspicion)), "address"),
-        f'aws cloudtrail start-query --query-statement "{lake} ORDER BY eventTime"\n'
-        f'aws athena start-query-execution --work-group primary --query-string "{athena} ORDER BY eventtime"',
-    )
+    what = "Search data events and other accounts too, in CloudTrail Lake or by Athena, for the credential and for its addresses."
+    yield _search_logs(suspicion, f"{what}{more}", "userIdentity.accessKeyId", keys)
+    yield from _follow_sessions(suspicion, more)
+
+
+def _follow_sessions(suspicion: Suspicion, more: str) -> Iterator[NextStep]:
+    """Yield how to follow the sessions that an alert's calls opened, if any did."""
     opened = [
         row.action.partition(":")[2]
         for row in suspicion.actions
@@ -94,6 +85,23 @@ def extent_steps(suspicion: Suspicion) -> Iterator[NextStep]:
                 suspicion._replace(events=(*suspicion.events, *openers)), opened, safe_addresses(suspicion)
             ),
         )
+
+
+def _search_logs(suspicion: Suspicion, what: str, column: str, values: Sequence[str]) -> NextStep:
+    """Return how to search all logs, in CloudTrail Lake or by Athena, for values of a column and for the alert's addresses.
+
+    Lake spells columns as records do, Athena in small letters, but for the address, which both take as it is.
+    """
+    since = look_up_from(suspicion)
+    lake, athena = (_where(name, values, suspicion) for name in (column, column.lower()))
+    return NextStep(
+        "extent",
+        what + not_shown(len(own_addresses(suspicion)) - len(safe_addresses(suspicion)), "address"),
+        "aws cloudtrail start-query --query-statement "
+        f"\"{_LAKE} WHERE eventTime > '{since[:10]} {since[11:19]}' AND ({lake}) ORDER BY eventTime\"\n"
+        "aws athena start-query-execution --work-group primary --query-string "
+        f"\"{_ATHENA} WHERE eventtime > '{since}' AND ({athena}) ORDER BY eventtime\"",
+    )
 
 
 def _extent_of_credential(suspicion: Suspicion, keys: Sequence[str], more: str) -> NextStep:
@@ -127,46 +135,28 @@ def _extent_by_calls(suspicion: Suspicion, who: str, having: Sequence[str]) -> N
         "extent",
         f"There is no credential to follow. List {who}. Add the other regions that are in use."
         + not_shown(len(calls) - len(names), "call"),
-        f"for region in {' '.join(regions_of(suspicion))}; do\n"
-        f"  for name in {' '.join(names) or 'EVENT_NAME'}; do\n"
-        f'    aws cloudtrail lookup-events --region "$region" --start-time {look_up_from(suspicion)} --lookup-attributes '
-        f'AttributeKey=EventName,AttributeValue="$name" {_having(having)}\n'
-        "  done\n"
-        "done",
+        _look_up_each(suspicion, "EventName", names or ["EVENT_NAME"], having),
     )
 
 
 def _extent_of_center_user(suspicion: Suspicion) -> Iterator[NextStep]:
     """Yield how to find what a user of Identity Center did, and what their sessions at roles did: both have the user's id."""
-    since, user = look_up_from(suspicion), value_or_word(center_user_id(suspicion), "USER_ID")
+    user = value_or_word(center_user_id(suspicion), "USER_ID")
     services = dict.fromkeys(
         (*_CENTER_SERVICES, *(safe_argument(event.service) for event in suspicion.events))
     )
-    sources = " ".join(f"{each}.amazonaws.com" for each in services if each)
+    sources = [f"{each}{SERVICE_DOMAIN}" for each in services if each]
     yield NextStep(
         "extent",
         "List how the person signed in, and which roles they took, since a day before. The history of events knows no user's id, "
         "so each event of these services is looked through. Add the other regions that are in use.",
-        f"for region in {' '.join(regions_of(suspicion))}; do\n"
-        f"  for source in {sources}; do\n"
-        f'    aws cloudtrail lookup-events --region "$region" --start-time {since} --lookup-attributes '
-        f'AttributeKey=EventSource,AttributeValue="$source" --query "Events[?contains(CloudTrailEvent,\'{user}\')]'
-        '.CloudTrailEvent"\n'
-        "  done\n"
-        "done",
+        _look_up_each(suspicion, "EventSource", sources, [user]),
     )
-    where = _where("userIdentity.onBehalfOf.userId", [user], suspicion)
-    athena = _where("useridentity.onbehalfof.userid", [user], suspicion)
-    yield NextStep(
-        "extent",
+    what = (
         "Search all accounts, in CloudTrail Lake or by Athena, for what the person's sessions at roles did: their records have "
         "the user's id, too."
-        + not_shown(len(own_addresses(suspicion)) - len(safe_addresses(suspicion)), "address"),
-        "aws cloudtrail start-query --query-statement "
-        f"\"{_LAKE} WHERE eventTime > '{since[:10]} {since[11:19]}' AND ({where}) ORDER BY eventTime\"\n"
-        "aws athena start-query-execution --work-group primary --query-string "
-        f"\"{_ATHENA} WHERE eventtime > '{since}' AND ({athena}) ORDER BY eventtime\"",
     )
+    yield _search_logs(suspicion, what, "userIdentity.onBehalfOf.userId", [user])
 
 
 def _is_service(suspicion: Suspicion) -> bool:
@@ -179,11 +169,19 @@ def find_opened_sessions(suspicion: Suspicion, actions: Sequence[str], by: Seque
 
     `by` is what they have in it where the alert has no key.
     """
+    return _look_up_each(
+        suspicion, "EventName", list(dict.fromkeys(actions)), safe_access_keys(suspicion) or by
+    )
+
+
+def _look_up_each(suspicion: Suspicion, key: str, values: Sequence[str], having: Sequence[str]) -> str:
+    """Return the command that looks up events by each value of a key, of those that have any of some texts in their record."""
+    each = key.removeprefix("Event").lower()
     return (
         f"for region in {' '.join(regions_of(suspicion))}; do\n"
-        f"  for name in {' '.join(dict.fromkeys(actions))}; do\n"
+        f"  for {each} in {' '.join(values)}; do\n"
         f'    aws cloudtrail lookup-events --region "$region" --start-time {look_up_from(suspicion)} --lookup-attributes '
-        f'AttributeKey=EventName,AttributeValue="$name" {_having(safe_access_keys(suspicion) or by)}\n'
+        f'AttributeKey={key},AttributeValue="${each}" {_having(having)}\n'
         "  done\n"
         "done"
     )

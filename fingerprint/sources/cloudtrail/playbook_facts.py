@@ -172,7 +172,7 @@ def look_up_names(suspicion: Suspicion) -> list[str]:
     sessions = dict.fromkeys(event.session for event in suspicion.events)
     named: dict[str, Iterable[str]] = {"root": ["root"], "user": [principal_name(suspicion.principal)]}
     if principal_type(suspicion.principal) == "federated":
-        read = (recorded_user_name(event) for event in suspicion.events[:MAX_RECORDS_READ])
+        read = (recorded_user_name(event) for event in first_events(suspicion))
         named["federated"] = dict.fromkeys([suspicion.human, *read])
     return [
         each for each in map(safe_argument, named.get(principal_type(suspicion.principal), sessions)) if each
