@@ -246,19 +246,35 @@ class Bank:
 
         One person is a principal at each role.
         """
+        at = self._rows_of_person(principal)
+        principals = self.people["principal"].take(at).to_numpy(object)
+        other = principals != principal
+        return principals[other].tolist(), self._busiest_fingerprints(at[other])
+
+    def roles_of_person(self, principal: str) -> NDArray[np.int32]:
+        """Return the rows of the fingerprints that a principal's person has, at whichever role, the busiest first."""
+        return self._busiest_fingerprints(self._rows_of_person(principal))
+
+    def _rows_of_person(self, principal: str) -> NDArray[np.intp]:
+        """Return the rows of `people` that are a principal's person, none for a principal that is no person's."""
         person, _ = SOURCE.person_and_access(principal)
         if not person:
-            return [], np.empty(0, np.int32)
+            return np.empty(0, np.intp)
         hashes, rows = self._people_by_name
         name = hashing.hash_string(person.casefold())
-        at = rows[np.searchsorted(hashes, name) : np.searchsorted(hashes, name, side="right")]
-        principals = self.people["principal"].take(at).to_numpy(object)
-        at, principals = at[principals != principal], principals[principals != principal]
+        return rows[np.searchsorted(hashes, name) : np.searchsorted(hashes, name, side="right")]
+
+    def _busiest_fingerprints(self, at: NDArray[np.intp]) -> NDArray[np.int32]:
+        """Return the rows of the fingerprints of `people` at some rows, of those that have one, the busiest first."""
+        if not len(at):
+            return np.empty(0, np.int32)
         ready, fingerprints = self.on_host._ready_rows
         place, found = find_sorted(ready, hashing.hash_pair(self._known_people[at], PRINCIPAL_LEVEL))
         known = fingerprints[place[found]]
-        busiest = np.argsort(-self.fingerprints["events"].to_numpy()[known], kind="stable")
-        return principals.tolist(), known[busiest]
+        busiest: NDArray[np.int32] = known[
+            np.argsort(-self.fingerprints["events"].to_numpy()[known], kind="stable")
+        ]
+        return busiest
 
     def knows_account(self, account: Hashes) -> NDArray[np.bool_]:
         """Return of which accounts principals were learned, (N,), by the hashes of their names.

@@ -196,7 +196,7 @@ class AutoencoderDetector(Detector):
         named = frames.select_columns(batch.frame, ["principal", "kind"])
         principals = frames.to_pandas(frames.select_rows(named, rows[some]))
         roles = [
-            self.bank.same_person(principal)[1][:MAX_ROLES] if kind in PERSON_KINDS else ()
+            self.bank.roles_of_person(principal)[:MAX_ROLES] if kind in PERSON_KINDS else ()
             for principal, kind in zip(principals["principal"], principals["kind"], strict=True)
         ]
         for number in range(max(map(len, roles))):
