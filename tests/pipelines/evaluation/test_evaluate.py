@@ -41,11 +41,11 @@ def figures(small: Path) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def without(small: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The same without a third detector and other methods, and with a label of a session that has no records."""
+    """The same with nothing beside the quorum, and with a label of a session that has no records."""
     labels = tmp_path_factory.mktemp("labels") / "labels.jsonl"
     more = '{"event_id": "elsewhere", "session": "lost [red]one"}\n'
     labels.write_text((small / "labels.jsonl").read_text() + more)
-    options = EvaluationOptions(third=False, peers=False)
+    options = EvaluationOptions(third=False, peers=False, terms=False)
     return run_evaluation([str(small)], SETTINGS, no_progress, labels=labels, options=options)
 
 
