@@ -283,8 +283,8 @@ class VoteHistory:
             self.events["z"].to_numpy(float),
             self.events["strong"].to_numpy(bool) & (others >= quorum),
         )
-        cases = [(agreed, ensemble.z_beside_strong_vote(z)), ((others >= quorum - 1) | alone, z)]
-        reach = np.select([case for case, _ in cases], [reached for _, reached in cases], -np.inf)
+        second, weak = (others >= quorum - 1) | alone, np.zeros(len(z), bool)  # weak votes are not stored
+        reach = ensemble.alert_reach(z, second, weak, agreed)
         session = self.events["group"].where(self.events["group"].isin(self.confirmed))
         table = self.events[["event_time", "principal", "interval", "group"]].assign(
             reach=reach, session=session

@@ -29,7 +29,8 @@ The vote, exactly:
   host makes its usual calls, as many and in the order as ever.
 - Where the others have the votes of a verdict among themselves, as second votes, and one of them is strong (one harmless event in
   fifty, `STRONG_VOTE_SHARE`, ten times as rare as a second vote), the threshold of alerts is as much lower (`STRONG_VOTE_NATS`):
-  all agree. One strong vote beside the autoencoder's is not enough: what is new to the one is as new to the other.
+  all agree. It never falls below what one active hour in twenty reaches. One strong vote beside the autoencoder's is not enough:
+  what is new to the one is as new to the other.
 - A verdict opens an alert where a calibrated detector's z also reaches the threshold of alerts, which the alert budget sets on
   held-out days (`registry.quality.alert_threshold`): votes say what is odd, the budget how much of it is shown.
 - The autoencoder always has an opinion, the sequence detector where the principal has a fingerprint of its own. Whether the
@@ -56,6 +57,7 @@ from fingerprint.compute.arrays import namespace
 from fingerprint.estimators.tail_calibration import z_of_log_survival, z_to_nats
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import PEER_LEVEL
+from fingerprint.registry.quality import LEAST_THRESHOLD
 
 Mask = NDArray[np.bool_]
 VoteMasks = Mapping[str, Mask]  # yes or no of each event (N,), by detector
@@ -114,12 +116,13 @@ def weak_vote_threshold(alert_threshold: float) -> float:
 
 
 def strong_vote_threshold(alert_threshold: float) -> float:
-    """Return the z that opens an alert where the other detectors agree, one of them strongly.
+    """Return the z that opens an alert where the other detectors agree, one of them strongly; LEAST_THRESHOLD at least.
 
-    >>> round(strong_vote_threshold(3.2), 2)
-    2.46
+    >>> round(strong_vote_threshold(3.2), 2), round(strong_vote_threshold(2.0), 2), strong_vote_threshold(1.0)
+    (2.46, 1.64, 1.0)
     """
-    return float(_z_of_rarer(np.array([alert_threshold]), -STRONG_VOTE_NATS)[0])
+    lower = float(_z_of_rarer(np.array([alert_threshold]), -STRONG_VOTE_NATS)[0])
+    return max(lower, min(alert_threshold, LEAST_THRESHOLD))
 
 
 def z_beside_weak_vote(z: NDArray[Any]) -> Floats:
@@ -128,8 +131,8 @@ def z_beside_weak_vote(z: NDArray[Any]) -> Floats:
 
 
 def z_beside_strong_vote(z: NDArray[Any]) -> Floats:
-    """Return the threshold of alerts that each z (N,) reaches where the others agree: the inverse of `strong_vote_threshold`."""
-    return _z_of_rarer(z, STRONG_VOTE_NATS)
+    """Return the highest threshold of alerts that each z (N,) reaches where the others agree, as `strong_vote_threshold` says."""
+    return np.where(z < LEAST_THRESHOLD, z, _z_of_rarer(z, STRONG_VOTE_NATS))
 
 
 def _z_of_rarer(z: NDArray[Any], nats: float) -> Floats:

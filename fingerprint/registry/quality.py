@@ -162,8 +162,8 @@ def _budget_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> f
         for principals in (MIN_PRINCIPALS, quality["principals"])
     )
     rank = max(_certain_count(allowed / FUTURE_ALERTS, least + 1), smallest)
-    if rank < least:
-        slope = max(tail_calibration.censored_slope(nats[:least] - nats[least]), 1.0)
+    if rank < max(least, 1):
+        slope = max(tail_calibration.censored_slope(nats[:least] - nats[least]), 1.0) if least else 1.0
         return float(
             tail_calibration.z_of_log_survival(
                 -np.array([nats[least] + slope * np.log((least + 1) / max(rank, SMALLEST_COUNT))])

@@ -221,31 +221,34 @@ def holdout_surprises(dataset: PartitionedDataset) -> HoldoutSurprises:
     return HoldoutSurprises(*(np.concatenate([part[name] for part in parts]) for name in names))
 
 
-def holdout_votes(
+def z_by_other_days(held: HoldoutSurprises, interval_seconds: int) -> Floats:
+    """Return the z of held-out actions (G,) by the tails of the other days, as days to come are judged."""
+    day = held.interval.astype(np.int64) * interval_seconds // 86400
+    return sequence.z_by_other_days(held.kind, held.place, held.balanced, day)
+
+
+def row_votes(
     held: HoldoutSurprises,
-    transitions: Transitions,
+    z: Floats,
     rows: Mapping[str, NDArray[Any]],
     threshold: float,
     second_threshold: float,
 ) -> NDArray[np.bool_]:
     """Return which held-out rows (L,) have the sequence detector's vote beside a strong one, a novelty once, as in scoring.
 
-    `rows` has their `principal`, `interval` and `action`; `threshold` is the z from which the detector votes, and an action is
-    no more news; `second_threshold` is that beside a z that opens an alert.
+    `z` is that of what was `held` out (G,). `rows` has their `principal`, `interval` and `action`; `threshold` is the z from
+    which the detector votes, and an action is no more news; `second_threshold` is that beside a z that opens an alert.
     """
     principal, interval, action = (rows[name] for name in ("principal", "interval", "action"))
-    strongest = argmax_per_group(held.place.astype(np.float32), held.key)
+    strongest = argmax_per_group(z, held.key)
     place, found = find_sorted(held.key[strongest], interval_action_key(principal, interval, action))
-    z = sequence.z_of_places(transitions, held.place[strongest], held.kind[strongest])
     of_row = np.full(len(interval), -np.inf)
-    of_row[found] = z[place[found]]
+    of_row[found] = z[strongest][place[found]]
     return _first_votes(of_row, hashing.combine(principal, action), interval, threshold, second_threshold)
 
 
-def votes_by_other_days(held: HoldoutSurprises, interval_seconds: int, threshold: float) -> NDArray[np.bool_]:
-    """Return which held-out actions (G,) have the vote by the tails of the other days, a novelty once, as days to come have."""
-    day = held.interval.astype(np.int64) * interval_seconds // 86400
-    z = sequence.z_by_other_days(held.kind, held.place, held.balanced, day)
+def action_votes(held: HoldoutSurprises, z: Floats, threshold: float) -> NDArray[np.bool_]:
+    """Return which held-out actions (G,) have the vote by their z, a novelty once, as days to come have."""
     return _first_votes(z, held.novelty, held.interval, threshold, threshold)
 
 

@@ -29,7 +29,7 @@ from fingerprint.registry.bank import TRAINING_SECTIONS, Bank, version_name
 from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import distinct_rows, fingerprint_index
-from fingerprint.training.action_transitions import assemble_transitions, holdout_surprises
+from fingerprint.training.action_transitions import assemble_transitions, holdout_surprises, z_by_other_days
 from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
@@ -62,7 +62,7 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
         history,
         index,
         arrays.pop("baseline.center"),
-        HoldoutSequences(surprises, transitions),
+        HoldoutSequences(surprises, z_by_other_days(surprises, settings.spectral.interval_seconds)),
         newcomers,
         settings,
     )

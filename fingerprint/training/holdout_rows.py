@@ -1,4 +1,4 @@
-"""What the rows that no network saw say of a bank: how surprising a new week is, and how good the bank is.
+"""What the held-out rows say of a bank: how surprising a new week is, and how good the bank is.
 
 Example:
     >>> findings = judge_holdout(history, index, center, sequences, newcomers, settings)
@@ -6,7 +6,8 @@ Example:
     {'person': {...}, 'role': {...}}
 
 `partition_fit` leaves the held-out rows of each partition: intervals (an hour, say) of entities, their losses and their counts.
-The vote of a detector that is not measured on them is taken for granted.
+The vote of a detector that is not measured on them is taken for granted. No network is fitted on these rows; how long each is
+fitted is chosen by them.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ from fingerprint.estimators import amounts, surge_tails, tail_calibration
 from fingerprint.estimators.amounts import AmountTail
 from fingerprint.estimators.autoencoder import Baseline, EventNats, has_just_come, is_newcomer
 from fingerprint.estimators.newcomer_tails import NewcomerTails
-from fingerprint.estimators.sequence import Transitions
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.registry import quality, vote_rates
 from fingerprint.registry.bank import PEER_LEVEL, PRINCIPAL_LEVEL, accounts_of
@@ -95,10 +95,10 @@ class HoldoutRows:
 
 
 class HoldoutSequences(NamedTuple):
-    """Held-out surprises of transitions, and the transitions that they are measured by."""
+    """Held-out surprises of transitions, and the z of each (G,) by the tails of the other days."""
 
     surprises: HoldoutSurprises
-    transitions: Transitions
+    z: Floats
 
 
 class HoldoutFindings(NamedTuple):
@@ -152,7 +152,7 @@ def judge_holdout(
     figures["vote_rates"] = {
         AutoencoderDetector.name: rows.vote_rates(rows.voted_share(voted, by_amount, amount_tails)),
         SpectralDetector.name: rows.vote_rates(counted >= spectral, ~np.isnan(counted)),
-        SequenceDetector.name: _sequence_rates(rows, sequences.surprises, index, settings),
+        SequenceDetector.name: _sequence_rates(rows, sequences, index, settings),
     }
     return HoldoutFindings(usual, figures, surges, quality.losses_by_principal(scores))
 
@@ -268,7 +268,7 @@ def _strong_votes(
 
 def _sequence_votes(rows: HoldoutRows, sequences: HoldoutSequences, settings: Settings, least: float) -> Mask:
     """Return which rows (L,) reach a z of the sequence detector, a novelty once."""
-    return action_transitions.holdout_votes(*sequences, rows.columns, settings.sequence.threshold, least)
+    return action_transitions.row_votes(*sequences, rows.columns, settings.sequence.threshold, least)
 
 
 # --- verdicts ---------------------------------------------------------------------------------------------------------
@@ -366,15 +366,13 @@ def _usual_days(
 
 
 def _sequence_rates(
-    rows: HoldoutRows, held: HoldoutSurprises, index: FingerprintIndex, settings: Settings
+    rows: HoldoutRows, sequences: HoldoutSequences, index: FingerprintIndex, settings: Settings
 ) -> vote_rates.RatesByKind:
     """Return how often each kind has the sequence detector's vote, where it has an opinion: not on a stranger."""
-    seconds = settings.spectral.interval_seconds
-    threshold = SequenceDetector.own_threshold(settings, {})
-    voted = action_transitions.votes_by_other_days(held, seconds, threshold)
-    judged = np.isin(held.principal, rows["principal"][~rows.stranger])
-    held, voted = held.take(judged), voted[judged]
-    day = held.interval.astype(np.int64) * seconds // 86400
+    voted = action_transitions.action_votes(*sequences, SequenceDetector.own_threshold(settings, {}))
+    judged = np.isin(sequences.surprises.principal, rows["principal"][~rows.stranger])
+    held, voted = sequences.surprises.take(judged), voted[judged]
+    day = held.interval.astype(np.int64) * settings.spectral.interval_seconds // DAY_SECONDS
     columns = {"principal": held.principal, "day": day, "events": held.events}
     return _rates(voted, columns, kinds_of(held.principal, index))
 

@@ -28,6 +28,7 @@ from fingerprint.detection.ensemble import (
     z_beside_weak_vote,
 )
 from fingerprint.estimators.tail_calibration import z_to_nats
+from fingerprint.registry.quality import LEAST_THRESHOLD
 
 NAN = np.nan
 
@@ -103,6 +104,15 @@ def test_beside_a_strong_vote_both_together_are_as_rare_as_at_the_threshold() ->
     at_threshold = np.exp(-z_to_nats(threshold)) * SECOND_VOTE_SHARE
     np.testing.assert_allclose(np.exp(-z_to_nats(lower)) * STRONG_VOTE_SHARE, at_threshold, rtol=1e-5)
     np.testing.assert_allclose(z_beside_strong_vote(lower), threshold, atol=1e-5)
+
+
+@pytest.mark.parametrize("threshold", [1.0, 1.6, LEAST_THRESHOLD, 1.8, 2.5])
+def test_what_one_active_hour_in_twenty_reaches_opens_no_alert_below_the_threshold(threshold: float) -> None:
+    """Of a quiet organisation with a low threshold ten times as usual would be anything at all."""
+    lower = strong_vote_threshold(threshold)
+    assert lower == pytest.approx(min(threshold, LEAST_THRESHOLD))
+    z = np.array([lower - 0.01, lower + 0.01])
+    assert (z_beside_strong_vote(z) >= threshold).tolist() == [False, True], "the what-if says the same"
 
 
 @pytest.mark.parametrize(

@@ -157,6 +157,12 @@ def test_fewer_alerts_than_there_ever_were_need_a_higher_threshold_than_any_reac
     assert max(held["alerts"]) < rare < rarer
 
 
+@pytest.mark.parametrize("alerts", [[5.0], [5.0, 2.5]])
+def test_less_than_one_alert_allowed_is_a_threshold_above_the_only_one(alerts: list[float]) -> None:
+    held = {"days": 1.0, "principals": 100, "alerts": alerts}
+    assert quality.alert_threshold(held, Alerts(budget_per_100_principals=0.1)) > 5
+
+
 def test_a_history_without_alerts_has_a_threshold_of_its_own() -> None:
     calm = {"days": 1, "alerts": [], "principals": 300}
     assert quality.alert_threshold(calm, Alerts()) == quality.DEFAULT_THRESHOLD

@@ -15,10 +15,19 @@ from fingerprint.adapters.files import read_sources
 from fingerprint.compute import hashing
 from fingerprint.core.settings import SequenceSettings
 from fingerprint.estimators import sequence
-from fingerprint.estimators.sequence import ANY, CONTEXT_SECONDS, ORGANISATION, START, TOTAL, count_of
+from fingerprint.estimators.sequence import (
+    ANY,
+    CONTEXT_SECONDS,
+    ORGANISATION,
+    START,
+    TOTAL,
+    Transitions,
+    count_of,
+)
 from fingerprint.registry.bank import Bank
 from fingerprint.training import action_transitions, fingerprint_index, pipeline
 from fingerprint.training.action_rows import ActionRows
+from fingerprint.training.action_transitions import HoldoutSurprises
 from fingerprint.training.dataset import PartitionedDataset
 from tests.support.sample_organisation import SETTINGS, SampleOrganisation
 
@@ -72,6 +81,33 @@ def test_a_transition_is_counted_once_in_each_interval_of_a_principal(
         principal = hashing.hash_with_bucket(pd.Series([who], dtype=object))[0]
         before = START if context is None else codes[context]
         assert count_of(bank.transitions, principal, before, codes[what])[0] == times
+
+
+def test_a_held_out_day_is_judged_by_the_other_days() -> None:
+    """Days to come are no part of the tails: a strange action of one held-out day is as rare as it would be then."""
+    days, calls = 4, 200
+    day = np.repeat(np.arange(days), calls)
+    place = np.where(np.arange(days * calls) >= days * calls - 3, 60, np.tile(np.arange(calls) // 10, days))
+    held = HoldoutSurprises(
+        principal=np.arange(days * calls, dtype=np.uint64) % 20,
+        action=np.arange(days * calls, dtype=np.uint64),
+        interval=(day * 24 + np.tile(np.arange(calls) % 24, days)).astype(np.int32),
+        kind=np.ones(days * calls, np.uint64),
+        place=place.astype(np.int64),
+        events=np.ones(days * calls),
+    )
+    z = action_transitions.z_by_other_days(held, 3600)
+    kinds, tail = sequence.fit_tails(held.kind, held.place, held.balanced)
+    of_all = sequence.z_of_places(Transitions(*(np.empty(0),) * 4, kinds, tail), held.place, held.kind)
+    assert (z[-3:] > of_all[-3:] + 0.1).all()
+    rows = {name: getattr(held, name) for name in ("principal", "interval", "action")}
+    least = float(z[-1]) - 0.01
+    assert np.flatnonzero(action_transitions.row_votes(held, z, rows, least, least)).tolist() == [
+        797,
+        798,
+        799,
+    ]
+    assert not action_transitions.row_votes(held, of_all, rows, least, least).any()
 
 
 def test_the_organisation_counts_what_all_principals_did(bank: Bank) -> None:

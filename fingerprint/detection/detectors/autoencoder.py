@@ -62,6 +62,8 @@ MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
 ACCOUNT_COLUMN = "recipient_account"  # whose log an event is in
 RARE_NATS = 5.0  # of loss, from which on a learned value is rare
+# Of an amount, that stay however often it came: one day in e has them, so they add nothing to a novelty (Fisher's method).
+LEAST_AMOUNT_NATS = 1.0
 
 INTERVAL, APART, RECENT, WHOLE = "interval surprise", "two places", "recent novelty", "principal's view"
 PEERS, NETS, COUNTS, NEWCOMER = "peers", "nets", "counts", "newcomer"
@@ -385,20 +387,20 @@ def alert_nats(bank: Bank, settings: Settings) -> float:
 def discount_recent_amounts(
     nats: Floats, batch: EventBatch, counted: IntervalAmounts, day: int, alerting: float
 ) -> Floats:
-    """Return the nats of amounts (N, 3) without those of the day before, where that day's reached the `alerting` nats as well.
+    """Return the nats of amounts (N, 3) without those of the day before, where these reached the `alerting` nats.
 
     What opened an alert then, or could have, is no news when it comes again: a job that is new, and runs every night. A smaller
-    amount takes nothing away, so who takes a little more each day is as strange as who takes all at once. A `day` is so many
-    intervals.
+    amount takes nothing away, so who takes a little more each day is as strange as who takes all at once. What is left never
+    falls while an interval fills. A `day` is so many intervals.
     """
     xp = namespace(nats)
-    rows = xp.flatnonzero((nats >= alerting).any(axis=1))
+    rows = xp.flatnonzero((nats > LEAST_AMOUNT_NATS).any(axis=1))
     if not len(rows):
         return nats
     before = _nats_of_day_before(batch, rows, counted, day)
-    again = (before >= alerting) & (nats[rows] >= alerting)
+    less = nats[rows] - xp.where(before >= alerting, before, np.float32(0))
     discounted = nats.copy()
-    discounted[rows] -= xp.where(again, xp.minimum(before, nats[rows]), np.float32(0))
+    discounted[rows] = xp.maximum(less, xp.minimum(nats[rows], np.float32(LEAST_AMOUNT_NATS)))
     return discounted
 
 
@@ -407,11 +409,11 @@ def _nats_of_day_before(
 ) -> Floats:
     """Return the nats of what the actions of some events were called the day before, by amount, (M, 3).
 
-    It is the day and a half that ends half a day before their interval, as a job may begin some hours sooner or later; of the
-    amounts of an interval the largest in it. State is kept for two days.
+    The largest amounts in the day and a half that ends half a day before their interval, as a job may begin some hours sooner
+    or later. State is kept for two days.
     """
     xp, evidence = namespace(batch.codes), batch.evidence[AutoencoderDetector.name][rows]
-    ago = xp.arange(day // 2, 2 * day - day // 8, dtype=np.int32)
+    ago = xp.arange(max(day // 2, 1), 2 * day - day // 8, dtype=np.int32)
     principal = xp.repeat(batch.principal[rows], len(ago))
     action = xp.repeat(batch.codes[rows, ACTION_COLUMN], len(ago))
     interval = (batch.interval[rows][:, None] - ago).ravel()
@@ -419,7 +421,10 @@ def _nats_of_day_before(
         counted.count(principal, interval, code_of(action)).reshape(-1, len(ago))
         for code_of in (amounts.every_resource_of, amounts.unusual_resources_of)
     )
-    calls = xp.stack([every.max(axis=1), every.sum(axis=1), unusual.max(axis=1)], axis=1)
+    until = every.cumsum(axis=1)
+    in_a_day = until[:, day - 1 :].copy()
+    in_a_day[:, 1:] -= until[:, :-day]
+    calls = xp.stack([every.max(axis=1), in_a_day.max(axis=1), unusual.max(axis=1)], axis=1)
     return amounts.amount_nats(calls, evidence[:, USUAL_COLUMNS], evidence[:, SLOPE_COLUMNS])
 
 

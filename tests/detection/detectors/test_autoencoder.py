@@ -196,6 +196,41 @@ def test_an_amount_that_came_the_day_before_is_no_news(
 
 
 @pytest.mark.usefixtures("each_event_carries")
+def test_an_amount_that_came_the_day_before_grows_while_the_hour_fills(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    """What is left of it never falls, also where it passes what opens an alert: a verdict is not taken back."""
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+    measured(here, encode(repeated(events, 300), state))
+    some = repeated(events, 1_000, 24)
+    left, whole = [], []
+    for calls in range(0, 1_000, 20):
+        batch = measured(here, encode(some.iloc[calls : calls + 20], state))
+        left.append(here.amount_surprise(batch).max(axis=0))
+        whole.append(here.without("recent amount").amount_surprise(batch).max(axis=0))
+    assert np.min(whole) < here.alert_nats < np.max(whole)
+    assert (np.diff(left, axis=0) >= -1e-5).all()
+    assert (np.diff(np.max(left, axis=1)) > 0).any(), "more than came before is news"
+
+
+@pytest.mark.usefixtures("each_event_carries")
+def test_what_a_day_and_a_half_held_together_is_no_amount_of_a_day(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    """Five calls an hour open no alert, six of the next day do: nothing that could is taken away."""
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+    most = []
+    for hour in range(52):
+        batch = measured(here, encode(repeated(events, 5 if hour < 36 else 6, hour), state))
+        left, whole = (each.amount_surprise(batch)[:, 1] for each in (here, here.without("recent amount")))
+        np.testing.assert_array_equal(left, whole)
+        most.append(whole.max())
+    assert max(most[:36]) < here.alert_nats < most[-1]
+
+
+@pytest.mark.usefixtures("each_event_carries")
 def test_an_amount_that_opened_no_alert_takes_nothing_from_the_next_day(
     bank: Bank, encode: Encode, events: pd.DataFrame
 ) -> None:
