@@ -1,4 +1,4 @@
-"""Harm: a new action that can do much is stranger than a new list call.
+"""Harm: a new action that can do much is stranger than a new list call, a new tool of attackers than another new tool.
 
 Example:
     >>> nats = harm_nats(["cloudtrail", "s3"], ["StopLogging", "ListBuckets"])
@@ -24,11 +24,13 @@ from fingerprint.compute.arrays import namespace, to_device_of
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Gravity
+from fingerprint.features.value_texts import is_made_for_attacks
 from fingerprint.features.vocabulary import Floats
 from fingerprint.sources.active import SOURCE
 
 # 1.6 times what the impact of an alert counts (`alerting.impact`): nats of an event, of which about three are one of a z's.
 HARM_NATS: Mapping[Gravity, float] = {"none": 0.0, "minor": 0.0, "notable": 0.3, "grave": 2.4, "severe": 6.4}
+ATTACK_TOOL_NATS = 6.4  # as a severe action: who finds a key looks with it what it opens
 MAX_NAMES = 16_384  # actions whose nats are kept; anybody can call one that does not exist
 
 
@@ -56,6 +58,16 @@ def harm_of_events(codes: Hashes, events: Frame) -> Floats:
     named = harm_nats(*(frames.column_of(names, name) for name in ("service", "action")))
     out: Floats = to_device_of(named, codes)[place]
     return out
+
+
+def harm_of_tools(programs: Iterable[object]) -> Floats:
+    """Return the nats that a new program adds to its event, by its text (N,): (N,).
+
+    >>> harm_of_tools(["aws-cli kali", "aws-cli linux"])
+    array([6.4, 0. ], dtype=float32)
+    """
+    nats = [ATTACK_TOOL_NATS * is_made_for_attacks(str(program)) for program in programs]
+    return np.array(nats, np.float32)
 
 
 @lru_cache(MAX_NAMES)

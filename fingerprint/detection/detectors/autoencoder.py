@@ -60,6 +60,7 @@ MAX_USUAL_VALUES = 3  # that an explanation names beside one that surprises
 MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 # Nats beyond "something new": the cost of one of about ten recent novelties.
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
+PROGRAM_COLUMN = FEATURE_NAMES.index("program")
 ACCOUNT_COLUMN = "recipient_account"  # whose log an event is in
 RARE_NATS = 5.0  # of loss, from which on a learned value is rare
 # Of an amount, that stay however often it came: one day in e has them, so they add nothing to a novelty (Fisher's method).
@@ -83,7 +84,7 @@ TERMS = {
     DAY_AMOUNT: "how often the action was called in the day",
     UNUSUAL_AMOUNT: "how often the action was called on unusual resources in the interval",
     RECENT_AMOUNT: "an amount that came the day before is less of one",
-    HARM: "what a new action can do",
+    HARM: "what a new action can do, and what a new tool is made for",
     **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
 }
 
@@ -94,7 +95,7 @@ class AutoencoderDetector(Detector):
     Evidence (N, F + 14): each feature's surprise in nats; what is usual of its amounts (`UsualAmounts.carried`: logs of the usual
     calls, slopes); the parameters of the fingerprint's tail (rate, edge, slope), the
     share by which its threshold was moved, the tail of its interval (3), and the nats of being a newcomer and of what its new
-    action can do. So an event that waits is judged by the bank that measured it, also after a swap.
+    action and its new tool can do. So an event that waits is judged by the bank that measured it, also after a swap.
     """
 
     name = "autoencoder"
@@ -181,7 +182,7 @@ class AutoencoderDetector(Detector):
         if self.own_sums is None:  # a detector that leaves a term out counts nothing twice
             self._count_calls(batch, unusual)
         evidence: Floats = namespace(surprise).column_stack(
-            [surprise, *self._carried_amounts(batch, unusual), *self._tail_parameters(batch)]
+            [surprise, *self._carried_amounts(batch, unusual), *self._tail_parameters(batch, surprise)]
         )
         return evidence.astype(np.float32)
 
@@ -258,11 +259,12 @@ class AutoencoderDetector(Detector):
         slope[:, -1] *= unusual
         return log_usual, slope * (batch.level < PEER_LEVEL)[:, None]
 
-    def _tail_parameters(self, batch: EventBatch) -> list[Floats]:
+    def _tail_parameters(self, batch: EventBatch, surprise: Floats) -> list[Floats]:
         usual, at = self.bank.baseline, batch.fingerprint
         new = self._is_new(batch) & (self.left_out != NEWCOMER)
         tails = [each[at] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
-        able = self._harm_of_new_actions(batch) * (self.left_out != HARM)
+        able = self._harm_of_new_actions(batch) + self._harm_of_new_tools(batch, surprise)
+        able *= self.left_out != HARM
         return [*tails, usual.interval_tail[at], usual.newcomer[at] * new + able]
 
     def _is_new(self, batch: EventBatch) -> Mask:
@@ -300,6 +302,21 @@ class AutoencoderDetector(Detector):
         if len(rows):
             named = frames.select_rows(frames.select_columns(batch.frame, ["service", "action"]), rows)
             nats[rows] = harm.harm_of_events(action[rows], named)
+        return nats
+
+    def _harm_of_new_tools(self, batch: EventBatch, surprise: Floats) -> Floats:
+        """Return the nats of programs that are made for attacks (N,), where a program surprises (N, F).
+
+        Each is named once, on the host.
+        """
+        xp, program = namespace(surprise), batch.codes[:, PROGRAM_COLUMN]
+        nats: Floats = xp.zeros(len(batch), np.float32)
+        rows = xp.flatnonzero(surprise[:, PROGRAM_COLUMN] >= autoencoder.RECHECK_THRESHOLD)
+        if len(rows):
+            of_event, some = unique_examples(program[rows])
+            named = frames.to_pandas(frames.select_rows(batch.frame, rows[some]))
+            texts = encoding.feature_texts(named, ["program"])["program"]
+            nats[rows] = to_device_of(harm.harm_of_tools(texts), nats)[of_event]
         return nats
 
     def score(self, batch: EventBatch) -> Floats:

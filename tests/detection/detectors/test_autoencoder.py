@@ -247,6 +247,27 @@ def test_an_amount_that_opened_no_alert_takes_nothing_from_the_next_day(
     assert nats[60] == nats[0] > here.alert_nats
 
 
+def test_a_new_tool_that_is_made_for_attacks_is_stranger_than_another_new_one(
+    detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    """No one works with it by accident: GuardDuty reports each such call, too."""
+    one = events[events["error_code"].isna()].head(1)
+    agents = [
+        "aws-cli/2.9 Linux/6.5.0-kali3-amd64",
+        "TruffleHog",
+        "aws-cli/2.9 OpenBSD/7.4",
+        one["user_agent"].iloc[0],
+    ]
+    calls = pd.concat([one] * len(agents), ignore_index=True).assign(user_agent=agents)
+    calls["event_id"] = [f"tool {place}" for place in range(len(calls))]
+    batch = encode(calls, detector.state)
+    nats = detector.measure(batch)[:, -1]
+    assert (nats - nats[-1]).tolist() == pytest.approx([6.4, 6.4, 0, 0])
+    assert not (detector.without("harm").measure(batch)[:, -1] - nats[-1]).any()
+    z = detector.score(measured(detector, batch))
+    assert z[0] > z[2] + 0.5
+
+
 def test_many_calls_on_an_unusual_resource_are_an_amount_where_so_many_calls_are_usual(
     detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame, bank: Bank
 ) -> None:
