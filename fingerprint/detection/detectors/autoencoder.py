@@ -426,8 +426,8 @@ def _nats_of_day_before(
 ) -> Floats:
     """Return the nats of what the actions of some events were called the day before, by amount, (M, 3).
 
-    The largest amounts in the day and a half that ends half a day before their interval, as a job may begin some hours sooner
-    or later. State is kept for two days.
+    A job may begin some hours sooner or later: the largest amount of an interval within a quarter of a day of the same time, and
+    of a day of those that ended half a day before and earlier. State is kept for two days.
     """
     xp, evidence = namespace(batch.codes), batch.evidence[AutoencoderDetector.name][rows]
     ago = xp.arange(max(day // 2, 1), 2 * day - day // 8, dtype=np.int32)
@@ -438,10 +438,12 @@ def _nats_of_day_before(
         counted.count(principal, interval, code_of(action)).reshape(-1, len(ago))
         for code_of in (amounts.every_resource_of, amounts.unusual_resources_of)
     )
+    same_time = slice(int(day - day // 4 - ago[0]), int(day + day // 4 - ago[0]) + 1)
     until = every.cumsum(axis=1)
     in_a_day = until[:, day - 1 :].copy()
     in_a_day[:, 1:] -= until[:, :-day]
-    calls = xp.stack([every.max(axis=1), in_a_day.max(axis=1), unusual.max(axis=1)], axis=1)
+    hours = (each[:, same_time].max(axis=1) for each in (every, unusual))
+    calls = xp.stack([next(hours), in_a_day.max(axis=1), next(hours)], axis=1)
     return amounts.amount_nats(calls, evidence[:, USUAL_COLUMNS], evidence[:, SLOPE_COLUMNS])
 
 
