@@ -18,6 +18,7 @@ What drove an alert is explained by the detectors themselves (`Detector.drivers`
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
@@ -31,6 +32,8 @@ from fingerprint.alerting import impact, titles
 from fingerprint.alerting.prevalence import feature_labels
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import identity_placement
+from fingerprint.compute.column_table import ColumnTable
+from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import (
     ActionImpact,
@@ -113,11 +116,11 @@ class Explainer:
 
         The current bank stands in for one that is no longer loaded.
         """
-        version = batch.frame["bank_version"].iloc[rows[0]]
+        version = frames.column_of(batch.frame, "bank_version")[rows[0]]
         if version == self.bank.version or version in self.previous_banks:
             return self.previous_banks.get(version, self.bank), batch.fingerprint[rows]
         return self.bank, self.bank.resolve(
-            batch.entity[rows], batch.principal[rows], batch.frame.iloc[rows]
+            batch.entity[rows], batch.principal[rows], frames.select_rows(batch.frame, rows)
         )[0]
 
     def bank_and_row(self, batch: EventBatch, row: int) -> tuple[Bank, NDArray[np.int32]]:
@@ -127,7 +130,7 @@ class Explainer:
 
 def build_alerts(
     batch: EventBatch,
-    frame: pd.DataFrame,
+    frame: Frame,
     explainer: Explainer,
     support: Mapping[str, Support] = NOTHING_SUPPORTS,
 ) -> Iterator[Alert]:
@@ -157,9 +160,9 @@ def _find_new_actions(
     return tuple(row for row in actions if row.new or row.new_place)
 
 
-def _other_accounts(frame: pd.DataFrame) -> dict[str, str]:
+def _other_accounts(frame: Frame) -> dict[str, str]:
     """Return the account that each event was made on, by id, where that is not the one of its log."""
-    ids, accounts = (frame[name].tolist() for name in ("event_id", "target_account"))
+    ids, accounts = (frames.column_of(frame, name).tolist() for name in ("event_id", "target_account"))
     named = ((str(name), frames.text_or_empty(account)) for name, account in zip(ids, accounts, strict=True))
     return {name: account for name, account in named if account}
 
@@ -167,12 +170,16 @@ def _other_accounts(frame: pd.DataFrame) -> dict[str, str]:
 def _alert_after_alert(
     batch: EventBatch, frame: pd.DataFrame, alert_id: pd.Series
 ) -> Iterator[tuple[str, Verdicts, tuple[AlertEvent, ...]]]:
-    """Yield the id of each alert, its rows, oldest first, and these as events; `alert_id` (N,) is missing for those of none."""
+    """Yield the id of each alert, its rows, oldest first, and these as events; `alert_id` (N,) is missing for those of none.
+
+    The tables of these rows are ColumnTables: to explain an alert takes some hundred columns of few rows.
+    """
     alert, names = pd.factorize(alert_id)
     order = _sort_by_time(frame, np.flatnonzero(alert >= 0))
     order = order[np.argsort(alert[order], kind="stable")]
-    together = Verdicts(batch, frame).take(order)
-    events = tuple(_alert_events(together.frame, together.batch))
+    taken = replace(batch, frame=frames.to_column_table(batch.frame)).take(order)
+    together = Verdicts(taken, frames.select_rows(frames.to_column_table(frame), order))
+    events = tuple(_alert_events(taken, together.frame))
     end = 0
     for name, size in zip(
         map(str, names), np.bincount(alert[order], minlength=len(names)).tolist(), strict=True
@@ -204,15 +211,15 @@ def _build_alert(
     level, interval = _most_common_level(frame), explainer.settings.spectral.interval_seconds
     actions = impact.with_support(facts.actions, facts.supporting_actions)
     rank = _rank_alert(alert_nats(z, names), actions, URGENCY_CAP[level])
-    principal, lead = str(frame["principal"].iloc[0]), titles.leading_row(facts)
-    times = frame["event_time"]
+    principal, lead = _principal(frame), titles.leading_row(facts)
+    times = frame["event_time"].iloc[[0, -1]]
     return Alert(
         alert_id=alert_id,
         principal=principal,
         human=facts.humans[lead],
         window_start=times.iloc[0].floor(f"{interval}s").to_pydatetime(),
-        first_event_time=times.min().to_pydatetime(),
-        last_event_time=times.max().to_pydatetime(),
+        first_event_time=times.iloc[0].to_pydatetime(),
+        last_event_time=times.iloc[1].to_pydatetime(),
         urgency=rank.urgency,
         rarity=rank.rarity,
         impact=rank.impact,
@@ -225,7 +232,7 @@ def _build_alert(
         tactics=SOURCE.tactics_among([(event.service, event.action) for event in events]),
         next_steps=SOURCE.next_steps(_suspicion(principal, facts, actions, lead, rank.urgency)),
         events=events,
-        degraded="degraded" in frame and bool(frame["degraded"].eq(True).any()),
+        degraded="degraded" in frame and bool(frames.true_mask(frames.column_of(frame, "degraded")).any()),
         supporting_events=tuple(replace(event, raw="") for event in facts.supporting),
     )
 
@@ -251,7 +258,7 @@ def _gather_facts(
         actions,
         novelty.actions,
         ranked=tuple(dict.fromkeys(names[row] for row in np.argsort(-z, kind="stable"))),
-        humans=[frames.text_or_empty(human) for human in frame["human"].tolist()],
+        humans=_texts(frame, "human"),
         programs=_program_texts(batch, frame),
         new_networks=novelty.networks,
         new_regions=novelty.regions,
@@ -318,14 +325,16 @@ def combined_nats(nats: NDArray[np.float64]) -> float:
     return float(CALIBRATION * (np.nan_to_num(nats) * NEXT_ACTION_WEIGHT ** np.arange(len(nats))).sum())
 
 
-def highest_calibrated_z(batch: EventBatch, frame: pd.DataFrame) -> NDArray[np.float64]:
+def highest_calibrated_z(batch: EventBatch, frame: Frame) -> NDArray[np.float64]:
     """Return each event's highest z of the calibrated detectors (N,), -inf where none of them has an opinion."""
     columns = [z_column(name) for name in calibrated_detectors(batch.evidence)]
-    z = [frame[name].to_numpy(float) for name in columns] or [np.full(len(frame), np.nan)]
+    z = [np.asarray(frames.column_of(frame, name), float) for name in columns] or [
+        np.full(len(frame), np.nan)
+    ]
     return np.nan_to_num(np.column_stack(z), nan=-np.inf, posinf=np.inf).max(axis=1)
 
 
-def _find_drivers(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> list[SurpriseDriver]:
+def _find_drivers(batch: EventBatch, frame: Frame, explainer: Explainer) -> list[SurpriseDriver]:
     """Return the values that the detectors found most surprising, strongest first."""
     found = [
         driver
@@ -349,9 +358,7 @@ class Novelty(NamedTuple):
     ranges: frozenset[str]
 
 
-def find_novelty(
-    batch: EventBatch, frame: pd.DataFrame, names: Sequence[str], explainer: Explainer
-) -> Novelty:
+def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explainer: Explainer) -> Novelty:
     """Return what of an alert's events is new to their principal; `names` (N,) are their actions."""
     key = np.column_stack(
         [
@@ -360,16 +367,16 @@ def find_novelty(
             batch.codes[:, [ACTION_COLUMN, *PLACE_COLUMNS]],
         ]
     )
-    versions = frame["bank_version"].to_numpy(object).astype(str)
+    versions = np.asarray(frames.column_of(frame, "bank_version"), object)
     unseen = np.zeros((len(frame), 1 + len(PLACE_COLUMNS)), bool)
-    principal = str(frame["principal"].iloc[0])
-    for version in np.unique(versions):
+    principal = _principal(frame)
+    for version in set(versions.tolist()):
         of_version = np.flatnonzero(versions == version)
         _, first, inverse = np.unique(key[of_version], axis=0, return_index=True, return_inverse=True)
         new = _new_to_principal(batch, of_version[first], explainer, principal)
         unseen[of_version] = new[inverse.reshape(-1)]
     new_networks = unseen[:, 1 : 1 + len(NETWORKS)]
-    ids = frame["event_id"].astype(str).tolist()
+    ids = map(str, frames.column_of(frame, "event_id").tolist())
     return Novelty(
         frozenset(compress(names, unseen[:, 0])),
         _new_networks(batch, frame, new_networks),
@@ -378,25 +385,29 @@ def find_novelty(
     )
 
 
-def _new_regions(frame: pd.DataFrame, unseen: NDArray[np.bool_]) -> dict[str, str]:
+def _new_regions(frame: Frame, unseen: NDArray[np.bool_]) -> dict[str, str]:
     """Return the region of each event in a new one, by id; `unseen` (N,) are those."""
-    ids, regions = (frame[name].to_numpy(object)[unseen].tolist() for name in ("event_id", "region"))
+    ids, regions = (
+        np.asarray(frames.column_of(frame, name), object)[unseen].tolist() for name in ("event_id", "region")
+    )
     return {str(name): frames.text_or_empty(region) for name, region in zip(ids, regions, strict=True)}
 
 
-def _new_networks(batch: EventBatch, frame: pd.DataFrame, unseen: NDArray[np.bool_]) -> dict[str, str]:
+def _new_networks(batch: EventBatch, frame: Frame, unseen: NDArray[np.bool_]) -> dict[str, str]:
     """Return the network of each event from a new one, by id: the wider of its NETWORKS (N, networks) that is `unseen`."""
     rows = np.flatnonzero(unseen.any(axis=1))
+    if not len(rows):
+        return {}
     place = unseen[rows].argmax(axis=1)
     codes = batch.codes[rows, np.array(PLACE_COLUMNS)[place]]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     texts = encoding.feature_texts(frames.select_rows(frame, rows[first]), NETWORKS)
     named = [frames.text_or_empty(texts[NETWORKS[of]][at]) for at, of in enumerate(place[first].tolist())]
-    ids = frame["event_id"].to_numpy(object)[rows]
+    ids = np.asarray(frames.column_of(frame, "event_id"), object)[rows]
     return {str(name): named[at] for name, at in zip(ids, inverse.reshape(-1).tolist(), strict=True)}
 
 
-def _program_texts(batch: EventBatch, frame: pd.DataFrame) -> list[str]:
+def _program_texts(batch: EventBatch, frame: Frame) -> list[str]:
     """Return the program that each event names, (N,), empty for none."""
     codes = batch.codes[:, PROGRAM_COLUMN]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
@@ -478,22 +489,34 @@ def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ..
     )
 
 
-def _find_curve(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> ActivityCurve | None:
+def _find_curve(batch: EventBatch, frame: Frame, explainer: Explainer) -> ActivityCurve | None:
     """Return the activity curve of the first detector that has one."""
     detectors = load_known_detectors(batch.evidence)
     curves = (detector.curve(batch, frame, explainer) for detector in detectors)
     return next((curve for curve in curves if curve is not None), None)
 
 
-def _most_common_level(frame: pd.DataFrame) -> Level:
-    level: Level = frame["level"].value_counts().index[0]
-    return level
+def _most_common_level(frame: Frame) -> Level:
+    """Return the level of most events, of two the one that came first."""
+    [(level, _)] = Counter(frames.column_of(frame, "level").tolist()).most_common(1)
+    most_common: Level = level
+    return most_common
+
+
+def _principal(frame: Frame) -> str:
+    """Return the principal of an alert's events."""
+    return str(frames.column_of(frame, "principal")[0])
+
+
+def _texts(frame: Frame, name: str) -> list[str]:
+    """Return the texts of a column, (N,), empty for a missing one."""
+    return [frames.text_or_empty(value) for value in frames.column_of(frame, name).tolist()]
 
 
 # --- texts --------------------------------------------------------------------------------------------------------------
 
 
-def _first_seen(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> tuple[str, bool]:
+def _first_seen(batch: EventBatch, frame: Frame, explainer: Explainer) -> tuple[str, bool]:
     """Return how long before an alert a newcomer was first seen, and whether the history has any of it.
 
     The text is empty for a principal that is judged by its own history.
@@ -502,10 +525,10 @@ def _first_seen(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) ->
     forecast = ~newcomer_rows(frame)
     if (batch.level < PEER_LEVEL).any() or not counted:
         return "", True
-    if any((frame[name].notna().to_numpy() & forecast).any() for name in counted):
+    if any((frames.present_mask(frames.column_of(frame, name)) & forecast).any() for name in counted):
         return "", True
     bank, _ = explainer.bank_and_row(batch, 0)
-    principal = str(frame["principal"].iloc[0])
+    principal = _principal(frame)
     known = titles.known_at(principal, bank.same_person(principal)[0])
     span = (
         int(batch.first_seen.min()),
@@ -517,7 +540,7 @@ def _first_seen(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) ->
         *span,
         titles.access_text(principal, known),
         titles.access_text(known, principal),
-        bool(bank.knows_account(hashing.hash_strings(frame["recipient_account"])).any()),
+        bool(bank.knows_account(hashing.hash_strings(frames.column_of(frame, "recipient_account"))).any()),
     )
     return text, history_hours(*span) > 0
 
@@ -565,31 +588,31 @@ def first_seen_text(
     return f"{absent}; first seen {'after that' if hours < 0 else before}"
 
 
-def _knows_account(batch: EventBatch, frame: pd.DataFrame, explainer: Explainer) -> bool:
+def _knows_account(batch: EventBatch, frame: Frame, explainer: Explainer) -> bool:
     """Return whether the bank knows the account that an alert's principal is of, which need not be that of the log."""
     bank, _ = explainer.bank_and_row(batch, 0)
-    return bank.knows_account_of(str(frame["principal"].iloc[0]))
+    return bank.knows_account_of(_principal(frame))
 
 
-def _late_days(frame: pd.DataFrame) -> int:
+def _late_days(frame: Frame) -> int:
     """Return how many days after they happened the events came: back-dated records deserve a look."""
-    return int(frame["delay"].max()) // 86400 if "delay" in frame else 0
+    return int(frames.column_of(frame, "delay").max()) // 86400 if "delay" in frame else 0
 
 
-def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent]:
+def _alert_events(batch: EventBatch, frame: ColumnTable) -> Iterator[AlertEvent]:
     """Yield events as the analyst reads them, in the order of the frame: oldest first; `batch` is of their detectors."""
     ids, entities, services, actions, versions = (
-        frame[name].astype(str).tolist()
+        [*map(str, frame.array(name).tolist())]
         for name in ("event_id", "entity", "service", "action", "bank_version")
     )
-    texts = {name: [frames.text_or_empty(value) for value in frame[name].tolist()] for name in EVENT_TEXTS}
+    texts = {name: _texts(frame, name) for name in EVENT_TEXTS}
     times = [time.to_pydatetime() for time in frame["event_time"]]
-    records = [_record_text(raw) for raw in frame["raw"].tolist()] if "raw" in frame else [""] * len(frame)
+    records = map(_record_text, frame.array("raw").tolist()) if "raw" in frame else [""] * len(frame)
     asked = sorted(batch.evidence)  # an order that no checkpoint changes
     scores = _figures(frame, {name: z_column(name) for name in asked})
     thresholds = _figures(frame, {name: threshold_column(name) for name in asked})
     flagged_by = _flagged_by(frame, asked)
-    for row in range(len(frame)):
+    for row, record in enumerate(records):
         yield AlertEvent(
             event_id=ids[row],
             event_time=times[row],
@@ -599,24 +622,31 @@ def _alert_events(frame: pd.DataFrame, batch: EventBatch) -> Iterator[AlertEvent
             scores=scores[row],
             flagged_by=flagged_by[row],
             thresholds={name: least for name, least in thresholds[row].items() if least is not None},
-            raw=records[row],
+            raw=record,
             bank_version=versions[row],
             **{name: column[row] for name, column in texts.items()},
         )
 
 
-def _figures(frame: pd.DataFrame, columns: Mapping[str, str]) -> list[dict[str, float | None]]:
+def _figures(frame: ColumnTable, columns: Mapping[str, str]) -> list[dict[str, float | None]]:
     """Return a figure of each detector for each event (N,), None for none; `columns` are theirs, which may be missing."""
-    figures = frame.reindex(columns=list(columns.values())).to_numpy(float).round(3)
+    figures = np.full((len(frame), len(columns)), np.nan)
+    for place, name in enumerate(columns.values()):
+        if name in frame:
+            figures[:, place] = frame.array(name)
+    figures = figures.round(3)
     return [
         {name: None if math.isnan(figure) else figure for name, figure in zip(columns, row, strict=True)}
         for row in figures.tolist()
     ]
 
 
-def _flagged_by(frame: pd.DataFrame, detectors: Sequence[str]) -> list[tuple[str, ...]]:
+def _flagged_by(frame: ColumnTable, detectors: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the detectors that voted for each event (N,); one that was listed later has voted for none."""
-    votes = frame.reindex(columns=[vote_column(name) for name in detectors]).eq(True).to_numpy(bool)
+    votes = np.zeros((len(frame), len(detectors)), bool)
+    for place, name in enumerate(map(vote_column, detectors)):
+        if name in frame:
+            votes[:, place] = frames.true_mask(frame.array(name))
     return [tuple(compress(detectors, row)) for row in votes.tolist()]
 
 

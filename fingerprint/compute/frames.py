@@ -79,8 +79,10 @@ def select_rows(frame: Frame, which: Array) -> Frame:
     return out
 
 
-def slice_rows(frame: pd.DataFrame, rows: slice) -> pd.DataFrame:
-    """Return neighbouring rows of a table of pandas, numbered from 0: they share its memory."""
+def slice_rows(frame: Frame, rows: slice) -> Frame:
+    """Return neighbouring rows of a table on the host, numbered from 0: they share its memory."""
+    if isinstance(frame, ColumnTable):
+        return frame.take(np.arange(len(frame))[rows])
     out = frame.iloc[rows]
     out.index = pd.RangeIndex(len(out))
     return out
@@ -248,6 +250,13 @@ def values_of(column: FrameColumn) -> Array:
 def present_mask(column: FrameColumn) -> Array:
     """Return which values are there (N,), where the column lies."""
     return np.asarray(pd.notna(column)) if is_host_frame(column) else column.notna().values
+
+
+def true_mask(flags: FrameColumn) -> NDArray[np.bool_]:
+    """Return which flags on the host are true (N,); a missing one is not."""
+    if isinstance(flags, np.ndarray) and flags.dtype == bool:
+        return flags
+    return pd.Series(flags).eq(True).to_numpy(bool, na_value=False)
 
 
 def make_text_column(values: Sequence[str | None], codes: Array, frame: Frame) -> FrameColumn:

@@ -124,7 +124,7 @@ def hash_distinct(texts: Sequence[Any] | NDArray[np.object_]) -> Hashes:
 
 def hash_string(text: str) -> np.uint64:
     """Hash one string, as `hash_strings` does."""
-    return hash_strings(pd.Series([text], dtype=object))[0]
+    return hash_strings(np.array([text], object))[0]
 
 
 def _are_few_texts(values: frames.FrameColumn) -> bool:

@@ -97,9 +97,14 @@ FEEDBACK_COLUMNS = (
 )  # of `fingerprints`, where decisions moved thresholds (`feedback`)
 
 
+def account_of(principal: str) -> str:
+    """Return the account that a principal's name begins with."""
+    return principal.partition(":")[0]
+
+
 def accounts_of(principals: pd.Series) -> pd.Series:
     """Return the account that each principal's name begins with, (N,)."""
-    return principals.astype(object).str.partition(":")[0]
+    return principals.astype(object).map(account_of)
 
 
 @dataclass(frozen=True)
@@ -247,6 +252,8 @@ class Bank:
         One person is a principal at each role.
         """
         at = self._rows_of_person(principal)
+        if not len(at):
+            return [], np.empty(0, np.int32)
         principals = self.people["principal"].take(at).to_numpy(object)
         other = principals != principal
         return principals[other].tolist(), self._busiest_fingerprints(at[other])
@@ -287,8 +294,8 @@ class Bank:
 
     def knows_account_of(self, principal: str) -> bool:
         """Return whether others of a principal's account were learned."""
-        account = accounts_of(pd.Series([principal], dtype=object))
-        return bool(self.knows_account(hashing.hash_strings(account)).all())
+        account = hashing.hash_strings(np.array([account_of(principal)], object))
+        return bool(self.knows_account(account).all())
 
     @cached_property
     def _accounts(self) -> Hashes:

@@ -139,11 +139,12 @@ def _concat_evidence(parts: list[EventBatch], detector: str) -> NDArray[Any]:
 class Verdicts(NamedTuple):
     """Judged events of alerts: the batch (N events), and its frame with the columns of the judgement.
 
-    Both tables are of pandas, with texts of Python's own: alerts take few rows many times.
+    Both tables are of pandas, with texts of Python's own: alerts take few rows many times. Those of alerts that are explained
+    are ColumnTables.
     """
 
     batch: EventBatch
-    frame: pd.DataFrame
+    frame: frames.Frame
 
     def take(self, rows: NDArray[Any]) -> Verdicts:
         """Return the verdicts of a mask (N,) or an index (M,)."""

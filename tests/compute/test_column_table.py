@@ -175,8 +175,27 @@ def test_functions_of_tables_answer_as_they_do_for_pandas(frame: pd.DataFrame, t
     pd.testing.assert_frame_equal(
         frames.to_pandas(frames.select_rows(table, everything)), frames.select_rows(frame, everything)
     )
+    few = slice(1, 3)
+    pd.testing.assert_frame_equal(
+        frames.to_pandas(frames.slice_rows(table, few)), frames.slice_rows(frame, few)
+    )
     mixed = frames.concat_frames([table, frame.iloc[:2]])
     assert isinstance(mixed, ColumnTable)
     pd.testing.assert_frame_equal(mixed.to_pandas(), pd.concat([frame, frame.iloc[:2]], ignore_index=True))
     codes = np.array([1, 0] * len(table))[: len(table)]
     assert frames.make_text_column(["a", None], codes, table).tolist()[:2] == [None, "a"]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        np.array([True, False, False]),
+        np.array([True, None, False], object),
+        pd.array([True, None, False], "boolean"),
+        pd.Series([True, None, False], dtype="boolean"),
+        pd.Series([1.0, np.nan, 0.0]),
+    ],
+    ids=["flags", "objects", "array of pandas", "nullable", "numbers"],
+)
+def test_a_missing_flag_is_not_true(flags: frames.FrameColumn) -> None:
+    assert frames.true_mask(flags).tolist() == [True, False, False]

@@ -31,7 +31,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
+from fingerprint.compute import frames
 from fingerprint.compute.arrays import namespace
+from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import NEWCOMER_COLUMN, ActivityCurve, SurpriseDriver, vote_column, z_column
 from fingerprint.core.errors import FingerprintError
@@ -230,18 +232,19 @@ class Detector(ABC):
         return variant
 
     @classmethod
-    def drivers(
-        cls, batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
-    ) -> list[SurpriseDriver]:
+    def drivers(cls, batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
         """Return the values of an alert's events (N rows of both) that drove the score, strongest first."""
         return []
 
     @classmethod
-    def curve(
-        cls, batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
-    ) -> ActivityCurve | None:
+    def curve(cls, batch: EventBatch, frame: Frame, context: ExplanationContext) -> ActivityCurve | None:
         """Return the activity that drove the score of an alert's events, or None."""
         return None
+
+
+def action_at(frame: Frame, row: int) -> str:
+    """Return the `service:Action` of the event at a row."""
+    return ":".join(str(frames.column_of(frame, name)[row]) for name in ("service", "action"))
 
 
 def all_events(batch: EventBatch) -> Mask:
@@ -346,12 +349,11 @@ def others_agree(
     return ensemble.agree_strongly(votes_beside_opening(scored, others), strong, opinions, quorum)
 
 
-def newcomer_rows(scored: pd.DataFrame) -> Mask:
+def newcomer_rows(scored: Frame) -> Mask:
     """Return which scored events (N,) some detector judged by how newcomers began; none where the column is not there."""
     if NEWCOMER_COLUMN not in scored:
         return np.zeros(len(scored), bool)
-    newcomer: Mask = scored[NEWCOMER_COLUMN].eq(True).to_numpy(bool)
-    return newcomer
+    return frames.true_mask(frames.column_of(scored, NEWCOMER_COLUMN))
 
 
 def calm_newcomer_rows(scored: pd.DataFrame, names: Iterable[str]) -> Mask:

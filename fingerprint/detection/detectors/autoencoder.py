@@ -17,18 +17,18 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import identity_placement, namespace, to_device_of, unique_examples
+from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Rarity, SurpriseDriver, rarity_of
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.detection import score_terms
 from fingerprint.detection.batch import KEY_COLUMN
-from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Mask
+from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Mask, action_at
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, reaches_threshold
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, harm, tail_calibration
@@ -358,9 +358,7 @@ class AutoencoderDetector(Detector):
         return autoencoder.total_surprise(feature_surprise(batch))
 
     @classmethod
-    def drivers(
-        cls, batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
-    ) -> list[SurpriseDriver]:
+    def drivers(cls, batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
         """Return the most surprising values of a group of events, each once."""
         drivers = _value_drivers(batch, frame, context)
         drivers += _amount_drivers(batch, frame, context)
@@ -497,9 +495,7 @@ def _rank_values(codes: Hashes, surprise: Floats) -> list[tuple[int, float, int]
     return [(int(rows[at]), float(surprise[rows[at]]), int(counts[at])) for at in ranked]
 
 
-def _amount_drivers(
-    batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
-) -> list[SurpriseDriver]:
+def _amount_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
     """Return the actions of a group of events that were called more often than is usual, each once, by its rarest amount."""
     action = batch.codes[:, ACTION_COLUMN]
     counted, day = context.interval_amounts, context.series.intervals_per_day
@@ -516,10 +512,9 @@ def _amount_drivers(
         known, amount = UsualAmounts.from_arrays(bank.scorer_state, identity_placement), int(rarest[row])
         most = int(known.most(batch.principal[[row]], action[[row]])[0, amount])
         called = int(calls[row, amount])
-        name = f"{frame['service'].iloc[row]}:{frame['action'].iloc[row]}"
         expected = f"at most {most:,} before" if most else "none before"
         rarity: Rarity = "unseen" if called > most else "rare"
-        seen = amounts.amount_text(called, name, spans[amount])
+        seen = amounts.amount_text(called, action_at(frame, row), spans[amount])
         drivers.append(SurpriseDriver("amount", seen, expected, rarity, round(value, 2), count))
     return drivers
 
@@ -538,9 +533,7 @@ class _ShownValue(NamedTuple):
     events: int
 
 
-def _value_drivers(
-    batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
-) -> list[SurpriseDriver]:
+def _value_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
     """Return the most surprising values of each feature, looked up together: an alert shows up to a hundred."""
     shown = list(_shown_values(batch))
     rows = np.unique([value.row for value in shown]).astype(np.intp)
@@ -613,15 +606,15 @@ def _known_values(
     batch: EventBatch, rows: NDArray[np.intp], context: ExplanationContext
 ) -> dict[int, _KnownValues]:
     """Return what is known of the values of events, by row: by the bank that measured each."""
-    versions = batch.frame["bank_version"].to_numpy(object)[rows]
+    versions = np.asarray(frames.column_of(batch.frame, "bank_version"), object)[rows]
     found = {}
-    for version in np.unique(versions.astype(str)):
+    for version in set(versions.tolist()):
         of_version = rows[versions == version]
         bank, at = context.bank_and_rows(batch, of_version)
         codes, peers = batch.codes[of_version], bank.peers[at]
         share = bank.vocabulary.observed_share(at, codes)
         peer_share = bank.vocabulary.observed_share(np.maximum(peers, 0), codes)
-        keys = bank.fingerprints["key"].iloc[at].tolist()
+        keys = bank.fingerprints["key"].array.take(at).tolist()
         for place, row in enumerate(of_version.tolist()):
             among_peers = peer_share[place] if peers[place] >= 0 else None
             found[row] = _KnownValues(bank, int(at[place]), str(keys[place]), share[place], among_peers)

@@ -19,17 +19,17 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import namespace, to_device_of
+from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import Rarity, SurpriseDriver, rarity_of
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import SequenceSettings, Settings
-from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Ints, Mask
+from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Ints, Mask, action_at
 from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD, STRONG_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ORGANISATION, START, SeenActions
@@ -197,9 +197,7 @@ class SequenceDetector(Detector):
         return evidence
 
     @classmethod
-    def drivers(
-        cls, batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
-    ) -> list[SurpriseDriver]:
+    def drivers(cls, batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
         """Return the most surprising transitions of a group of events, each once."""
         evidence = batch.evidence[cls.name]
         nats = evidence[:, NATS].astype(np.float64) / NATS_SCALE
@@ -215,16 +213,15 @@ DETECTOR = SequenceDetector
 
 
 def _driver(
-    batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext, row: int, count: int
+    batch: EventBatch, frame: Frame, context: ExplanationContext, row: int, count: int
 ) -> SurpriseDriver:
     """Return what came after what at a row, and what usually comes there."""
     bank, [at] = context.bank_and_row(batch, row)
     before, nats = batch.evidence[SequenceDetector.name][row, [CONTEXT, NATS]]
-    done = f"{frame['service'].iloc[row]}:{frame['action'].iloc[row]}"
     code = batch.codes[row, ACTION_COLUMN]
     return SurpriseDriver(
         "next action",
-        f"{done} {_after(bank, batch, frame, before)}",
+        f"{action_at(frame, row)} {_after(bank, batch, frame, before)}",
         sequence_text(bank, int(at), batch.principal[row], before),
         _rarity(bank, batch.principal[row], before, code),
         round(float(nats) / NATS_SCALE, 2),
@@ -233,14 +230,14 @@ def _driver(
     )
 
 
-def _after(bank: Bank, batch: EventBatch, frame: pd.DataFrame, before: np.uint64) -> str:
+def _after(bank: Bank, batch: EventBatch, frame: Frame, before: np.uint64) -> str:
     """Return a context in words; what the bank has never seen is among the alert's own events, or was done before them."""
     if before == START:
         return "as the first in a minute"
     known = bank.value_texts(np.array([before]))[0]
     here = np.flatnonzero(batch.codes[:, ACTION_COLUMN] == before)
     if not known and len(here):
-        known = f"{frame['service'].iloc[here[0]]}:{frame['action'].iloc[here[0]]}"
+        known = action_at(frame, here[0])
     return f"after {known or 'an action that was never learned'}"
 
 

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.compute import hashing
+from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import (
     Placement,
     identity_placement,
@@ -30,6 +30,7 @@ from fingerprint.compute.arrays import (
     namespace,
     to_host,
 )
+from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, find_sorted
 from fingerprint.core.alert import ActivityCurve, z_column
@@ -254,17 +255,15 @@ class SpectralDetector(Detector):
         return IntervalScores(series.owner[row], series.channel[row], interval, z)
 
     @classmethod
-    def curve(
-        cls, batch: EventBatch, frame: pd.DataFrame, context: ExplanationContext
-    ) -> ActivityCurve | None:
+    def curve(cls, batch: EventBatch, frame: Frame, context: ExplanationContext) -> ActivityCurve | None:
         """Return the activity of the series that voted most strongly, with its expected line, over the last days.
 
         Nothing is expected of a newcomer.
         """
-        z_scores = frame[z_column(cls.name)].mask(newcomer_rows(frame))
-        if z_scores.isna().all():
+        z_scores = np.where(newcomer_rows(frame), np.nan, frames.column_of(frame, z_column(cls.name)))
+        if np.isnan(z_scores).all():
             return None
-        at = int(np.nan_to_num(z_scores.to_numpy(), nan=-np.inf).argmax())
+        at = int(np.nan_to_num(z_scores, nan=-np.inf).argmax())
         keys = batch.evidence[cls.name][at]
         series = context.series.on_host(keys)
         rows = series.find_rows(keys)
@@ -274,8 +273,8 @@ class SpectralDetector(Detector):
         start, counts, expected, flagged = series.curve(row, int(batch.interval[at]), CURVE_DAYS, end)
         owner, channel = series.owner_and_channel(row)
         return ActivityCurve(
-            entity=str(frame["entity"].iloc[at] if owner == batch.owner[at] else frame["principal"].iloc[at]),
-            channel=CHANNEL_LABELS.get(channel) or str(frame["action"].iloc[at]),
+            entity=str(frames.column_of(frame, "entity" if owner == batch.owner[at] else "principal")[at]),
+            channel=CHANNEL_LABELS.get(channel) or str(frames.column_of(frame, "action")[at]),
             start=pd.Timestamp(start * seconds, unit="s", tz="UTC").to_pydatetime(),
             interval_seconds=seconds,
             counts=tuple(counts.round(2).tolist()),
