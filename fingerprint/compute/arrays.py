@@ -19,7 +19,6 @@ from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 MAX_SPREAD = 4  # codes a row: among more it is faster to hash those that occur than to mark them
@@ -90,12 +89,23 @@ def to_torch(array: Array) -> Any:
 def unique_inverse(values: Array) -> tuple[Array, Array]:
     """Return the number of each value among the distinct ones, and those: (N,) -> (N,), (D,). A host hashes, a device sorts."""
     if is_on_host(values):
-        return pd.factorize(values)
+        codes, first = _number_on_host(values)
+        return codes, values[first]
     xp = namespace(values)
     if not len(values):  # a channel in which nothing came: not worth a scan of nothing
         return xp.zeros(0, xp.int64), values
     distinct, codes = xp.unique(values, return_inverse=True)
     return codes, distinct
+
+
+def _number_on_host(values: NDArray[np.integer[Any]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the number of each value in the order in which they first come, and the first place of each: (N,), (D,)."""
+    from fingerprint.compute import compiled  # numba takes half a second, and most commands number nothing
+
+    words = np.ascontiguousarray(values, None if values.dtype.itemsize == 8 else np.int64).view(np.uint64)
+    words.flags.writeable = False  # so that all are of one type, and compiled once
+    number, first = np.empty(len(words), np.intp), np.empty(len(words), np.intp)
+    return number, first[: compiled.number_distinct(words, number, first)]
 
 
 def renumber(codes: Array, count: int) -> tuple[Array, Array]:
@@ -117,6 +127,8 @@ def unique_examples(values: Array, count: int = ANY_VALUE) -> tuple[Array, Array
     if xp is not np:
         _, example, codes = xp.unique(values, return_index=True, return_inverse=True)
         return codes, example
+    if count > MAX_SPREAD * len(values):
+        return _number_on_host(values)
     codes, distinct = renumber(values, count)
     example = np.empty(len(distinct), np.intp)
     example[codes] = np.arange(len(values))

@@ -119,6 +119,27 @@ def copy_found(
             out[number] = column[here]
 
 
+@compile_kernel
+def number_distinct(values: NDArray[np.uint64], number: NDArray[np.intp], first: NDArray[np.intp]) -> int:
+    """Fill the number of each value (N,), by the order in which they first come, and that place of each (D,); return D.
+
+    They are told apart by a hash table of twice as many slots at least, which has the numbers.
+    """
+    bits = 1
+    while 1 << bits < 2 * len(values):
+        bits += 1
+    slots, distinct = np.full(1 << bits, -1, np.int32), 0
+    for place in range(len(values)):
+        slot = (values[place] * PAIR_ODD) >> np.uint64(64 - bits)
+        while slots[slot] >= 0 and values[first[slots[slot]]] != values[place]:
+            slot = (slot + np.uint64(1)) & np.uint64((1 << bits) - 1)
+        if slots[slot] < 0:
+            slots[slot], first[distinct] = distinct, place
+            distinct += 1
+        number[place] = slots[slot]
+    return distinct
+
+
 _HALF, _ONE = np.float32(0.5), np.float32(1)  # float32 times a literal would be float64
 _LOG2_E, _LN2, _LN2_REST = (np.float32(number) for number in (1.44269504, 0.693359375, -2.12194440e-4))
 _LEAST = np.float32(-87)  # exp of less is not a normal float32

@@ -26,7 +26,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import namespace, occurrence_index, to_device_of, to_host
+from fingerprint.compute.arrays import namespace, occurrence_index, to_device_of, to_host, unique_inverse
 from fingerprint.compute.column_table import ColumnTable
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
@@ -465,7 +465,7 @@ class Scorer:
         interval = np.concatenate([part.interval for part in self.pipeline_state.pending])
         principal = np.concatenate([part.principal for part in self.pipeline_state.pending])
         names = hashing.combine(principal, interval.astype(np.uint64))
-        sizes = [np.bincount(pd.factorize(each)[0]).max() for each in (interval, names)]
+        sizes = [np.bincount(unique_inverse(each)[0]).max() for each in (interval, names)]
         return bool(sizes[0] > max_events or sizes[1] > max_events_each)
 
     # --- votes --------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Any
 
 import hypothesis.extra.numpy as hnp
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -55,3 +56,12 @@ def test_many_are_sorted_as_few_are(values: NDArray[Any], many: bool) -> None:
     ):
         np.testing.assert_array_equal(found, expected)
     np.testing.assert_array_equal(np.flatnonzero(first), np.sort(distinct[1]))
+
+
+@given(NUMBERS | hnp.arrays(np.uint64, 300, elements=st.integers(0, 2**64 - 1)))
+def test_numbers_are_told_apart_as_pandas_does(values: NDArray[Any]) -> None:
+    code, distinct = arrays.unique_inverse(values)
+    expected, first = pd.factorize(values)
+    np.testing.assert_array_equal(code, expected)
+    np.testing.assert_array_equal(distinct, first)
+    assert distinct.dtype == values.dtype
