@@ -86,10 +86,7 @@ def _in_force(now: datetime) -> sql.Select[Any]:
 
 def find_matching_alerts(connection: sql.Connection, matcher: SuppressionMatcher) -> list[str]:
     """Return the ids of stored alerts that match: the database finds candidates, which are then matched one by one."""
-    found = connection.execute(_candidates(matcher).order_by(alerts.c.alert_id)).all()
-    candidates = [
-        alert_id for alert_id, address in found if address is None or matcher.matches_address(address)
-    ]
+    candidates = _find_candidates(connection, matcher)
     return [alert_id for alert_id, facts in read_match_facts(connection, candidates) if matcher(facts)]
 
 
@@ -138,19 +135,31 @@ def _read_accounts(connection: sql.Connection, alert_ids: Collection[str]) -> di
     return found
 
 
-def _candidates(matcher: SuppressionMatcher) -> sql.Select[Any]:
-    """Return a query of alerts that may match.
+def _find_candidates(connection: sql.Connection, matcher: SuppressionMatcher) -> list[str]:
+    """Return the ids of alerts that may match, in their order.
 
-    They have the principal, human, account and service, and no event that clearly differs; where a network is matched, each comes
-    with the address of one of its events.
+    The addresses of a network are picked here, from the distinct ones of all alerts: the database knows no networks.
     """
+    query = _select_candidates(matcher)
+    if matcher.network is None:
+        return list(connection.scalars(query.order_by(alerts.c.alert_id)))
+    stored = sql.select(alert_values.c.value).where(alert_values.c.kind == "address").distinct()
+    inside = [each for each in connection.scalars(stored) if matcher.matches_address(each)]
+    found: set[str] = set()
+    for batch in id_batches(inside):
+        found.update(connection.scalars(query.where(alerts.c.alert_id.in_(_alerts_with("address", batch)))))
+    return sorted(found)
+
+
+def _select_candidates(matcher: SuppressionMatcher) -> sql.Select[tuple[str]]:
+    """Return a query of alerts that have the names and values of a match, and no event that clearly differs."""
     match, table = matcher.match, alert_events.c
-    address = sql.select(sql.func.min(table.source_address)).where(table.alert_id == alerts.c.alert_id)
-    query = sql.select(alerts.c.alert_id, address.scalar_subquery() if matcher.network else sql.null())
-    for column, value in ((alerts.c.principal, match.principal), (alerts.c.human, match.human)):
-        query = query.where(column == value) if value else query
-    for kind, value in (("account", match.account), ("service", matcher.service)):
-        query = query.where(alerts.c.alert_id.in_(_alerts_with_value(kind, value))) if value else query
+    query = sql.select(alerts.c.alert_id)
+    for column, name in ((alerts.c.principal, match.principal), (alerts.c.human, match.human)):
+        query = query.where(column == name) if name else query
+    values = (("account", match.account), ("service", matcher.service), ("action", matcher.action))
+    for kind, value in values:
+        query = query.where(alerts.c.alert_id.in_(_alerts_with(kind, [value]))) if value else query
     exact = (
         (table.service, matcher.service),
         (table.action, matcher.action),
@@ -163,8 +172,9 @@ def _candidates(matcher: SuppressionMatcher) -> sql.Select[Any]:
     return query.where(~sql.exists().where(different)) if others else query
 
 
-def _alerts_with_value(kind: str, value: str) -> sql.Select[Any]:
-    same = (alert_values.c.kind == kind) & (alert_values.c.value == index_key(value))
+def _alerts_with(kind: str, values: Iterable[str]) -> sql.Select[tuple[str]]:
+    """Return a query of alerts that have one of these values; every alert keeps some of its values of each kind."""
+    same = (alert_values.c.kind == kind) & alert_values.c.value.in_([index_key(each) for each in values])
     return sql.select(alert_values.c.alert_id).where(same)
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -53,7 +53,10 @@ class SqlSuppressionRepository(Repository):
 
         Raise FingerprintError for a match that is empty or cannot be read.
         """
-        return _build_preview(connection, match, limit, self._session.now())
+        matcher = SuppressionMatcher(match)
+        ids = find_matching_alerts(connection, matcher)
+        preview = _build_preview(connection, ids, limit, self._session.now())
+        return preview if ids else replace(preview, unknown=unknown_values(connection, matcher))
 
     @writes(Locking.SERIALIZED)
     def create(
@@ -72,14 +75,14 @@ class SqlSuppressionRepository(Repository):
         """
         now = self._session.now()
         forced = "" if force is None else validate_reason(force, FORCE_REASON_REQUIRED)
-        if not forced:
-            _check_hides_no_attacks(connection, match, now)
         matcher = SuppressionMatcher(match)
         row = _new_row(
             matcher.match, validate_reason(reason), validate_expiry(expires_at, now), by, forced, now
         )
-        connection.execute(sql.insert(suppressions).values(**row))
         found = find_matching_alerts(connection, matcher)
+        if not forced:
+            _check_hides_no_attacks(connection, found, now)
+        connection.execute(sql.insert(suppressions).values(**row))
         save_hits(connection, [(row["suppression_id"], alert_id) for alert_id in found], now)
         detail = {"match": _match_for_audit(matcher.match), "reason": row["reason"]}
         detail |= {"until": row["expires_at"].isoformat(), "alerts": len(found)}
@@ -179,19 +182,17 @@ class _HiddenAlert(NamedTuple):
 
 
 def _build_preview(
-    connection: sql.Connection, match: SuppressionMatch, limit: int, now: datetime
+    connection: sql.Connection, ids: Sequence[str], limit: int, now: datetime
 ) -> SuppressionPreview:
-    """Count all alerts that would be hidden and show the most urgent.
+    """Count the alerts that would be hidden, by their ids, and show the most urgent.
 
     A confirmed one was decided to be a true positive or a duplicate of one, also where it has grown since.
     """
-    matcher = SuppressionMatcher(match)
-    ids = find_matching_alerts(connection, matcher)
     found = sorted(
         _read_hidden_alerts(connection, ids),
         key=lambda each: (-each.urgency, each.first_event_time, each.alert_id),
     )
-    decisions = read_current_decisions(connection)
+    decisions = read_current_decisions(connection) if found else {}
     shown = [each.alert_id for each in found[: max(0, limit)]]
     return SuppressionPreview(
         alerts=len(found),
@@ -200,13 +201,12 @@ def _build_preview(
         critical=sum(each.urgency >= MINIMUM_URGENCY["critical"] for each in found),
         confirmed=sum(ATTACK in (each.decision, decisions.get(each.alert_id)) for each in found),
         rows=tuple(read_queue_rows(connection, shown, now)),
-        unknown=() if found else unknown_values(connection, matcher),
     )
 
 
-def _check_hides_no_attacks(connection: sql.Connection, match: SuppressionMatch, now: datetime) -> None:
-    """Raise FingerprintError for a match that would hide confirmed attacks or critical alerts."""
-    preview = _build_preview(connection, match, 0, now)
+def _check_hides_no_attacks(connection: sql.Connection, ids: Sequence[str], now: datetime) -> None:
+    """Raise FingerprintError where confirmed attacks or critical alerts would be hidden."""
+    preview = _build_preview(connection, ids, 0, now)
     if preview.critical or preview.confirmed:
         raise FingerprintError(
             f"of the {preview.alerts:,} alerts that it would hide {preview.critical:,} are critical and "

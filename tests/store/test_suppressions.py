@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import itertools
 import re
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fingerprint.core.case import AlertRevision, SetDisposition
+from fingerprint.core.case import AlertRevision, SetDisposition, SuppressionMatch
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Retention
 from fingerprint.store import open_store, retention, schema
+from fingerprint.store.filter_values import MAX_VALUES
 from tests.contracts.suppression_store import GuardContract, Moving, rolled_out
+from tests.support.alerts import new_pipeline, stolen_session
+from tests.support.query_plans import plans, queries
 from tests.support.web_app import Site, store_in
 
 
@@ -97,6 +101,50 @@ def test_retention_finds_the_duplicates_of_an_alert_by_an_index(tmp_path):
     with store.session.engine.connect() as connection:
         plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {query}", ("2026-03-04",)).all()
     assert any("copies USING INDEX dispositions_of_original" in row[-1] for row in plan), plan
+
+
+@pytest.mark.parametrize(
+    "match", [SuppressionMatch(network="10.3.0.0/16"), SuppressionMatch(action="UpdateService")], ids=str
+)
+def test_the_alerts_of_a_network_or_an_action_are_found_by_an_index(tmp_path, match):
+    store = store_in(tmp_path)
+    store.alerts.save([new_pipeline(), stolen_session()])
+    plan = plans(store, lambda: store.suppressions.preview(match))
+    assert any("alerts_of_value" in step for step in plan)
+    assert [step for step in plan if step.startswith("SCAN alert")] == []
+
+
+def test_a_suppression_is_matched_once_and_not_at_all_without_a_reason_or_a_valid_end(tmp_path):
+    """Every other writer waits until it is done."""
+    store, wanted = store_in(tmp_path), SuppressionMatch(network="10.3.0.0/16")
+    store.alerts.save([new_pipeline()])
+
+    def addresses_read(reason: str, days: int) -> int:
+        def create() -> None:
+            with suppress(FingerprintError):
+                store.suppressions.create(
+                    wanted, reason, datetime.now(UTC) + timedelta(days=days), by="maria"
+                )
+
+        return sum("DISTINCT alert_values" in statement for statement, _ in queries(store, create))
+
+    assert [addresses_read(" ", 3), addresses_read("a scanner", 400), addresses_read("a scanner", 3)] == [
+        0,
+        0,
+        1,
+    ]
+
+
+def test_an_alert_of_more_addresses_than_it_keeps_is_hidden_by_their_network(tmp_path):
+    store, alert = store_in(tmp_path), new_pipeline()
+    many = [
+        replace(alert.events[0], event_id=f"{number}", source_address=f"10.3.{number // 250}.{number % 250}")
+        for number in range(MAX_VALUES + 100)
+    ]
+    store.alerts.save([replace(alert, events=tuple(many))])
+    last = SuppressionMatch(network=many[-1].source_address)
+    assert store.suppressions.preview(SuppressionMatch(network="10.3.0.0/16")).alerts == 1
+    assert store.suppressions.preview(last).alerts == 0
 
 
 # --- as an analyst sees it --------------------------------------------------------------------------------------------
