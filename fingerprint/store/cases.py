@@ -137,9 +137,7 @@ def change_cases(
 def finish_changes(connection: sql.Connection, alert_ids: Sequence[str]) -> None:
     """Update what is derived from the cases of these alerts. Nothing may follow in the transaction but the commit."""
     shared = prevalence.update_decided_prevalence(connection, alert_ids)
-    incident_links.refresh_incidents(
-        connection, incident_links.incidents_of(connection, {*alert_ids, *shared})
-    )
+    incident_links.refresh_incidents_of(connection, {*alert_ids, *shared})
     mark_changed(connection, [*alert_ids, *shared])
 
 

@@ -146,15 +146,26 @@ def incidents_of(connection: sql.Connection, alert_ids: Collection[str]) -> set[
     return {each.incident_id for each in read_memberships(connection, alert_ids).values()}
 
 
+def refresh_incidents_of(connection: sql.Connection, alert_ids: Collection[str]) -> None:
+    """Compute the figures of the incidents of these alerts again.
+
+    While their rows are waited for, a save may move an alert to another incident: that one is locked and computed as well.
+    """
+    locked: set[str] = set()
+    while new := incidents_of(connection, alert_ids) - locked:
+        _lock_incidents(connection, new)
+        locked |= new
+    refresh_incidents(connection, locked)
+
+
 def refresh_incidents(connection: sql.Connection, incident_ids: Collection[str]) -> None:
     """Compute the figures of incidents again, and delete those without an alert.
 
     Their rows are locked first, in the order of ids: of two who change alerts of one incident the second counts what the first
     left.
     """
+    _lock_incidents(connection, incident_ids)
     for batch in id_batches(sorted(incident_ids)):
-        locked = sql.select(incidents.c.incident_id).where(incidents.c.incident_id.in_(batch))
-        connection.execute(locked.order_by(incidents.c.incident_id).with_for_update()).all()
         found = [dict(row) for row in connection.execute(_figures(batch)).mappings()]
         statement = insert_into(connection, incidents)
         values = {
@@ -168,6 +179,12 @@ def refresh_incidents(connection: sql.Connection, incident_ids: Collection[str])
         gone = set(batch) - {row["incident_id"] for row in found}
         if gone:
             connection.execute(sql.delete(incidents).where(incidents.c.incident_id.in_(gone)))
+
+
+def _lock_incidents(connection: sql.Connection, incident_ids: Collection[str]) -> None:
+    for batch in id_batches(sorted(incident_ids)):
+        locked = sql.select(incidents.c.incident_id).where(incidents.c.incident_id.in_(batch))
+        connection.execute(locked.order_by(incidents.c.incident_id).with_for_update()).all()
 
 
 def _figures(incident_ids: Sequence[str]) -> sql.Select[Any]:
