@@ -36,6 +36,14 @@ class DeliveryCounts(NamedTuple):
     oldest_waiting: datetime | None
 
 
+class Backlog(NamedTuple):
+    """What a receiver has not got: waiting and failed deliveries; `oldest_waiting` as in DeliveryCounts."""
+
+    waiting: int
+    failed: int
+    oldest_waiting: datetime | None
+
+
 class Outbox(Protocol):
     """Deliveries stored beside the alerts.
 
@@ -88,6 +96,10 @@ class Outbox(Protocol):
 
     def counts_by_receiver(self) -> dict[str, DeliveryCounts]:
         """Return the counts by receiver."""
+        ...
+
+    def backlog(self, receiver: str) -> Backlog:
+        """Return a receiver's waiting and failed deliveries. Those that were sent are not read: they are many."""
         ...
 
     def current_alert(self, delivery: Delivery) -> tuple[Alert, Disposition | None] | None:

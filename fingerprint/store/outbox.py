@@ -21,7 +21,7 @@ import sqlalchemy as sql
 from fingerprint.core.alert import Alert, Disposition
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import ReceiverSettings
-from fingerprint.delivery.outbox import DeliveryCounts
+from fingerprint.delivery.outbox import Backlog, DeliveryCounts
 from fingerprint.delivery.policy import (
     AlertStatus,
     Delivery,
@@ -146,9 +146,8 @@ class SqlOutbox(Repository):
         self, connection: sql.Connection, now: datetime, key: str = "", receiver: str = ""
     ) -> int:
         """Schedule failed deliveries again, one or all of a receiver; return how many they were."""
-        which = deliveries.c.state == "failed"
-        for column, value in ((deliveries.c.key, key), (deliveries.c.receiver, receiver)):
-            which = which & (column == value) if value else which
+        which = _with_state("failed", receiver)
+        which = which & (deliveries.c.key == key) if key else which
         row = {"state": "waiting", "tries": 0, "created_at": now, "due_at": now, "done_at": None}
         return int(connection.execute(sql.update(deliveries).where(which).values(**row)).rowcount)
 
@@ -162,8 +161,10 @@ class SqlOutbox(Repository):
     ) -> list[Delivery]:
         """Return deliveries, the newest first."""
         query = sql.select(*_COLUMNS).order_by(deliveries.c.created_at.desc(), deliveries.c.key).limit(limit)
-        query = query.where(deliveries.c.receiver == receiver) if receiver else query
-        query = query.where(deliveries.c.state == state) if state else query
+        if state:
+            query = query.where(_with_state(state, receiver))
+        elif receiver:
+            query = query.where(deliveries.c.receiver == receiver)
         return _read_deliveries(connection, query)
 
     @reads
@@ -177,6 +178,19 @@ class SqlOutbox(Repository):
         return {receiver: _to_delivery_counts(states) for receiver, states in found.items()}
 
     @reads
+    def backlog(self, connection: sql.Connection, receiver: str) -> Backlog:
+        """Return a receiver's waiting and failed deliveries."""
+        table = deliveries.c
+        query = sql.select(table.state, sql.func.count(), sql.func.min(table.created_at))
+        own = (table.receiver == receiver) & table.state.in_(("waiting", "failed"))
+        found = {
+            state: (count, oldest)
+            for state, count, oldest in connection.execute(query.where(own).group_by(table.state))
+        }
+        (waiting, oldest), (failed, _) = (found.get(state, (0, None)) for state in ("waiting", "failed"))
+        return Backlog(waiting, failed, oldest)
+
+    @reads
     def current_alert(
         self, connection: sql.Connection, delivery: Delivery
     ) -> tuple[Alert, Disposition | None] | None:
@@ -187,8 +201,21 @@ class SqlOutbox(Repository):
     @writes(Locking.ROW_VERSIONS)
     def delete_sent(self, connection: sql.Connection, before: datetime) -> int:
         """Delete deliveries that were sent before a time; return how many they were."""
-        old = (deliveries.c.state == "sent") & (deliveries.c.done_at < before)
+        # None is created after it is done, and `created_at` has an index.
+        old = (
+            (deliveries.c.state == "sent")
+            & (deliveries.c.done_at < before)
+            & (deliveries.c.created_at < before)
+        )
         return int(connection.execute(sql.delete(deliveries).where(old)).rowcount)
+
+
+def _with_state(state: DeliveryState, receiver: str) -> sql.ColumnElement[bool]:
+    """Return the condition of one receiver's or all receivers' deliveries in a state: an index begins with the receiver."""
+    table, registered = deliveries.c, sql.select(receiver_positions.c.receiver)
+    return (table.receiver == receiver if receiver else table.receiver.in_(registered)) & (
+        table.state == state
+    )
 
 
 def _finish(connection: sql.Connection, delivery: Delivery, **row: Any) -> None:

@@ -576,6 +576,7 @@ deliveries = sql.Table(  # one change of one alert, for one receiver
 )
 sql.Index("deliveries_due", deliveries.c.receiver, deliveries.c.state, deliveries.c.due_at)
 sql.Index("deliveries_newest", deliveries.c.created_at, deliveries.c.key)
+sql.Index("deliveries_of_state", deliveries.c.receiver, deliveries.c.state, deliveries.c.created_at)
 
 last_delivered = sql.Table(  # the state of an alert that a receiver was last notified of
     "last_delivered",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from threading import Event, Thread
@@ -25,7 +25,7 @@ from fingerprint.core.ports import Clock, ObjectNotFound, Unavailable
 from fingerprint.core.settings import ReceiverSettings
 from fingerprint.delivery.formats import encode_notification
 from fingerprint.delivery.notification import Notification
-from fingerprint.delivery.outbox import DeliveryCounts, Outbox, RateLimited, Receiver
+from fingerprint.delivery.outbox import Backlog, Outbox, RateLimited, Receiver
 from fingerprint.delivery.policy import MAX_BACKOFF, Delivery, next_attempt, retry_delay
 from fingerprint.streaming.backpressure import DependencyStatus
 from fingerprint.streaming.service import LIVENESS_TIMEOUT_SECONDS
@@ -155,9 +155,9 @@ class DeliverySender:
         if now - self.last_cleanup > timedelta(hours=1):
             self.last_cleanup = now
             self.outbox.delete_sent(now - timedelta(days=SENT_RETENTION_DAYS))
-        counts = self.outbox.counts_by_receiver()
-        self.metrics.update_backlog(counts, self.name, now)
-        if self.name not in counts or not counts[self.name].waiting:
+        backlog = self.outbox.backlog(self.name)
+        self.metrics.update_backlog(backlog, self.name, now)
+        if not backlog.waiting:
             self.problem = None
 
 
@@ -263,9 +263,8 @@ class DeliverMetrics:
         for each in (self.planned, self.sent, self.tries_failed, self.failed):
             each.labels(receiver)
 
-    def update_backlog(self, counts: Mapping[str, DeliveryCounts], receiver: str, now: datetime) -> None:
+    def update_backlog(self, own: Backlog, receiver: str, now: datetime) -> None:
         """Set the gauges of a receiver's waiting and failed deliveries."""
-        own = counts.get(receiver, DeliveryCounts(0, 0, 0, None))
         self.waiting.labels(receiver).set(own.waiting)
         self.given_up.labels(receiver).set(own.failed)
         waited = (now - own.oldest_waiting).total_seconds() if own.oldest_waiting else 0.0

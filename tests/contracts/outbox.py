@@ -261,6 +261,7 @@ class OutboxContract:
         assert (done.state, done.tries, done.done_at) == ("sent", 1, SOON)
         assert taken(outbox, now=at(10_000)) == []
         assert outbox.counts_by_receiver()["soc"] == (0, 1, 0, None)
+        assert outbox.backlog("soc") == (0, 0, None)
 
     def test_what_failed_waits_until_it_is_due(self, store, outbox):
         store.alerts.save([stolen_session()])
@@ -303,6 +304,8 @@ class OutboxContract:
         assert outbox.retry_failed(at(100), receiver="ops") == 0
         assert outbox.retry_failed(at(100), receiver="soc") == 2
         assert outbox.counts_by_receiver()["soc"][:3] == (3, 0, 0)
+        assert outbox.backlog("soc") == (3, 0, at(100))
+        assert outbox.backlog("ops") == (0, 0, None)
 
     def test_the_longest_due_is_taken_first(self, store, outbox):
         alerts = many(3)

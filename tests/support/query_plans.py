@@ -20,7 +20,7 @@ def queries(store: SqlStore, work: Callable[[], object]) -> list[tuple[str, Any]
     found: list[tuple[str, Any]] = []
 
     def listen(_: object, __: object, statement: str, parameters: Any, *___: object) -> None:
-        if statement.startswith(("SELECT", "WITH")):
+        if statement.startswith(("SELECT", "WITH", "DELETE", "UPDATE")):
             found.append((statement, parameters))
 
     sql.event.listen(store.session.engine, "before_cursor_execute", listen)

@@ -447,6 +447,7 @@ def _create_delivery_tables() -> None:
     )
     op.create_index("deliveries_due", "deliveries", ["receiver", "state", "due_at"])
     op.create_index("deliveries_newest", "deliveries", ["created_at", "key"])
+    op.create_index("deliveries_of_state", "deliveries", ["receiver", "state", "created_at"])
     op.create_table(
         "last_delivered",
         sql.Column("receiver", sql.Text(), nullable=False),
