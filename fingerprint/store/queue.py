@@ -116,6 +116,19 @@ class SqlQueueRepository(Repository):
         return QueuePage(tuple(found[:size]), total, more)
 
     @reads
+    def first_rows(
+        self,
+        connection: sql.Connection,
+        alert_filter: AlertFilter,
+        order: QueueOrder = "urgency",
+        size: int = 50,
+    ) -> list[QueueRow]:
+        """Return the first rows of a filter, and count none: counting reads every alert."""
+        now = self._session.now()
+        query = _select(now).where(*filter_conditions(alert_filter, now))
+        return _read_rows(connection, query.order_by(*page_cursor.order_by(ORDERS[order])).limit(size))
+
+    @reads
     def row(self, connection: sql.Connection, alert_id: str) -> QueueRow:
         """Return one alert's row by its whole id. Raise NotFound without one."""
         query = _select(self._session.now()).where(storable(alert_id) == ALERT_ID)

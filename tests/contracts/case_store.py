@@ -299,6 +299,11 @@ class QueueContract:
             assert busy.queue.page(which, size=100, total=page.total) == page, which
             assert busy.queue.page(which, size=100, total=max(page.total, 1)).rows == page.rows, which
 
+    @pytest.mark.parametrize("order", ORDERS)
+    def test_the_first_rows_are_those_of_the_first_page(self, busy, order):
+        which = AlertFilter(status="open")
+        assert busy.queue.first_rows(which, order, 7) == list(busy.queue.page(which, order, 7).rows)
+
     def test_a_page_that_is_known_to_be_empty_is_not_read_and_its_cursor_is_checked_all_the_same(self, busy):
         which = AlertFilter("all")
         assert busy.queue.page(which, total=0) == QueuePage((), 0, None)

@@ -136,6 +136,12 @@ class QueueRepository(Protocol):
         """
         ...
 
+    def first_rows(
+        self, alert_filter: AlertFilter, order: QueueOrder = "urgency", size: int = 50
+    ) -> list[QueueRow]:
+        """Return the first rows of a filter, which takes less than a page: nothing is counted."""
+        ...
+
     def row(self, alert_id: str) -> QueueRow:
         """Return one alert's row by its whole id. Raise NotFound without one."""
         ...

@@ -173,8 +173,8 @@ def _adjacent_urls(store: Store, row: QueueRow, queue: str, reader: str) -> dict
     Where this alert is no longer among the first rows, the first row is next.
     """
     wanted = queue_query.parse_query_string(queue)
-    page = store.queue.page(wanted.filter_of(reader), wanted.order, MAX_QUEUE_ROWS)
-    ids = [each.alert_id for each in page.rows]
+    rows = store.queue.first_rows(wanted.filter_of(reader), wanted.order, MAX_QUEUE_ROWS)
+    ids = [each.alert_id for each in rows]
     at = ids.index(row.alert_id) if row.alert_id in ids else -1
     beside = {"prev": ids[at - 1 : at] if at > 0 else [], "next": ids[at + 1 : at + 2]}
     return {name: urls.alert_url(found[0], queue) if found else "" for name, found in beside.items()}
@@ -193,7 +193,7 @@ def _nearby_alerts(store: Store, row: QueueRow) -> list[QueueRow]:
     """Return alerts of the same principal in windows nearby, the oldest first."""
     start, end = row.window_start - NEARBY_TIME, row.last_event_time + NEARBY_TIME
     near = AlertFilter(status="all", principal=row.principal, since=start, until=end)
-    rows = store.queue.page(near, "oldest", 20).rows if row.principal else ()
+    rows = store.queue.first_rows(near, "oldest", 20) if row.principal else ()
     return [each for each in rows if each.alert_id != row.alert_id]
 
 

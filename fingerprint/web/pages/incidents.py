@@ -388,7 +388,7 @@ def _neighbours(deps: Dependencies, found: Incident) -> list[QueueRow]:
     rows: dict[str, QueueRow] = {}
     for principal in found.row.principals[:3]:
         near = AlertFilter(status="all", principal=principal, since=start - NEAR, until=end + NEAR)
-        for row in deps.store.queue.page(near, "newest", 50).rows:
+        for row in deps.store.queue.first_rows(near, "newest", 50):
             if row.incident_id != found.row.incident_id:
                 rows.setdefault(row.incident_id, row)
     return sorted(rows.values(), key=lambda row: _distance(row, found.row))[:MAX_NEIGHBOURS]

@@ -46,6 +46,7 @@ from fingerprint.web.pages.suppressions import suggest_match
 from fingerprint.web.trend_chart import draw_trend
 from pipelines.serve import create_dependencies
 from tests.support.alerts import NASTY, event, new_pipeline, stolen_session, votes
+from tests.support.query_plans import queries
 from tests.support.web_app import Site, store_in
 from tests.support.web_server import tokens
 
@@ -76,6 +77,13 @@ def clients(store: SqlStore) -> dict[str, TestClient]:
 @pytest.fixture(scope="module")
 def analyst(clients: dict[str, TestClient]) -> TestClient:
     return clients["analyst"]
+
+
+@pytest.mark.parametrize("page", [f"/alerts/{STOLEN.alert_id}", f"/incidents/{STOLEN.alert_id}"])
+def test_the_page_of_an_alert_or_an_incident_does_not_count_the_queue(analyst, store, page):
+    """Counting reads every alert; the page shows no such number."""
+    found = queries(store, lambda: analyst.get(page).raise_for_status())
+    assert [each for each, _ in found if each.startswith("SELECT count(*) AS count_1 \nFROM alerts")] == []
 
 
 @pytest.mark.parametrize(
