@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -171,13 +172,22 @@ def resolve_alert_id(connection: sql.Connection, id_or_prefix: str) -> str:
 
 
 def _find_ids(connection: sql.Connection, id_or_prefix: str) -> list[str]:
-    """Return the alert of an id, else up to four whose ids begin so."""
+    """Return the alert of an id, else up to four whose ids begin so; each is found by an index."""
     wanted, alert_id = storable(id_or_prefix), alerts.c.alert_id
-    matches = (alert_id == wanted) | alert_id.startswith(wanted, autoescape=True)
-    ids = connection.scalars(sql.select(alert_id).where(matches).order_by(alert_id).limit(4)).all()
     if not wanted:
         return []
-    return [wanted] if wanted in ids else [each for each in ids if each.startswith(wanted)]
+    query = sql.select(alert_id)
+    whole = connection.scalars(query.where(alert_id == wanted)).all()
+    begun = query.where(_begins_with(connection, wanted)).order_by(alert_id).limit(4)
+    return list(whole or connection.scalars(begun))
+
+
+def _begins_with(connection: sql.Connection, prefix: str) -> sql.ColumnElement[bool]:
+    """Return the condition of ids that begin so. SQLite orders text by its bytes; PostgreSQL has an index for LIKE."""
+    alert_id = alerts.c.alert_id
+    if connection.dialect.name == "sqlite":
+        return (alert_id >= prefix) & (alert_id < prefix + chr(sys.maxunicode))
+    return alert_id.startswith(prefix, autoescape=True)
 
 
 def read_full_alerts(

@@ -25,6 +25,7 @@ from fingerprint.core.story import (
 )
 from fingerprint.store import SqlStore, open_store
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
+from tests.support.query_plans import queries
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])
@@ -80,6 +81,22 @@ def test_an_id_or_its_beginning_names_alerts(store: SqlStore) -> None:
     assert store.evidence.find_ids(whole[:5]) == [whole, f"{whole}0"]
     for nothing in ("", "%", whole.upper(), "\x00"):
         assert store.evidence.find_ids(nothing) == []
+
+
+def test_the_beginning_of_an_id_is_found_by_an_index(store: SqlStore) -> None:
+    """Also by PostgreSQL, whose collation here is not that of bytes."""
+    found = queries(store, lambda: store.evidence.find_ids("3_%"))
+    with store.session.engine.connect() as connection:
+        postgresql = connection.dialect.name == "postgresql"
+        if postgresql:
+            connection.exec_driver_sql("SET enable_seqscan = off")  # of a few alerts it would read all
+        explain = "EXPLAIN" if postgresql else "EXPLAIN QUERY PLAN"
+        plan = [
+            row[-1] for each in found for row in connection.exec_driver_sql(f"{explain} {each[0]}", each[1])
+        ]
+    wanted = "alert_id ~>=~" if postgresql else "(alert_id>? AND alert_id<?)"
+    assert any(wanted in step for step in plan), plan
+    assert not any("SCAN" in step for step in plan), plan
 
 
 def test_alerts_come_whole_in_the_order_they_were_asked_for_with_the_decision_they_stand_by(

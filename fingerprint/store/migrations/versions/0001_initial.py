@@ -253,7 +253,11 @@ def _create_alert_tables() -> None:
     op.create_index("ix_alert_changes_number", "alert_changes", ["number"])
     if op.get_bind().dialect.name == "sqlite":
         op.create_index("votes_of_principal", "votes", ["principal", "event_time"])
-    else:  # a B-tree takes 2,704 bytes, and a principal may be longer; a hash index takes any
+    else:
+        op.create_index(
+            "alerts_by_prefix", "alerts", ["alert_id"], postgresql_ops={"alert_id": "text_pattern_ops"}
+        )
+        # a B-tree takes 2,704 bytes, and a principal may be longer; a hash index takes any
         op.create_index("votes_by_principal", "votes", ["principal"], postgresql_using="hash")
 
 
