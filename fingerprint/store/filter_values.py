@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from hashlib import blake2b
 from typing import Any
 
@@ -73,7 +74,7 @@ def update_filter_values(
         values += [
             {"alert_id": name, "kind": kind, "value": value} for kind, many in found.items() for value in many
         ]
-        surprises += surprise_rows(name, row["drivers"])
+        surprises += surprise_rows(name, row["last_event_time"], row["drivers"])
     _insert_rows(connection, alert_values, values)
     _insert_rows(connection, alert_surprises, surprises)
     _update_texts(connection, alerts)
@@ -146,11 +147,12 @@ def _words(texts: Iterable[str]) -> list[str]:
     return list(found)[:MAX_WORDS]
 
 
-def surprise_rows(alert_id: str, drivers: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+def surprise_rows(alert_id: str, last: datetime, drivers: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
     """Yield a row for each driver, in their order."""
     for rank, driver in enumerate(drivers):
         feature, seen = storable(driver["feature"]), storable(driver["seen"])
         own = {"alert_id": alert_id, "rank": rank, "surprise_id": surprise_id(feature, seen)}
+        own |= {"last_event_time": last}
         yield own | {"feature": feature, "seen": seen, "surprise": driver["surprise"] or 0.0}
 
 

@@ -147,15 +147,10 @@ class SqlQueueRepository(Repository):
         principal = connection.scalar(sql.select(alerts.c.principal).where(own == ALERT_ID))
         if principal is None:
             raise NotFound(f"there is no alert {alert_id!r}: the queue lists those there are")
-        table = alert_surprises.c
-        sharing = sql.select(table.alert_id).where(table.surprise_id.in_(_select_strongest(own)))
-        query = (
-            sql.select(ALERT_ID)
-            .where(ALERT_ID.in_(sharing), own != ALERT_ID)
-            .order_by((alerts.c.principal == principal).desc(), LAST_EVENT_TIME.desc(), ALERT_ID)
-            .limit(max(0, limit))
-        )
-        ids = list(connection.scalars(query))
+        limit = max(0, limit)
+        hers = _of_principal(connection, own, principal, limit)
+        others = (each for each in _newest_sharing(connection, own, limit + len(hers)) if each not in hers)
+        ids = [*hers, *others][:limit]
         return read_queue_rows(connection, ids, self._session.now())
 
     @reads
@@ -307,6 +302,28 @@ def _read_multi_values(
     return {
         each: {name: tuple(sorted(values)) for name, values in kinds.items()} for each, kinds in found.items()
     }
+
+
+def _of_principal(connection: sql.Connection, alert_id: str, principal: str, limit: int) -> list[str]:
+    """Return alerts of a principal that share one of an alert's strongest surprises, the newest first."""
+    table = alert_surprises.c
+    strongest = _select_strongest(alert_id)
+    shares = sql.exists().where(table.alert_id == ALERT_ID, table.surprise_id.in_(strongest))
+    query = sql.select(ALERT_ID).where(alerts.c.principal == principal, alerts.c.alert_id != alert_id, shares)
+    return list(connection.scalars(query.order_by(LAST_EVENT_TIME.desc(), ALERT_ID).limit(limit)))
+
+
+def _newest_sharing(connection: sql.Connection, alert_id: str, limit: int) -> list[str]:
+    """Return alerts that share one of an alert's strongest surprises, the newest first: of each surprise few are read."""
+    table = alert_surprises.c
+    newest: dict[str, datetime] = {}
+    for surprise in connection.scalars(_select_strongest(alert_id)).all():
+        query = sql.select(table.alert_id, table.last_event_time).where(
+            table.surprise_id == surprise, table.alert_id != alert_id
+        )
+        query = query.order_by(table.last_event_time.desc(), table.alert_id).limit(limit)
+        newest.update((row[0], row[1]) for row in connection.execute(query))
+    return sorted(sorted(newest), key=newest.__getitem__, reverse=True)[:limit]
 
 
 def _select_strongest(alert_id: str) -> sql.Select[tuple[str]]:

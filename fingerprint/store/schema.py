@@ -348,8 +348,14 @@ alert_surprises = sql.Table(  # derived: an alert's drivers, a row each, to find
     required_text("feature"),
     required_text("seen"),
     sql.Column("surprise", NanAsNull, nullable=False),  # nats
+    required_time("last_event_time"),  # of the alert
 )
-sql.Index("alerts_of_surprise", alert_surprises.c.surprise_id, alert_surprises.c.alert_id)
+sql.Index(  # many alerts may share a surprise, of which the newest are wanted
+    "alerts_of_surprise",
+    alert_surprises.c.surprise_id,
+    alert_surprises.c.last_event_time.desc(),
+    alert_surprises.c.alert_id,
+)
 
 shared_surprises = (
     sql.Table(  # derived: how many other principals show a surprise; times in seconds since 1970

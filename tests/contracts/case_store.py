@@ -827,6 +827,24 @@ class QueueContract:
         with pytest.raises(NotFound):
             store.queue.similar("nothing")
 
+    def test_of_alerts_alike_the_newest_come_first_whichever_surprise_they_share(self, make_store):
+        store, alert = make_store(), stolen_session()
+        others = [
+            new_pipeline(
+                alert_id=f"{number * 7 % 12:x}",
+                principal=f"1:role/{number}",
+                drivers=DRIVERS[number % 2 : number % 2 + 1],
+                last_event_time=alert.last_event_time + timedelta(minutes=number // 3),
+            )
+            for number in range(12)
+        ]
+        hers = stolen_session(alert_id="a1", drivers=DRIVERS[:1], last_event_time=alert.last_event_time)
+        store.alerts.save([alert, hers, *others])
+        newest = sorted(others, key=lambda each: (-each.last_event_time.timestamp(), each.alert_id))
+        for limit in (0, 1, 5, 20):
+            alike = [row.alert_id for row in store.queue.similar(alert.alert_id, limit)]
+            assert alike == ["a1", *(each.alert_id for each in newest)][:limit]
+
     def test_services_and_accounts_are_those_of_all_evidence_and_only_the_records_own(self, make_store):
         store, whole = make_store(), stolen_session()
         elsewhere = (

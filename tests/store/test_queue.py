@@ -15,9 +15,11 @@ import pytest
 
 from fingerprint.core.case import ActionOutcome, AlertFilter, AlertRevision, AssignCase, SetDisposition
 from fingerprint.store import SqlStore, database, open_store
+from fingerprint.store.queue import STRONGEST_SURPRISES
 from tests.contracts.case_store import QueueContract
 from tests.contracts.message_stream import wait_until
 from tests.support.alerts import stolen_session
+from tests.support.query_plans import queries
 
 MORNING = datetime(2026, 3, 6, 9, tzinfo=UTC)
 
@@ -138,6 +140,21 @@ def test_who_is_overtaken_between_looking_and_writing_is_told_by_whom(postgresql
             assert late.result(30) == [ActionOutcome(chosen[0].alert_id, False, 1, "maria changed it since")]
     for store in (one, other):
         store.close()
+
+
+def test_of_many_alerts_that_share_a_surprise_the_newest_alone_are_read(tmp_path):
+    store = with_clock(f"sqlite:///{tmp_path}/alerts.sqlite")
+    store.alerts.save([stolen_session(), stolen_session(alert_id="a1", principal="1:role/x")])
+    found = queries(store, lambda: store.queue.similar(stolen_session().alert_id, limit=6))
+    newest = [each for each in found if "ORDER BY alert_surprises.last_event_time DESC" in each[0]]
+    assert len(newest) == STRONGEST_SURPRISES
+    index = "SEARCH alert_surprises USING COVERING INDEX alerts_of_surprise (surprise_id=?)"
+    with store.session.engine.connect() as connection:
+        for statement, parameters in newest:
+            plan = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", parameters).all()
+            assert [row[-1] for row in plan] == [index]  # read in its order, without a sort
+            assert "LIMIT" in statement
+    store.close()
 
 
 def _waiting(postgresql) -> int:

@@ -179,9 +179,14 @@ def _create_alert_tables() -> None:
         sql.Column("feature", sql.Text(), nullable=False),
         sql.Column("seen", sql.Text(), nullable=False),
         sql.Column("surprise", NanAsNull, nullable=False),
+        sql.Column("last_event_time", UtcDateTime, nullable=False),
         sql.PrimaryKeyConstraint("alert_id", "rank"),
     )
-    op.create_index("alerts_of_surprise", "alert_surprises", ["surprise_id", "alert_id"])
+    op.create_index(
+        "alerts_of_surprise",
+        "alert_surprises",
+        ["surprise_id", sql.text("last_event_time DESC"), "alert_id"],
+    )
     op.create_table(
         "shared_surprises",
         sql.Column("alert_id", sql.Text(), nullable=False),
