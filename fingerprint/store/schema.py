@@ -206,7 +206,7 @@ alert_events = sql.Table(  # an alert's evidence
     required_text("bank_version", server_default=""),
     required_text("access_key", server_default=""),
     required_text("resource", server_default=""),
-    sql.Column(STORED_AT, UtcDateTime),
+    sql.Column(STORED_AT, UtcDateTime, index=True),
 )
 
 votes = sql.Table(

@@ -103,6 +103,18 @@ def test_retention_finds_the_duplicates_of_an_alert_by_an_index(tmp_path):
     assert any("copies USING INDEX dispositions_of_original" in row[-1] for row in plan), plan
 
 
+def test_whether_retention_pauses_is_read_from_indexes(tmp_path):
+    """Each view of the page of banks asks for the newest row of three tables."""
+    store = store_in(tmp_path)
+    store.alerts.save([new_pipeline()])
+    newest = [
+        step
+        for step in plans(store, lambda: store.retention.paused_since(Retention()))
+        if "alert_events" in step
+    ]
+    assert newest == ["SEARCH alert_events USING COVERING INDEX ix_alert_events_stored_at"]
+
+
 @pytest.mark.parametrize(
     "match", [SuppressionMatch(network="10.3.0.0/16"), SuppressionMatch(action="UpdateService")], ids=str
 )

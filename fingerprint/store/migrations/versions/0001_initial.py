@@ -114,6 +114,7 @@ def _create_alert_tables() -> None:
         sql.Column("stored_at", UtcDateTime, nullable=True),
         sql.PrimaryKeyConstraint("alert_id", "event_id"),
     )
+    op.create_index("ix_alert_events_stored_at", "alert_events", ["stored_at"])
     op.create_table(
         "votes",
         sql.Column("event_id", sql.Text(), nullable=False),
