@@ -138,6 +138,11 @@ class SqlQueueRepository(Repository):
         return found[0]
 
     @reads
+    def rows(self, connection: sql.Connection, alert_ids: Sequence[str]) -> list[QueueRow]:
+        """Return the rows of those of these alerts that exist, in the order given."""
+        return read_queue_rows(connection, alert_ids, self._session.now())
+
+    @reads
     def similar(self, connection: sql.Connection, alert_id: str, limit: int = 10) -> list[QueueRow]:
         """Return alerts that share one of the strongest surprises: those of the principal first, then the newest.
 

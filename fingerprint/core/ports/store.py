@@ -146,6 +146,10 @@ class QueueRepository(Protocol):
         """Return one alert's row by its whole id. Raise NotFound without one."""
         ...
 
+    def rows(self, alert_ids: Sequence[str]) -> list[QueueRow]:
+        """Return the rows of those of these alerts that exist, in the order given."""
+        ...
+
     def similar(self, alert_id: str, limit: int = 10) -> list[QueueRow]:
         """Return alerts that share its strongest surprises: those of its principal first, then the newest."""
         ...

@@ -179,10 +179,5 @@ def _hidden_alerts(
     deps: Dependencies, thresholds: ThresholdService, wanted: ThresholdEstimate
 ) -> list[QueueRow]:
     """Return rows of alerts that it would not have raised, without those that were purged since."""
-    rows = []
-    for alert_id in thresholds.hidden_alerts(wanted.threshold, wanted.quorum, MAX_HIDDEN_ALERTS):
-        try:
-            rows.append(deps.store.queue.row(alert_id))
-        except FingerprintError:
-            continue
-    return rows
+    ids = thresholds.hidden_alerts(wanted.threshold, wanted.quorum, MAX_HIDDEN_ALERTS)
+    return deps.store.queue.rows(ids)

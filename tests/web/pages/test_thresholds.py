@@ -23,6 +23,7 @@ from fingerprint.web.threshold_chart import draw_threshold_chart
 from pipelines.cli.app import app
 from tests.support import sample_organisation
 from tests.support.alerts import ACCOUNT, stolen_session
+from tests.support.query_plans import queries
 from tests.support.web_app import Site, store_in
 from tests.web.test_old_wordings import OLD
 
@@ -78,6 +79,18 @@ def test_without_a_bank_known_attacks_are_not_tried(store: SqlStore, tmp_path: P
     found = ThresholdForecast(store, tmp_path / "none", sample_organisation.SETTINGS, SystemClock()).current()
     assert (found.sessions, found.session_share) == (None, None)
     assert found.alerts_per_day > 0
+
+
+def test_the_alerts_that_a_threshold_would_not_raise_are_read_at_once(
+    thresholds: ThresholdForecast, store: SqlStore
+) -> None:
+    hidden = thresholds.hidden_alerts(30.0, quorum=2)
+    assert len(hidden) > 1
+    engineer = Site.of(store, sample_organisation.SETTINGS, thresholds=thresholds).browser("engineer")
+    page = "/thresholds?threshold=30&quorum=2"
+    found = queries(store, lambda: engineer.get(page).raise_for_status())
+    assert sum("alerts.gravest_action" in statement for statement, _ in found) == 1
+    assert [row.alert_id for row in store.queue.rows(["nothing", *hidden])] == hidden
 
 
 LOUD = 10  # events in a day, of as many people, stranger than any threshold
