@@ -50,7 +50,7 @@ ACTION_SENTENCES = {  # one alert, and several
     ),
     "duplicate": NN_(
         "<strong>%(num)s alert</strong> closed as a duplicate.",
-        "<strong>%(num)s alerts</strong> closed as a duplicate.",
+        "<strong>%(num)s alerts</strong> closed as duplicates.",
     ),
     "take": NN_(
         "<strong>%(num)s alert</strong> assigned to you.", "<strong>%(num)s alerts</strong> assigned to you."

@@ -34,6 +34,7 @@ from fingerprint.core.case import (
     SetDisposition,
     SetStatus,
     UndoDecision,
+    lacks_reason,
 )
 from fingerprint.core.errors import Conflict, FingerprintError
 from fingerprint.core.incident import (
@@ -44,10 +45,11 @@ from fingerprint.core.incident import (
     IncidentStatusFilter,
 )
 from fingerprint.registry.bank import Bank
-from fingerprint.web import urls
+from fingerprint.web import queue_query, urls
 from fingerprint.web.audit_text import ActivityLine, activity_log
 from fingerprint.web.auth import Analyst, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps, active_people, check_assignee
+from fingerprint.web.flash import ACTION_SENTENCES, DECISIONS
 from fingerprint.web.incident_story import incident_story
 from fingerprint.web.language import N_, NN_, gettext, template_ngettext
 from fingerprint.web.layout import redirect, render_page
@@ -58,43 +60,11 @@ MARK_LENGTH = 8
 MAX_NEIGHBOURS = 8  # incidents that are offered to be joined
 NEAR = timedelta(days=3)  # in which these lie
 MAX_SHORT_NAME = 60  # characters of a principal in a row
-UNASSIGNED = "-"
-DECISIONS = ("true_positive", "benign", "false_positive", "duplicate")
-REASON_REQUIRED = ("benign", "false_positive")  # training learns from these, and others read why
-DONE_SENTENCES = {  # one alert, and several
-    "true_positive": NN_(
-        "<strong>%(num)s alert</strong> closed as true positive.",
-        "<strong>%(num)s alerts</strong> closed as true positive.",
-    ),
-    "benign": NN_(
-        "<strong>%(num)s alert</strong> closed as benign.",
-        "<strong>%(num)s alerts</strong> closed as benign.",
-    ),
-    "false_positive": NN_(
-        "<strong>%(num)s alert</strong> closed as false positive.",
-        "<strong>%(num)s alerts</strong> closed as false positive.",
-    ),
-    "duplicate": NN_(
-        "<strong>%(num)s alert</strong> closed as duplicates.",
-        "<strong>%(num)s alerts</strong> closed as duplicates.",
-    ),
-    "take": NN_(
-        "<strong>%(num)s alert</strong> assigned to you.", "<strong>%(num)s alerts</strong> assigned to you."
-    ),
-    "assign": NN_("<strong>%(num)s alert</strong> assigned.", "<strong>%(num)s alerts</strong> assigned."),
-    "release": NN_(
-        "<strong>%(num)s alert</strong> unassigned.", "<strong>%(num)s alerts</strong> unassigned."
-    ),
-    "reopen": NN_("<strong>%(num)s alert</strong> reopened.", "<strong>%(num)s alerts</strong> reopened."),
-    "take_back": NN_(
-        "The decision on <strong>%(num)s alert</strong> was taken back.",
-        "The decisions on <strong>%(num)s alerts</strong> were taken back.",
-    ),
+DONE_SENTENCES = ACTION_SENTENCES | {  # one alert, and several
     "in_progress": NN_(
         "<strong>%(num)s alert</strong> in progress.", "<strong>%(num)s alerts</strong> in progress."
     ),
     "new": NN_("<strong>%(num)s alert</strong> new again.", "<strong>%(num)s alerts</strong> new again."),
-    "note": NN_("<strong>%(num)s alert</strong> noted.", "<strong>%(num)s alerts</strong> noted."),
     "split": NN_(
         "<strong>%(num)s alert</strong> split off: they stay apart until it is undone.",
         "<strong>%(num)s alerts</strong> split off: they stay apart until it is undone.",
@@ -129,7 +99,7 @@ class IncidentQuery(BaseModel):
 
     def to_filter(self) -> IncidentFilter:
         """Return the filter that the alert store takes."""
-        assignee = "" if self.assignee == UNASSIGNED else self.assignee or None
+        assignee = "" if self.assignee == queue_query.UNASSIGNED else self.assignee or None
         return IncidentFilter(self.status, assignee, self.principal.strip())
 
     def url_with(self, **changes: str) -> str:
@@ -182,7 +152,7 @@ def show_incidents(
         page=deps.store.incidents.page(wanted, query.order, ROWS_PER_PAGE, query.following),
         newest_change=deps.store.changes.newest_number(),
         people=[each.name for each in active_people(deps)],
-        short_principal=short_principal,
+        shortened_principal=shortened_principal,
         urls=urls,
         incident_url=incident_url,
         now=deps.clock.now(),
@@ -258,7 +228,7 @@ def incident_url(incident_id: str) -> str:
     return urls.alert_url(incident_id).replace("/alerts/", "/incidents/", 1)
 
 
-def short_principal(principal: str) -> str:
+def shortened_principal(principal: str) -> str:
     """Return a principal without its account, at most MAX_SHORT_NAME characters."""
     name = principal.partition(":")[2] or principal or gettext("without a name")
     return name if len(name) <= MAX_SHORT_NAME else f"{name[: MAX_SHORT_NAME - 1]}…"
@@ -266,7 +236,7 @@ def short_principal(principal: str) -> str:
 
 def _to_action(form: IncidentForm, caller_name: str) -> CaseAction:
     why = form.why.strip()
-    if form.do in REASON_REQUIRED and not why:
+    if lacks_reason(form.do, why):
         raise FingerprintError("say why: the detectors learn from this decision, and others read it")
     if form.do in DECISIONS:
         return SetDisposition(cast(Decision, form.do), why, form.duplicate_of.strip())
