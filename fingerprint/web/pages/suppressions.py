@@ -79,12 +79,11 @@ class SuppressionForm(BaseModel):
 # fields of the form whose values the alert store can suggest, by the field of the query language that has them
 SUGGESTED = {
     "principal": "principal",
+    "human": "person",
+    "account": "account",
     "service": "service",
     "action": "action",
-    "source_address": "address",
     "user_agent": "agent",
-    "region": "region",
-    "account": "account",
     "error_code": "error",
 }
 

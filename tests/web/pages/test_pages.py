@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as some
 
 from fingerprint import web
+from fingerprint.alerting.suppression import MATCH_FIELDS
 from fingerprint.analysis.principal_activity import hours_of
 from fingerprint.analysis.principal_profile import DailyVotes
 from fingerprint.core import alert_query
@@ -42,7 +43,7 @@ from fingerprint.web import audit_text, flash, queue_display, risk_chart, urls, 
 from fingerprint.web import formatting as fmt
 from fingerprint.web.app import create_app
 from fingerprint.web.pages.preview import sort_by_gravity
-from fingerprint.web.pages.suppressions import suggest_match
+from fingerprint.web.pages.suppressions import SUGGESTED, suggest_match
 from fingerprint.web.trend_chart import draw_trend
 from pipelines.serve import create_dependencies
 from tests.support.alerts import NASTY, event, new_pipeline, stolen_session, votes
@@ -816,7 +817,7 @@ def test_details_of_an_entry_are_words_and_not_python():
     [
         ("/", "analyst", ("principal", "service", "account", "tactic")),
         ("/incidents", "analyst", ("principal",)),
-        ("/suppressions/new", "engineer", ("principal", "service", "action")),
+        ("/suppressions/new", "engineer", ("principal", "person", "service", "action")),
     ],
 )
 def test_boxes_have_lists_for_suggestions_of_fields_that_have_some(clients, path, role, fields):
@@ -828,6 +829,10 @@ def test_boxes_have_lists_for_suggestions_of_fields_that_have_some(clients, path
     assert set(fields) <= set(boxes)
     assert set(boxes.values()) <= lists
     assert set(boxes) <= set(SUGGESTED_FIELDS)
+
+
+def test_every_suggestion_of_a_suppression_is_for_a_field_that_a_match_has():
+    assert set(SUGGESTED) <= set(MATCH_FIELDS)
 
 
 @pytest.mark.parametrize(
