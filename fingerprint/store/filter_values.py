@@ -6,8 +6,8 @@ Example:
     (['CreateUser'], ['iam:CreateUser'])
 
 All values but tactics and surprises cover all evidence and are never removed; those two are the newest save's, as on the alert.
-An alert keeps the first MAX_VALUES of a kind, so that a flood of resources or addresses stays bounded. `alert_texts` holds the
-words of all of them, with those of the title, for full text search.
+An alert keeps the first MAX_VALUES of a kind of each save, so that a flood of resources or addresses stays bounded. `alert_texts`
+holds the words of all of them, with those of the title, for full text search.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ Example:
 
 A stored value was probably meant if it ends with the unknown one, small and capital letters alike; a user agent, if it begins
 with it. All but whole names are looked up among the values that the queue is filtered by: of a kind an alert has at most
-`filter_values.MAX_VALUES`.
+`filter_values.MAX_VALUES` of each save.
 """
 
 from __future__ import annotations

@@ -180,7 +180,7 @@ def print_topics(rows: list[dict[str, Any]]) -> None:
     """Print topics, one a line."""
     for row in rows:
         print(
-            f"{row['topic']:<26} {_partitions_text(row['partitions']):<14} {_message_count_text(row)}".rstrip()
+            f"{row['topic']:<26} {_partitions_text(row['partitions']):<14} {_storage_text(row)}".rstrip()
         )
 
 
@@ -192,7 +192,7 @@ def _partitions_text(count: int) -> str:
     )
 
 
-def _message_count_text(row: dict[str, Any]) -> str:
+def _storage_text(row: dict[str, Any]) -> str:
     """Return replicas, retention and size of batches, which only a server knows."""
     if row["replicas"] is None:
         return ""
