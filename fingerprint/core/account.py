@@ -27,6 +27,7 @@ SCOPES: dict[Scope, Role] = dict(
     zip(get_args(Scope), ROLES, strict=True)
 )  # what a token of this scope may at most
 
+LINK_EXPIRED = "this link was used, or is older than a day: ask for another"  # of an invitation
 ACCOUNT_NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")
 MAX_TOKEN_DAYS = 366
 NAME_RULE = (

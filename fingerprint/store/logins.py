@@ -17,6 +17,7 @@ from functools import partial
 import sqlalchemy as sql
 
 from fingerprint.core.account import (
+    LINK_EXPIRED,
     AuthenticationFailed,
     ClientInfo,
     ExternalIdentity,
@@ -45,7 +46,6 @@ from fingerprint.store.login_throttle import CredentialKind, FailureCounter
 
 WRONG_CREDENTIALS = "the name or the password is wrong"
 WRONG_FACTOR = "this code or passkey is wrong, or was used before"
-LINK_EXPIRED = "this link was used, or is older than a day: ask for another"
 UNKNOWN_CLIENT = ClientInfo()
 
 

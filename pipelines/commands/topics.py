@@ -179,9 +179,7 @@ def print_created_topics(rows: list[dict[str, Any]]) -> None:
 def print_topics(rows: list[dict[str, Any]]) -> None:
     """Print topics, one a line."""
     for row in rows:
-        print(
-            f"{row['topic']:<26} {_partitions_text(row['partitions']):<14} {_storage_text(row)}".rstrip()
-        )
+        print(f"{row['topic']:<26} {_partitions_text(row['partitions']):<14} {_storage_text(row)}".rstrip())
 
 
 def _partitions_text(count: int) -> str:

@@ -1,8 +1,8 @@
 """Query parameters of the queue: filter, order and paging.
 
 Example:
-    >>> Listing(service="iam", least_urgency=50).filter()
-    Filter(status='open', least_urgency=50, most_urgency=100, principal='', service='iam', ...)
+    >>> AlertListParams(service="iam", least_urgency=50).to_filter("maria")
+    AlertFilter(status='open', least_urgency=50, most_urgency=100, principal='', service='iam', ...)
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Responses of the API: ASCII JSON, finite numbers, ETags, and errors as problem+json (RFC 9457).
 
 Example:
-    >>> Ascii({"user_agent": "\\u202eexe", "z": 9.4}).body
+    >>> AsciiJSONResponse({"user_agent": "\\u202eexe", "z": 9.4}).body
     b'{"user_agent":"\\\\u202eexe","z":9.4}'
 
 Texts are returned whole, as they were recorded. No text can control the terminal of a reader, since all but printable ASCII is

@@ -9,6 +9,7 @@ from urllib.parse import quote, unquote
 from fastapi import APIRouter, Form, HTTPException, Request, Response
 
 from fingerprint.core.account import (
+    LINK_EXPIRED,
     NAME_RULE,
     RECENT_PROOF,
     AuthenticationFailed,
@@ -86,7 +87,6 @@ def _form(request: Request, deps: Dependencies, next: str, status: int = 200, er
     return render_page(request, "account/login.html", status, title=gettext("Log in"), **values)
 
 
-LINK_EXPIRED = "this link was used, or is older than a day: ask for another"
 FIRST_LINK_EXPIRED = "this link is older than a day, or there is a newer one: start `fingerprint serve` again, it prints another"
 
 
