@@ -51,10 +51,11 @@ class Outbox(Protocol):
     claimed by one worker at a time, until the end of its lease.
     """
 
-    def register_receiver(self, receiver: str, include_backlog: bool) -> None:
+    def register_receiver(self, receiver: str, options: ReceiverSettings) -> None:
         """Register a receiver for changes from now on.
 
-        With `include_backlog` also for stored alerts. A second call does nothing.
+        With `include_existing` also for stored alerts; without, it counts as knowing those that it would have been sent. A second
+        call does nothing.
         """
         ...
 

@@ -1,7 +1,7 @@
 """The transactional outbox: deliveries of alerts to receivers, in the same database as the alerts (`delivery.outbox.Outbox`).
 
 Example:
-    >>> store.outbox.register_receiver("soc", include_backlog=False)
+    >>> store.outbox.register_receiver("soc", settings.deliver["soc"])
     >>> store.outbox.schedule("soc", settings.deliver["soc"], now)
     3
 
@@ -37,6 +37,7 @@ from fingerprint.store.evidence import read_full_alerts
 from fingerprint.store.query_conditions import CLOSED
 from fingerprint.store.schema import (
     Row,
+    alert_changes,
     alerts,
     cases,
     deliveries,
@@ -53,6 +54,7 @@ START_POSITION = -1  # a position before all changes
 WITHHELD = -1  # `last_delivered.events` of an alert that was not delivered because a suppression hid it
 UNCLAIMED: Row = {"leased_until": None, "leased_by": ""}
 
+_DECIDED_AT = sql.case((CLOSED, cases.c.decided_at)).label("decided_at")  # null: the alert is open
 _DELIVERY_FIELDS = tuple(Delivery.__slots__)
 _COLUMNS = tuple(deliveries.c[name] for name in _DELIVERY_FIELDS)
 
@@ -61,11 +63,14 @@ class SqlOutbox(Repository):
     """Deliveries and positions of receivers. Rows are locked one by one, so no delivery waits for the scorer."""
 
     @writes(Locking.ROW_VERSIONS)
-    def register_receiver(self, connection: sql.Connection, receiver: str, include_backlog: bool) -> None:
-        """Deliver to a receiver what happens from now on; with `include_backlog` also what is stored."""
-        position = START_POSITION if include_backlog else latest_change_number(connection)
+    def register_receiver(self, connection: sql.Connection, receiver: str, options: ReceiverSettings) -> None:
+        """Deliver to a receiver what happens from now on; with `include_existing` also what is stored."""
+        position = START_POSITION if options.include_existing else latest_change_number(connection)
         row = insert_into(connection, receiver_positions).values(receiver=receiver, position=position)
-        connection.execute(row.on_conflict_do_nothing())
+        row = row.on_conflict_do_nothing().returning(receiver_positions.c.receiver)
+        is_first = connection.scalar(row) is not None
+        if is_first and not options.include_existing:
+            _take_as_delivered(connection, receiver, options, position)
 
     @reads
     def registered_receivers(self, connection: sql.Connection) -> frozenset[str]:
@@ -230,6 +235,23 @@ def _is_waiting(delivery: Delivery) -> sql.ColumnElement[bool]:
 # --- from changes to deliveries -------------------------------------------------------------------------------------
 
 
+def _take_as_delivered(
+    connection: sql.Connection, receiver: str, options: ReceiverSettings, position: int
+) -> None:
+    """Record the alerts of a position as known to a receiver, so that a note on one does not make it new.
+
+    One below `min_urgency` is not known: it is new when it becomes urgent enough. An alert that changes while the receiver is
+    registered has a later number, and is left to `schedule`.
+    """
+    known = (
+        sql.select(sql.literal(receiver), alerts.c.alert_id, alerts.c.event_count, _DECIDED_AT)
+        .join_from(alerts, cases, cases.c.alert_id == alerts.c.alert_id, isouter=True)
+        .join(alert_changes, alert_changes.c.alert_id == alerts.c.alert_id)
+        .where(alert_changes.c.number <= position, alerts.c.urgency_shown >= options.min_urgency)
+    )
+    connection.execute(sql.insert(last_delivered).from_select([*last_delivered.c], known))
+
+
 def _no_longer_suppressed(
     connection: sql.Connection, receiver: str, options: ReceiverSettings, now: datetime
 ) -> list[str]:
@@ -290,7 +312,7 @@ def _read_alert_states(
             alerts.c.urgency_shown,
             alerts.c.event_count,
             is_hidden(now).label("suppressed"),
-            sql.case((CLOSED, cases.c.decided_at)).label("decided_at"),
+            _DECIDED_AT,
         )
         .join_from(alerts, cases, cases.c.alert_id == alerts.c.alert_id, isouter=True)
         .where(alerts.c.alert_id.in_(names))

@@ -70,7 +70,7 @@ class DeliverySender:
         """Schedule, claim, send and mark deliveries; return how many. FingerprintError if the database is unavailable."""
         self.last_iteration = time.monotonic()
         if not self.is_registered:
-            self.outbox.register_receiver(self.name, self.options.include_existing)
+            self.outbox.register_receiver(self.name, self.options)
             self.is_registered = True
         planned = self.outbox.schedule(self.name, self.options, self.clock.now())
         self.metrics.planned.labels(self.name).inc(planned)

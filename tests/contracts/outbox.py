@@ -20,6 +20,8 @@ NOW = datetime(2026, 3, 5, 9, tzinfo=UTC)
 SOON = NOW + timedelta(seconds=60)
 ALL = ReceiverSettings(url="https://soc.example.com", notify_on=("new", "updated", "decided"), min_urgency=0)
 
+WITH_EXISTING = ALL.model_copy(update={"include_existing": True})
+
 
 def at(seconds: float) -> datetime:
     return NOW + timedelta(seconds=seconds)
@@ -56,7 +58,7 @@ class OutboxContract:
     @pytest.fixture
     def outbox(self, store: SqlStore) -> SqlOutbox:
         made = store.outbox
-        made.register_receiver("soc", include_backlog=False)
+        made.register_receiver("soc", ALL)
         return made
 
     # --- from what changed to deliveries -----------------------------------------------------------------------------
@@ -79,12 +81,34 @@ class OutboxContract:
     def test_what_lay_there_before_is_told_only_if_that_is_asked_for(self, store):
         store.alerts.save([stolen_session(), new_pipeline()])
         outbox = store.outbox
-        for receiver, backlog in (("late", False), ("all", True)):
-            outbox.register_receiver(receiver, backlog)
-            outbox.register_receiver(receiver, not backlog)  # a second time does nothing
+        for receiver, first, second in (("late", ALL, WITH_EXISTING), ("all", WITH_EXISTING, ALL)):
+            outbox.register_receiver(receiver, first)
+            outbox.register_receiver(receiver, second)  # a second time does nothing
             planned(outbox, receiver=receiver)
         assert {each.receiver for each in outbox.list_deliveries()} == {"all"}
         assert outbox.counts_by_receiver()["all"].waiting == 2
+
+    def test_what_lay_there_before_is_not_new_when_it_changes(self, store):
+        alert = stolen_session()
+        store.alerts.save([replace(alert, events=alert.events[:3]), new_pipeline()])
+        decided = Disposition(new_pipeline().alert_id, "benign", "maria", "", NOW, len(new_pipeline().events))
+        store.cases.add_disposition(decided)
+        store.outbox.register_receiver("soc", ALL)
+        store.cases.add_note(new_pipeline().alert_id, "see ticket 7", "maria")
+        planned(store.outbox)
+        assert happened(store.outbox) == []
+        store.alerts.save([alert])
+        store.cases.add_disposition(replace(decided, decision="duplicate", duplicate_of="3fa9", at=at(60)))
+        planned(store.outbox)
+        assert happened(store.outbox) == [("3fa9", "updated"), ("77b0", "decided")]
+
+    def test_what_lay_there_before_and_was_not_urgent_enough_is_new_when_it_has_become_so(self, store):
+        urgent = ALL.model_copy(update={"min_urgency": 80})
+        store.alerts.save([replace(stolen_session(), urgency=40, events=stolen_session().events[:3])])
+        store.outbox.register_receiver("soc", urgent)
+        store.alerts.save([stolen_session()])
+        planned(store.outbox, urgent)
+        assert happened(store.outbox) == [("3fa9", "new")]
 
     def test_a_receiver_that_was_never_enrolled_is_told_nothing(self, store, outbox):
         store.alerts.save([stolen_session()])
@@ -211,7 +235,7 @@ class OutboxContract:
         assert outbox.list_deliveries() == []
 
     def test_each_receiver_has_its_own(self, store, outbox):
-        outbox.register_receiver("ops", include_backlog=False)
+        outbox.register_receiver("ops", ALL)
         store.alerts.save([stolen_session()])
         planned(outbox)
         planned(outbox, receiver="ops")

@@ -112,7 +112,7 @@ def sender(outbox: SqlOutbox, asked: ReceiverSettings, clock: ManualClock, to=No
     made = DeliverySender(
         "soc", asked, outbox, to or WebhookReceiver(asked), clock, metrics, random_fraction=lambda: 1.0
     )
-    outbox.register_receiver("soc", include_backlog=True)
+    outbox.register_receiver("soc", asked.model_copy(update={"include_existing": True}))
     return made
 
 
@@ -179,7 +179,7 @@ def test_a_crash_between_sending_and_marking_sends_again_under_the_same_key(stor
 def test_a_crash_between_planning_and_sending_loses_nothing(store, listen):
     server, clock, outbox = listen(), ManualClock(NOW), store.outbox
     asked = wants(server)
-    outbox.register_receiver("soc", include_backlog=True)
+    outbox.register_receiver("soc", asked)
     store.alerts.save([stolen_session(), new_pipeline()])
     outbox.schedule("soc", asked, NOW)
     sender(outbox, asked, clock).run_once()

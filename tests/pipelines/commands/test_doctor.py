@@ -46,7 +46,7 @@ def test_a_receiver_has_its_secret_and_a_program_that_delivers_to_it(tmp_path: P
     assert (idle.status, idle.finding) == ("warn", "no program has delivered to soc yet")
     assert "web.run_delivery" in idle.remedy
     with closing(open_store(url)) as store:
-        store.outbox.register_receiver("soc", include_backlog=False)
+        store.outbox.register_receiver("soc", settings.deliver["soc"])
     assert delivery(settings, url).status == "ok"
 
 
