@@ -3,6 +3,7 @@
 Example:
     >>> Notification(alert)                                     # it is new, and open
     >>> Notification(alert, "decided", disposition)             # an analyst has decided
+    >>> Notification(alert, "decided")                          # a decision was taken back: it is open again
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class Notification:
     """An alert and its change.
 
     `disposition` is the current decision, None while it is open; `link` is its page, if it has one; `tables` say more about its
-    addresses.
+    addresses; `key` is the delivery's, empty in an export.
     """
 
     alert: Alert
@@ -37,6 +38,7 @@ class Notification:
     disposition: Disposition | None = None
     link: str = ""
     tables: AddressTables = NO_ADDRESS_TABLES
+    key: str = ""
 
     def places(self) -> list[AddressPlace]:
         """Return what the tables know of the addresses of its newest events, each once."""

@@ -29,13 +29,24 @@ DeliveryState = Literal["waiting", "sent", "failed"]
 
 
 class AlertStatus(NamedTuple):
-    """The current state of an alert. `decided_at` is set if the decision still covers all its events."""
+    """The current state of an alert.
+
+    `decided_at` is set if the decision still covers all its events; `outgrown` is, if there is one that no longer does.
+    `version` is its case's.
+    """
 
     alert_id: str
     urgency: int
     events: int
     suppressed: bool = False
     decided_at: datetime | None = None
+    outgrown: bool = False
+    version: int = 0
+
+    @property
+    def has_hidden_growth(self) -> bool:
+        """Return whether it is open again by nothing but what it grew by under a suppression."""
+        return self.suppressed and self.outgrown
 
 
 class ReceiverKnowledge(NamedTuple):
@@ -70,17 +81,28 @@ def changes_to_deliver(
     """Return the changes of an alert that a receiver is to be sent.
 
     An alert that it does not know has none while it is suppressed or below `min_urgency`; the first time that it is neither, it
-    is new. One that it knows is not updated while it is suppressed.
+    is new. One that it knows is not updated while it is suppressed. A decision that is no longer in force is "decided", too: the
+    alert is open then. If it is open because it grew, "updated" says so where that is wanted.
     """
     if known is None and (status.suppressed or status.urgency < receiver.min_urgency):
         return []
-    decided = status.decided_at is not None and (known is None or status.decided_at != known.decided_at)
+    updated = known is not None and status.events > known.events and not status.suppressed
+    told = updated and "updated" in receiver.notify_on
     happened: dict[ChangeKind, bool] = {
         "new": known is None,
-        "updated": known is not None and status.events > known.events and not status.suppressed,
-        "decided": decided,
+        "updated": updated,
+        "decided": _is_decided_again(status, known) or (_is_open_again(status, known) and not told),
     }
     return [each for each, so in happened.items() if so and each in receiver.notify_on]
+
+
+def _is_decided_again(status: AlertStatus, known: ReceiverKnowledge | None) -> bool:
+    return status.decided_at is not None and (known is None or status.decided_at != known.decided_at)
+
+
+def _is_open_again(status: AlertStatus, known: ReceiverKnowledge | None) -> bool:
+    was_decided = known is not None and known.decided_at is not None
+    return was_decided and status.decided_at is None and not status.has_hidden_growth
 
 
 def knowledge_after(status: AlertStatus, known: ReceiverKnowledge | None) -> ReceiverKnowledge:
@@ -89,16 +111,18 @@ def knowledge_after(status: AlertStatus, known: ReceiverKnowledge | None) -> Rec
     It does not know what an alert grew while suppressed: that is delivered when the suppression has ended.
     """
     events = known.events if known and status.suppressed else status.events
-    return ReceiverKnowledge(events, status.decided_at or (known.decided_at if known else None))
+    decided_at = known.decided_at if known and status.has_hidden_growth else status.decided_at
+    return ReceiverKnowledge(events, decided_at)
 
 
 def idempotency_key(receiver: str, status: AlertStatus, change: ChangeKind) -> str:
-    """Return the same key for the same change of the same alert: 32 hexadecimal digits."""
-    mark = {
-        "new": "",
-        "updated": str(status.events),
-        "decided": status.decided_at.isoformat() if status.decided_at else "",
-    }
+    """Return the same key for the same change of the same alert: 32 hexadecimal digits.
+
+    A decision is known by its case's version, not by its time: one that is undone puts an earlier one, with its time, in force
+    again, and a receiver drops what has a key that it knows. Events count as well: an alert that outgrows its decision is open
+    again without a new version.
+    """
+    mark = {"new": "", "updated": f"{status.events}", "decided": f"{status.version}/{status.events}"}
     text = "\0".join((receiver, status.alert_id, change, mark[change]))
     return blake2b(text.encode(), digest_size=16).hexdigest()
 

@@ -313,13 +313,15 @@ def _read_alert_states(
             alerts.c.event_count,
             is_hidden(now).label("suppressed"),
             _DECIDED_AT,
+            cases.c.decision.is_not(None) & ~CLOSED,
+            sql.func.coalesce(cases.c.version, 0),
         )
         .join_from(alerts, cases, cases.c.alert_id == alerts.c.alert_id, isouter=True)
         .where(alerts.c.alert_id.in_(names))
         .order_by(alerts.c.first_event_time, alerts.c.alert_id)
     )
-    for row in connection.execute(query):
-        yield AlertStatus(row[0], row[1], row[2], bool(row[3]), row[4])
+    for alert_id, urgency, events, suppressed, decided_at, outgrown, version in connection.execute(query):
+        yield AlertStatus(alert_id, urgency, events, bool(suppressed), decided_at, bool(outgrown), version)
 
 
 def _read_last_delivered(

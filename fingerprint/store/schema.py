@@ -588,7 +588,7 @@ sql.Index("deliveries_due", deliveries.c.receiver, deliveries.c.state, deliverie
 sql.Index("deliveries_newest", deliveries.c.created_at, deliveries.c.key)
 sql.Index("deliveries_of_state", deliveries.c.receiver, deliveries.c.state, deliveries.c.created_at)
 
-last_delivered = sql.Table(  # the state of an alert that a receiver was last notified of
+last_delivered = sql.Table(  # the state of an alert that a receiver knows
     "last_delivered",
     metadata,
     required_text("receiver", primary_key=True),

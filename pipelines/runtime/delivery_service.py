@@ -110,7 +110,9 @@ class DeliverySender:
         )
         try:
             with self.metrics.seconds.labels(self.name).time():
-                found_now = Notification(alert, delivery.happened, disposition, link, self.addresses)
+                found_now = Notification(
+                    alert, delivery.happened, disposition, link, self.addresses, delivery.key
+                )
                 sent = encode_notification(self.options.resolved_format, found_now)
                 self.receiver.deliver(delivery.key, sent, alert.principal, self.clock.now())
         except (Unavailable, ObjectNotFound) as error:

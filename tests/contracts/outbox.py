@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fingerprint.core.alert import Alert, Disposition
-from fingerprint.core.case import AlertRevision, ReopenCase, SetDisposition, SuppressionMatch
+from fingerprint.core.case import AlertRevision, ReopenCase, SetDisposition, SuppressionMatch, UndoDecision
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import ReceiverSettings
 from fingerprint.store import SqlStore
@@ -147,7 +147,32 @@ class OutboxContract:
         store.cases.change([AlertRevision(alert_id, outcome.version)], ReopenCase("too soon"), by="maria")
         planned(outbox)
         assert outbox.current_alert(delivery)[1] is None
-        assert [each for _, each in happened(outbox)] == ["decided", "new"]
+        assert [each for _, each in happened(outbox)] == ["decided", "decided", "new"]
+        assert len({each.key for each in outbox.list_deliveries()}) == 3
+
+    def test_a_decision_that_is_undone_is_told_though_the_one_before_has_been(self, store, outbox):
+        store.alerts.save([stolen_session()])
+        planned(outbox)
+        revision = AlertRevision(stolen_session().alert_id, 0)
+        benign, attack = SetDisposition("benign", "seen"), SetDisposition("true_positive", "")
+        for action in (benign, attack, UndoDecision(), UndoDecision(), benign):
+            (outcome,) = store.cases.change([revision], action, by="maria")
+            revision = AlertRevision(outcome.alert_id, outcome.version)
+            planned(outbox)
+            planned(outbox)
+        assert [each for _, each in happened(outbox)] == ["decided"] * 5 + ["new"]
+
+    def test_an_alert_that_outgrows_its_decision_is_open_again_for_who_only_wants_decisions(
+        self, store, outbox
+    ):
+        alert, deciding = stolen_session(), ALL.model_copy(update={"notify_on": ("new", "decided")})
+        store.alerts.save([replace(alert, events=alert.events[:3])])
+        store.cases.add_disposition(Disposition(alert.alert_id, "benign", "maria", "", NOW, 3))
+        planned(outbox, deciding)
+        for events in (alert.events[:5], alert.events):
+            store.alerts.save([replace(alert, events=events)])
+            planned(outbox, deciding)
+        assert [each for _, each in happened(outbox)] == ["decided", "decided", "new"]
 
     def test_what_is_not_urgent_enough_is_told_when_it_has_become_so(self, store, outbox):
         urgent = ALL.model_copy(update={"min_urgency": 80})

@@ -65,6 +65,31 @@ def test_a_decision_is_told_and_another_one_again():
     ) == ["decided"]
 
 
+def test_a_decision_that_is_taken_back_is_told_once_and_the_next_one_again():
+    known = ReceiverKnowledge(9, NOW)
+    assert changes_to_deliver(EVERYTHING, STAND, known) == ["decided"]
+    assert changes_to_deliver(wants(), STAND, known) == []
+    known = knowledge_after(STAND, known)
+    assert changes_to_deliver(EVERYTHING, STAND, known) == []
+    assert changes_to_deliver(EVERYTHING, STAND._replace(decided_at=NOW), known) == ["decided"]
+
+
+def test_a_decision_that_is_outgrown_is_told_with_the_growth_or_alone():
+    known, grown = ReceiverKnowledge(9, NOW), STAND._replace(events=10, outgrown=True)
+    assert changes_to_deliver(EVERYTHING, grown, known) == ["updated"]
+    assert changes_to_deliver(wants(notify_on=("new", "decided")), grown, known) == ["decided"]
+
+
+def test_a_decision_that_is_outgrown_under_a_suppression_is_told_when_that_has_ended():
+    known, grown = ReceiverKnowledge(9, NOW), STAND._replace(events=10, outgrown=True)
+    deciding, hidden = wants(notify_on=("new", "decided")), grown._replace(suppressed=True)
+    assert changes_to_deliver(deciding, hidden, known) == []
+    known = knowledge_after(hidden, known)
+    assert changes_to_deliver(deciding, grown, known) == ["decided"]
+    reopened = hidden._replace(outgrown=False)
+    assert changes_to_deliver(deciding, reopened, known) == ["decided"]
+
+
 def test_an_alert_that_was_decided_before_anybody_was_told_is_told_of_with_its_decision():
     decided = STAND._replace(decided_at=NOW)
     assert changes_to_deliver(EVERYTHING, decided, None) == ["new", "decided"]
@@ -93,8 +118,9 @@ def test_a_key_is_the_same_for_the_same_and_different_for_anything_else():
         idempotency_key("soc", STAND._replace(alert_id="other"), "new"),
         idempotency_key("soc", STAND, "updated"),
         idempotency_key("soc", STAND._replace(events=10), "updated"),
-        idempotency_key("soc", STAND._replace(decided_at=NOW), "decided"),
-        idempotency_key("soc", STAND._replace(decided_at=LATER), "decided"),
+        idempotency_key("soc", STAND._replace(version=1), "decided"),
+        idempotency_key("soc", STAND._replace(version=2), "decided"),
+        idempotency_key("soc", STAND._replace(version=2, events=10), "decided"),
     ]
     assert len(set(keys)) == len(keys)
     assert idempotency_key("soc", STAND._replace(events=99, urgency=1, decided_at=NOW), "new") == keys[0]

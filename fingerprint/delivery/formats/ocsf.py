@@ -178,11 +178,11 @@ def _enum_fields(name: str, value: EnumValue) -> dict[str, Any]:
 
 def _metadata_fields(notification: Notification) -> dict[str, Any]:
     alert = notification.alert
-    return {
+    return {  # uid: a receiver drops what has one that it knows
         "version": OCSF_VERSION,
         "profiles": PROFILES,
         "product": PRODUCT,
-        "uid": f"{alert.alert_id}:{notification.change}:{len(alert.events)}",
+        "uid": notification.key or f"{alert.alert_id}:{notification.change}:{len(alert.events)}",
         "log_name": SOURCE.NAME,
     }
 

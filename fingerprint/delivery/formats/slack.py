@@ -73,7 +73,8 @@ def escape_untrusted(text: str, max_length: int = MAX_RECORD_TEXT_LENGTH) -> str
 
 
 def _headline(notification: Notification) -> str:
-    what = {"new": "alert", "updated": "alert has grown", "decided": "alert decided"}[notification.change]
+    decided = "alert decided" if notification.disposition else "alert is open again"
+    what = {"new": "alert", "updated": "alert has grown", "decided": decided}[notification.change]
     return f"{severity_of(notification.alert.urgency).capitalize()} {what} ({notification.alert.urgency})"
 
 

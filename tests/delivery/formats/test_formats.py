@@ -317,6 +317,11 @@ def test_a_message_says_the_essentials_and_leads_to_the_alert():
     assert message["blocks"][-1]["elements"][0]["url"] == "https://store.example/alerts/3fa94c1be0d27a58"
 
 
+def test_a_message_on_a_decision_that_was_taken_back_says_that_the_alert_is_open():
+    text = slack.slack_message(Notification(stolen_session(), "decided"))["text"]
+    assert text.startswith("Critical alert is open again (91)")
+
+
 # --- votes -----------------------------------------------------------------------------------------------------------
 
 

@@ -125,6 +125,14 @@ def test_what_was_decided_and_has_grown_since_is_open():
     assert (document["activity_name"], document["status"], document["is_alert"]) == ("Update", "New", True)
 
 
+def test_the_same_decision_is_another_finding_in_another_delivery():
+    first, again = (
+        Notification(stolen_session(), "decided", decided_as("benign"), key=key) for key in ("6f0c", "a1b2")
+    )
+    assert [ocsf_finding(each)["metadata"]["uid"] for each in (first, again)] == ["6f0c", "a1b2"]
+    assert ocsf_finding(Notification(new_pipeline()))["metadata"]["uid"]  # of an export
+
+
 def test_a_finding_says_who_and_where_and_by_which_tactics():
     document = ocsf_finding(Notification(stolen_session()))
     assert document["actor"]["user"]["email_addr"] == "maria.lopez@example.com"
