@@ -262,6 +262,6 @@ def _retry_after_seconds(given: dict[bytes, bytes], now: datetime) -> float:
         return float(text[:9])
     try:
         moment = parsedate_to_datetime(text)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):  # a year of many digits overflows
         return 0.0
     return max(0.0, ((moment if moment.tzinfo else moment.replace(tzinfo=UTC)) - now).total_seconds())

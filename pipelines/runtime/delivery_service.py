@@ -72,11 +72,13 @@ class DeliverySender:
         if not self.is_registered:
             self.outbox.register_receiver(self.name, self.options)
             self.is_registered = True
-        planned = self.outbox.schedule(self.name, self.options, self.clock.now())
-        self.metrics.planned.labels(self.name).inc(planned)
-        taken = self._lease()
-        self._send_all(taken, asked_to_end)
-        self._update_status()
+        try:
+            planned = self.outbox.schedule(self.name, self.options, self.clock.now())
+            self.metrics.planned.labels(self.name).inc(planned)
+            taken = self._lease()
+            self._send_all(taken, asked_to_end)
+        finally:  # late deliveries show whatever went wrong
+            self._update_status()
         return planned + len(taken)
 
     def _lease(self) -> list[Delivery]:
@@ -120,6 +122,12 @@ class DeliverySender:
             return False
         except FingerprintError as error:  # its secret's file is gone, and may be back
             self._handle_failure(delivery, Unavailable(str(error)))
+            return False
+        except (
+            Exception
+        ) as error:  # a defect: without a count of tries it would be sent again and again for ever
+            log.exception("unexpected error")
+            self._handle_failure(delivery, Unavailable(f"unexpected {type(error).__name__}: see the log"))
             return False
         self.outbox.mark_sent(delivery, self.clock.now())
         self.metrics.sent.labels(self.name).inc()

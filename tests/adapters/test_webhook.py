@@ -300,6 +300,7 @@ def test_a_receiver_that_wants_no_more_is_told_no_more(listen):
         ("Wed, 04 Mar 2026 14:02:00 GMT", 120.0),
         ("Wed, 04 Mar 2026 13:00:00 GMT", 0.0),
         ("soon", 0.0),
+        ("Mon, 01 Jan 99999999999 00:00:00 GMT", 0.0),
     ],
 )
 def test_a_receiver_may_ask_for_time(listen, said, seconds):

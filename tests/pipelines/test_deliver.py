@@ -273,6 +273,38 @@ def test_a_secret_that_is_lost_while_the_program_runs_is_waited_for(store, liste
     assert len(server.got) == 1
 
 
+def test_an_unexpected_error_is_a_failed_try_and_shows_in_the_backlog(store, listen, monkeypatch):
+    monkeypatch.setattr(policy, "MAX_ATTEMPTS", 2)
+    clock = ManualClock(NOW)
+
+    class Defective(WebhookReceiver):
+        def deliver(self, *arguments: object) -> None:
+            raise OverflowError("https://hooks.example.com/secret")
+
+    asked = wants(listen())
+    telling = sender(store.outbox, asked, clock, Defective(asked))
+    store.alerts.save([stolen_session()])
+    telling.run_once()
+    (delivery,) = store.outbox.list_deliveries()
+    assert (delivery.tries, delivery.reason) == (1, "unexpected OverflowError: see the log")
+    clock.sleep(60)
+    telling.run_once()
+    assert [each.state for each in store.outbox.list_deliveries()] == ["failed"]
+
+
+def test_the_backlog_shows_though_nothing_can_be_planned(store, listen, monkeypatch):
+    clock = ManualClock(NOW)
+    telling = sender(store.outbox, wants(listen(status=503)), clock)
+    store.alerts.save([stolen_session()])
+    telling.run_once()
+    clock.sleep(600)
+    monkeypatch.setattr(telling.outbox, "schedule", lambda *_: 1 // 0)
+    with pytest.raises(ZeroDivisionError):
+        telling.run_once()
+    (waited,) = telling.metrics.oldest.collect()[0].samples
+    assert waited.value == 600
+
+
 def test_one_body_that_is_refused_holds_up_no_other(store, listen):
     server, clock = listen(), ManualClock(NOW)
 
