@@ -8,7 +8,15 @@ from typing import Any
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import Decision, Disposition
-from fingerprint.core.case import AlertRevision, AssignCase, CaseAction, QueueRow, ReopenCase, lacks_reason
+from fingerprint.core.case import (
+    AlertRevision,
+    AssignCase,
+    CaseAction,
+    QueueRow,
+    ReopenCase,
+    SetDisposition,
+    lacks_reason,
+)
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Web
@@ -26,10 +34,10 @@ def triage_alert(
     of: str | None = None,
     by: str | None = None,
 ) -> dict[str, Any]:
-    """Save a disposition of an alert and return it.
+    """Decide on an alert as it is now, whatever was decided before, and return the disposition.
 
-    Raises FingerprintError if an id does not name exactly one alert, a duplicate does not name its original, or a reason that
-    the decision needs is missing.
+    Raises FingerprintError if an id does not name exactly one alert, a duplicate does not name its original, a reason that the
+    decision needs is missing, or another person changes the alert at the same time.
     """
     if (decision == "duplicate") != (of is not None):
         raise FingerprintError(
@@ -39,12 +47,8 @@ def triage_alert(
         words = decision.replace("_", " ")
         raise FingerprintError(f"{words} needs a reason, because the detectors learn from it: --why REASON")
     with closing(open_store(database_url, create=False)) as store:
-        alert = store.alerts.get(alert_id)
-        now, author = SystemClock().now(), by or host.login_name()
-        store.cases.add_disposition(
-            Disposition(alert.alert_id, decision, author, why, now, len(alert.events), of or "")
-        )
-        return disposition_as_json(store.cases.dispositions(alert.alert_id)[-1]) | {"title": alert.title}
+        case = _change_case(store, alert_id, SetDisposition(decision, why, of or ""), by)
+        return disposition_as_json(store.cases.dispositions(case["alert_id"])[-1]) | {"title": case["title"]}
 
 
 def assign_alert(database_url: str, alert_id: str, assignee: str, by: str | None = None) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from fingerprint.adapters.system import SystemClock
+from fingerprint.core.case import AlertRevision, SetDisposition
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Web
 from fingerprint.store import open_store
@@ -145,6 +146,19 @@ def test_csv_has_a_row_an_alert_and_no_formula(tmp_path: Path, capsys: pytest.Ca
     assert tuple(header) == CSV_COLUMNS
     assert len(rows) == 2
     assert [cell for row in rows for cell in row if cell.startswith(("=", "+", "-", "@"))] == []
+
+
+def test_a_decision_of_the_command_line_counts_though_the_web_servers_clock_is_ahead(
+    tmp_path: Path,
+) -> None:
+    url, alert = f"sqlite:///{tmp_path}/alerts.sqlite", stolen_session()
+    with closing(open_store(url, now=lambda: datetime.now(UTC) + timedelta(minutes=5))) as store:
+        store.alerts.save([alert])
+        store.cases.change([AlertRevision(alert.alert_id, 0)], SetDisposition("benign", "a laptop"), "maria")
+    decided = triage_alert(url, alert.alert_id, "true_positive", by="kim")
+    assert (decided["decision"], decided["by"]) == ("true_positive", "kim")
+    with closing(open_store(url)) as store:
+        assert store.queue.row(alert.alert_id).decision == "true_positive"
 
 
 def test_an_alert_is_assigned_noted_closed_and_reopened(queue: str) -> None:
