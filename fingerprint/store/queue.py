@@ -129,6 +129,15 @@ class SqlQueueRepository(Repository):
         return _read_rows(connection, query.order_by(*page_cursor.order_by(ORDERS[order])).limit(size))
 
     @reads
+    def ids(
+        self, connection: sql.Connection, alert_filter: AlertFilter, order: QueueOrder = "urgency"
+    ) -> list[str]:
+        """Return the ids of all alerts of a filter as of one moment, in their order."""
+        conditions = filter_conditions(alert_filter, self._session.now())
+        query = sql.select(ALERT_ID).select_from(ALERTS_WITH_CASES).where(*conditions)
+        return list(connection.scalars(query.order_by(*page_cursor.order_by(ORDERS[order]))))
+
+    @reads
     def row(self, connection: sql.Connection, alert_id: str) -> QueueRow:
         """Return one alert's row by its whole id. Raise NotFound without one."""
         query = _select(self._session.now()).where(storable(alert_id) == ALERT_ID)

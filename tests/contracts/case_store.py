@@ -283,6 +283,7 @@ class QueueContract:
             which = drawn_filter(draw)
             wanted = [row for row in rows if asks_for(which, row)]
             assert everything(busy, which, order) == wanted, which
+            assert busy.queue.ids(which, order) == [row.alert_id for row in wanted]
             found += len(wanted)
         assert found > 50
 

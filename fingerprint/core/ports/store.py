@@ -142,6 +142,10 @@ class QueueRepository(Protocol):
         """Return the first rows of a filter, which takes less than a page: nothing is counted."""
         ...
 
+    def ids(self, alert_filter: AlertFilter, order: QueueOrder = "urgency") -> list[str]:
+        """Return the ids of all alerts of a filter as of one moment, in their order."""
+        ...
+
     def row(self, alert_id: str) -> QueueRow:
         """Return one alert's row by its whole id. Raise NotFound without one."""
         ...

@@ -6,13 +6,13 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
-from fingerprint.core.case import AlertFilter, QueueOrder, QueuePage
+from fingerprint.core.case import QueueOrder
 from fingerprint.delivery.formats import encode_export
 from fingerprint.delivery.notification import Notification
 from fingerprint.web import urls
@@ -46,12 +46,12 @@ class ExportParams(AlertFilterParams):
 def export_alerts(
     params: Annotated[ExportParams, Query()], request: Request, caller: Viewer, deps: Deps
 ) -> StreamingResponse:
-    """Stream all alerts of a filter, read page by page while they are sent: each is as it was when it was read."""
+    """Stream the alerts that a filter finds now, read a few at a time while they are sent: each is as it was when it was read."""
     asked = params.to_filter(caller.name)
-    first = deps.store.queue.page(asked, params.order, EXPORT_BATCH)  # while an error can still be answered
+    ids = deps.store.queue.ids(asked, params.order)  # at once: an alert that moves in the order is not missed
     name = "alerts.csv" if params.format == "csv" else f"alerts-{params.format}.jsonl"
     which = params.model_dump_json(exclude_defaults=True, exclude={"format"})
-    alerts = count_export(request, params.format, which, _export_rows(deps, asked, params.order, first))
+    alerts = count_export(request, params.format, which, _export_rows(deps, ids))
     return StreamingResponse(
         encode_export(params.format, alerts),
         media_type=CSV_MEDIA_TYPE if params.format == "csv" else NDJSON_MEDIA_TYPE,
@@ -59,15 +59,10 @@ def export_alerts(
     )
 
 
-def _export_rows(
-    deps: Dependencies, asked: AlertFilter, order: QueueOrder, page: QueuePage
-) -> Iterator[Notification]:
-    """Yield the alerts from a page on, with their events and their current decision."""
+def _export_rows(deps: Dependencies, ids: Sequence[str]) -> Iterator[Notification]:
+    """Yield alerts with their events and their current decision; those that were removed are left out."""
     base = deps.settings.web.public_url or ""
-    while True:
-        for alert, disposition in deps.store.evidence.full_alerts([row.alert_id for row in page.rows]):
+    for start in range(0, len(ids), EXPORT_BATCH):
+        for alert, disposition in deps.store.evidence.full_alerts(ids[start : start + EXPORT_BATCH]):
             link = f"{base}{urls.alert_url(alert.alert_id)}" if base else ""
             yield Notification(alert, "new", disposition, link, deps.addresses)
-        if not page.following:
-            return
-        page = deps.store.queue.page(asked, order, EXPORT_BATCH, page.following, page.total)

@@ -7,9 +7,11 @@ import math
 import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -18,9 +20,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from fingerprint.adapters.system import SystemClock
+from fingerprint.core.address import NO_ADDRESS_TABLES
 from fingerprint.core.alert import Alert
 from fingerprint.core.case import AlertFilter
 from fingerprint.core.sanitize import storable
+from fingerprint.core.settings import Settings
 from fingerprint.store import open_store
 from fingerprint.web.api import export
 from fingerprint.web.app import create_app
@@ -262,6 +266,25 @@ def test_a_queue_of_any_length_leaves_as_a_file(
     lines = answer.text.splitlines()[form == "csv" :]
     assert len(rows) > 8
     assert all(row.alert_id in line for row, line in zip(rows, lines, strict=True))
+
+
+def test_an_alert_that_becomes_more_urgent_while_a_file_leaves_is_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(export, "EXPORT_BATCH", 2)
+    alerts = [
+        replace(
+            new_pipeline(drivers=()), alert_id=f"{number:016x}", principal=f"p{number}", urgency=90 - number
+        )
+        for number in range(6)
+    ]
+    with closing(open_store("sqlite://")) as store:
+        store.alerts.save(alerts)
+        deps = SimpleNamespace(store=store, settings=Settings(), addresses=NO_ADDRESS_TABLES)
+        rows = export._export_rows(deps, store.queue.ids(AlertFilter(status="all")))
+        found = [next(rows).alert.alert_id]
+        store.alerts.save([replace(alerts[5], urgency=99)])
+        assert found + [row.alert.alert_id for row in rows] == [alert.alert_id for alert in alerts]
 
 
 def test_what_is_not_there_is_said_to_be_not_there(api: Api) -> None:
