@@ -38,7 +38,8 @@ from fingerprint.store.schema import (
     removed_records,
 )
 
-EXPORT_BATCH = 100  # alerts in memory at once, with their events
+EXPORT_BATCH = 100  # alerts in memory at once, with their events ...
+EXPORT_EVENTS = 20_000  # ... or fewer: as many as have so many events together
 _URGENCY_ORDER = (alerts.c.urgency_shown.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 
 AlertWithDisposition = tuple[Alert, Disposition | None]
@@ -133,19 +134,26 @@ class SqlEvidenceRepository(Repository):
             raise NotFound(f"alert {alert_id!r} has no event {event_id!r}")
         return to_event(dict(row))
 
-    @reads
-    def full_alerts(
-        self, connection: sql.Connection, alert_ids: Sequence[str], raw: bool = True
-    ) -> list[AlertWithDisposition]:
-        """Return those of these alerts that exist, in their order, with all events and the decision in force."""
-        return read_full_alerts(connection, alert_ids, raw)
+    def full_alerts(self, alert_ids: Sequence[str], raw: bool = True) -> Iterator[AlertWithDisposition]:
+        """Yield those of these alerts that exist, in their order, with all events and the decision in force.
+
+        Few are in memory at a time, each as it is when it is read: no transaction lasts as long as a caller takes.
+        """
+        for ids in id_batches(alert_ids, EXPORT_BATCH):
+            with self._session.reading() as connection:
+                batches = list(_bounded_batches(connection, ids))
+            for batch in batches:
+                with self._session.reading() as connection:
+                    found = read_full_alerts(connection, batch, raw)
+                yield from found
 
     def iterate_full_alerts(self, raw: bool = True) -> Iterator[AlertWithDisposition]:
         """Yield all alerts as of one moment, in the order of the queue, few of them in memory at a time."""
         with self._session.reading() as connection:
-            ids = connection.scalars(sql.select(alerts.c.alert_id).order_by(*_URGENCY_ORDER)).all()
-            for batch in id_batches(ids, EXPORT_BATCH):
-                yield from read_full_alerts(connection, batch, raw)
+            every = connection.scalars(sql.select(alerts.c.alert_id).order_by(*_URGENCY_ORDER)).all()
+            for ids in id_batches(every, EXPORT_BATCH):
+                for batch in _bounded_batches(connection, ids):
+                    yield from read_full_alerts(connection, batch, raw)
 
     @reads
     def records_removed_at(self, connection: sql.Connection, alert_id: str) -> datetime | None:
@@ -203,6 +211,22 @@ def read_full_alerts(
         for name in ids
         if name in rows
     ]
+
+
+def _bounded_batches(connection: sql.Connection, ids: Sequence[str]) -> Iterator[list[str]]:
+    """Yield ids in their order in batches, each of one alert or of alerts that have at most EXPORT_EVENTS events together."""
+    query = sql.select(alerts.c.alert_id, alerts.c.event_count).where(alerts.c.alert_id.in_(ids))
+    sizes = {row[0]: row[1] for row in connection.execute(query)}
+    batch: list[str] = []
+    total = 0
+    for alert_id in filter(sizes.__contains__, ids):
+        if batch and total + sizes[alert_id] > EXPORT_EVENTS:
+            yield batch
+            batch, total = [], 0
+        batch.append(alert_id)
+        total += sizes[alert_id]
+    if batch:
+        yield batch
 
 
 def read_events_by_alert(

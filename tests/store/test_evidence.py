@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import Connection
 
 from fingerprint.core.alert import Alert, AlertEvent
 from fingerprint.core.case import AlertRevision, EvidencePage, SetDisposition
@@ -23,7 +24,7 @@ from fingerprint.core.story import (
     summarise_calls,
     tally_events,
 )
-from fingerprint.store import SqlStore, open_store
+from fingerprint.store import SqlStore, evidence, open_store
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 from tests.support.query_plans import queries
 
@@ -108,6 +109,27 @@ def test_alerts_come_whole_in_the_order_they_were_asked_for_with_the_decision_th
     assert (first, second, nothing) == (other, one, None)
     assert said is not None
     assert (said.decision, said.by) == ("benign", "maria")
+
+
+def test_alerts_of_many_events_are_read_one_by_one(store: SqlStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, other = stolen_session(), new_pipeline()
+    small = [new_pipeline(alert_id=f"5{number:015}", events=other.events[:1]) for number in range(3)]
+    store.alerts.save(small)
+    batches, read = [], evidence.read_full_alerts
+
+    def noted(connection: Connection, ids: list[str], raw: bool = True) -> Any:
+        batches.append(len(ids))
+        return read(connection, ids, raw)
+
+    monkeypatch.setattr(evidence, "read_full_alerts", noted)
+    monkeypatch.setattr(evidence, "EXPORT_EVENTS", len(one.events) - 1)
+    ids = [small[0].alert_id, one.alert_id, other.alert_id, small[1].alert_id, small[2].alert_id]
+    assert [alert.alert_id for alert, _ in store.evidence.full_alerts(ids)] == ids
+    assert batches[:2] == [1, 1]  # the large one is read alone
+    assert sum(batches) == len(ids)
+    batches.clear()
+    found = list(store.evidence.iterate_full_alerts())
+    assert max(batches) < len(found) == sum(batches)
 
 
 def test_an_alert_may_have_no_events(store: SqlStore) -> None:

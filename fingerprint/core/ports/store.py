@@ -241,8 +241,11 @@ class EvidenceRepository(Protocol):
 
     def full_alerts(
         self, alert_ids: Sequence[str], raw: bool = True
-    ) -> list[tuple[Alert, Disposition | None]]:
-        """Return those of these alerts that exist, in their order, with all events and the decision in force."""
+    ) -> Iterator[tuple[Alert, Disposition | None]]:
+        """Yield those of these alerts that exist, in their order, with all events and the decision in force.
+
+        Few are in memory at a time, each as it is when it is read.
+        """
         ...
 
     def iterate_full_alerts(self, raw: bool = True) -> Iterator[tuple[Alert, Disposition | None]]:

@@ -25,7 +25,7 @@ from fingerprint.core.alert import Alert
 from fingerprint.core.case import AlertFilter
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Settings
-from fingerprint.store import open_store
+from fingerprint.store import evidence, open_store
 from fingerprint.web.api import export
 from fingerprint.web.app import create_app
 from pipelines.serve import create_dependencies
@@ -259,11 +259,19 @@ def test_events_come_page_by_page_with_their_records(api: Api) -> None:
 def test_a_queue_of_any_length_leaves_as_a_file(
     api: Api, place: Place, form: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(export, "EXPORT_BATCH", 4)
+    monkeypatch.setattr(evidence, "EXPORT_BATCH", 4)
+    read, full_alerts = [], evidence.SqlEvidenceRepository.full_alerts
+
+    def noted(*asked: Any) -> Iterator[Any]:
+        read.append(asked[-1])
+        return full_alerts(*asked)
+
+    monkeypatch.setattr(evidence.SqlEvidenceRepository, "full_alerts", noted)
     answer = api("GET", f"/alerts/export?format={form}&least_urgency=40&order=oldest", "viewer")
     assert answer.headers["content-disposition"].startswith('attachment; filename="alerts')
     rows = place.store.queue.page(AlertFilter(least_urgency=40), "oldest", 500).rows
     lines = answer.text.splitlines()[form == "csv" :]
+    assert read == [form == "jsonl"]  # records are read for the one format that has them
     assert len(rows) > 8
     assert all(row.alert_id in line for row, line in zip(rows, lines, strict=True))
 
@@ -271,7 +279,7 @@ def test_a_queue_of_any_length_leaves_as_a_file(
 def test_an_alert_that_becomes_more_urgent_while_a_file_leaves_is_in_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(export, "EXPORT_BATCH", 2)
+    monkeypatch.setattr(evidence, "EXPORT_BATCH", 2)
     alerts = [
         replace(
             new_pipeline(drivers=()), alert_id=f"{number:016x}", principal=f"p{number}", urgency=90 - number
@@ -281,7 +289,7 @@ def test_an_alert_that_becomes_more_urgent_while_a_file_leaves_is_in_it(
     with closing(open_store("sqlite://")) as store:
         store.alerts.save(alerts)
         deps = SimpleNamespace(store=store, settings=Settings(), addresses=NO_ADDRESS_TABLES)
-        rows = export._export_rows(deps, store.queue.ids(AlertFilter(status="all")))
+        rows = export._export_rows(deps, store.queue.ids(AlertFilter(status="all")), raw=False)
         found = [next(rows).alert.alert_id]
         store.alerts.save([replace(alerts[5], urgency=99)])
         assert found + [row.alert.alert_id for row in rows] == [alert.alert_id for alert in alerts]
