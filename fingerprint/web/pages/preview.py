@@ -52,8 +52,9 @@ def show_preview(alert_id: str, request: Request, caller: Viewer, deps: Deps) ->
 
 
 def decision_in_force(store: Store, row: QueueRow) -> Disposition | None:
-    """Return the decision of an alert that has one: who made it, when, and why."""
-    return store.cases.dispositions(row.alert_id)[-1] if row.decision else None
+    """Return the decision of an alert that has one: who made it, when, and why; None where it was undone after `row` was read."""
+    found = store.cases.dispositions(row.alert_id) if row.decision else []
+    return found[-1] if found else None
 
 
 def sort_by_gravity(calls: Iterable[CallSummary]) -> list[CallSummary]:

@@ -42,7 +42,7 @@ from fingerprint.store.suggestions import SUGGESTED_FIELDS
 from fingerprint.web import audit_text, flash, queue_display, risk_chart, urls, week_chart
 from fingerprint.web import formatting as fmt
 from fingerprint.web.app import create_app
-from fingerprint.web.pages.preview import sort_by_gravity
+from fingerprint.web.pages.preview import decision_in_force, sort_by_gravity
 from fingerprint.web.pages.suppressions import SUGGESTED, suggest_match
 from fingerprint.web.trend_chart import draw_trend
 from pipelines.serve import create_dependencies
@@ -651,6 +651,10 @@ class TestLikeness:
 
 
 class TestPreview:
+    def test_a_decision_that_is_undone_while_a_page_is_made_is_none(self, store):
+        row = replace(store.queue.row(PIPELINE.alert_id), decision="benign")
+        assert decision_in_force(store, replace(row, alert_id="of no decision")) is None
+
     def test_it_has_the_gravest_call_first_and_what_to_do(self, analyst, store):
         page = analyst.get(f"/alerts/{STOLEN.alert_id}/preview?from=service%3Diam").text
         assert "What to do next" in page
