@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
@@ -106,6 +107,26 @@ class SqlCaseRepository(Repository):
         note = insert_note(connection, alert_id, text, by, self._session.now())
         finish_changes(connection, [note.alert_id])
         return note
+
+    @writes(Locking.ROW_VERSIONS)
+    def add_notes(
+        self, connection: sql.Connection, revisions: Sequence[AlertRevision], text: str, by: str
+    ) -> list[ActionOutcome]:
+        """Add the same note to each alert that exists, and return the outcomes in their order.
+
+        A note changes no version, so it conflicts with nothing. Raise FingerprintError without text, or for a long one.
+        """
+        now, noted = self._session.now(), set()
+        for alert_id in sorted({storable(each.alert_id) for each in revisions}):
+            with suppress(NotFound):
+                noted.add(insert_note(connection, alert_id, text, by, now).alert_id)
+        finish_changes(connection, sorted(noted))
+        return [
+            ActionOutcome(each.alert_id, True, each.version)
+            if storable(each.alert_id) in noted
+            else _missing_outcome(each.alert_id)
+            for each in revisions
+        ]
 
     @reads
     def notes(self, connection: sql.Connection, alert_id: str) -> list[CaseNote]:
@@ -297,7 +318,7 @@ def _change_one(
     alert_id = storable(revision.alert_id)
     case = known.get(alert_id)
     if case is None:
-        return ActionOutcome(alert_id, False, -1, "there is no such alert")
+        return _missing_outcome(alert_id)
     if reason := _conflict_reason(case, revision, change):
         return ActionOutcome(alert_id, False, case["version"], reason)
     at = max(change.now, case["decided_at"] + _MINIMAL_STEP) if case["decided_at"] else change.now
@@ -384,6 +405,10 @@ def _record_change(connection: sql.Connection, case: Row, change: _CheckedChange
         add_audit_entry(connection, at, by, "alert.undo", alert_id, detail | whole)
     else:
         add_audit_entry(connection, at, by, "alert.reopen", alert_id, {"why": action.why} | whole)
+
+
+def _missing_outcome(alert_id: str) -> ActionOutcome:
+    return ActionOutcome(alert_id, False, -1, "there is no such alert")
 
 
 def _conflict_outcome(connection: sql.Connection, alert_id: str) -> ActionOutcome:

@@ -785,6 +785,21 @@ class QueueContract:
             store.cases.add_note(alert_id, text, "maria")
         assert store.audit.entries() == []
 
+    def test_several_alerts_get_a_note_at_once_and_a_missing_one_is_named(self, make_store):
+        store, one, other = make_store(), stolen_session(), new_pipeline()
+        store.alerts.save([one, other])
+        asked = [AlertRevision(each, 0) for each in (one.alert_id, "gone", other.alert_id)]
+        found = store.cases.add_notes(asked, "asked her", "maria")
+        assert [(each.alert_id, each.done) for each in found] == [
+            (one.alert_id, True),
+            ("gone", False),
+            (other.alert_id, True),
+        ]
+        notes = [store.cases.notes(alert.alert_id) for alert in (one, other)]
+        assert [[note.text for note in each] for each in notes] == [["asked her"]] * 2
+        with pytest.raises(FingerprintError):
+            store.cases.add_notes(asked, " ", "maria")
+
     def test_filters_are_kept_by_person_and_name(self, make_store):
         store = make_store()
         for owner, name, query in (

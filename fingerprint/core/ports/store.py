@@ -316,6 +316,10 @@ class CaseRepository(Protocol):
         """Return the decision in force of each decided alert, by id."""
         ...
 
+    def add_notes(self, revisions: Sequence[AlertRevision], text: str, by: str) -> list[ActionOutcome]:
+        """Add the same note to each alert that exists, all at once, and return the outcomes in their order."""
+        ...
+
     def add_note(self, alert_id: str, text: str, by: str) -> CaseNote:
         """Add a note. Raise FingerprintError where there is no such alert, or no text."""
         ...

@@ -20,7 +20,6 @@ from fingerprint.core.case import (
     MAX_NOTE_LENGTH,
     MAX_PAGE_SIZE,
     MAX_REASON_LENGTH,
-    ActionOutcome,
     AlertRevision,
     AssignCase,
     CaseAction,
@@ -30,7 +29,6 @@ from fingerprint.core.case import (
     lacks_reason,
 )
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports.store import Store
 from fingerprint.web import flash
 from fingerprint.web.auth import Analyst
 from fingerprint.web.dependencies import Dependencies, Deps, is_assignable
@@ -79,7 +77,7 @@ def submit_alert_action(form: Annotated[AlertActionForm, Form()], caller: Analys
         )
         return flash.set_flash(redirect(here), kept, deps.settings)
     if do == "note":
-        outcomes = _add_notes(deps.store, revisions, form.note, caller.name)
+        outcomes = deps.store.cases.add_notes(revisions, form.note, caller.name)
     else:
         outcomes = deps.store.cases.change(revisions, _build_change(do, form, caller.name), by=caller.name)
     following = safe_local_path(form.next) if form.onward and form.next else safe_local_path(form.back)
@@ -113,10 +111,3 @@ def _build_change(do: str, form: AlertActionForm, caller_name: str) -> CaseActio
     if to is None:
         raise FingerprintError("nothing was done: choose what to do with the alerts")
     return AssignCase(to)
-
-
-def _add_notes(store: Store, revisions: Sequence[AlertRevision], text: str, by: str) -> list[ActionOutcome]:
-    """Add the same note to each alert. A note cannot conflict with other changes."""
-    for each in revisions:
-        store.cases.add_note(each.alert_id, text, by)
-    return [ActionOutcome(each.alert_id, True, each.version) for each in revisions]

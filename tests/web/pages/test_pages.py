@@ -324,6 +324,13 @@ def test_a_change_goes_back_to_where_it_came_from_and_nowhere_else(analyst, stor
         assert change(elsewhere) == "/"
 
 
+def test_a_note_on_several_alerts_reaches_each_that_is_there_and_names_the_other(analyst, store):
+    selected = [f"0:{STOLEN.alert_id}", "0:gone"]
+    page = follow(analyst, {"do": "note", "note": "on both of them", "selected": selected})
+    assert "no longer in the alert store" in page
+    assert "on both of them" in [note.text for note in store.cases.notes(STOLEN.alert_id)]
+
+
 def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, store):
     later = [replace(each, access_key="ASIA2") for each in PIPELINE.events]
     store.alerts.save([replace(PIPELINE, alert_id="c4a1", events=tuple(later))])
