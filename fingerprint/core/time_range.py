@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+MAX_DAYS = 36_500  # that a range counts back: a hundred years
 KEY_DAY_MARGIN = timedelta(days=1)  # between the day in a key and the day of an event in it, at most
 
 
@@ -96,14 +97,23 @@ def parse_time_range(
         raise FingerprintError(
             "--days counts back from the newest event, --since says a date: give one of them"
         )
-    if days is not None and days <= 0:
-        raise FingerprintError(f"--days {days:g} is no stretch of time: give a number above 0")
+    if days is not None:
+        check_days(days)
     span = TimeRange(_parse_time("--since", since), _parse_time("--until", until), days)
     if span.since and span.until and span.since >= span.until:
         raise FingerprintError(
             f"--since {since} is not before --until {until}: nothing lies between them (--until itself is left out)"
         )
     return span
+
+
+def check_days(days: float, most: float = MAX_DAYS) -> float:
+    """Return a number of days. Raise FingerprintError for one that is not above 0, is above `most`, or is no number."""
+    if not 0 < days <= most:
+        raise FingerprintError(
+            f"--days {days:g} is no stretch of time: give a number above 0, and {most:g} at most"
+        )
+    return days
 
 
 def newest_day(days: Iterable[date | None], today: date | None = None) -> date | None:

@@ -116,7 +116,8 @@ SinceFilter = Annotated[
     ),
 ]
 AlertLimit = Annotated[
-    int | None, typer.Option(min=1, help="The most urgent alerts, so many.", show_default="all")
+    int | None,
+    typer.Option(min=1, max=1_000_000, help="The most urgent alerts, so many.", show_default="all"),
 ]
 OutputFormat = Annotated[
     Literal["table", "wide", "json", "csv", "id"], typer.Option("--output", "-o", help="The format.")
@@ -193,7 +194,9 @@ ReceiverName = Annotated[
     typer.Option("--receiver", help="Only this receiver, by its name in the settings.", show_default=False),
 ]
 OnlyFailed = Annotated[bool, typer.Option("--failed", help="Only failed deliveries.")]
-DeliveryLimit = Annotated[int, typer.Option(min=1, help="The number of deliveries, newest first.")]
+DeliveryLimit = Annotated[
+    int, typer.Option(min=1, max=1_000_000, help="The number of deliveries, newest first.")
+]
 DeliveryKey = Annotated[
     str, typer.Argument(metavar="[KEY]", help="As `deliveries list --json` names it.", show_default="all")
 ]

@@ -11,7 +11,7 @@ import math
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
@@ -103,7 +103,8 @@ def queue_filter(
 def parse_since(text: str | None, now: datetime) -> datetime | None:
     """Return the time that `--since` names: a date (UTC), or an age before `now`: 30m, 24h, 7d, 2w."""
     if text and (age := _AGE.fullmatch(text.strip())):
-        return now - timedelta(**{_AGE_UNITS[age[2]]: float(age[1])})
+        with suppress(OverflowError):  # an age before all times
+            return now - timedelta(**{_AGE_UNITS[age[2]]: float(age[1])})
     try:
         return time_range.parse_time_range(text).since
     except FingerprintError:

@@ -17,7 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.alerting.suppression import describe_match, describe_unknown
+from fingerprint.alerting.suppression import MAX_DURATION, describe_match, describe_unknown
 from fingerprint.core import time_range
 from fingerprint.core.case import QueueRow, Suppression, SuppressionMatch, SuppressionPreview, UnknownValue
 from fingerprint.core.errors import FingerprintError
@@ -55,7 +55,8 @@ def add_suppression(
     if until and days is not None:
         raise FingerprintError("--until and --days both say when it ends: leave one out")
     end = time_range.parse_time_range(None, until, None).until if until else None
-    end = end or SystemClock().now() + timedelta(days=DEFAULT_DAYS if days is None else days)
+    lasts = DEFAULT_DAYS if days is None else time_range.check_days(days, MAX_DURATION.days)
+    end = end or SystemClock().now() + timedelta(days=lasts)
     store = open_store(database_url, create=False)
     made = store.suppressions.create(match, why, end, host.operator_name(), force)
     unknown = () if made.hits else store.suppressions.preview(match, limit=0).unknown

@@ -16,6 +16,7 @@ from fingerprint.analysis.threshold_service import HISTORY_DAYS, ThresholdForeca
 from fingerprint.core.case import ThresholdOverride
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import check_days
 from fingerprint.registry import versions
 from fingerprint.store import open_store
 from fingerprint.web import formatting
@@ -53,8 +54,9 @@ def estimate_thresholds(
 ) -> list[dict[str, Any]]:
     """Return the current threshold, then for each number of alerts a day the threshold that shows them and what it finds.
 
-    Raise FingerprintError if `folder` serves no bank; without one, DEFAULT_FOLDER is read if it does.
+    Raise FingerprintError for too many days, or if `folder` serves no bank; without one, DEFAULT_FOLDER is read if it does.
     """
+    check_days(days)
     if folder is not None:
         versions.require_served_version(folder)
     forecast = ThresholdForecast(

@@ -151,6 +151,8 @@ def test_an_estimate_by_a_bank_that_is_not_there_is_refused(
     open_store(url)
     with pytest.raises(FingerprintError, match=f"no bank in {tmp_path}/nobank: make one"):
         thresholds.estimate_thresholds(url, tmp_path / "nobank", sample_organisation.SETTINGS)
+    with pytest.raises(FingerprintError, match="36500 at most"):
+        thresholds.estimate_thresholds(url, None, sample_organisation.SETTINGS, days=1e9)
     for folder in (organisation.bank, None):
         assert thresholds.estimate_thresholds(url, folder, sample_organisation.SETTINGS)
 

@@ -56,7 +56,7 @@ def test_a_span_that_ends_before_it_begins_is_refused() -> None:
 def test_two_beginnings_and_no_days_at_all_are_refused() -> None:
     with pytest.raises(FingerprintError, match="give one of them"):
         time_range.parse_time_range("2026-01-01", days=3)
-    for days in (0, -1):
+    for days in (0, -1, float("nan"), float("inf"), 1e9):
         with pytest.raises(FingerprintError, match="above 0"):
             time_range.parse_time_range(days=days)
 

@@ -96,6 +96,9 @@ def test_a_date_is_its_first_moment_in_utc_and_anything_else_an_error() -> None:
     assert parse_since(None, NOW) is None
     with pytest.raises(FingerprintError, match="--since"):
         parse_since("7 parsecs", NOW)
+    for age in ("9999999d", f"{'9' * 400}w"):
+        with pytest.raises(FingerprintError, match="--since"):
+            parse_since(age, NOW)
 
 
 def test_a_limit_says_how_many_more_match(queue: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -96,6 +96,8 @@ def test_an_end_may_be_a_day(store_url):
         (("add", "--service", "ecs", "--why", ""), "needs a reason"),
         (("add", "--service", "ecs", "--why", "x", "--until", "2020-01-01"), "lies ahead"),
         (("add", "--service", "ecs", "--why", "x", "--until", "2099-01-01", "--days", "3"), "leave one out"),
+        (("add", "--service", "ecs", "--why", "x", "--days", "nan"), "no stretch of time"),
+        (("add", "--service", "ecs", "--why", "x", "--days", "1e9"), "366 at most"),
         (("end", "nothing"), "there is no suppression"),
         (("add", "--user-agent", "B", "--why", "x"), "8 characters or more"),
         (("add", "--service", "ecs", "--why", "x", "--force", " "), "say why"),
