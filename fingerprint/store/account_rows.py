@@ -133,9 +133,8 @@ def revoke_account_tokens(connection: sql.Connection, now: datetime, account_id:
 
 
 def insert_invitation(connection: sql.Connection, now: datetime, name: str) -> str:
-    """Return the secret of a new invitation in place of the one before."""
+    """Return the secret of a new invitation, beside those of the name that there are."""
     secret = secret_hashes.generate_secret()
-    delete_invitation(connection, name)
     row = {
         "digest": secret_hashes.secret_digest(secret),
         "name": name,
@@ -155,5 +154,5 @@ def find_invitation(connection: sql.Connection, now: datetime, secret: str) -> I
 
 
 def delete_invitation(connection: sql.Connection, name: str) -> None:
-    """Delete the invitation of a name."""
+    """Delete the invitations of a name."""
     connection.execute(sql.delete(invitations).where(invitations.c.name == name))

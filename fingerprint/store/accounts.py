@@ -54,7 +54,10 @@ class SqlAccountRepository(AccountTable):
 
     @writes(Locking.ACCOUNTS)
     def create_first_invitation(self, connection: sql.Connection) -> str | None:
-        """Return the secret of the first admin's invitation, None where there is an admin or the provider has them all."""
+        """Return the secret of an invitation for the first admin, None where there is an admin or the provider has them all.
+
+        Earlier ones stay: each replica of the web app makes one. All end once there is an admin.
+        """
         if not self._awaits_first_account(connection):
             return None
         return account_rows.insert_invitation(connection, self._now(), name="")
@@ -84,6 +87,7 @@ class SqlAccountRepository(AccountTable):
             account_rows.add_account(connection, now, name, role)
         detail = {"role": role} if role else {"password": "new"}
         add_audit_entry(connection, now, by, "account.invite", name, detail)
+        account_rows.delete_invitation(connection, name)
         return account_rows.insert_invitation(connection, now, name)
 
     @writes(Locking.ACCOUNTS)

@@ -160,11 +160,22 @@ class PeopleContract:
         with pytest.raises(FingerprintError, match="not the name"):
             people.logins.accept_invitation(secret, "", "Maria.Sanz.Lopez")
 
-    def test_a_new_link_for_the_first_admin_ends_the_one_before(self, store, clock):
+    def test_a_link_for_the_first_admin_is_good_beside_that_of_another_replica_until_one_is_used(
+        self, store, clock
+    ):
         people = open_account_store(store.session, clock, Web())
         first, second = people.accounts.create_first_invitation(), people.accounts.create_first_invitation()
+        assert people.accounts.invitation(first) == people.accounts.invitation(second)
+        people.logins.accept_invitation(first, "maria", GOOD)
+        assert people.accounts.invitation(second) is None
+        with pytest.raises(AuthenticationFailed):
+            people.logins.accept_invitation(second, "mallory", GOOD)
+
+    def test_a_new_link_of_an_account_ends_the_one_before(self, people, add):
+        add("bob")
+        first, second = (people.accounts.invite("bob", None, by="maria") for _ in range(2))
         assert people.accounts.invitation(first) is None
-        assert people.accounts.invitation(second).name == ""
+        assert people.accounts.invitation(second).name == "bob"
 
     def test_the_first_admins_link_is_good_for_nothing_once_there_is_an_admin(self, store, clock):
         people = open_account_store(store.session, clock, Web())
