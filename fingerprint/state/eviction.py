@@ -8,7 +8,8 @@ Example:
 
 No answer changes. Only buckets are evicted that no step reads before they are reloaded: all their intervals are closed, no
 silent interval can be noticed in them any more (`ActivitySeries.busy_rows`), and none of their events is pending. Reloaded state
-is brought up to date: one expiry does what many would have done, because what expires depends on the last of them only.
+is brought up to date: one expiry does what many would have done, because what expires depends on the last of them only. And the
+tables of which some step asks about all buckets together stay whole (`_RESIDENT_TABLES`).
 
 So the bound is soft: principals that were active in the running interval, or busy in the last days, stay whatever their number.
 """
@@ -32,6 +33,8 @@ from fingerprint.state.scorer_state import ScorerState
 ROWS_PER_FILE = 4096  # about 1.5 MB: small enough to be read for one bucket, large enough to be few
 HEADROOM_DIVISOR = 8  # an eighth of the bound is freed at a time
 NEVER_ACTIVE = -1
+# Tables that are never evicted: how many unknown principals a day has seen is asked of all of them. Its limit bounds the rows.
+_RESIDENT_TABLES = ("unknown_principals",)
 
 
 class StateEvictor:
@@ -144,13 +147,14 @@ class StateEvictor:
         return latest
 
     def _write_buckets(self, buckets: NDArray[np.uint16], rows: NDArray[np.intp]) -> None:
-        whole, evicted = self.state.as_arrays(), _mask_of_buckets(buckets)
+        resident, whole = _split_resident(self.state.as_arrays())
+        evicted = _mask_of_buckets(buckets)
         files: dict[str, NDArray[np.uint16]] = {}
         for group, part in _split_by_group(
             partitioning.select_buckets(whole, evicted), _group_into_files(buckets, rows)
         ):
             files[self.put(checkpoint_codec.pack_arrays(part))] = group
-        kept = partitioning.select_buckets(whole, ~evicted)
+        kept = partitioning.select_buckets(whole, ~evicted) | resident
         self.state.replace_with(ScorerState.from_arrays(self.state.options, kept, self.state.placement))
         self.files |= files
         self.evicted |= evicted
@@ -193,6 +197,12 @@ def _group_into_files(buckets: NDArray[np.uint16], rows: NDArray[np.intp]) -> li
     """Return buckets in order, ROWS_PER_FILE rows together: those inactive together may become active together."""
     number = (np.cumsum(rows[buckets]) - 1) // ROWS_PER_FILE
     return np.split(buckets, np.flatnonzero(np.diff(number)) + 1)
+
+
+def _split_resident(arrays: Arrays) -> tuple[dict[str, NDArray[Any]], dict[str, NDArray[Any]]]:
+    """Return the arrays of the tables that are never evicted, and the others."""
+    resident = {name: array for name, array in arrays.items() if name.rpartition(".")[0] in _RESIDENT_TABLES}
+    return resident, {name: array for name, array in arrays.items() if name not in resident}
 
 
 def _split_by_group(

@@ -13,7 +13,7 @@ from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.compute import hashing
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Partition
-from fingerprint.core.settings import Checkpoints
+from fingerprint.core.settings import Checkpoints, Settings
 from fingerprint.detection.detectors.spectral import EVENT_CHANNEL
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
@@ -140,6 +140,29 @@ def test_a_store_that_cannot_take_or_give_leaves_all_as_it_was(
         spill.reload(away)
     unchanged(pipeline.state.scorer, before)
     assert (spill.evicted == away).all()
+
+
+def test_strangers_that_are_put_away_make_no_room_for_others(tmp_path: Path) -> None:
+    """The limit on unknown principals is that of a day, also where some of them are not in memory."""
+    scorer_state, limit, hour = ScorerState(Settings()), 300, 480_000 // 24 * 24
+    spill, random, admitted = narrow(scorer_state, tmp_path), np.random.default_rng(0), 0
+    for interval in range(hour, hour + 4):
+        who = random.integers(1, 2**63, 500, dtype=np.uint64)
+        spill.reload(bucket_mask([who]))
+        at, codes = (
+            np.full(len(who), interval, np.int32),
+            random.integers(1, 2**60, (500, 64), dtype=np.uint64),
+        )
+        scorer_state.update_history(who, at, codes)
+        channel = np.full(len(who), EVENT_CHANNEL)
+        scorer_state.series.add_counts(who, channel, at, at, np.ones(len(who), np.float32))
+        admitted += int(scorer_state.admit_unknown(who, at, limit).sum())
+        scorer_state.watermark, scorer_state.voted_until = (interval + 2) * 3600, interval + 1
+        spill.evict(np.zeros(hashing.BUCKETS, bool))
+    assert spill.evicted.any()
+    assert admitted == limit
+    spill.reload(np.ones(hashing.BUCKETS, bool))
+    assert len(scorer_state.unknown_principals) == limit
 
 
 def unchanged(scorer_state: ScorerState, before: dict[str, np.ndarray]) -> None:
