@@ -408,7 +408,8 @@ class ScorerState:
         end = xp.searchsorted(keys, _activity_key(slot, before)) - 1
         mine = xp.zeros(len(slot), bool)
         mine[end >= 0] = keys[end[end >= 0]] >> 32 == slot[end >= 0]
-        columns["last"][mine] = (keys[end[mine]] & 0xFFFFFFFF).astype(np.int32)
+        latest = (keys[end[mine]] & 0xFFFFFFFF).astype(np.int32)
+        columns["last"][mine] = xp.maximum(columns["last"][mine], latest)  # what came late may be older
         _drop(self.activity, (keys & 0xFFFFFFFF) < before)
 
     def _expire_principals(self, now: int) -> None:

@@ -81,6 +81,18 @@ def test_a_principal_that_slept_for_weeks_is_remembered_as_such() -> None:
     assert memory["idle"][0] == int(np.log2(24 * 30))
 
 
+@pytest.mark.parametrize("hours_before", [100, 24 * (INACTIVE_DAYS + 5)])
+def test_a_record_that_comes_late_makes_no_principal_idle_for_longer(hours_before: int) -> None:
+    scorer_state = ScorerState(Settings())
+    one, codes = np.array([7], np.uint64), np.ones((1, len(FEATURES)), np.uint64)
+    for active, now in ((0, 0), (0, 100), (-hours_before, 130), (-hours_before, 160)):
+        scorer_state.update_history(one, np.array([START + active], np.int32), codes)
+        scorer_state.watermark = (START + now) * 3600
+        scorer_state.expire()
+    idle = scorer_state.update_history(one, np.array([START + 160], np.int32), codes)["idle"]
+    assert idle[0] == int(np.log2(160))
+
+
 @pytest.mark.parametrize("restart", [range(0), range(19, 20), range(21)])
 @pytest.mark.parametrize(("days", "idle"), [(INACTIVE_DAYS, 9), (INACTIVE_DAYS + 1, -1)])
 def test_a_restart_expires_no_principal_at_another_hour(restart: range, days: int, idle: int) -> None:
