@@ -107,7 +107,8 @@ class ActivitySeries:
     ) -> Hashes:
         """Add `weight` to the cells of (owner, channel, interval), all (N,); returns the key of each one's row (N,).
 
-        A key names a row for ever; the row's number may change when state is cut or put together.
+        A key names a row for ever; the row's number may change when state is cut or put together. A row begins at the earliest
+        `since` of it: a record that comes late may show that its principal began sooner.
         """
         keys = hashing.combine(owner, channel)
         row = self.find_rows(keys)
@@ -115,6 +116,7 @@ class ActivitySeries:
         if len(new):
             self._add_rows(keys[new], owner[new], channel[new], since[new])
             row[new] = self.find_rows(keys[new])
+        self._move_beginnings(to_device_of(row, self.since), to_device_of(since, self.since))
         self.open.add(_cell_key(row, interval), count=weight)
         return keys
 
@@ -131,6 +133,12 @@ class ActivitySeries:
         self.owner = xp.concatenate([self.owner, owner[first]])
         self.channel = xp.concatenate([self.channel, channel[first]])
         self.since = xp.concatenate([self.since, since[first]])
+
+    def _move_beginnings(self, row: Ints, since: Ints) -> None:
+        xp = namespace(self.since)
+        earlier = xp.flatnonzero(since < self.since[row])
+        if len(earlier):
+            xp.minimum.at(self.since, row[earlier], since[earlier])
 
     def z_scores(self, row: Ints, interval: Ints) -> Floats:
         """Return the z of current counts: row (N,), -1 for none, and interval (N,) -> (N,), NaN for no opinion."""

@@ -358,16 +358,29 @@ class ScorerState:
     # --- history ------------------------------------------------------------------------------------------------------
 
     def _assign_slots(self, principal: Hashes, interval: Ints) -> Ints:
+        """Return the slot of each principal (N,), with a slot for those that are new."""
         slot = self.principals.get(principal, "slot", missing=-1)
-        new = slot < 0
-        if not new.any():
+        self._move_beginnings(principal, interval)
+        new = namespace(principal).flatnonzero(slot < 0)
+        if not len(new):
             return slot
-        xp, order = namespace(principal), lexsort(interval[new], principal[new])
-        fresh, first = xp.unique(principal[new][order], return_index=True)
-        slots = len(self.principals) + xp.arange(len(fresh))
-        since = interval[new][order][first]
-        self.principals.add(fresh, slot=slots, since=since, last=xp.full(len(fresh), -1))
+        first = _earliest_rows(principal, interval, new)
+        slots = len(self.principals) + namespace(principal).arange(len(first))
+        never = namespace(principal).full(len(first), -1)
+        self.principals.add(principal[first], slot=slots, since=interval[first], last=never)
         return self.principals.get(principal, "slot")
+
+    def _move_beginnings(self, principal: Hashes, interval: Ints) -> None:
+        """Move back the beginning of known principals (N,) to records that come late, by the allowed lateness at most.
+
+        What comes later still is not looked at: forecasts were made, and verdicts given, by where the principal began.
+        """
+        since = self.principals.get(principal, "since", missing=-1)
+        may = (interval < since) & (interval >= since - self.series.late_intervals)
+        earlier = namespace(principal).flatnonzero(may)
+        if len(earlier):
+            first = _earliest_rows(principal, interval, earlier)
+            self.principals.overwrite(principal[first], "since", interval[first])
 
     def _count_activity(self, principal: Hashes, slot: Ints, interval: Ints, codes: Hashes) -> None:
         """Count events, and address ranges and actions that are new on their day, in the interval in which each came first."""
@@ -476,10 +489,16 @@ def _keep_earliest(table: SortedTable, keys: Hashes, interval: Ints) -> tuple[In
     earlier = xp.flatnonzero((before < 0) | (interval < before))
     if not len(earlier):
         return before[:0], interval[:0], earlier
-    order = earlier[lexsort(interval[earlier], keys[earlier])]
-    which = order[run_starts(keys[order])]
+    which = _earliest_rows(keys, interval, earlier)
     distinct, before, earliest = keys[which], before[which], interval[which]
     new = before < 0
     table.add(distinct[new], interval=earliest[new])
     table.overwrite(distinct[~new], "interval", earliest[~new])
     return before, earliest, which
+
+
+def _earliest_rows(keys: Hashes, interval: Ints, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return, of some rows, that of the earliest interval of each key, by rising key."""
+    order = rows[lexsort(interval[rows], keys[rows])]
+    first: NDArray[np.intp] = order[run_starts(keys[order])]
+    return first

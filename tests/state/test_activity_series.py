@@ -144,6 +144,18 @@ def test_a_scorer_state_that_was_put_away_expects_the_same() -> None:
     np.testing.assert_array_equal(series.expected_counts(rows, now)[0], again.expected_counts(rows, now)[0])
 
 
+@pytest.mark.parametrize("library", [np, fake_cupy])
+def test_a_series_begins_with_the_earliest_record_whichever_came_first(library) -> None:
+    """With the hour of a record that came late it is two days old, and has a forecast."""
+    series, midnight = ActivitySeries(OPTIONS, library.asarray), START + 3 * 24
+    owner, channel, weight = (library.asarray(np.full(2, each)) for each in (np.uint64(5), CHANNEL, 1.0))
+    for interval, since in ((midnight - 48, midnight - 48), (midnight, midnight - 49)):
+        at, begun = (library.asarray(np.full(2, each, np.int32)) for each in (interval, since))
+        keys = series.add_counts(owner, channel, at, begun, weight)
+    row = series.find_rows(keys)
+    assert not library.isnan(series.z_scores(row, at)).any()
+
+
 def test_a_forecast_is_put_away_as_it_was_made_even_if_late_records_changed_the_past_since() -> None:
     series, _ = filled(days=15)
     rows, now = np.arange(3, dtype=np.int32), np.full(3, START + 15 * 24 + 9, np.int32)

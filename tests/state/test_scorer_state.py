@@ -55,6 +55,26 @@ def test_records_that_come_late_within_the_allowance_change_nothing() -> None:
     np.testing.assert_array_equal(remembered(pieces, events), remembered([np.arange(600)], events))
 
 
+@pytest.mark.parametrize("pieces", [[[0, 1]], [[0], [1]], [[1], [0]]])
+def test_a_principal_began_with_its_earliest_record_whichever_came_first(pieces: list[list[int]]) -> None:
+    scorer_state, late = ScorerState(Settings()), START + 24
+    who, interval = np.full(2, 7, np.uint64), np.array([late, late - 1], np.int32)
+    for piece in pieces:
+        scorer_state.update_history(
+            who[piece], interval[piece], np.ones((len(piece), len(FEATURES)), np.uint64)
+        )
+    assert scorer_state.first_seen(who).tolist() == [late - 1, late - 1]
+
+
+def test_a_record_that_comes_too_late_moves_no_beginning() -> None:
+    """Forecasts were made by where it began."""
+    scorer_state, who = ScorerState(Settings()), np.array([7], np.uint64)
+    for interval in (START + 24, START):
+        codes = np.ones((1, len(FEATURES)), np.uint64)
+        scorer_state.update_history(who, np.array([interval], np.int32), codes)
+    assert scorer_state.first_seen(who).tolist() == [START + 24]
+
+
 def test_memory_agrees_with_counting_by_hand() -> None:
     principal, interval, codes = history()
     got = remembered([np.arange(600)], (principal, interval, codes))
