@@ -90,7 +90,8 @@ class ActivitySeries:
         self.rows = empty(keep_first=True, row=np.int32)
         self.owner, self.channel = (self.placement(np.empty(0, np.uint64)) for _ in range(2))
         self.since = self.placement(np.empty(0, np.int32))
-        self.past, self.open = (empty(key=np.int64, count=np.float32) for _ in range(2))
+        # Whole numbers: a float32 of as many bytes grows no more by single events from 2^24 on.
+        self.past, self.open = (empty(key=np.int64, count=np.int32) for _ in range(2))
 
     @property
     def intervals_per_day(self) -> int:
@@ -105,7 +106,7 @@ class ActivitySeries:
     def add_counts(
         self, owner: Hashes, channel: Hashes, interval: Ints, since: Ints, weight: Floats
     ) -> Hashes:
-        """Add `weight` to the cells of (owner, channel, interval), all (N,); returns the key of each one's row (N,).
+        """Add `weight`, a whole number, to the cells of (owner, channel, interval), all (N,); returns each one's row key (N,).
 
         A key names a row for ever; the row's number may change when state is cut or put together. A row begins at the earliest
         `since` of it: a record that comes late may show that its principal began sooner.
@@ -158,8 +159,11 @@ class ActivitySeries:
 
     def counts(self, row: Ints, interval: Ints) -> Floats:
         """Return counts as they are now: row (N,), -1 for none, and interval (N,) -> (N,)."""
-        cells = _cell_key(row, interval)
-        return self.open.get(cells, "count") + self.past.get(cells, "count")
+        return self._cell_counts(_cell_key(row, interval))
+
+    def _cell_counts(self, cells: NDArray[np.int64]) -> Floats:
+        counts: Floats = (self.open.get(cells, "count") + self.past.get(cells, "count")).astype(np.float32)
+        return counts
 
     def _cell_residuals(self, cells: NDArray[np.int64]) -> tuple[Floats, Floats, Floats]:
         xp, (row, interval) = namespace(cells), _split_cells(cells)
@@ -167,7 +171,7 @@ class ActivitySeries:
         for day in _unique_values(interval // self.intervals_per_day):
             here = xp.flatnonzero((interval // self.intervals_per_day == day) & (row >= 0))
             expected[here], spread[here] = self.expected_counts(row[here], interval[here])
-        return self.open.get(cells, "count") + self.past.get(cells, "count"), expected, spread
+        return self._cell_counts(cells), expected, spread
 
     def _cell_z_scores(self, cells: NDArray[np.int64]) -> Floats:
         out: Floats = spectral.robust_z(*self._cell_residuals(cells), spectral.COUNT_FLOOR)
@@ -460,7 +464,7 @@ class ActivitySeries:
             keys, columns = table.compact()
             row, interval = _split_cells(keys)
             recent = interval >= start - 2 * self.intervals_per_day
-            xp.add.at(counted, row[recent], columns["count"][recent])
+            xp.add.at(counted, row[recent], columns["count"][recent].astype(np.float32))
         rows = xp.flatnonzero((counted >= spectral.SURGE_Z**2) & (self.channel == channel))
         return rows.astype(np.int32)
 

@@ -144,6 +144,16 @@ def test_a_scorer_state_that_was_put_away_expects_the_same() -> None:
     np.testing.assert_array_equal(series.expected_counts(rows, now)[0], again.expected_counts(rows, now)[0])
 
 
+def test_a_count_of_many_millions_grows_by_single_events() -> None:
+    series, owner, now = ActivitySeries(OPTIONS), np.array([5]), np.array([START])
+    row = add(series, owner, now, np.array([2**24]))
+    for _ in range(10):
+        add(series, owner, now, np.ones(1))
+    assert series.counts(row, now) == 2**24 + 10
+    again = ActivitySeries.from_arrays(OPTIONS, series.as_arrays())
+    assert again.counts(row, now) == 2**24 + 10
+
+
 @pytest.mark.parametrize("library", [np, fake_cupy])
 def test_a_series_begins_with_the_earliest_record_whichever_came_first(library) -> None:
     """With the hour of a record that came late it is two days old, and has a forecast."""
