@@ -53,9 +53,10 @@ class VerifiedFolder:
             with self._reporting_errors(file):
                 # NONBLOCK: to open a pipe must not wait for its writer
                 opened = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=self._folder)
-                self._opened[name] = opened
                 if not stat.S_ISREG(os.fstat(opened).st_mode):
+                    os.close(opened)
                     raise FingerprintError(f"{file} is no plain file: remove it")
+                self._opened[name] = opened
         return self._opened[name]
 
     def open_stream(self, name: str) -> BufferedReader:
