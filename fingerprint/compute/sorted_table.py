@@ -238,6 +238,14 @@ def run_starts(ordered: Keys) -> NDArray[np.intp]:
     return starts
 
 
+def rank_in_run(ordered: Keys) -> NDArray[np.intp]:
+    """Return how many lie before each key in its run of equal ones: (N,) -> (N,). `[4, 4, 7]` -> `[0, 1, 0]`."""
+    xp, starts = namespace(ordered), run_starts(ordered)
+    lengths = xp.diff(xp.append(starts, len(ordered)))
+    rank: NDArray[np.intp] = xp.arange(len(ordered)) - starts[arrays.segment_ids(lengths)]
+    return rank
+
+
 def _merge(left: Part, right: Part) -> Part:
     """Return two parts, which have no key in common, as one."""
     xp = namespace(left[0])

@@ -19,6 +19,8 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -34,6 +36,7 @@ MAX_FEEDS = 10_000  # feeds that are counted, the busiest
 ACCOUNT, REGION, SOURCE = "account", "region", "source"
 KEY_COLUMNS = ["kind", "feed", "interval"]
 MAX_NEW_CELLS = 100_000  # cells that may come before the busiest feeds are looked for
+MAX_FEED_DAYS = 35  # days of intervals that one feed has at most: more than topics keep, from which a source may be far ahead
 MAX_NAME_LENGTH = 200  # characters of a source's name that are kept
 
 _ACCOUNT = re.compile(r"[0-9]{12}")  # as AWS numbers them: anything else in a record is no feed
@@ -80,7 +83,7 @@ class FeedCounts:
                 self._cells[cell] = self._cells.get(cell, 0) + number
                 self._fresh.add(cell)
         if len(self._cells) > self._most_cells:
-            self._keep_busiest()
+            self._limit_cells()
 
     def drain_closed(self, closed_until: int) -> pd.DataFrame | None:
         """Return the counts of intervals below `closed_until` that were not drained yet, None if none has closed since.
@@ -90,7 +93,7 @@ class FeedCounts:
         if closed_until <= self.closed_until:
             return None
         self.closed_until = closed_until
-        self._keep_busiest()
+        self._limit_cells()
         due = sorted(cell for cell in self._fresh if cell[2] < closed_until)
         drained = self._as_frame(due)
         self._fresh.difference_update(due)
@@ -101,7 +104,7 @@ class FeedCounts:
 
     def as_table(self) -> pd.DataFrame:
         """Return the counts for a checkpoint, to be saved with `closed_until`."""
-        self._keep_busiest()
+        self._limit_cells()
         cells = sorted(self._cells)
         return self._as_frame(cells).assign(fresh=np.array([cell in self._fresh for cell in cells], bool))
 
@@ -123,8 +126,14 @@ class FeedCounts:
             }
         )
 
+    def _limit_cells(self) -> None:
+        """Keep the busiest feeds and the earliest intervals of each: who can make up accounts and times can make up many."""
+        self._keep_busiest()
+        self._keep_earliest()
+        self._fresh &= self._cells.keys()
+        self._most_cells = len(self._cells) + MAX_NEW_CELLS
+
     def _keep_busiest(self) -> None:
-        """Keep the busiest feeds: a sender that can make up accounts can make up many."""
         sizes: Counter[tuple[str, str]] = Counter()
         for (kind, feed, _), events in self._cells.items():
             sizes[kind, feed] += events
@@ -132,8 +141,13 @@ class FeedCounts:
             self.dropped_feeds += len(sizes) - self.max_feeds
             kept = set(sorted(sizes, key=lambda name: (-sizes[name], name))[: self.max_feeds])
             self._cells = {cell: events for cell, events in self._cells.items() if cell[:2] in kept}
-            self._fresh &= self._cells.keys()
-        self._most_cells = len(self._cells) + MAX_NEW_CELLS
+
+    def _keep_earliest(self) -> None:
+        most = MAX_FEED_DAYS * self.intervals_per_day
+        if max(Counter(cell[:2] for cell in self._cells).values(), default=0) > most:
+            for _, cells in groupby(sorted(self._cells), key=itemgetter(0, 1)):
+                for cell in islice(cells, most, None):
+                    del self._cells[cell]
 
 
 def _count_batch(

@@ -36,7 +36,7 @@ from fingerprint.compute.arrays import (
     unique_places,
 )
 from fingerprint.compute.hashing import Hashes
-from fingerprint.compute.sorted_table import SortedTable, run_starts
+from fingerprint.compute.sorted_table import SortedTable, rank_in_run, run_starts
 from fingerprint.core import settings
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.state import alert_runs
@@ -59,6 +59,8 @@ SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies be
 # Events a day of one principal that the bank does not know, that may wait or have a vote.
 MAX_UNKNOWN_PRINCIPAL_EVENTS = 500
 NOVELTY_DAYS = 35  # days for which a novelty is kept: longer than banks live
+# Novelties that are kept of one hash bucket, the latest, 12 bytes each: who chooses resources and tools can make up many.
+MAX_BUCKET_NOVELTIES = 100_000
 INACTIVE_DAYS = NOVELTY_DAYS  # after which a principal is new again, also one that comes once a month
 # Days for which the series of a principal of a single day are kept, as names are made for every run or visitor: each series takes
 # 32 bytes, the principal 20. They begin again as they were, without a count. No week or fortnight, as jobs come in those.
@@ -337,6 +339,7 @@ class ScorerState:
             (self.novelties, "interval", NOVELTY_DAYS),
         ):
             _drop(table, table.compact()[1][column] < now - days * per_day)
+        _drop(self.novelties, _beyond_latest(*self.novelties.compact(), MAX_BUCKET_NOVELTIES))
         _drop(self.unknown_principals, self.unknown_principals.compact()[1]["day"] < now // per_day - 2)
         _drop(self.alert_runs, self.alert_runs.compact()[1]["last"] < now - NOVELTY_DAYS * per_day)
         self.interval_surprise.expire(now - ACTIVITY_DAYS * per_day)
@@ -478,6 +481,17 @@ def _log2(counts: NDArray[np.int64]) -> Ints:
 def _drop(table: SortedTable, rows: NDArray[np.bool_]) -> None:
     if rows.any():
         table.retain(~rows)
+
+
+def _beyond_latest(keys: Hashes, columns: Mapping[str, Ints], most: int) -> NDArray[np.bool_]:
+    """Return which rows of a table by key (M,) are not among the `most` latest of their hash bucket."""
+    xp, bucket = namespace(keys), hashing.bucket_of(keys).astype(np.int64)
+    beyond = xp.zeros(len(keys), bool)
+    crowded = xp.flatnonzero(xp.bincount(bucket, minlength=hashing.BUCKETS)[bucket] > most)
+    if len(crowded):
+        order = crowded[lexsort(-columns["interval"][crowded], bucket[crowded])]
+        beyond[order[rank_in_run(bucket[order]) >= most]] = True
+    return beyond
 
 
 def _keep_earliest(table: SortedTable, keys: Hashes, interval: Ints) -> tuple[Ints, Ints, NDArray[np.intp]]:

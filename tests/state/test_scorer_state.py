@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fake_cupy
 import numpy as np
 import pytest
 
@@ -73,6 +74,27 @@ def test_a_record_that_comes_too_late_moves_no_beginning() -> None:
         codes = np.ones((1, len(FEATURES)), np.uint64)
         scorer_state.update_history(who, np.array([interval], np.int32), codes)
     assert scorer_state.first_seen(who).tolist() == [START + 24]
+
+
+@pytest.mark.parametrize("library", [np, fake_cupy])
+def test_who_makes_up_values_fills_no_memory_and_the_latest_are_known(
+    library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("fingerprint.state.scorer_state.MAX_BUCKET_NOVELTIES", 100)
+    scorer_state, noisy, calm = (
+        ScorerState(Settings(), library.asarray),
+        np.uint64(7 << 48),
+        np.uint64(8 << 48),
+    )
+    names = hashing.combine(noisy, np.arange(250, dtype=np.uint64))
+    other = hashing.combine(calm, np.arange(2, dtype=np.uint64))
+    for hour, keys in enumerate((names[:150], other, names[150:])):
+        scorer_state.novelty_age(library.asarray(keys), library.asarray(np.full(len(keys), START + hour)))
+        scorer_state.watermark = (START + hour + 1) * 3600
+        scorer_state.expire()
+    assert len(scorer_state.novelties) == 102
+    asked = np.concatenate([names[150:], other])
+    assert scorer_state.novelties.has(asked).all()
 
 
 def test_memory_agrees_with_counting_by_hand() -> None:

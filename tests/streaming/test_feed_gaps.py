@@ -10,6 +10,7 @@ import pytest
 
 from fingerprint.core.alert import FeedGap
 from fingerprint.core.settings import Settings
+from fingerprint.state import feed_activity
 from fingerprint.state.feed_activity import FeedCounts
 from fingerprint.streaming import feed_gaps
 
@@ -226,6 +227,26 @@ def test_of_too_many_accounts_the_busiest_are_counted():
     taken = counted(counts.drain_closed(MONDAY + 1))
     assert taken["account", ACCOUNT, 0] == 3
     assert (len(taken), counts.dropped_feeds) == (10, 492)
+
+
+def test_made_up_times_are_no_cells_without_end():
+    """Of one feed as many intervals are kept as a source may be ahead, the earliest: also those that come afterwards."""
+    most, counts = feed_activity.MAX_FEED_DAYS * 24, FeedCounts(3600, 100)
+    for hours in (range(10, 3 * most), range(10)):
+        counts.add_events(
+            events(*[(ACCOUNT, None, MONDAY + hour) for hour in hours]),
+            ["raw/3"],
+            np.zeros(len(hours), int),
+            np.zeros(len(hours), int),
+        )
+        assert len(counts.as_table()) <= 2 * most
+    taken = counted(counts.drain_closed(MONDAY + 10))
+    assert {
+        kind: sum(events for (each, _, _), events in taken.items() if each == kind) for kind, *_ in taken
+    } == {
+        "account": 10,
+        "source": 10,
+    }
 
 
 def test_counts_go_on_after_a_restart_as_if_there_had_been_none():
