@@ -26,6 +26,7 @@ from fingerprint.analysis import fingerprints as inspection
 from fingerprint.core.alert import LEVELS, Alert, Detector, Level
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
+from fingerprint.detection.detectors import interval_detectors
 from fingerprint.features.encoding import FEATURES
 from fingerprint.registry import bank as banks
 from fingerprint.registry import quality, versions
@@ -166,7 +167,7 @@ def daily_votes(votes: pd.DataFrame) -> list[DailyVotes]:
     """Return single votes (V rows, fields of Vote) by day, the oldest first, and by detector."""
     if votes.empty:
         return []
-    strongest_last = votes.assign(day=votes["event_time"].dt.date).sort_values("z", kind="stable")
+    strongest_last = votes.assign(day=_day_of_votes(votes)).sort_values("z", kind="stable")
     table = strongest_last.groupby(["day", "detector"]).agg(
         kept=("z", "size"), votes=("vote", "sum"), strongest=("z", "last"), threshold=("threshold", "last")
     )
@@ -176,6 +177,13 @@ def daily_votes(votes: pd.DataFrame) -> list[DailyVotes]:
             table.index, table.itertuples(index=False), strict=True
         )
     ]
+
+
+def _day_of_votes(votes: pd.DataFrame) -> pd.Series:
+    """Return the day of what each vote is on, (V,): one on an interval has the time at which that ended, maybe a midnight."""
+    on_interval = votes["detector"].isin(interval_detectors(votes["detector"].unique()))
+    within = votes["event_time"].where(~on_interval, votes["event_time"] - pd.Timedelta(seconds=1))
+    return within.dt.date
 
 
 def readiness_by_level(bank: Bank, settings: Settings) -> list[LevelReadiness]:

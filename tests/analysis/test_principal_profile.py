@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 import pandas as pd
 import pytest
@@ -138,6 +138,17 @@ def test_days_count_the_votes_of_each_detector_and_keep_the_strongest() -> None:
         (date(2026, 3, 5), "autoencoder", 9, 0),
     ]
     assert (days[0].strongest, days[0].threshold) == (11.5, 3.3)
+
+
+def test_a_vote_on_the_last_hour_of_a_day_is_one_of_that_day() -> None:
+    """A vote on an interval has the time at which that ended; one on an event has the event's."""
+    midnight = datetime(2026, 3, 5, tzinfo=UTC)
+    some = [
+        replace(votes(stolen_session(), detector)[0], event_time=midnight)
+        for detector in ("autoencoder", "spectral")
+    ]
+    days = {each.detector: each.day for each in principal_profile.daily_votes(pd.DataFrame(some))}
+    assert days == {"autoencoder": date(2026, 3, 5), "spectral": date(2026, 3, 4)}
 
 
 def test_no_votes_are_no_days() -> None:
