@@ -101,6 +101,15 @@ def test_a_call_that_failed_is_no_repeat_of_one_that_did_not() -> None:
     assert [line.count for line in fold_repeats(seen((first, failed)))] == [1, 1]
 
 
+@pytest.mark.parametrize("change", [{"user_agent": "aws-cli/2.17 kali"}, {"region": "ap-east-1"}])
+def test_a_call_by_another_tool_or_in_another_region_is_no_repeat(change: dict[str, str]) -> None:
+    first = STOLEN.events[0]
+    assert [line.count for line in fold_repeats(seen((first, replace(first, event_id="x", **change))))] == [
+        1,
+        1,
+    ]
+
+
 @pytest.mark.parametrize(
     ("moment", "day", "hour"),
     [
