@@ -3,7 +3,7 @@
 Example:
     >>> batch, repeats = encode_batch(events, state)
     >>> batch.codes.shape, batch.principal.shape
-    ((1830, 14), (1830,))
+    ((1830, 18), (1830,))
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ Example:
 
 How unlikely a new action is by chance cannot tell `StopLogging` from `ListBuckets`. In harmless work severe and grave new actions
 are much rarer than in attacks. So nats are added to the event before the tail of its score is learned, and the alert budget goes
-to what matters. An action that its principal called before (`amounts.UsualAmounts.most`) adds nothing, whatever it can do: how
+to what matters. An action that is not new to its principal (`amounts.UsualAmounts.is_new`) adds nothing, whatever it can do: how
 usual it is among peers says little of who now calls it for the first time.
 """
 

@@ -11,7 +11,7 @@ settings, and how it explains an alert. Votes, z-scores in frames, tables, API, 
 Example:
     >>> detectors = build_detectors(settings, bank, state, LocalInference(bank))
     >>> [(each.name, each.label, each.granularity) for each in detectors]
-    [('autoencoder', 'Autoencoder', 'event'), ('spectral', 'Spectral', 'interval')]
+    [('autoencoder', 'Autoencoder', 'event'), ('spectral', 'Spectral', 'interval'), ('sequence', 'Sequence', 'event')]
 """
 
 from __future__ import annotations

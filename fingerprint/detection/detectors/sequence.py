@@ -42,7 +42,7 @@ from fingerprint.state.scorer_state import ScorerState
 SECOND, KIND, CONTEXT, NATS = range(4)  # columns of the evidence
 NATS_SCALE = 1000  # nats are kept as whole thousandths among hashes
 MAX_DRIVERS = 3  # transitions that an alert shows
-MIN_RARE_NATS, MIN_INFREQUENT_NATS = -np.log(0.01), -np.log(0.1)
+MIN_INFREQUENT_NATS = -np.log(0.1)
 
 CONTEXTS, OWN_COUNTS, ONCE, KIND_TAIL = "contexts", "own transitions", "news once", "tail of its kind"
 TERMS = {
