@@ -31,6 +31,7 @@ from fingerprint.features.encoding import FEATURES
 from fingerprint.registry import bank as banks
 from fingerprint.registry import quality, versions
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank
+from fingerprint.training.readiness import days_until_ready
 
 MAX_FINGERPRINTS = 200  # of a profile, the busiest
 MAX_VALUES = 5  # of a feature
@@ -198,7 +199,7 @@ def readiness_by_level(bank: Bank, settings: Settings) -> list[LevelReadiness]:
 def _level_readiness(level: Level, table: pd.DataFrame, seconds: int, settings: Settings) -> LevelReadiness:
     ready = table["ready"].to_numpy(bool)
     bins = np.searchsorted(
-        READINESS_HORIZONS_DAYS, _days_until_ready(table[~ready], seconds, settings)
+        READINESS_HORIZONS_DAYS, days_until_ready(table[~ready], seconds, settings)
     )  # 0: within a day
     return LevelReadiness(
         level,
@@ -234,7 +235,7 @@ def _fingerprint_summaries(bank: Bank, rows: RowIndices, settings: Settings) -> 
         for name in ("first", "last")
     )
     base = quality.alert_threshold(bank.manifest["quality"], settings.alerts)
-    wait = _days_until_ready(table, seconds, settings)
+    wait = days_until_ready(table, seconds, settings)
     usual = np.asarray(bank.baseline.center)[rows].sum(axis=1)
     net, shift = np.asarray(bank.weights.row)[rows] >= 0, bank.shift[rows].tolist()
     return [
@@ -256,15 +257,6 @@ def _fingerprint_summaries(bank: Bank, rows: RowIndices, settings: Settings) -> 
         )
         for at, row in enumerate(table.to_dict("records"))
     ]
-
-
-def _days_until_ready(table: pd.DataFrame, seconds: int, settings: Settings) -> Doubles:
-    """Return the days until each is ready (N,), if it goes on as it did between its first and its last interval."""
-    options = settings.entities
-    span = ((table["last"] - table["first"] + 1) * seconds / 86400).clip(lower=1)
-    events = (options.min_ready_events - table["events"]) / (table["events"].clip(lower=1) / span)
-    days = (options.min_ready_days - table["days"]) / (table["days"].clip(lower=1) / span)
-    return np.maximum(np.maximum(events.to_numpy(), days.to_numpy()), 0.0)
 
 
 def _feature_profiles(bank: Bank, key: str) -> list[FeatureProfile]:

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import Placement, move_arrays, namespace, to_device_of, to_host
-from fingerprint.compute.sorted_table import find_sorted
+from fingerprint.compute.sorted_table import find_sorted, rank_in_run
 from fingerprint.features.encoding import IS_BIN
 
 VOCABULARY_SIZE = 24  # values of a feature that a fingerprint keeps in slots of its own
@@ -267,9 +267,7 @@ def _slots_by_count(level: PresenceCounts, slots: int) -> NDArray[np.int16]:
     """Return slots (M,): 1 ... slots - 1 for a feature's most present values, ties by code; 0 for the rest."""
     order = np.lexsort((level.code, -level.count, level.feature, level.fingerprint))
     owner = level.fingerprint[order].astype(np.int64) * 256 + level.feature[order]
-    starts = np.flatnonzero(np.r_[True, owner[1:] != owner[:-1]]) if len(owner) else np.empty(0, int)
-    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    out = np.zeros(len(order), np.int16)
+    rank, out = rank_in_run(owner), np.zeros(len(order), np.int16)
     out[order] = np.where(rank < slots - 1, rank + 1, 0)
     return out
 

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.hashing import Hashes
-from fingerprint.compute.sorted_table import find_sorted, run_starts
+from fingerprint.compute.sorted_table import find_sorted, rank_in_run
 from fingerprint.core.settings import Settings
 from fingerprint.estimators import sequence
 from fingerprint.estimators.principal_weights import balanced_events
@@ -128,13 +128,12 @@ def _organisation_counts(
 def _usual_actions(context: Hashes, action: Hashes, count: NDArray[np.float64]) -> Arrays:
     """Return the contexts, sorted, and the actions that most often followed each, 0 for none: (C,), (C, 3)."""
     order = np.lexsort((action, -count, context))
-    starts = run_starts(context[order])
-    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    usual = np.zeros((len(starts), sequence.USUAL_ACTIONS), np.uint64)
-    place = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(order))))
+    contexts, place = np.unique(context[order], return_inverse=True)
+    rank = rank_in_run(place)
+    usual = np.zeros((len(contexts), sequence.USUAL_ACTIONS), np.uint64)
     few = rank < sequence.USUAL_ACTIONS
     usual[place[few], rank[few]] = action[order][few]
-    return {"contexts": context[order][starts], "usual": usual}
+    return {"contexts": contexts, "usual": usual}
 
 
 def calibrate_partition(dataset: PartitionedDataset, partition: int, settings: Settings) -> Path:

@@ -28,9 +28,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import identity_placement
+from fingerprint.compute.arrays import identity_placement, occurrence_index
 from fingerprint.compute.hashing import Hashes
-from fingerprint.compute.sorted_table import run_starts
 from fingerprint.core import settings
 from fingerprint.detection.detectors.spectral import EVENT_CHANNEL, Bursts, channel_place
 from fingerprint.estimators import autoencoder, sequence, surge_tails, tail_calibration
@@ -147,11 +146,7 @@ def attack_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
 
 def chain_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
     """Return the sequence detector's z of each attack's strangest call (A,), by attack number: its calls come a second apart."""
-    order = np.argsort(attacks.attack, kind="stable")
-    starts = run_starts(attacks.attack[order])
-    within = np.empty(len(order), np.int64)
-    within[order] = np.arange(len(order)) - np.repeat(starts, np.diff(np.append(starts, len(order))))
-    second = attacks.attack.astype(np.int64) * SECONDS_BETWEEN_ATTACKS + within
+    second = attacks.attack.astype(np.int64) * SECONDS_BETWEEN_ATTACKS + occurrence_index(attacks.attack)
     done = SeenActions(attacks.principal, second, attacks.codes[:, ACTION_COLUMN])
     nats, _ = sequence.surprise_of_actions(bank.transitions, done, done)
     kind = hashing.hash_strings(attacks.frame["kind"].astype(object))

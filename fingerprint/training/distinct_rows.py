@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing, mapped_arrays
 from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import rank_in_run
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import encode_batch
 from fingerprint.features import encoding
@@ -144,9 +145,7 @@ def sample_per_owner(owner: NDArray[Any], mark: Hashes, limit: int, seed: int = 
     """Draw at most `limit` rows of each owner, the same ones whatever else is there: owner, mark (R,) -> places, rising."""
     drawn = hashing.hash_pair(mark, np.uint64(seed))
     order = np.lexsort((drawn, owner))
-    starts = np.flatnonzero(np.r_[True, np.diff(owner[order]) != 0]) if len(owner) else np.empty(0, int)
-    rank = np.arange(len(order)) - np.repeat(starts, np.diff(np.r_[starts, len(order)]))
-    return np.sort(order[rank < limit])
+    return np.sort(order[rank_in_run(owner[order]) < limit])
 
 
 # --- collecting -------------------------------------------------------------------------------------------------------

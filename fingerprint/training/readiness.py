@@ -11,9 +11,12 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from numpy.typing import NDArray
 
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
+
+Doubles = NDArray[np.float64]
 
 DAY_SECONDS = 86_400
 PACES = {"a day": 1, "a week": 7, "a month": 30, "later": float("inf")}  # in so many days at most
@@ -25,7 +28,7 @@ def readiness_forecast(fingerprints: pd.DataFrame, settings: Settings) -> dict[s
     return {
         "entities": len(entities),
         "fall_back_to": _fallback_levels(fingerprints, entities),
-        "ready_in_days": _days_until_ready(entities, settings),
+        "ready_in_days": _by_pace(days_until_ready(entities, settings.spectral.interval_seconds, settings)),
     }
 
 
@@ -39,17 +42,21 @@ def _fallback_levels(fingerprints: pd.DataFrame, entities: pd.DataFrame) -> dict
     return {LEVELS[number]: int((level == number).sum()) for number in (1, 2, 3)}
 
 
-def _days_until_ready(entities: pd.DataFrame, settings: Settings) -> dict[str, int]:
-    """Return how many entities will have the events and days that `entities` of the settings asks for, by the time it takes."""
-    options = settings.entities
-    seen = (entities["last"] - entities["first"] + 1) * settings.spectral.interval_seconds / DAY_SECONDS
-    span = seen.clip(lower=1)  # days
-    days = pd.concat(
-        [
-            (options.min_ready_events - entities["events"]) / (entities["events"] / span),
-            (options.min_ready_days - entities["days"]) / (entities["days"] / span),
-        ],
-        axis=1,
-    ).max(axis=1)
-    bins = pd.cut(days, [float("-inf"), *PACES.values()], labels=list(PACES))
-    return {str(name): int(count) for name, count in bins.value_counts(sort=False).items()}
+def days_until_ready(fingerprints: pd.DataFrame, interval_seconds: int, settings: Settings) -> Doubles:
+    """Return the days until each is ready (N,), if it goes on as it did between its first and its last interval.
+
+    Example:
+        >>> days_until_ready(bank.fingerprints[~bank.fingerprints["ready"]], 3600, settings)
+        array([ 2.5, 11. ])
+    """
+    options, table = settings.entities, fingerprints
+    span = ((table["last"] - table["first"] + 1) * interval_seconds / DAY_SECONDS).clip(lower=1)  # days
+    events = (options.min_ready_events - table["events"]) / (table["events"].clip(lower=1) / span)
+    days = (options.min_ready_days - table["days"]) / (table["days"].clip(lower=1) / span)
+    return np.maximum(np.maximum(events.to_numpy(), days.to_numpy()), 0.0)
+
+
+def _by_pace(days: Doubles) -> dict[str, int]:
+    """Return how many of N are ready within so many days, by PACES."""
+    bins = np.searchsorted(list(PACES.values()), days)
+    return dict(zip(PACES, np.bincount(bins, minlength=len(PACES)).tolist(), strict=True))

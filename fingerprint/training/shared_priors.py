@@ -71,10 +71,7 @@ class SharedPriors:
     @property
     def initial_weights(self) -> InitialWeights:
         """The generic net, from which all others start."""
-        one = Weights(
-            self.weights.inputs[:1], self.weights.bias[:1], self.weights.outputs[:1], np.zeros(1, np.int32)
-        )
-        return InitialWeights(one, self.codes[:1])
+        return InitialWeights.from_weights(self.weights, self.codes)
 
 
 # --- in each piece ----------------------------------------------------------------------------------------------------

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+import fake_cupy
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fingerprint.compute import sorted_table
-from fingerprint.compute.sorted_table import SortedTable, expand_ranges, find_sorted
+from fingerprint.compute.sorted_table import SortedTable, expand_ranges, find_sorted, rank_in_run
 
 pieces = st.lists(st.lists(st.integers(0, 40), max_size=30), max_size=8)
 
@@ -108,3 +109,10 @@ def test_rows_between_keys_are_those_of_both_parts(
         for key in plain
         if low <= key <= high
     )
+
+
+@pytest.mark.parametrize("library", [np, fake_cupy])
+@pytest.mark.parametrize("keys", [[], [3], [1, 1, 2, 5, 5, 5, 9]])
+def test_a_rank_counts_those_before_in_the_run(library, keys: list[int]) -> None:
+    rank = rank_in_run(library.asarray(np.array(keys, np.uint64)))
+    assert rank.tolist() == [keys[:place].count(key) for place, key in enumerate(keys)]
