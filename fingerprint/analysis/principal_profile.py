@@ -72,7 +72,7 @@ class FingerprintSummary:
     | `ready`, `ready_in_days` | one that is not ready falls back a level; days until it is, at its pace so far |
     | `net` | whether its history was long enough for a network |
     | `usual_loss` | surprise of an ordinary event, in nats over all features |
-    | `threshold` | z from which the autoencoder votes on an event |
+    | `alert_threshold` | z from which an event opens an alert |
     | `shift` | share by which decisions on `benign` and `malicious` alerts moved the threshold |
     """
 
@@ -86,7 +86,7 @@ class FingerprintSummary:
     ready_in_days: float | None
     net: bool
     usual_loss: float
-    threshold: float
+    alert_threshold: float
     shift: float
     benign: int
     malicious: int
@@ -250,7 +250,7 @@ def _fingerprint_summaries(bank: Bank, rows: RowIndices, settings: Settings) -> 
             ready_in_days=None if row["ready"] else round(float(wait[at]), 1),
             net=bool(net[at]),
             usual_loss=round(float(usual[at]), 2),
-            threshold=round(base * (1 + shift[at]), 4),
+            alert_threshold=round(base * (1 + shift[at]), 4),
             shift=round(shift[at], 4),
             benign=int(row.get(FEEDBACK_COLUMNS[1], 0)),
             malicious=int(row.get(FEEDBACK_COLUMNS[2], 0)),

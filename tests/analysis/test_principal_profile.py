@@ -113,7 +113,7 @@ def test_a_threshold_that_dispositions_moved_is_shown_moved(bank: Bank, principa
     ).fingerprints[0]
     usual = principal_profile.build_profile(bank, principal, sample_organisation.SETTINGS).fingerprints[0]
     assert (own.benign, own.malicious, own.shift) == (3, 0, 0.05)
-    assert own.threshold == pytest.approx(1.05 * usual.threshold)
+    assert own.alert_threshold == pytest.approx(1.05 * usual.alert_threshold)
 
 
 def test_who_has_no_fingerprint_is_told_so(bank: Bank, principal: str) -> None:
