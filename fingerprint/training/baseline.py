@@ -4,7 +4,8 @@ Example:
     >>> center = baseline_centers(loss, fingerprint, parent)       # (E, F) the usual loss of each feature
     >>> surprise = holdout_surprise(rows, center)                  # (N, F) by which each row's features exceed it
     >>> nats = holdout_nats(rows, surprise)                        # and in all, part by part
-    >>> fit_baseline(rows, parent).rate                            # how rare that is (`tail_calibration`)
+    >>> usual, excess = fit_tails(center, nats, newcomer, is_news, rows.principal_interval, rows.fingerprint, parent)
+    >>> usual.rate                                                 # how rare that is (`tail_calibration`)
 
 A fingerprint with few rows leans on its parent's figures. Where the parents were measured elsewhere (training goes partition by
 partition), their figures are given as `shared_centers`: fingerprints from len(shared_centers) on are then computed.
@@ -89,13 +90,6 @@ def holdout_nats(rows: HoldoutLosses, surprise: Floats) -> EventNats:
     where = (rows.principal, rows.interval)
     nats = autoencoder.event_nats(surprise, together.total(*where), together.from_usual_place(*where))
     return nats._replace(harm=rows.harm)
-
-
-def fit_baseline(rows: HoldoutLosses, parent: Ints) -> Baseline:
-    """Return the baseline in one step, where all rows are at hand and each is measured at one fingerprint."""
-    center = baseline_centers(rows.loss, rows.fingerprint, parent)
-    nats, none_new = holdout_nats(rows, holdout_surprise(rows, center)), np.zeros(len(rows.loss), bool)
-    return fit_tails(center, nats, none_new, none_new, rows.principal_interval, rows.fingerprint, parent)[0]
 
 
 def fit_tails(

@@ -221,6 +221,14 @@ def held_out(loss: np.ndarray, owner: np.ndarray, principal: np.ndarray | None =
     return HoldoutLosses(loss, owner, loss, owner, names.astype(np.uint64), nothing, codes, harmless)
 
 
+def fitted(rows: HoldoutLosses, parent: np.ndarray) -> Baseline:
+    """The baseline of rows that are each measured at one fingerprint, of no newcomer."""
+    center = baselines.baseline_centers(rows.loss, rows.fingerprint, parent)
+    nats = baselines.holdout_nats(rows, baselines.holdout_surprise(rows, center))
+    none_new, owner = np.zeros(len(rows.loss), bool), rows.fingerprint
+    return baselines.fit_tails(center, nats, none_new, none_new, rows.principal_interval, owner, parent)[0]
+
+
 def z_of(loss: np.ndarray, baseline: Baseline, at: int) -> float:
     fingerprint = np.array([at], np.int32)
     surprise = autoencoder.surprise_per_feature(loss[None].astype(np.float32), baseline.center, fingerprint)
@@ -236,14 +244,14 @@ def z_of(loss: np.ndarray, baseline: Baseline, at: int) -> float:
 def test_a_fingerprint_whose_losses_never_varied_does_not_win_every_time() -> None:
     loss = np.concatenate([np.full((50, F), 0.2), np.random.default_rng(0).exponential(1, (50, F))])
     parent = np.array([-1, 0, 0], np.int32)
-    baseline = baselines.fit_baseline(held_out(loss, np.repeat([1, 2], 50)), parent)
+    baseline = fitted(held_out(loss, np.repeat([1, 2], 50)), parent)
     assert z_of(np.full(F, 0.5), baseline, 1) < 3
 
 
 def test_a_thin_fingerprint_leans_on_its_parent() -> None:
     loss = np.concatenate([np.full((200, F), 3.0), np.full((2, F), 0.0)])
     rows = held_out(loss, np.repeat([0, 1], [200, 2]))
-    baseline = baselines.fit_baseline(rows, np.array([-1, 0], np.int32))
+    baseline = fitted(rows, np.array([-1, 0], np.int32))
     assert (baseline.center[1] > 2.5).all()
 
 
