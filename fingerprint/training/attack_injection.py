@@ -197,8 +197,8 @@ def _feature_surprise(bank: Bank, fingerprint: NDArray[np.int32], codes: Hashes)
 
 def _sample_victims(bank: Bank) -> NDArray[np.intp]:
     """Return rows of ready principals, drawn by seed."""
-    stack = bank.fingerprints
-    ready = np.flatnonzero((stack["level"] == 1) & stack["ready"])
+    fingerprints = bank.fingerprints
+    ready = np.flatnonzero((fingerprints["level"] == 1) & fingerprints["ready"])
     random = np.random.default_rng(SEED)
     return np.sort(random.permutation(ready)[:ATTACKED_PRINCIPALS])
 

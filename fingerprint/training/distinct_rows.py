@@ -1,8 +1,8 @@
 """Events of a partition -> its distinct rows, and the names of principals, entities and values in them.
 
 Example:
-    >>> collect_rows(history, 3, settings)                          # leaves partitions/003/rows
-    >>> rows = DistinctRows.load(history.partition_folder(3) / "rows")       # mapped: nothing has been read yet
+    >>> collect_rows(dataset, 3, settings)                          # leaves partitions/003/rows
+    >>> rows = DistinctRows.load(dataset.partition_folder(3) / "rows")       # mapped: nothing has been read yet
     >>> early = rows.take(~late).to_event_batch()
 
 A row is a distinct (entity, interval, codes) with the number of events it stands for: what a loop does ten thousand times in an
@@ -160,10 +160,10 @@ def collect_rows(dataset: PartitionedDataset, partition: int, settings: Settings
     )
 
 
-def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, folder: Path) -> None:
+def _collect_rows(dataset: PartitionedDataset, number: int, settings: Settings, folder: Path) -> None:
     state, names, repeats, total = ScorerState(settings), NameCollector(), 0, 0
     parts, actions = [], []
-    for batch, repeated in _batches(history, number, settings, state):
+    for batch, repeated in _batches(dataset, number, settings, state):
         repeats, total = repeats + repeated, total + len(batch)
         if len(batch):
             names.add(batch)
@@ -184,10 +184,10 @@ def _collect_rows(history: PartitionedDataset, number: int, settings: Settings, 
 
 
 def _batches(
-    history: PartitionedDataset, number: int, settings: Settings, state: ScorerState
+    dataset: PartitionedDataset, number: int, settings: Settings, state: ScorerState
 ) -> Iterator[tuple[EventBatch, int]]:
     seconds = settings.spectral.interval_seconds
-    for events in history.read_chunks(number, settings.reading.batch_records):
+    for events in dataset.read_chunks(number, settings.reading.batch_records):
         batch, repeats = encode_batch(events, state)
         yield batch, repeats
         if len(batch):

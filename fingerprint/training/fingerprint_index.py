@@ -1,7 +1,7 @@
 """The rows of all partitions -> the fingerprint index: which fingerprints there are, their order, and which are ready.
 
 Example:
-    >>> index = build_index(history, settings)
+    >>> index = build_index(dataset, settings)
     >>> index.table.loc[[0, 1], ["key", "level", "parent", "ready"]]
                 key  level  parent  ready
     0     everybody      3      -1   True
@@ -164,15 +164,15 @@ def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintI
     return FingerprintIndex(table, kept, words, shared_count, bounds, split)
 
 
-def _read_tables(history: PartitionedDataset, name: str) -> pd.DataFrame:
+def _read_tables(dataset: PartitionedDataset, name: str) -> pd.DataFrame:
     """Return one table of all partitions."""
-    files = [history.partition_folder(number) / "rows" / f"{name}.parquet" for number in history.non_empty()]
+    files = [dataset.partition_folder(number) / "rows" / f"{name}.parquet" for number in dataset.non_empty()]
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
 
 
-def _principal_table(history: PartitionedDataset) -> pd.DataFrame:
-    people = _read_tables(history, "people").sort_values("hash", ignore_index=True)
-    usage = _read_tables(history, "usage").merge(people[["hash", "principal"]], on="hash")
+def _principal_table(dataset: PartitionedDataset) -> pd.DataFrame:
+    people = _read_tables(dataset, "people").sort_values("hash", ignore_index=True)
+    usage = _read_tables(dataset, "usage").merge(people[["hash", "principal"]], on="hash")
     people["peer"] = peer_groups.assign_peer_groups(people)
     people["peer"] = peer_groups.cluster_by_services(people, usage, distinct_rows.SEED)
     return people

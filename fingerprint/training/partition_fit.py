@@ -308,11 +308,13 @@ def value_counts(known: Vocabulary, counted: list[PresenceCounts], to_global: An
 
 def _baseline_centers(piece: PartitionContext) -> Floats:
     """Return the usual losses of the shared fingerprints and the partition's own (E', F)."""
-    late, here = np.flatnonzero(piece.held_out), piece.index
+    late = np.flatnonzero(piece.held_out)
     losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
     owner = np.concatenate([piece.owners[late, level] for level in OWN_LEVELS])
     loss = np.concatenate([losses[str(level)] for level in OWN_LEVELS])
-    return baseline.baseline_centers(loss, owner, here.parent, shared_priors.shared_centers(piece.dataset))
+    return baseline.baseline_centers(
+        loss, owner, piece.index.parent, shared_priors.shared_centers(piece.dataset)
+    )
 
 
 def _holdout_nats(piece: PartitionContext, center: Floats, counted: CountedRows) -> Arrays:

@@ -113,28 +113,28 @@ def train_partitions(
     `start` is the network that the generic one starts from. The bank maps arrays in the folder, which may be deleted when the
     bank is written, or forgotten.
     """
-    history = PartitionedDataset(folder, **json.loads((folder / SPLIT_FILE).read_text()))
-    each = partial(_run_stage, history, workers, progress)
-    each("collecting", partial(distinct_rows.collect_rows, history, settings=settings))
-    stack = fingerprint_index.build_index(history, settings)
-    fingerprint_index.save_index(stack, history)
-    each("counting", partial(shared_priors.count_shared, history, settings=settings))
-    each("counting sequences", partial(action_transitions.count_partition, history, settings=settings))
-    action_transitions.merge_shared(history)
-    each("judging sequences", partial(action_transitions.calibrate_partition, history, settings=settings))
-    shared_priors.fit_shared(history, settings, start)
+    dataset = PartitionedDataset(folder, **json.loads((folder / SPLIT_FILE).read_text()))
+    each = partial(_run_stage, dataset, workers, progress)
+    each("collecting", partial(distinct_rows.collect_rows, dataset, settings=settings))
+    index = fingerprint_index.build_index(dataset, settings)
+    fingerprint_index.save_index(index, dataset)
+    each("counting", partial(shared_priors.count_shared, dataset, settings=settings))
+    each("counting sequences", partial(action_transitions.count_partition, dataset, settings=settings))
+    action_transitions.merge_shared(dataset)
+    each("judging sequences", partial(action_transitions.calibrate_partition, dataset, settings=settings))
+    shared_priors.fit_shared(dataset, settings, start)
     each(
         "fitting",
-        partial(partition_fit.fit_partition, history, settings=settings),
-        int(stack.table["ready"].sum()),
+        partial(partition_fit.fit_partition, dataset, settings=settings),
+        int(index.table["ready"].sum()),
     )
-    shared_priors.calibrate_shared(history, settings)
-    each("finishing", partial(partition_fit.finish_partition, history, settings=settings), len(stack.table))
-    return build_bank.assemble_bank(history, stack, settings)
+    shared_priors.calibrate_shared(dataset, settings)
+    each("finishing", partial(partition_fit.finish_partition, dataset, settings=settings), len(index.table))
+    return build_bank.assemble_bank(dataset, index, settings)
 
 
 def _run_stage(
-    history: PartitionedDataset,
+    dataset: PartitionedDataset,
     workers: WorkerPool | None,
     progress: Progress,
     name: str,
@@ -142,7 +142,7 @@ def _run_stage(
     total: int | None = None,
 ) -> None:
     """Run one stage on all partitions; `total` is what their figures add up to, without it partitions are counted."""
-    numbers, done = history.non_empty(), 0
+    numbers, done = dataset.non_empty(), 0
     for _, figure in workers.map_unordered(stage, numbers) if workers else enumerate(map(stage, numbers)):
         done += figure if isinstance(figure, int) else 1
         progress(name, done, total or len(numbers))

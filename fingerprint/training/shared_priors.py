@@ -1,10 +1,10 @@
 """The shared priors: the generic fingerprint and the peer groups', counted partition by partition and fitted together.
 
 Example:
-    >>> for number in history.non_empty():
-    ...     count_shared(history, number, settings)           # leaves partitions/<n>/shared_priors
-    >>> fit_shared(history, settings, start)                  # leaves shared_priors/
-    >>> priors = SharedPriors.load(history.folder)
+    >>> for number in dataset.non_empty():
+    ...     count_shared(dataset, number, settings)           # leaves partitions/<n>/shared_priors
+    >>> fit_shared(dataset, settings, start)                  # leaves shared_priors/
+    >>> priors = SharedPriors.load(dataset.folder)
 
 Counts add up because no two partitions share a unit: those of a group are principal-days, those of the organisation principals
 (`vocabulary`), and a principal has one partition. Networks and baselines rest on rows that are drawn by their marks, at most
@@ -85,12 +85,12 @@ def count_shared(dataset: PartitionedDataset, partition: int, settings: Settings
     )
 
 
-def _count_shared(history: PartitionedDataset, number: int, settings: Settings, folder: Path) -> None:
+def _count_shared(dataset: PartitionedDataset, number: int, settings: Settings, folder: Path) -> None:
     rows, here = (
-        DistinctRows.load(history.partition_folder(number) / "rows"),
-        fingerprint_index.load_slice(history, number),
+        DistinctRows.load(dataset.partition_folder(number) / "rows"),
+        fingerprint_index.load_slice(dataset, number),
     )
-    late = fingerprint_index.load_split(history).is_held_out(rows)
+    late = fingerprint_index.load_split(dataset).is_held_out(rows)
     owners = here.row_owners(rows)
     arrays: Arrays = {}
     for name, which in zip(SPLITS, (rows.learned & ~late, late, rows.learned), strict=True):
@@ -141,11 +141,11 @@ def fit_shared(dataset: PartitionedDataset, settings: Settings, start: InitialWe
 
 
 def _fit_shared(
-    history: PartitionedDataset, settings: Settings, start: InitialWeights | None, folder: Path
+    dataset: PartitionedDataset, settings: Settings, start: InitialWeights | None, folder: Path
 ) -> None:
     parts = [
-        mapped_arrays.open_arrays(history.partition_folder(number) / "shared_priors", "shared_priors")
-        for number in history.non_empty()
+        mapped_arrays.open_arrays(dataset.partition_folder(number) / "shared_priors", "shared_priors")
+        for number in dataset.non_empty()
     ]
     counts = {
         name: [
@@ -154,7 +154,7 @@ def _fit_shared(
         ]
         for name in ("early", "all")
     }
-    here = _shared_slice(history)
+    here = _shared_slice(dataset)
     known = vocabulary.build_vocabulary(counts["early"], here.parent, vocabulary.VOCABULARY_SIZE)
     early, late = (_sampled_rows(parts, name, known) for name in ("early", "late"))
     ready = np.flatnonzero(here.ready)
@@ -168,9 +168,9 @@ def _fit_shared(
     mapped_arrays.write_arrays({**arrays, "codes": known.codes[ready]}, folder, "shared_priors", SHARD_BYTES)
 
 
-def _shared_slice(history: PartitionedDataset) -> IndexSlice:
+def _shared_slice(dataset: PartitionedDataset) -> IndexSlice:
     """Return the part of the index that has the shared fingerprints alone."""
-    whole = fingerprint_index.load_slice(history, 0)
+    whole = fingerprint_index.load_slice(dataset, 0)
     mine = slice(0, whole.shared_count)
     return replace(
         whole,
@@ -206,10 +206,10 @@ def calibrate_shared(dataset: PartitionedDataset, settings: Settings) -> Path:
     return make_once(dataset.folder / "baseline", partial(_calibrate_shared, dataset, settings))
 
 
-def _calibrate_shared(history: PartitionedDataset, settings: Settings, folder: Path) -> None:
+def _calibrate_shared(dataset: PartitionedDataset, settings: Settings, folder: Path) -> None:
     parts = [
-        mapped_arrays.open_arrays(history.partition_folder(number) / "fitted", "drawn")
-        for number in history.non_empty()
+        mapped_arrays.open_arrays(dataset.partition_folder(number) / "fitted", "drawn")
+        for number in dataset.non_empty()
     ]
     losses, owners = [], []
     for level in SHARED_LEVELS:
@@ -220,7 +220,7 @@ def _calibrate_shared(history: PartitionedDataset, settings: Settings, folder: P
         drawn = sample_per_owner(owner, mark, MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
         losses.append(loss[drawn])
         owners.append(owner[drawn])
-    loss, owner, parent = np.concatenate(losses), np.concatenate(owners), _shared_slice(history).parent
+    loss, owner, parent = np.concatenate(losses), np.concatenate(owners), _shared_slice(dataset).parent
     center = baseline.baseline_centers(loss, owner, parent)
     mapped_arrays.write_arrays({"center": center}, folder, "baseline", SHARD_BYTES)
 
