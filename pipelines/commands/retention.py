@@ -113,7 +113,7 @@ def _run_retention(
 
 
 def apply_retention(store: SqlStore, retention: Retention, chores: Sequence[Callable[[], None]] = ()) -> bool:
-    """Run the chores and remove what is older than it is kept; return False if the database is unavailable.
+    """Run the chores and remove what is older than it is kept; return False if that failed, and is to be tried again.
 
     Nothing is removed from a store where removal waits until it is asked for (`paused_since`).
     """
@@ -128,6 +128,9 @@ def apply_retention(store: SqlStore, retention: Retention, chores: Sequence[Call
         removed = store.retention.apply(retention, RETENTION_ACTOR)
     except FingerprintError as error:
         log.warning("what is old could not be removed", reason=str(error))
+        return False
+    except Exception:  # the thread goes on: else nothing would be removed until the next start
+        log.exception("what is old could not be removed")
         return False
     if removed:
         log.info("removed what is old", **removed)

@@ -8,6 +8,8 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.redaction import Redactor
 from fingerprint.core.settings.base import Section
 
+MAX_DAYS = 36_500  # that anything is kept: a date so long ago can still be counted
+
 
 class Database(Section):
     """The database of alerts, votes and accounts."""
@@ -41,16 +43,21 @@ class Retention(Section):
     """For how many days the database keeps what, counted from when it was stored; 0 keeps it for ever."""
 
     record_days: int = Field(
-        90, ge=0, description="Days that raw records are kept after they were stored; 0 keeps them for ever."
+        90,
+        ge=0,
+        le=MAX_DAYS,
+        description="Days that raw records are kept after they were stored; 0 keeps them for ever.",
     )
     vote_days: int = Field(
         90,
         ge=0,
+        le=MAX_DAYS,
         description="Days that single votes and session owners are kept after they were stored; 0 keeps them for ever.",
     )
     closed_alert_days: int = Field(
         400,
         ge=0,
+        le=MAX_DAYS,
         description="Days that closed alerts are kept after they were stored; 0 keeps them for ever, and open alerts "
         "are always kept.",
     )

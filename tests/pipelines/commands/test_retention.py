@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from fingerprint.core.settings import Retention, Settings
@@ -80,6 +81,21 @@ def test_serving_prunes_beside_the_pages_and_goes_on_when_the_store_is_away(tmp_
         connection.exec_driver_sql("DROP TABLE votes")
     assert not retention.apply_retention(broken, Retention())
     assert "could not be removed" in caplog.text
+
+
+def test_an_unexpected_error_does_not_end_retention(caplog):
+    def fail() -> None:
+        raise OverflowError("date value out of range")
+
+    assert not retention.apply_retention(open_store("sqlite://"), Retention(), [fail]), "it is tried again"
+    assert "could not be removed" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["record_days", "vote_days", "closed_alert_days"])
+def test_a_period_that_reaches_beyond_the_calendar_is_refused(name):
+    with pytest.raises(ValidationError, match="36500"):
+        Retention(**{name: 999_999})
+    assert retention.apply_retention(open_store("sqlite://"), Retention(**{name: 36_500}))
 
 
 def test_the_daily_turn_ends_with_the_program(tmp_path):
