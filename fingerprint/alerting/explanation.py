@@ -32,7 +32,6 @@ from fingerprint.alerting import impact, titles
 from fingerprint.alerting.prevalence import feature_labels
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import identity_placement
-from fingerprint.compute.column_table import ColumnTable
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import (
@@ -168,18 +167,14 @@ def _other_accounts(frame: Frame) -> dict[str, str]:
 
 
 def _alert_after_alert(
-    batch: EventBatch, frame: pd.DataFrame, alert_id: pd.Series
+    batch: EventBatch, frame: Frame, alert_id: pd.Series
 ) -> Iterator[tuple[str, Verdicts, tuple[AlertEvent, ...]]]:
-    """Yield the id of each alert, its rows, oldest first, and these as events; `alert_id` (N,) is missing for those of none.
-
-    The tables of these rows are ColumnTables: to explain an alert takes some hundred columns of few rows.
-    """
+    """Yield the id of each alert, its rows, oldest first, and these as events; `alert_id` (N,) is missing for those of none."""
     alert, names = pd.factorize(alert_id)
     order = _sort_by_time(frame, np.flatnonzero(alert >= 0))
     order = order[np.argsort(alert[order], kind="stable")]
-    taken = replace(batch, frame=frames.to_column_table(batch.frame)).take(order)
-    together = Verdicts(taken, frames.select_rows(frames.to_column_table(frame), order))
-    events = tuple(_alert_events(taken, together.frame))
+    together = Verdicts(batch, frame).take(order)
+    events = tuple(_alert_events(*together))
     end = 0
     for name, size in zip(
         map(str, names), np.bincount(alert[order], minlength=len(names)).tolist(), strict=True
@@ -188,7 +183,7 @@ def _alert_after_alert(
         yield name, together.between(rows), events[rows]
 
 
-def _sort_by_time(frame: pd.DataFrame, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+def _sort_by_time(frame: Frame, rows: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return rows in the order of time, ties by id: the order of arrival must not change an alert."""
     ids, times = (frame[name].take(rows) for name in ("event_id", "event_time"))
     return rows[np.lexsort((ids.to_numpy(object), times.to_numpy()))]
@@ -599,15 +594,17 @@ def _late_days(frame: Frame) -> int:
     return int(frames.column_of(frame, "delay").max()) // 86400 if "delay" in frame else 0
 
 
-def _alert_events(batch: EventBatch, frame: ColumnTable) -> Iterator[AlertEvent]:
+def _alert_events(batch: EventBatch, frame: Frame) -> Iterator[AlertEvent]:
     """Yield events as the analyst reads them, in the order of the frame: oldest first; `batch` is of their detectors."""
     ids, entities, services, actions, versions = (
-        [*map(str, frame.array(name).tolist())]
+        [*map(str, frames.column_of(frame, name).tolist())]
         for name in ("event_id", "entity", "service", "action", "bank_version")
     )
     texts = {name: _texts(frame, name) for name in EVENT_TEXTS}
     times = [time.to_pydatetime() for time in frame["event_time"]]
-    records = map(_record_text, frame.array("raw").tolist()) if "raw" in frame else [""] * len(frame)
+    records = (
+        map(_record_text, frames.column_of(frame, "raw").tolist()) if "raw" in frame else [""] * len(frame)
+    )
     asked = sorted(batch.evidence)  # an order that no checkpoint changes
     scores = _figures(frame, {name: z_column(name) for name in asked})
     thresholds = _figures(frame, {name: threshold_column(name) for name in asked})
@@ -628,12 +625,12 @@ def _alert_events(batch: EventBatch, frame: ColumnTable) -> Iterator[AlertEvent]
         )
 
 
-def _figures(frame: ColumnTable, columns: Mapping[str, str]) -> list[dict[str, float | None]]:
+def _figures(frame: Frame, columns: Mapping[str, str]) -> list[dict[str, float | None]]:
     """Return a figure of each detector for each event (N,), None for none; `columns` are theirs, which may be missing."""
     figures = np.full((len(frame), len(columns)), np.nan)
     for place, name in enumerate(columns.values()):
         if name in frame:
-            figures[:, place] = frame.array(name)
+            figures[:, place] = frames.column_of(frame, name)
     figures = figures.round(3)
     return [
         {name: None if math.isnan(figure) else figure for name, figure in zip(columns, row, strict=True)}
@@ -641,12 +638,12 @@ def _figures(frame: ColumnTable, columns: Mapping[str, str]) -> list[dict[str, f
     ]
 
 
-def _flagged_by(frame: ColumnTable, detectors: Sequence[str]) -> list[tuple[str, ...]]:
+def _flagged_by(frame: Frame, detectors: Sequence[str]) -> list[tuple[str, ...]]:
     """Return the detectors that voted for each event (N,); one that was listed later has voted for none."""
     votes = np.zeros((len(frame), len(detectors)), bool)
     for place, name in enumerate(map(vote_column, detectors)):
         if name in frame:
-            votes[:, place] = frames.true_mask(frame.array(name))
+            votes[:, place] = frames.true_mask(frames.column_of(frame, name))
     return [tuple(compress(detectors, row)) for row in votes.tolist()]
 
 

@@ -243,7 +243,7 @@ class AlertGroups:
             which = np.zeros(len(scored.batch), bool)
             which[rows[found]] = True
             taken = Verdicts(scored.batch, scored.table).take(which)
-            frame = taken.frame.assign(alert_id=names[place[found]])
+            frame = frames.with_columns(taken.frame, {"alert_id": names[place[found]]})
             parts = [*open_alerts.supporting, Verdicts(taken.batch, frame)]
             open_alerts.supporting = _most_unusual(parts, MAX_SUPPORTING_EVENTS, harm_first=True)
 

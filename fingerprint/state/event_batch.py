@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
@@ -137,10 +136,9 @@ def _concat_evidence(parts: list[EventBatch], detector: str) -> NDArray[Any]:
 
 
 class Verdicts(NamedTuple):
-    """Judged events of alerts: the batch (N events), and its frame with the columns of the judgement.
+    """Judged events of alerts, on the host: the batch (N events), and its frame with the columns of the judgement.
 
-    Both tables are of pandas, with texts of Python's own: alerts take few rows many times. Those of alerts that are explained
-    are ColumnTables.
+    What is taken of them are ColumnTables: alerts take few rows many times, and to explain one takes some hundred columns.
     """
 
     batch: EventBatch
@@ -150,8 +148,8 @@ class Verdicts(NamedTuple):
         """Return the verdicts of a mask (N,) or an index (M,)."""
         batch = self.batch.take(rows)
         return Verdicts(
-            replace(batch, frame=_with_object_texts(batch.frame)),
-            _with_object_texts(frames.select_rows(self.frame, rows)),
+            replace(batch, frame=frames.to_column_table(batch.frame)),
+            frames.to_column_table(frames.to_host(frames.select_rows(self.frame, rows))),
         )
 
     def between(self, rows: slice) -> Verdicts:
@@ -161,10 +159,5 @@ class Verdicts(NamedTuple):
     @classmethod
     def concat(cls, parts: list[Verdicts]) -> Verdicts:
         """Return the verdicts of all parts, one after the other; at least one part."""
-        frame = pd.concat([part.frame for part in parts], ignore_index=True)
+        frame = frames.concat_frames([part.frame for part in parts])
         return cls(concat_batches([part.batch for part in parts]), frame)
-
-
-def _with_object_texts(frame: frames.Frame) -> pd.DataFrame:
-    plain: pd.DataFrame = frames.with_object_texts(frames.to_pandas(frame))
-    return plain

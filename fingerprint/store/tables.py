@@ -70,7 +70,7 @@ def _to_frame(table: Sequence[Vote]) -> pd.DataFrame:
 def _column_values(values: pd.Series) -> list[Any]:
     """Return a column as Python values: texts cleaned once per distinct value, None where one is missing."""
     if values.name == "event_time":
-        return list(pd.to_datetime(values, utc=True).dt.to_pydatetime())
+        return list(pd.to_datetime(values, utc=True).array.to_pydatetime())
     if values.name in _BOOLEAN_COLUMNS:
         return values.astype(bool).to_list()
     if values.name in _NUMBER_COLUMNS:

@@ -244,8 +244,12 @@ def test_events_that_support_an_open_alert_keep_the_bank_that_measured_them(
     state = pipeline.state
     pipeline.swap_bank(replace(bank, manifest={**bank.manifest, "version": "next"}))
     state.pending = []
-    for part in state.open_alerts.verdicts:
-        part.frame["bank_version"] = "next"
+    state.open_alerts.verdicts = [
+        part._replace(
+            frame=part.frame.with_columns({"bank_version": np.full(len(part.frame), "next", object)})
+        )
+        for part in state.open_alerts.verdicts
+    ]
     pipeline.release_unused_banks()
     assert state.referenced_banks() == {bank.version, "next"}
     assert [*pipeline.alert_groups.explainer.previous_banks] == [bank.version]
