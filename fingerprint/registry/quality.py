@@ -33,6 +33,7 @@ BUDGET_CONFIDENCE = 0.9  # with which the alert budget is kept, as far as a few 
 FUTURE_ALERTS = 1.5
 SMALLEST_COUNT = 1e-6  # alerts: of fewer there is no logarithm
 MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
+ACTIVE_HOURS = 8  # of a principal and day, by which a budget is kept where no day was held out to count alerts on: a working day
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
 # One harmless event in twenty has this z: not rare, however few alerts there were.
 LEAST_THRESHOLD = -NormalDist().inv_cdf(0.05)
@@ -47,8 +48,8 @@ class HoldoutScores:
 
     `loss` summed over features, `z` of the loss (of a newcomer, as a share of what it needs), `principal`, `day` and `interval`;
     `alert_z`: the threshold of alerts that z reaches beside the other detectors' votes, minus infinity where one of the
-    autoencoder makes no verdict. `usual_days` is how many usual days of the organisation they are worth; without it, the days
-    that they span.
+    autoencoder makes no verdict. `usual_days` is how many usual days of the organisation they are worth, 0 for a history of less
+    than a day; without it, the days that they span.
     """
 
     loss: Floats
@@ -82,7 +83,7 @@ def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[
     }
     strong = holdout.z >= alert_threshold(figures, options.alerts)
     votes = len(np.unique(_each(holdout.principal, holdout.day)[strong]))
-    return {**figures, "votes_per_day": votes / figures["days"]}
+    return {**figures, "votes_per_day": votes / max(figures["days"], 1)}
 
 
 def losses_by_principal(holdout: HoldoutScores) -> dict[str, NDArray[Any]]:
@@ -142,7 +143,9 @@ def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> flo
     It follows from the strongest alerts of a bank's held-out days, fewer than the budget allows: days to come have more of them
     (FUTURE_ALERTS), and a few days are uncertain (`_certain_count`). Between two alerts of those days the threshold lies half
     way; where fewer are wanted than the strongest TAIL_PEAKS, it follows their exponential tail (Hill's estimator, in nats).
-    It is LEAST_THRESHOLD at least: the held-out days of a few principals may have alerts that are hardly unusual, or one.
+    A history of less than a day has no held-out day: there a z is taken by its meaning, the share of active hours that reach
+    it, and a principal has ACTIVE_HOURS of them a day. It is LEAST_THRESHOLD at least: the held-out days of a few principals
+    may have alerts that are hardly unusual, or one.
     """
     return (
         max(_budget_threshold(quality, options), LEAST_THRESHOLD)
@@ -153,6 +156,9 @@ def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> flo
 
 def _budget_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> float:
     """Return the z from which on the held-out alerts keep the budget, as `alert_threshold` says, however low."""
+    if not quality["days"]:
+        share = options.budget_per_100_principals / (100 * ACTIVE_HOURS)
+        return -NormalDist().inv_cdf(min(share, 0.5))
     nats = tail_calibration.z_to_nats(np.array(quality["alerts"], float))
     if not len(nats):
         return DEFAULT_THRESHOLD
@@ -226,7 +232,12 @@ def _row_weights(holdout: HoldoutScores) -> NDArray[np.float64] | None:
 
 
 def _days(holdout: HoldoutScores, seconds: int) -> float:
-    """Return how many days held-out rows are worth, one at least: the first and the last one may be parts of a day."""
+    """Return how many days held-out rows are worth, one at least: the first and the last one may be parts of a day.
+
+    0 for a history of less than a day.
+    """
+    if holdout.usual_days == 0:
+        return 0.0
     if holdout.usual_days is not None:
         return round(max(holdout.usual_days, 1.0), 3)
     span = int(np.ptp(holdout.interval)) + 1 if len(holdout.interval) else 0

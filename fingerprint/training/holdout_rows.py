@@ -347,7 +347,7 @@ def _usual_days(
     index: FingerprintIndex,
     settings: Settings,
 ) -> float | None:
-    """Return how many usual days of the organisation the held-out rows are worth; None for a history of less than a day.
+    """Return how many usual days of the organisation the held-out rows are worth; 0 for a history of less than a day.
 
     Held-out days may be a weekend, or begin at noon. So they count by the unusual intervals that are expected of them, by the
     `rate` (E,) of who was active, against those of a day of the last week, or of a shorter history: at most as those of a week
@@ -355,14 +355,14 @@ def _usual_days(
     """
     span = (history.watermark - int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds) + 1
     if span < DAY_SECONDS:
-        return None
+        return 0.0
     days = min(span, WEEK_SECONDS) / DAY_SECONDS
     recent = learned_columns(history, "week")
     week = float(np.sum(np.sort(np.exp(rate[recent["owner"]]) * recent["intervals"])))
     active = np.unique(rows["hour"], return_index=True)[1]
     held = float(np.sum(np.sort(np.exp(rate[rows["owner"][active]]))))
     most = MOST_USUAL_DAYS * len(np.unique(rows["day"]))
-    return min(days * held / week, most) if week else None
+    return min(days * held / week, most) if week and held else None
 
 
 def _sequence_rates(

@@ -153,9 +153,14 @@ def print_training(figures: dict[str, Any]) -> None:
 
 
 def _threshold_of_alerts(z: float, days: float | None) -> str:
-    """Return from which z on there are alerts, and of how many held-out days it is; None where the settings say it."""
+    """Return from which z on there are alerts, and of how many held-out days it is; None where the settings say it.
+
+    0: of a history of less than a day.
+    """
     if days is None:
         return f"alerts from z {z:.2f} on, as set"
+    if not days:
+        return f"alerts from z {z:.2f} on, not measured: a history of less than a day does not tell how many a day has"
     measured = f"alerts from z {z:.2f} on, measured on {days:.3g} held-out day{'s' * (days != 1)}"
     return (
         f"{measured}: so few make it high, more history usually lowers it"

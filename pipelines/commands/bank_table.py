@@ -65,7 +65,7 @@ def print_version(figures: dict[str, Any]) -> None:
     )
     quality = figures["quality"]
     print(
-        f"held out: {quality['rows']:,} rows of {quality['days']} days, loss {_quantiles(quality['loss'])} nats; "
+        f"held out: {quality['rows']:,} rows of {_held_out_days(quality['days'])}, loss {_quantiles(quality['loss'])} nats; "
         f"{quality['votes_per_day']:.1f} principals with a vote a day"
     )
     if any(figures.get("left_out", {}).values()):
@@ -89,6 +89,10 @@ def print_version(figures: dict[str, Any]) -> None:
     for name, title in (("reasons", "promotion gate"), ("warnings", "promotion gate, a warning")):
         for sentence in (figures["gate"] or {}).get(name, []):
             print(f"{title}: {printable(sentence)}")
+
+
+def _held_out_days(days: float) -> str:
+    return f"{days} days" if days else "less than a day"
 
 
 def _print_vote_rates(rates: dict[str, RatesByKind]) -> None:

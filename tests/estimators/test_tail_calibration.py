@@ -168,6 +168,25 @@ def test_a_history_without_alerts_has_a_threshold_of_its_own() -> None:
     assert quality.alert_threshold(calm, Alerts()) == quality.DEFAULT_THRESHOLD
 
 
+def test_a_history_of_less_than_a_day_has_the_threshold_that_a_z_means() -> None:
+    """One alert a day of 100 principals, each active in eight hours, is what one active hour in 800 has."""
+    some_hours = {"days": 0.0, "alerts": [5.0, 4.0, 3.9], "principals": 30}
+    assert quality.alert_threshold(some_hours, Alerts()) == pytest.approx(-norm.ppf(1 / 800))
+    more, most = (
+        quality.alert_threshold(some_hours, Alerts(budget_per_100_principals=each)) for each in (20, 10_000)
+    )
+    assert more == pytest.approx(-norm.ppf(1 / 40))
+    assert most == quality.LEAST_THRESHOLD
+    assert quality.alert_threshold(some_hours, Alerts(threshold=3.3)) == 3.3
+
+
+def test_no_day_is_held_out_of_a_history_of_less_than_a_day() -> None:
+    z, none = np.ones(2, np.float32), np.zeros(2, np.int32)
+    held = quality.HoldoutScores(z, z, none.astype(np.uint64), none, none, z, usual_days=0.0)
+    figures = quality.holdout_metrics(held, Settings())
+    assert (figures["days"], figures["votes_per_day"]) == (0.0, 0.0)
+
+
 @pytest.mark.parametrize("alerts", [[-5.998], [0.9, 0.8, -2.0]])
 def test_alerts_that_are_hardly_unusual_set_no_threshold_that_anything_reaches(alerts: list[float]) -> None:
     """A single held-out alert by a weak vote made every event of the next day a verdict."""

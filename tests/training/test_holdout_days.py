@@ -40,9 +40,9 @@ def test_of_few_days_the_rows_alone_say_which_are_held_out() -> None:
     assert split([300]).interval == 100 * HOURS + 18
 
 
-@pytest.mark.parametrize(("learned_days", "usual"), [(0.5, None), (3, 0.3), (6, 0.6), (7, 0.7), (21, 0.7)])
+@pytest.mark.parametrize(("learned_days", "usual"), [(0.5, 0.0), (3, 0.3), (6, 0.6), (7, 0.7), (21, 0.7)])
 def test_what_is_held_out_counts_by_the_days_that_were_learned(
-    learned_days: float, usual: float | None, monkeypatch: pytest.MonkeyPatch
+    learned_days: float, usual: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Of ten unusual intervals in the history, or in its last week, one is held out; all of one principal, at one rate."""
     recent = {"owner": np.array([0]), "intervals": np.array([10])}
@@ -52,7 +52,7 @@ def test_what_is_held_out_counts_by_the_days_that_were_learned(
     index = SimpleNamespace(table=pd.DataFrame({"first": [1_000_000]}))
     rows = {"hour": np.array([7]), "owner": np.array([0]), "day": np.array([3])}
     days = holdout_rows._usual_days(history, rows, np.array([-2.0]), index, Settings())  # type: ignore[arg-type]
-    assert days == (None if usual is None else pytest.approx(usual, rel=1e-3))
+    assert days == pytest.approx(usual, rel=1e-3)
 
 
 def test_when_an_account_joins_in_the_held_out_days_its_principals_are_no_newcomers() -> None:

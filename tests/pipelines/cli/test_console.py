@@ -42,6 +42,10 @@ def test_a_stream_that_ends_says_what_it_published_and_saved(capsys: pytest.Capt
             "alerts from z 3.09 on, measured on 3.04 held-out days: so few make it high, more history usually lowers it",
         ),
         (4.487, "alerts from z 3.09 on, measured on 4.49 held-out days"),
+        (
+            0.0,
+            "alerts from z 3.09 on, not measured: a history of less than a day does not tell how many a day has",
+        ),
         (None, "alerts from z 3.09 on, as set"),
     ],
 )
