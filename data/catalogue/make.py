@@ -4,7 +4,8 @@ Run from the repository root, with the dev extra installed:
     python data/catalogue/make.py
 
 Columns: event source, event name, r|w (reads or writes), API version or nothing, parameters, response
-members. A member is `name:type`, with `!` behind what is required; types are s(tring) i(nteger) d(ouble)
+members, the command in the AWS CLI. A member is `name:type`, with `!` behind what is required; types are
+s(tring) i(nteger) d(ouble)
 b(oolean) t(imestamp) l(ist) m(ap or structure). Names are spelled as CloudTrail spells them: first letter
 small.
 """
@@ -15,6 +16,7 @@ import re
 from pathlib import Path
 
 import botocore.session
+from botocore import xform_name
 
 READS = re.compile(
     r"^(Get|List|Describe|Head|BatchGet|BatchDescribe|Search|Lookup|Query|Scan|Select|Simulate|Validate|Check|"
@@ -39,6 +41,7 @@ RENAMED = {  # what CloudTrail calls it
     ("s3", "PutBucketLifecycleConfiguration"): "PutBucketLifecycle",
     ("s3", "GetBucketReplication"): "GetBucketReplication",
 }
+CLI_NAMES = {"s3": "s3api", "config": "configservice", "codedeploy": "deploy"}  # where it is not botocore's
 KINDS = {
     "string": "s",
     "character": "s",
@@ -57,7 +60,8 @@ KINDS = {
 
 def main() -> None:
     session = botocore.session.get_session()
-    lines: dict[tuple[str, str], str] = {}
+    lines: dict[tuple[str, str], tuple[str, ...]] = {}
+    commands: dict[tuple[str, str], str] = {}
     for service in session.get_available_services():
         model = session.get_service_model(service)
         source = (model.metadata.get("signingName") or model.metadata["endpointPrefix"]).removeprefix("api.")
@@ -66,11 +70,14 @@ def main() -> None:
             if source in DATA_PLANE and DATA_PLANE[source].search(name):
                 continue
             event = event_name(source, name, model)
-            lines.setdefault((source, event), "\t".join(row(source, event, name, model)))
+            lines.setdefault((source, event), row(source, event, name, model))
+            if (source, event) not in commands or service == source:  # of DocumentDB and RDS, RDS
+                commands[source, event] = f"{CLI_NAMES.get(service, service)} {xform_name(name, '-')}"
     path = Path(__file__).with_name("operations.tsv.gz")
     packed = io.BytesIO()
     with gzip.GzipFile(fileobj=packed, mode="wb", mtime=0, compresslevel=9) as out:
-        out.write("".join(f"{lines[key]}\n" for key in sorted(lines)).encode())
+        rows = ("\t".join((*lines[key], commands[key])) for key in sorted(lines))
+        out.write("".join(f"{each}\n" for each in rows).encode())
     path.write_bytes(packed.getvalue())
     services = {source for source, _ in lines}
     print(f"{len(lines)} operations of {len(services)} services: {path.stat().st_size} bytes")

@@ -18,7 +18,7 @@ attackers         whose session, which tool, which network, when: thieves and mi
 attack_scripts    what an attacker calls: real attack records, and the victim's own calls between
 
 api_calls         calls as columns: the exchange between those who act and what writes records
-api_catalogue     every AWS operation by name; the library of templates
+api_catalogue     the library of templates of AWS operations
 record_templates  a record without who, when and where
 identifiers       names and ids that fill the placeholders of a record
 user_identity     the `userIdentity` blocks

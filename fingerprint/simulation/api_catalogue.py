@@ -1,4 +1,4 @@
-"""Every AWS operation by name, and the library of templates in which they are called.
+"""The library of templates in which AWS operations are called.
 
 Templates come from real records where there are any (the very shapes of the attack records included), else from
 botocore's models of the operation.
@@ -11,13 +11,12 @@ Example:
 
 from __future__ import annotations
 
-import gzip
 import json
 import zlib
 from collections import Counter, defaultdict
-from functools import cache, lru_cache
+from functools import cache
 from random import Random
-from typing import Any, NamedTuple
+from typing import Any
 
 from fingerprint.core.errors import FingerprintError
 from fingerprint.simulation.identifiers import POOL_MASK
@@ -28,39 +27,11 @@ from fingerprint.simulation.record_templates import (
     template_from_record,
 )
 from fingerprint.sources.cloudtrail import samples
+from fingerprint.sources.cloudtrail.operations import Operation, load_operations
 
 REAL_DATASETS = (samples.ATTACK_DATASET, "real/prod_slice_anonymised")
 MAX_TEMPLATES = 6  # of one action that are kept, the most frequent first
 MAX_TEMPLATE_CHARACTERS = 6_000  # characters
-
-
-class Operation(NamedTuple):
-    """A line of data/catalogue/operations.tsv.gz; its README explains the columns."""
-
-    source: str
-    name: str
-    read_only: bool
-    api_version: str
-    parameters: tuple[tuple[str, str, bool], ...]  # name, type, required
-    response: tuple[tuple[str, str, bool], ...]
-
-
-@cache
-def load_operations() -> dict[str, Operation]:
-    """Return all operations by `service:Name`."""
-    found = {}
-    with gzip.open(samples.data_folder("catalogue") / "operations.tsv.gz", "rt") as lines:
-        for line in lines:
-            source, name, mode, dated, parameters, answer = line.rstrip("\n").split("\t")
-            operation = Operation(source, name, mode == "r", dated, _members(parameters), _members(answer))
-            found[f"{source.removesuffix('.amazonaws.com')}:{name}"] = operation
-    return found
-
-
-@lru_cache(maxsize=100_000)
-def _members(text: str) -> tuple[tuple[str, str, bool], ...]:
-    members = (member.partition(":") for member in text.split(",") if member)
-    return tuple((name, kind[0], kind.endswith("!")) for name, _, kind in members)
 
 
 class TemplateLibrary:

@@ -264,7 +264,8 @@ _EFFECTS = (
     ),
     _Effect(
         "notable", "starts machines or models", "Impact", "T1496",
-        "ec2:RunInstances RequestSpotInstances RequestSpotFleet CreateFleet ecs:CreateCluster RunTask StartTask "
+        "ec2:RunInstances RequestSpotInstances RequestSpotFleet CreateFleet ecs:CreateCluster CreateService RunTask StartTask "
+        "autoscaling:CreateAutoScalingGroup "
         "sagemaker:CreateTrainingJob lightsail:CreateInstances batch:CreateComputeEnvironment gamelift:CreateFleet "
         "bedrock:InvokeModel InvokeModelWithResponseStream Converse",
     ),

@@ -86,7 +86,7 @@ def _read_record(record: str) -> _Record | None:
         return None
 
 
-def _values(node: Any) -> Iterator[tuple[str, str]]:
+def request_values(node: Any) -> Iterator[tuple[str, str]]:
     """Yield (member, text) of every plain value of a request, members of lists by the list's; policies in text are opened."""
     waiting: list[tuple[str, Any]] = [("", node)]
     for _ in range(MAX_VALUES):
@@ -111,8 +111,8 @@ def _grants_outside(request: Request, account: str) -> Gravity | None:
 
     Whom a provider of identities lets in, a policy does not say: it leaves the gravity as it is.
     """
-    principals = list(_values(_principals(request)))
-    if not principals and any(name == "Policy" and not text for name, text in _values(request)):
+    principals = list(request_values(_principals(request)))
+    if not principals and any(name == "Policy" and not text for name, text in request_values(request)):
         return "notable"  # it is deleted, with what it denied
     statements = [value for name, value in _flat_members(request) if name == "Statement"]
     if statements and not any(statements):
@@ -162,9 +162,9 @@ def _shares_with_others(request: Request, account: str) -> Gravity | None:
     """Return severe where an account or everybody is added to a snapshot or image, minor where one is only removed."""
     added = [value for name, value in _flat_members(request) if name in ("add", "valuesToAdd")]
     removed = [value for name, value in _flat_members(request) if name in ("remove", "valuesToRemove")]
-    if any(text for each in added for _, text in _values(each)):
+    if any(text for each in added for _, text in request_values(each)):
         return "severe"
-    return "minor" if any(text for each in removed for _, text in _values(each)) else None
+    return "minor" if any(text for each in removed for _, text in request_values(each)) else None
 
 
 def _flat_members(node: Any) -> Iterator[tuple[str, Any]]:
@@ -185,7 +185,7 @@ def _opens_to_everybody(request: Request, account: str) -> Gravity | None:
 
     A rule that denies protects.
     """
-    named = [(name.lower(), text) for name, text in _values(request)]
+    named = [(name.lower(), text) for name, text in request_values(request)]
     ranges = [text for name, text in named if name in _RANGES]
     if not ranges:
         return None
@@ -207,12 +207,16 @@ def _is_wide(text: str) -> bool:
 
 def _public_acl(request: Request, account: str) -> Gravity | None:
     """Return severe for an ACL that names everybody, or someone beside the owner; as the action's where headers name someone."""
-    if any(word in text for _, text in _values(request) for word in _PUBLIC_GROUPS):
+    if any(word in text for _, text in request_values(request) for word in _PUBLIC_GROUPS):
         return "severe"
     members = list(_flat_members(request))
-    owners = {text for name, value in members if name == "Owner" for _, text in _values(value)}
+    owners = {text for name, value in members if name == "Owner" for _, text in request_values(value)}
     granted = {
-        text for name, value in members if name == "Grantee" for at, text in _values(value) if at == "ID"
+        text
+        for name, value in members
+        if name == "Grantee"
+        for at, text in request_values(value)
+        if at == "ID"
     }
     if granted - owners:
         return "severe"
@@ -223,7 +227,7 @@ def _public_access_block(request: Request, account: str) -> Gravity | None:
     """Return severe where a part of the block is switched off, minor where it is switched on: that protects."""
     flags = {
         text.lower()
-        for name, text in _values(request)
+        for name, text in request_values(request)
         if name.lower().startswith(("block", "ignore", "restrict"))
     }
     return None if not flags else "severe" if "false" in flags else "minor"
@@ -231,13 +235,13 @@ def _public_access_block(request: Request, account: str) -> Gravity | None:
 
 def _when_suspended(request: Request, account: str) -> Gravity | None:
     """Return severe where versioning or its protection is suspended, minor where it is switched on."""
-    states = {text for name, text in _values(request) if name in ("Status", "MfaDelete")}
+    states = {text for name, text in request_values(request) if name in ("Status", "MfaDelete")}
     return None if not states else "severe" if states & {"Suspended", "Disabled"} else "minor"
 
 
 def _when_disabled(request: Request, account: str) -> Gravity | None:
     """Return severe for an update that switches a detector off, notable for another one."""
-    flags = {text.lower() for name, text in _values(request) if name in ("enable", "status")}
+    flags = {text.lower() for name, text in request_values(request) if name in ("enable", "status")}
     return None if not flags else "severe" if flags & {"false", "paused", "disabled"} else "notable"
 
 
@@ -245,18 +249,18 @@ def _archiving_filter(request: Request, account: str) -> Gravity | None:
     """Return severe for a new filter that archives findings, notable for one that lists them: GuardDuty's default."""
     if not any(name == "findingCriteria" for name, _ in _flat_members(request)):
         return None
-    return "severe" if ("action", "ARCHIVE") in _values(request) else "notable"
+    return "severe" if ("action", "ARCHIVE") in request_values(request) else "notable"
 
 
 def _listing_filter(request: Request, account: str) -> Gravity | None:
     """Return notable for a filter that is set to list findings. What a change leaves out stays as it was: maybe archiving."""
-    actions = {text for name, text in _values(request) if name == "action"}
+    actions = {text for name, text in request_values(request) if name == "action"}
     return "notable" if actions == {"NOOP"} else None
 
 
 def _names_administrator(request: Request, account: str) -> Gravity | None:
     """Return severe for full rights, notable for rights to read by policies of AWS: the names of others are anybody's choice."""
-    policies = [text for name, text in _values(request) if name == "policyArn"]
+    policies = [text for name, text in request_values(request) if name == "policyArn"]
     if any(
         text.endswith(("/AdministratorAccess", "/PowerUserAccess", "/IAMFullAccess")) for text in policies
     ):
@@ -272,7 +276,7 @@ def _reads_only_by_aws(policy: str) -> bool:
 
 def _key_status(request: Request, account: str) -> Gravity | None:
     """Return grave where a key comes back to life, minor where it is taken out of use: that is what responders do."""
-    states = {text for name, text in _values(request) if name == "status"}
+    states = {text for name, text in request_values(request) if name == "status"}
     return "grave" if "Active" in states else "minor" if "Inactive" in states else None
 
 
@@ -280,34 +284,34 @@ def _with_decryption(request: Request, account: str) -> Gravity | None:
     """Return notable where a parameter is asked for in plain text: then it is a secret."""
     return (
         "notable"
-        if any(name == "withDecryption" and text == "True" for name, text in _values(request))
+        if any(name == "withDecryption" and text == "True" for name, text in request_values(request))
         else None
     )
 
 
 def _user_data(request: Request, account: str) -> Gravity | None:
     """Return notable where a machine's start script is read, which often holds secrets, none for its other attributes."""
-    return "notable" if any(text == "userData" for _, text in _values(request)) else "none"
+    return "notable" if any(text == "userData" for _, text in request_values(request)) else "none"
 
 
 def _point_in_time_recovery(request: Request, account: str) -> Gravity | None:
     """Return minor where point-in-time recovery is switched on."""
-    flags = {text for name, text in _values(request) if name == "pointInTimeRecoveryEnabled"}
+    flags = {text for name, text in request_values(request) if name == "pointInTimeRecoveryEnabled"}
     return "minor" if flags == {"True"} else None
 
 
 def _cluster_logs(request: Request, account: str) -> Gravity | None:
     """Return severe where logs of a cluster are switched off, grave where its endpoint is opened, notable for other changes."""
     logging = [value for name, value in _flat_members(request) if name == "logging"]
-    if any(name == "enabled" and text == "False" for each in logging for name, text in _values(each)):
+    if any(name == "enabled" and text == "False" for each in logging for name, text in request_values(each)):
         return "severe"
-    opened = any(name == "endpointPublicAccess" and text == "True" for name, text in _values(request))
+    opened = any(name == "endpointPublicAccess" and text == "True" for name, text in request_values(request))
     return "grave" if opened else "notable"
 
 
 def _event_selectors(request: Request, account: str) -> Gravity | None:
     """Return notable for event selectors that record all management events, and data events too."""
-    values = list(_values(request))
+    values = list(request_values(request))
     management = {text for name, text in values if name == "includeManagementEvents"}
     kinds = {text for name, text in values if name == "readWriteType"}
     left_out = any(name == "excludeManagementEventSources" for name, _ in values)
@@ -317,12 +321,12 @@ def _event_selectors(request: Request, account: str) -> Gravity | None:
 
 def _log_destinations(request: Request, account: str) -> Gravity | None:
     """Return notable where logs still have a destination."""
-    return "notable" if any(name == "logDestinationType" for name, _ in _values(request)) else None
+    return "notable" if any(name == "logDestinationType" for name, _ in request_values(request)) else None
 
 
 def _retention_days(request: Request, account: str) -> Gravity | None:
     """Return minor where logs are kept for a year or longer."""
-    days = [text for name, text in _values(request) if name == "retentionInDays"]
+    days = [text for name, text in request_values(request) if name == "retentionInDays"]
     return (
         "minor"
         if days and all(each.isdigit() and int(each[:9]) >= LONG_RETENTION_DAYS for each in days)
@@ -339,7 +343,7 @@ def _logging_enabled(request: Request, account: str) -> Gravity | None:
 
 def _bucket_encryption(request: Request, account: str) -> Gravity | None:
     """Return minor for encryption by AWS's keys or the account's own, the action's by a key of another account."""
-    values = list(_values(request))
+    values = list(request_values(request))
     keys = [text for name, text in values if name == "KMSMasterKeyID"]
     own = all(text.count(":") < 5 or text.split(":")[4] == account for text in keys)
     return "minor" if own and any(name == "SSEAlgorithm" for name, _ in values) else None
@@ -352,7 +356,7 @@ def _by_own_key(request: Request, account: str) -> Gravity | None:
 
 def _database_opened(request: Request, account: str) -> Gravity | None:
     """Return grave where a database gets another password, the internet, or no backups."""
-    values = dict(_values(request))
+    values = dict(request_values(request))
     harms = ("masterUserPassword" in values, values.get("publiclyAccessible") == "True")
     return "grave" if any(harms) or values.get("backupRetentionPeriod") == "0" else None
 

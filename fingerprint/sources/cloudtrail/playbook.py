@@ -52,6 +52,7 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     safe_addresses,
     value_or_word,
 )
+from fingerprint.sources.cloudtrail.playbook_inverse import leaves_nothing
 from fingerprint.sources.cloudtrail.playbook_undo import (
     Call,
     not_shown,
@@ -261,6 +262,8 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     changes: list[ActionImpact] = []
     reads: list[ActionImpact] = []
     denials: list[ActionImpact] = []
+    past: list[ActionImpact] = []
+    by_root = principal_type(suspicion.principal) == "root"
     for row in done:
         made_of_row = calls.get((row.action, row.supporting), [])
         called = made_of_row[:MAX_RECORDS_READ]
@@ -270,11 +273,13 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
         if made and not to_undo and not unread:
             denials.append(row)
             continue
-        undone = list(_undo_action(row, to_undo, unread)) if len(steps) < MAX_UNDO_STEPS else []
+        undone = list(_undo_action(row, to_undo, unread, by_root)) if len(steps) < MAX_UNDO_STEPS else []
         steps += undone
         if undone:
             continue
-        if not _only_reads(row.action, called):
+        if leaves_nothing(row.action):
+            past.append(row)
+        elif not _only_reads(row.action, called):
             changes.append(row)
         elif row.effect.startswith("reads"):
             reads.append(row)
@@ -285,14 +290,17 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     if changes:
         how = "Compare with your infrastructure code or AWS Config, and set back what was changed by"
         yield NextStep("undo", f"{how} {_subjects(changes)}.")
+    if past:
+        how = "There is nothing to set back; find out what came of it, and what it costs:"
+        yield NextStep("undo", f"{how} {_subjects(past)}.")
     if reads:
         yield NextStep(
             "undo", f"Treat as known, and change where it is used, what was read by {_subjects(reads)}."
         )
 
 
-def _undo_action(row: ActionImpact, made: Sequence[Call], unread: int) -> Iterator[NextStep]:
-    """Yield how to undo the calls of an action, by the account in which they were made; nothing for an unlisted one.
+def _undo_action(row: ActionImpact, made: Sequence[Call], unread: int, by_root: bool) -> Iterator[NextStep]:
+    """Yield how to undo the calls of an action, by the account in which they were made; nothing where no call sets it back.
 
     `unread` is how many more calls there are, whose records are not read.
     """
@@ -300,7 +308,7 @@ def _undo_action(row: ActionImpact, made: Sequence[Call], unread: int) -> Iterat
     for each in made:
         by_account.setdefault(account_number(each.account), []).append(each)
     for account, calls in (by_account or {"": []}).items():
-        step = undo_step(row.action, calls)
+        step = undo_step(row.action, calls, row.technique, by_root)
         if step:
             place = f"In account {account}: " if account else ""
             text = f"{place}{_subject(row)}. {step.text}{not_shown(unread, 'event')}"

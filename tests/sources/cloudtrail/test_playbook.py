@@ -794,12 +794,12 @@ def test_what_only_read_is_not_to_be_set_back() -> None:
             call("sts:GetSessionToken"),
             replace(read, raw=json.dumps(json.loads(read.raw) | {"readOnly": True})),
             call("secretsmanager:BatchGetSecretValue"),
-            call("securityhub:BatchDisableStandards"),
+            call("macie:UpdateMacieSession"),
         )
     )
     assert [step.text for step in steps if step.phase == "undo"] == [
         "Compare with your infrastructure code or AWS Config, and set back what was changed by "
-        "securityhub:BatchDisableStandards.",
+        "macie:UpdateMacieSession.",
         "Treat as known, and change where it is used, what was read by rds:DownloadDBLogFilePortion, "
         "secretsmanager:BatchGetSecretValue.",
     ]

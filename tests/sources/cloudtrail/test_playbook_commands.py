@@ -12,11 +12,18 @@ import pytest
 from botocore import xform_name
 
 from fingerprint.sources.cloudtrail.event_queries import principal_queries
+from fingerprint.sources.cloudtrail.impact import listed_actions
+from fingerprint.sources.cloudtrail.operations import cli_word, load_operations
 from fingerprint.sources.cloudtrail.playbook import next_steps
+from fingerprint.sources.cloudtrail.playbook_inverse import inverse_undo
 from fingerprint.sources.cloudtrail.playbook_undo import _UNDO, Call, fill_command
 from tests.sources.cloudtrail.test_playbook import ACCOUNT, AKIA, ASIA, call, suspicion, with_session
 
-CLI_NAMES = {"s3api": "s3", "configservice": "config"}  # where the CLI's name of a service is not botocore's
+CLI_NAMES = {
+    "s3api": "s3",
+    "configservice": "config",
+    "deploy": "codedeploy",
+}  # where the CLI's name of a service is not botocore's
 EVERY_COMMAND = {"--region", "--query", "--output"}
 SESSION = botocore.session.get_session()
 
@@ -27,6 +34,8 @@ def _options(service: str, command: str) -> tuple[frozenset[str], frozenset[str]
     model = SESSION.get_service_model(CLI_NAMES.get(service, service))
     [operation] = [name for name in model.operation_names if xform_name(name, "-") == command]
     shape = model.operation_model(operation).input_shape
+    if shape is None:
+        return frozenset(), frozenset()
     names = {member: f"--{xform_name(member, '-')}" for member in shape.members}
     flags = {f"--no-{names[member][2:]}" for member, of in shape.members.items() if of.type_name == "boolean"}
     return frozenset({*names.values(), *flags}), frozenset(names[each] for each in shape.required_members)
@@ -93,6 +102,24 @@ def test_commands_to_cut_a_device_are_the_clis() -> None:
 def test_commands_to_undo_are_the_clis(action: str) -> None:
     undo = _UNDO[action]
     assert _check(fill_command(" ".join((undo.command, *undo.options)), Call({})))
+
+
+@pytest.mark.parametrize("gravity", ["severe", "grave"])
+def test_commands_that_do_the_opposite_are_the_clis(gravity: str) -> None:
+    actions = [
+        (f"{service}:{action}", impact.technique)
+        for (service, action), impact in listed_actions().items()
+        if impact.gravity == gravity and f"{service}:{action}" not in _UNDO
+    ]
+    found = [undo for undo in (inverse_undo(*each) for each in actions) if undo]
+    for undo in found:
+        _check(fill_command(" ".join((undo.command, *undo.options)), Call({})))
+    assert len(found) > len(actions) * 0.75
+
+
+def test_members_are_spelled_as_the_clis_options() -> None:
+    names = {name for each in load_operations().values() for name, _, _ in each.parameters}
+    assert [each for each in names if cli_word(each) != xform_name(each[:1].upper() + each[1:], "-")] == []
 
 
 def test_queries_for_a_principal_are_the_clis() -> None:

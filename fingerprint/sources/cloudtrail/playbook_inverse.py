@@ -1,0 +1,260 @@
+"""What sets back a call for which `playbook_undo` has no line: the inverse operation, by the names that AWS gives operations.
+
+Example:
+    >>> inverse_undo("sagemaker:CreateTrainingJob").command
+    'aws sagemaker stop-training-job --region <region> --training-job-name <trainingJobName|TrainingJobName|*.trainingJobName>'
+
+What was made is stopped or deleted, what was given is taken back, what was taken away is given again, and what was changed gets
+its earlier values; only by an operation that the service has. In a command `<a|b>` is the first of several members that a record
+has, `<*.a>` a member of any structure of the response; what only the organisation knows stands there as EARLIER_ and a name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from fingerprint.sources.cloudtrail.action_verbs import without_batch
+from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
+from fingerprint.sources.cloudtrail.operations import Operation, cli_word, find_operation
+
+# Verbs, and the verbs that set them back, the best first.
+_RUNS = {
+    "Start": ("Stop", "Cancel", "Terminate"),
+    "Run": ("Stop", "Terminate"),
+    "Submit": ("Terminate", "Cancel"),
+    "Request": ("Cancel",),
+    "Create": ("Stop", "Cancel", "Terminate"),
+}
+_GIVES = {
+    "Create": ("Delete", "Remove"),
+    "Attach": ("Detach",),
+    "Associate": ("Disassociate",),
+    "Enable": ("Disable",),
+    "Activate": ("Deactivate",),
+    "Register": ("Deregister",),
+    "Add": ("Remove", "Delete"),
+    "Authorize": ("Revoke", "Deauthorize"),
+    "Grant": ("Revoke",),
+    "Subscribe": ("Unsubscribe",),
+    "Import": ("Delete",),
+    "Upload": ("Delete",),
+    "Copy": ("Delete",),
+    "Allocate": ("Release",),
+    "Accept": ("Reject", "Delete"),
+    "Assign": ("Unassign",),
+    "Publish": ("Delete",),
+    "Share": ("Unshare",),
+    "Restore": ("Delete",),  # from a copy
+}
+_TAKES = {
+    "Detach": ("Attach",),
+    "Disassociate": ("Associate",),
+    "Disable": ("Enable",),
+    "Deactivate": ("Activate", "Enable"),
+    "Deregister": ("Register",),
+    "Remove": ("Add",),
+    "Revoke": ("Authorize", "Grant"),
+    "Unsubscribe": ("Subscribe",),
+    "Stop": ("Start",),
+    "Suspend": ("Resume",),
+    "Pause": ("Resume",),
+    "Delete": ("Put", "Create", "Import"),
+}
+_PUTS = {"Put": ("Delete",)}
+_MAKES = ("Create", "Put", "Import", "Register")
+_CHANGES = ("Update", "Modify", "Set", "Change", "Replace", "Put", "Reset", "Configure")
+_LOOKS = ("Get", "Describe", "List")
+_LOST = ("T1485", "T1490")  # techniques of what destroys data, or the way back to it
+_AWAY = "T1537"  # of what takes data to another account
+_SETTINGS = ("Plan", "Configuration", "Policy", "Replication")  # how things end that hold no data
+# Verbs of what runs, sends or uses something once: there is nothing to set back.
+_ONCE = (
+    "Invoke",
+    "Converse",
+    "Send",
+    "Publish",
+    "Execute",
+    "Purge",
+    "Assume",
+    "Reboot",
+    "Failover",
+    "Run",
+    "Start",
+)
+
+
+class Undo(NamedTuple):
+    """What to say, commands, and options of the last one: those for which a record has something.
+
+    `one_needed`: where it has nothing for any, the first option stands there alone.
+    """
+
+    text: str
+    command: str
+    options: tuple[str, ...] = ()
+    one_needed: bool = True
+
+
+def leaves_nothing(action: str) -> bool:
+    """Return whether an action does something once, so that nothing is there to be set back.
+
+    >>> leaves_nothing("bedrock:InvokeModel"), leaves_nothing("iam:CreateUser")
+    (True, False)
+    """
+    return without_batch(without_api_version(action).partition(":")[2]).startswith(_ONCE)
+
+
+@cache
+def inverse_undo(action: str, technique: str = "") -> Undo | None:
+    """Return how to undo an action, by the operations of its service; None where none of them sets it back."""
+    service, _, name = without_api_version(action).partition(":")
+    done = find_operation(service, name)
+    if done is None:
+        return None
+    thing = name.removeprefix("Delete")
+    if thing != name and technique in _LOST and not thing.endswith(_SETTINGS):
+        return _restored(service, thing)
+    undo = _inverse(service, name, done) or _earlier(service, name, done)
+    if undo is None or technique != _AWAY:
+        return undo
+    return undo._replace(
+        text=f"{undo.text} What was taken to another account stays there: treat its data as lost."
+    )
+
+
+def _inverse(service: str, name: str, done: Operation) -> Undo | None:
+    if (stop := _counterpart(service, name, _RUNS)) is not None:
+        return _with("Stop it: it goes on without the credential that started it.", stop, done)
+    if (delete := _counterpart(service, name, _PUTS)) is not None:
+        look = _look(service, name.removeprefix("Put"), delete)
+        text = "Keep it as evidence. If it is new, delete it, else put the earlier one back."
+        return _with(text, delete, done, look)
+    if (take := _counterpart(service, name, _GIVES)) is not None:
+        return _with("Take it back, when its evidence is kept.", take, done)
+    if (give := _counterpart(service, name, _TAKES)) is None:
+        return None
+    if _verb(give.name) not in _MAKES:
+        return _with("Switch it on or give it again.", give, done)
+    known = {member for member, _, _ in done.parameters}
+    text = "Make it again, with the settings that your infrastructure code or AWS Config has."
+    return _with(text, give, done)._replace(command=_written(give, _needed(give), known))
+
+
+def _restored(service: str, thing: str) -> Undo:
+    """Return how to get back data that were deleted: by an operation that restores them, else from what is left."""
+    restore = find_operation(service, f"Restore{thing}")
+    if restore:
+        return Undo("Restore it, before the time for that is over.", _written(restore, _needed(restore)))
+    lost = (
+        "It is gone: restore it from a backup or from a copy elsewhere, and let no one delete what is left."
+    )
+    return Undo(lost, _look(service, f"{thing}s", None))
+
+
+def _earlier(service: str, name: str, changed: Operation) -> Undo | None:
+    """Return how to give what was changed its earlier values: look at it as it is, then the same call with these.
+
+    What says which thing it is, is what the operation that shows or deletes it asks for as well, or else the first member.
+    """
+    verb = _verb(name)
+    if verb not in _CHANGES:
+        return None
+    thing = name.removeprefix(verb)
+    shows = [_showing(service, thing), find_operation(service, f"Delete{thing}")]
+    needed = _needed(changed)
+    known = {member for each in shows if each for member, _, _ in each.parameters}
+    if not any(shows):
+        known = {member for member, _ in needed[:1]}
+    look = _look(service, thing, changed)
+    set_back = _written(changed, needed, known) if any(member not in known for member, _ in needed) else ""
+    text = "Look at it as it is now, and set it back to what your infrastructure code or AWS Config has."
+    command = "\n".join(each for each in (look, set_back) if each)
+    return Undo(text, command) if command else None
+
+
+def _verb(name: str) -> str:
+    return next((verb for verb in (*_MAKES, *_CHANGES) if name.startswith(verb)), "")
+
+
+def _counterpart(service: str, name: str, verbs: Mapping[str, tuple[str, ...]]) -> Operation | None:
+    """Return the first operation of a service that does the opposite to the same thing, one by one or as a batch."""
+    single = without_batch(name)
+    batch = name.removesuffix(single)
+    verb = next((verb for verb in verbs if single.startswith(verb)), "")
+    if not verb:
+        return None
+    names = (
+        f"{begins}{opposite}{thing}"
+        for begins in dict.fromkeys((batch, ""))
+        for opposite in verbs[verb]
+        for thing in _things(verb, single.removeprefix(verb))
+    )
+    return next((found for found in (find_operation(service, each) for each in names) if found), None)
+
+
+def _things(verb: str, thing: str) -> Iterator[str]:
+    """Yield what a thing may be called where it is taken.
+
+    >>> list(_things("Add", "RoleToInstanceProfile")), list(_things("Restore", "TableFromBackup"))
+    (['RoleToInstanceProfile', 'RoleFromInstanceProfile'], ['Table'])
+    """
+    if verb != "Restore":
+        yield thing
+    for to, opposite in (("To", "From"), ("From", "To")):
+        before, _, after = thing.rpartition(to)
+        if before and after[:1].isupper():
+            yield before if verb == "Restore" else f"{before}{opposite}{after}"
+
+
+def _showing(service: str, thing: str) -> Operation | None:
+    """Return the operation that shows a thing, alone or among others."""
+    names = (f"{verb}{each}" for each in (thing, f"{thing}s") for verb in _LOOKS)
+    return next((found for found in (find_operation(service, each) for each in names) if found), None)
+
+
+def _look(service: str, thing: str, about: Operation | None) -> str:
+    """Return the command that shows a thing, empty for none; `about` is an operation that says which by members of its own."""
+    look = _showing(service, thing)
+    if look is None:
+        return ""
+    needed = {name for name, _ in _needed(about)} if about else set()
+    return _written(look, [(name, kind) for name, kind, must in look.parameters if must or name in needed])
+
+
+def _needed(operation: Operation) -> list[tuple[str, str]]:
+    return [(name, kind) for name, kind, required in operation.parameters if required]
+
+
+def _with(text: str, inverse: Operation, done: Operation, look: str = "") -> Undo:
+    """Return the undo by an inverse operation: what it needs, and what else its text members have in common with the call."""
+    needed = _needed(inverse)
+    called = {name for name, _, _ in done.parameters}
+    others = [name for name, kind, must in inverse.parameters if kind == "s" and not must]
+    options = tuple(
+        f"--{cli_word(name)} {_value(name)}"
+        for name in others
+        if name in called and not name.lower().endswith(("token", "rolearn"))
+    )
+    command = _written(inverse, needed)
+    return Undo(text, f"{look}\n{command}" if look else command, options, one_needed=not needed)
+
+
+def _written(
+    operation: Operation, members: Iterable[tuple[str, str]], known: Collection[str] | None = None
+) -> str:
+    """Return the command of an operation with members; what is not in `known` is to be given as it was before."""
+    parts = [f"aws {operation.cli_command} --region <region>"]
+    for name, kind in members:
+        option = f"--{cli_word(name)}"
+        earlier = known is not None and name not in known
+        value = f"EARLIER_{cli_word(name).upper().replace('-', '_')}" if earlier else _value(name)
+        parts.append(option if kind == "b" else f"{option} {value}")
+    return " ".join(parts)
+
+
+def _value(name: str) -> str:
+    """Return the place of a member's value: records begin it with a small or a large letter, and S3's name buckets otherwise."""
+    names = dict.fromkeys((name, name[:1].upper() + name[1:], *(("bucketName",) if name == "bucket" else ())))
+    return f"<{'|'.join((*names, f'*.{name}'))}>"

@@ -1,0 +1,179 @@
+"""The inverse of an action is an operation of its service, with the names of the record, and of nothing it only tried once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from fingerprint.sources.cloudtrail.operations import find_operation
+from fingerprint.sources.cloudtrail.playbook_undo import Call, undo_step
+from tests.sources.cloudtrail.test_playbook import call, commands, next_steps, suspicion
+
+ACCOUNT, FOREIGN = "123456789012", "662187304519"
+
+
+@pytest.mark.parametrize(
+    ("action", "request_", "response", "command"),
+    [
+        (
+            "sso:CreateAccountAssignment",
+            {
+                "instanceArn": "arn:i",
+                "targetId": "1",
+                "targetType": "AWS_ACCOUNT",
+                "permissionSetArn": "arn:p",
+            }
+            | {"principalType": "USER", "principalId": "u-1"},
+            {},
+            "aws sso-admin delete-account-assignment --region eu-west-1 --instance-arn arn:i --target-id 1 "
+            "--target-type AWS_ACCOUNT --permission-set-arn arn:p --principal-type USER --principal-id u-1",
+        ),
+        (
+            "sagemaker:CreateTrainingJob",
+            {"trainingJobName": "t-1"},
+            {},
+            "aws sagemaker stop-training-job --region eu-west-1 --training-job-name t-1",
+        ),
+        (
+            "mediaconvert:CreateJob",
+            {},
+            {"job": {"id": "j-7"}},
+            "aws mediaconvert cancel-job --region eu-west-1 --id j-7",
+        ),
+        (
+            "batch:SubmitJob",
+            {},
+            {"jobId": "0ab1"},
+            "aws batch terminate-job --region eu-west-1 --job-id 0ab1 --reason REASON",
+        ),
+        (
+            "organizations:DetachPolicy",
+            {"policyId": "p-1", "targetId": "ou-1"},
+            {},
+            "aws organizations attach-policy --region eu-west-1 --policy-id p-1 --target-id ou-1",
+        ),
+        (
+            "guardduty:CreateFilter",
+            {"detectorId": "d", "name": "quiet"},
+            {},
+            "aws guardduty delete-filter --region eu-west-1 --detector-id d --filter-name FILTER_NAME",
+        ),
+        (
+            "iam:AddRoleToInstanceProfile",
+            {"instanceProfileName": "web", "roleName": "admin"},
+            {},
+            "aws iam remove-role-from-instance-profile --region eu-west-1 --instance-profile-name web --role-name admin",
+        ),
+        (
+            "rds:RestoreDBInstanceFromDBSnapshot",
+            {"dBInstanceIdentifier": "copy"},
+            {},
+            "aws rds delete-db-instance --region eu-west-1 --db-instance-identifier copy",
+        ),
+        (
+            "sqs:SetQueueAttributes",
+            {"queueUrl": "q", "attributes": {"Policy": "{}"}},
+            {},
+            "aws sqs get-queue-attributes --region eu-west-1 --queue-url q\n"
+            "aws sqs set-queue-attributes --region eu-west-1 --queue-url q --attributes EARLIER_ATTRIBUTES",
+        ),
+        (
+            "lambda:PutFunctionConcurrency20171031",
+            {"functionName": "f"},
+            {},
+            "aws lambda get-function-concurrency --region eu-west-1 --function-name f\n"
+            "aws lambda delete-function-concurrency --region eu-west-1 --function-name f",
+        ),
+        (
+            "ec2:ModifyEbsDefaultKmsKeyId",
+            {"kmsKeyId": "theirs"},
+            {},
+            "aws ec2 get-ebs-default-kms-key-id --region eu-west-1\n"
+            "aws ec2 modify-ebs-default-kms-key-id --region eu-west-1 --kms-key-id EARLIER_KMS_KEY_ID",
+        ),
+        (
+            "iam:DeleteAccessKey",
+            {"userName": "ann", "accessKeyId": "AKIA"},
+            {},
+            "aws iam create-access-key --region eu-west-1 --user-name ann",
+        ),
+    ],
+)
+def test_the_inverse_has_the_names_of_the_record(
+    action: str, request_: dict[str, Any], response: dict[str, Any], command: str
+) -> None:
+    step = undo_step(action, [Call(request_, response, "eu-west-1", ACCOUNT)])
+    assert step is not None
+    assert step.command == command
+
+
+def test_what_a_record_calls_a_thing_is_no_option() -> None:
+    step = undo_step("sagemaker:CreateTrainingJob", [Call({"trainingJobName": "--debug"}, {}, "eu-west-1")])
+    assert step is not None
+    assert step.command.endswith("--training-job-name TRAINING_JOB_NAME")
+
+
+def test_deleted_backups_are_said_to_be_gone_and_what_is_left_is_listed() -> None:
+    step = undo_step("rds:DeleteDBSnapshot", [Call({}, {}, "eu-west-1")], "T1490")
+    assert step is not None
+    assert step.text.startswith("It is gone: restore it from a backup")
+    assert step.command == "aws rds describe-db-snapshots --region eu-west-1"
+
+
+@pytest.mark.parametrize(
+    ("action", "request_", "named"),
+    [
+        (
+            "rds:ModifyDBClusterSnapshotAttribute",
+            {"dBClusterSnapshotIdentifier": "s", "valuesToAdd": [FOREIGN]},
+            f"It names account {FOREIGN}.",
+        ),
+        (
+            "dynamodb:ExportTableToPointInTime",
+            {
+                "s3Bucket": "mirror",
+                "s3BucketOwner": FOREIGN,
+                "tableArn": f"arn:aws:dynamodb:r:{ACCOUNT}:table/t",
+            },
+            f"It names account {FOREIGN}, bucket mirror.",
+        ),
+        (
+            "redshift:AuthorizeSnapshotAccess",
+            {"snapshotIdentifier": "s", "accountWithRestoreAccess": FOREIGN},
+            f"It names account {FOREIGN}.",
+        ),
+        ("ram:CreateResourceShare", {"name": "s", "principals": [ACCOUNT]}, ""),
+    ],
+)
+def test_where_data_went_is_named(action: str, request_: dict[str, Any], named: str) -> None:
+    step = undo_step(action, [Call(request_, {}, "eu-west-1", ACCOUNT)], "T1537")
+    assert step is not None
+    assert "as lost" in step.text
+    assert ("It names" in step.text) == bool(named)
+    assert step.text.endswith(named)
+
+
+@pytest.mark.parametrize("action", ["bedrock:InvokeModel", "mobiletargeting:SendMessages", "sqs:PurgeQueue"])
+def test_what_is_done_once_is_not_set_back(action: str) -> None:
+    [step] = [each for each in next_steps(suspicion(call(action))) if each.phase == "undo"]
+    assert (
+        step.text == f"There is nothing to set back; find out what came of it, and what it costs: {action}."
+    )
+
+
+def test_the_key_that_root_made_for_itself_is_deleted_by_root() -> None:
+    key = {"accessKey": {"accessKeyId": "AKIAIOSFODNN7EXAMPL2"}}
+    steps = next_steps(suspicion(call("iam:CreateAccessKey", None, key), principal=f"{ACCOUNT}:root"))
+    assert "aws iam delete-access-key --access-key-id AKIAIOSFODNN7EXAMPL2" in commands(steps, "undo")
+    steps = next_steps(
+        suspicion(call("iam:CreateAccessKey", {"userName": "eve"}, key), principal=f"{ACCOUNT}:root")
+    )
+    assert "update-access-key" in commands(steps, "undo")
+
+
+def test_an_operation_is_found_without_its_version() -> None:
+    found = find_operation("lambda", "CreateFunction")
+    assert found is not None
+    assert (found.name, found.cli_command) == ("CreateFunction20150331", "lambda create-function")
+    assert find_operation("lambda", "MakeCoffee") is None
