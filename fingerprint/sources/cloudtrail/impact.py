@@ -55,12 +55,15 @@ _EFFECTS = (
     _Effect(
         "severe", "switches off threat detection", "Defense Evasion", "T1562.001",
         "guardduty:DeleteDetector UpdateDetector DisassociateFromMasterAccount DisassociateFromAdministratorAccount "
-        "DeleteMembers DisassociateMembers StopMonitoringMembers CreateIPSet UpdateIPSet CreateFilter UpdateFilter "
-        "DeletePublishingDestination DisableOrganizationAdminAccount CreateTrustedEntitySet UpdateTrustedEntitySet "
+        "DeleteMembers DisassociateMembers StopMonitoringMembers DeletePublishingDestination DisableOrganizationAdminAccount "
         "securityhub:DisableOrganizationAdminAccount DisableSecurityHub DisableSecurityHubV2 DisassociateFromMasterAccount "
         "DisassociateFromAdministratorAccount BatchDisableStandards DisableImportFindingsForProduct "
         "macie2:DisableMacie UpdateMacieSession macie:UpdateMacieSession inspector2:Disable detective:DeleteGraph "
         "access-analyzer:DeleteAnalyzer shield:DeleteProtection DisassociateDRTRole",
+    ),
+    _Effect(
+        "severe", "has threat detection trust addresses or hide findings", "Defense Evasion", "T1562.001",
+        "guardduty:CreateIPSet UpdateIPSet CreateFilter UpdateFilter CreateTrustedEntitySet UpdateTrustedEntitySet",
     ),
     _Effect(
         "severe", "stops recording of configuration", "Defense Evasion", "T1562.001",
@@ -86,8 +89,11 @@ _EFFECTS = (
     _Effect(
         "grave", "deletes logs or alarms", "Defense Evasion", "T1562.008",
         "logs:DeleteLogGroup DeleteLogStream DeleteSubscriptionFilter DeleteMetricFilter DeleteDestination "
-        "monitoring:DeleteAlarms DisableAlarmActions events:DeleteRule DisableRule RemoveTargets "
-        "s3:PutBucketLogging",
+        "monitoring:DeleteAlarms DisableAlarmActions s3:PutBucketLogging",
+    ),
+    _Effect(
+        "grave", "switches off what reacts to events", "Defense Evasion", "T1562.001",
+        "events:DeleteRule DisableRule RemoveTargets",
     ),
     _Effect("grave", "sets how long logs are kept", "Defense Evasion", "T1562.008", "logs:PutRetentionPolicy"),
     _Effect("notable", "ends a subscription to notifications", "Defense Evasion", "T1562.001", "sns:Unsubscribe"),
@@ -107,7 +113,12 @@ _EFFECTS = (
         "grave", "loosens the organisation's guard rails", "Defense Evasion", "T1484",
         "organizations:DetachPolicy DeletePolicy UpdatePolicy DisablePolicyType DisableAWSServiceAccess "
         "DeregisterDelegatedAdministrator RegisterDelegatedAdministrator InviteAccountToOrganization AcceptHandshake "
-        "CreateAccount MoveAccount account:EnableRegion PutAlternateContact",
+        "CreateAccount MoveAccount controltower:DisableControl DisableBaseline DeleteLandingZone",
+    ),
+    _Effect("grave", "switches on a region", "Defense Evasion", "T1535", "account:EnableRegion"),
+    _Effect(
+        "grave", "changes whom AWS warns about the account", "Defense Evasion", "T1562",
+        "account:PutAlternateContact DeleteAlternateContact",
     ),
     # --- credentials and rights
     _Effect(
@@ -183,7 +194,7 @@ _EFFECTS = (
         "ec2:CreateLaunchTemplateVersion ssm:CreateAssociation CreateDocument UpdateDocument codebuild:StartBuild "
         "cloudformation:CreateChangeSet ExecuteChangeSet CreateStackSet CreateStackInstances glue:CreateSession "
         "sagemaker:CreatePresignedDomainUrl CreateProcessingJob bedrock-agentcore:CreateCodeInterpreter "
-        "states:UpdateStateMachine elasticmapreduce:RunJobFlow",
+        "states:UpdateStateMachine elasticmapreduce:RunJobFlow cloudfront:CreateFunction UpdateFunction PublishFunction",
     ),
     # --- data that leaves
     _Effect(
@@ -196,11 +207,20 @@ _EFFECTS = (
     ),
     _Effect(
         "grave", "copies stored data away", "Exfiltration", "T1537",
-        "s3:PutBucketReplication rds:StartExportTask CopyDBSnapshot CopyDBClusterSnapshot RestoreDBInstanceFromDBSnapshot "
-        "RestoreDBInstanceToPointInTime RestoreDBClusterFromSnapshot RestoreDBClusterToPointInTime "
+        "s3:PutBucketReplication rds:StartExportTask CopyDBSnapshot CopyDBClusterSnapshot "
         "ec2:CreateStoreImageTask CreateInstanceExportTask ExportImage datasync:CreateTask CreateLocationS3 "
         "dynamodb:ExportTableToPointInTime backup:StartCopyJob ecr:PutReplicationConfiguration "
         "secretsmanager:ReplicateSecretToRegions",
+    ),
+    _Effect(
+        "grave", "makes a database from a copy", "Collection", "T1530",
+        "rds:RestoreDBInstanceFromDBSnapshot RestoreDBInstanceToPointInTime RestoreDBClusterFromSnapshot "
+        "RestoreDBClusterToPointInTime",
+    ),
+    _Effect("grave", "reads a copy of a disk, block by block", "Collection", "T1530", "ebs:GetSnapshotBlock"),
+    _Effect(
+        "notable", "changes where data are sent", "Exfiltration", "T1020",
+        "athena:UpdateWorkGroup firehose:UpdateDestination logs:PutSubscriptionFilter medialive:UpdateChannel",
     ),
     _Effect(
         "grave", "lets others use a resource", "Exfiltration", "T1537",
@@ -298,7 +318,11 @@ _EFFECTS = (
     _Effect(
         "notable", "changes routes between networks", "Command and Control", "T1090",
         "ec2:CreateRoute ReplaceRoute AttachInternetGateway CreateVpcPeeringConnection AcceptVpcPeeringConnection "
-        "CreateClientVpnEndpoint CreateTrafficMirrorSession CreateTransitGatewayVpcAttachment route53:ChangeResourceRecordSets",
+        "CreateClientVpnEndpoint CreateTrafficMirrorSession CreateTransitGatewayVpcAttachment",
+    ),
+    _Effect(
+        "notable", "changes where a domain's names lead, or what its visitors get", "Impact", "T1565",
+        "route53:ChangeResourceRecordSets cloudfront:UpdateDistribution AssociateAlias",
     ),
     # --- data and keys that are lost
     _Effect(
@@ -359,6 +383,7 @@ _EFFECTS = (
         "ses:SendEmail SendRawEmail SendBulkEmail SendTemplatedEmail SendBulkTemplatedEmail SendCustomVerificationEmail "
         "mobiletargeting:SendMessages SendUsersMessages",
     ),
+    _Effect("minor", "sends mail or messages", "Impact", "T1496", "sns:Publish"),  # to a topic
     _Effect(
         "notable", "gives the account access to models that are paid by use", "Impact", "T1496",
         "bedrock:PutUseCaseForModelAccess CreateFoundationModelAgreement PutFoundationModelEntitlement",
@@ -381,6 +406,7 @@ _IF_MILDER = {
     "opens a network": "changes who reaches a network",
     "removes backups or the way back": "changes how data can be recovered",
     "switches off threat detection": "changes threat detection",
+    "has threat detection trust addresses or hide findings": "changes threat detection",
     "stops or weakens the audit log": "changes the audit log",
     "stops network or access logs": "changes what is logged, or who reaches it",
     "deletes logs or alarms": "changes what is logged",
@@ -412,6 +438,45 @@ _NO_RIGHTS = (
     "RequestPolicy",
     "HeadersPolicy",
 )  # policies of other things
+# What holds data or serves others: the last words of the names of things that are missed where they are deleted.
+_SERVES = (
+    *(
+        "Api",
+        "App",
+        "Application",
+        "Broker",
+        "Bucket",
+        "Channel",
+        "Cluster",
+        "Database",
+        "DBInstance",
+        "Distribution",
+    ),
+    *(
+        "Domain",
+        "Endpoint",
+        "Environment",
+        "FileSystem",
+        "Fleet",
+        "Function",
+        "Gateway",
+        "Index",
+        "Instance",
+        "Instances",
+    ),
+    *(
+        "Keyspace",
+        "LoadBalancer",
+        "Queue",
+        "Repository",
+        "Server",
+        "Service",
+        "StateMachine",
+        "Stream",
+        "Table",
+        "Volume",
+    ),
+)
 _TAKES_AWAY = (
     "Delete",
     "Disable",
@@ -484,6 +549,8 @@ def _by_name(service: str, action: str) -> CallImpact:
             )
         if any(word in action for word in _RECOVERY):
             return CallImpact("notable", "removes a way back", listed or "Impact", "T1490")
+        if action.startswith(("Delete", "Terminate")) and action.endswith(_SERVES):
+            return CallImpact("notable", "deletes data or machines", listed or "Impact", "T1485")
     elif any(word in action for word in _CREDENTIAL):
         return CallImpact("notable", "creates or changes a credential", listed or "Persistence", "T1098")
     elif (

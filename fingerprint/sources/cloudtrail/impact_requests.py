@@ -121,7 +121,12 @@ def _grants_outside(request: Request, account: str) -> Gravity | None:
         return "minor" if "attributes" in request or "attributeName" in request else None
     if any(_is_outside(text, account) for name, text in principals if name != "Federated"):
         return "severe"
-    return None if any(name == "Federated" for name, _ in principals) else "notable"
+    return None if any(map(_is_provider, principals)) else "notable"
+
+
+def _is_provider(principal: tuple[str, str]) -> bool:
+    """Return whether a policy's principal lets in whom another one vouches for: by a token, or by a certificate."""
+    return principal[0] == "Federated" or principal[1].startswith("rolesanywhere.")
 
 
 def _principals(node: Any) -> list[Any]:
@@ -289,6 +294,11 @@ def _with_decryption(request: Request, account: str) -> Gravity | None:
     )
 
 
+def _text_message(request: Request, account: str) -> Gravity | None:
+    """Return notable for a message to a telephone, which costs money and reaches strangers."""
+    return "notable" if "phoneNumber" in request else None
+
+
 def _user_data(request: Request, account: str) -> Gravity | None:
     """Return notable where a machine's start script is read, which often holds secrets, none for its other attributes."""
     return "notable" if any(text == "userData" for _, text in request_values(request)) else "none"
@@ -410,4 +420,5 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("rds:ModifyDBInstance rds:ModifyDBCluster", _database_opened)
     | _table(_PARAMETERS, _with_decryption)
     | _table("ec2:DescribeInstanceAttribute", _user_data)
+    | _table("sns:Publish", _text_message)
 )

@@ -8,7 +8,7 @@ import pytest
 
 from fingerprint.core.alert import GRAVITIES
 from fingerprint.sources.base import TACTICS
-from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics
+from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, technique_name
 from fingerprint.sources.cloudtrail.impact import _EFFECTS, impact_of, listed_actions
 from fingerprint.sources.cloudtrail.samples import known_attacks
 
@@ -70,6 +70,27 @@ def test_what_a_listed_action_does_is_known(call: str, gravity: str, tactic: str
             )
             for action in ("PutUseCaseForModelAccess", "CreateFoundationModelAgreement")
         ),
+        (
+            "route53:ChangeResourceRecordSets",
+            "notable",
+            "changes where a domain's names lead, or what its visitors get",
+            "T1565",
+        ),
+        ("events:DisableRule", "grave", "switches off what reacts to events", "T1562.001"),
+        (
+            "guardduty:UpdateIPSet",
+            "severe",
+            "has threat detection trust addresses or hide findings",
+            "T1562.001",
+        ),
+        ("account:PutAlternateContact", "grave", "changes whom AWS warns about the account", "T1562"),
+        ("controltower:DisableControl", "grave", "loosens the organisation's guard rails", "T1484"),
+        ("rds:RestoreDBClusterFromSnapshot", "grave", "makes a database from a copy", "T1530"),
+        ("ebs:GetSnapshotBlock", "grave", "reads a copy of a disk, block by block", "T1530"),
+        ("medialive:DeleteChannel", "notable", "deletes data or machines", "T1485"),
+        ("medialive:UpdateChannel", "notable", "changes where data are sent", "T1020"),
+        ("athena:UpdateWorkGroup", "notable", "changes where data are sent", "T1020"),
+        ("cloudfront:PublishFunction", "notable", "changes code or configuration that runs", "T1546"),
         ("s3:DeleteBucket", "grave", "deletes a bucket or vault, which is empty", "T1485"),
         ("rds:DeleteDBInstance", "severe", "deletes stored data", "T1485"),
         ("signin:EmailUpdated", "severe", "changes the root user's e-mail address or password", "T1098"),
@@ -202,6 +223,12 @@ def test_the_table_lists_each_action_once_and_only_words_that_exist() -> None:
             assert service, "a line begins with a service"
             calls.append((service, action))
     assert len(set(calls)) == len(calls) == len(listed_actions())
+
+
+def test_every_technique_of_the_table_has_a_name() -> None:
+    assert {
+        each.technique for each in _EFFECTS if each.technique and not technique_name(each.technique)
+    } == set()
 
 
 def test_sending_mail_is_said_to_be_that() -> None:

@@ -64,6 +64,13 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
             {"policyDocument": json.dumps(policy({"Service": "ec2.amazonaws.com"}))},
             "notable",
         ),
+        (
+            "iam:UpdateAssumeRolePolicy",
+            {"policyDocument": json.dumps(policy({"Service": "rolesanywhere.amazonaws.com"}))},
+            "severe",
+        ),
+        ("sns:Publish", {"phoneNumber": "+4512345678", "message": "x"}, "notable"),
+        ("sns:Publish", {"topicArn": "arn:aws:sns:eu-west-1:1:t", "message": "x"}, "minor"),
         ("sqs:SetQueueAttributes", {"attributes": {"VisibilityTimeout": "60"}}, "minor"),
         ("sqs:SetQueueAttributes", {"attributes": {"Policy": json.dumps(policy("*"))}}, "severe"),
         ("sqs:SetQueueAttributes", {"attributes": {"Policy": ""}}, "notable"),
