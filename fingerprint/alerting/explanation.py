@@ -301,7 +301,14 @@ def _suspicion(
         supporting=facts.supporting,
         new_regions=facts.new_regions,
         knows_account=facts.knows_account,
+        new_origin=_has_new_origin(facts),
     )
+
+
+def _has_new_origin(facts: titles.TitleFacts) -> bool:
+    """Return whether calls came from a new network, other than another range of a known one, or with a new tool."""
+    tools = (each.rarity for each in facts.drivers if each.feature == titles.PROGRAM_FEATURE)
+    return not facts.new_networks.keys() <= set(facts.new_ranges) or "unseen" in tools
 
 
 def alert_nats(z: NDArray[np.float64], actions: Sequence[str]) -> float:

@@ -172,6 +172,7 @@ class Suspicion(NamedTuple):
     `lead` is the event that the alert's title is about, and `human` the person behind it. `supporting` are the events that
     support the alert, whose actions are marked so. `new_regions` maps the ids of events to their region where it is new.
     `knows_account`: the account of the principal is one of the organisation's own, of which others were learned.
+    `new_origin`: calls came from a network or with a tool that is new for the principal.
     """
 
     principal: str
@@ -186,6 +187,7 @@ class Suspicion(NamedTuple):
     supporting: Sequence[AlertEvent] = ()
     new_regions: Mapping[str, str] = MappingProxyType({})
     knows_account: bool = False
+    new_origin: bool = False
 
 
 class FileSystem(Protocol):

@@ -17,7 +17,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.alerting import explanation, impact
+from fingerprint.alerting import explanation, impact, titles
 from fingerprint.alerting.grouping import alert_ids
 from fingerprint.core.alert import (
     MINIMUM_URGENCY,
@@ -620,3 +620,14 @@ def test_a_call_on_another_account_names_it(
     [alert] = sample_organisation.run([source], organisation.bank, tmp_path, EVERYTHING).alerts
     [row] = alert.impact_of
     assert row.resources == ("role:Operator in account 222222222222",)
+
+
+def test_an_origin_is_new_by_its_network_or_tool_and_not_by_another_range_of_a_known_network() -> None:
+    facts = titles.TitleFacts((), (), (), (), ())
+    found = replace(facts, new_networks={"e1": "203.0.0.0/16"})
+    tool = SurpriseDriver("program", "kali", "Boto3", "unseen", 4.0)
+    assert not explanation._has_new_origin(facts)
+    assert explanation._has_new_origin(found)
+    assert not explanation._has_new_origin(replace(found, new_ranges={"e1"}))
+    assert explanation._has_new_origin(replace(facts, drivers=(tool,)))
+    assert not explanation._has_new_origin(replace(facts, drivers=(replace(tool, rarity="rare"),)))

@@ -5,9 +5,10 @@ Example:
     ('contain', 'aws iam update-access-key --user-name alice --access-key-id AKIAIOSFODNN7EXAMPLE --status Inactive')
 
 The order is that of an incident: what still works for a thief is cut off first, because asking may take hours. An alert below a
-high severity is more often a person at work, whom a cut would stop: there the question comes first, and the cut is for where
-no one confirms it. The question goes by another channel than the credential's: the holder of a session may read the mail and chat
-behind it too. Then comes what else the credential did, and last what has to be set back, the gravest first.
+high severity is more often a person at work, whom a cut would stop, and so is one with nothing but an amount or reads from the
+usual place: there the question comes first, and the cut is for where no one confirms it. The question goes by another channel
+than the credential's: the holder of a session may read the mail and chat behind it too. Then comes what else the credential did,
+and last what has to be set back, the gravest first.
 
 Commands are for a POSIX shell with the AWS CLI (v2) of a responder's own credential. Words in capitals are to be filled in. Names
 come from records, so from attackers: see `playbook_undo.safe_argument`. Source of the steps: AWS, "Responding to a compromised
@@ -74,8 +75,11 @@ def next_steps(suspicion: Suspicion) -> tuple[NextStep, ...]:
 
 
 def _is_urgent(suspicion: Suspicion) -> bool:
-    """Return whether containing comes before asking."""
-    return suspicion.urgency >= MINIMUM_URGENCY["high"]
+    """Return whether containing comes before asking: what is urgent, and new by its place or tool or by grave harm done."""
+    harmed = any(
+        row.new and row.succeeded and row.gravity in ("grave", "severe") for row in suspicion.actions
+    )
+    return suspicion.urgency >= MINIMUM_URGENCY["high"] and (suspicion.new_origin or harmed)
 
 
 def _lead(suspicion: Suspicion) -> str:
@@ -146,9 +150,19 @@ def _verify(suspicion: Suspicion) -> NextStep:
     sessions = "" if human and not foreign else session_names(suspicion.events)
     chosen = f" Session names ({SESSION_NAMES_CHOSEN}): {sessions}." if sessions else ""
     return NextStep(
-        "verify", f"{who} about {what} {when}.{chosen}{_own_record(suspicion)}{until}{_why_new(suspicion)}",
+        "verify",
+        f"{who} about {what} {when}.{chosen}{_own_record(suspicion)}{until}{_why_new(suspicion)}{_own_doing(suspicion, who)}",
         "" if "@" in human else command,
-    )  # fmt: skip
+    )
+
+
+def _own_doing(suspicion: Suspicion, who: str) -> str:
+    """Return whom else to ask where a person's own place and tool make a thief unlikely: asking an insider warns them."""
+    if suspicion.new_origin or suspicion.first_seen or not who.startswith("Ask ") or _is_foreign(suspicion):
+        return ""
+    if not (center_user_id(suspicion) or "@" in who):
+        return ""
+    return " Network and tool are usual: where it may be their own doing, ask their manager first, for the question warns them."
 
 
 def _owner_of_addresses(suspicion: Suspicion) -> str:

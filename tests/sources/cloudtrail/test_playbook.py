@@ -46,7 +46,7 @@ def suspicion(
     *events: AlertEvent, principal: str = f"{ACCOUNT}:user/grace", human: str = "", urgency: int = 90
 ) -> Suspicion:
     actions = alert_impact(events, {action_name(each) for each in events}, ())
-    return Suspicion(principal, human, events, actions, urgency, "iam:ListUsers")
+    return Suspicion(principal, human, events, actions, urgency, "iam:ListUsers", new_origin=True)
 
 
 def commands(steps: tuple[NextStep, ...], phase: str) -> str:
@@ -613,6 +613,32 @@ def test_containing_comes_first_from_a_high_severity_on_and_asking_below(
         phases[0] == "verify"
     )
     assert any("treat it as stolen" in step.text for step in steps) is (phases[0] == "contain")
+
+
+@pytest.mark.parametrize(
+    ("name", "fields", "new_origin", "first"),
+    [
+        ("s3:GetObject", {}, False, "verify"),
+        ("s3:GetObject", {}, True, "contain"),
+        ("secretsmanager:GetSecretValue", {}, False, "verify"),
+        ("iam:AttachRolePolicy", {}, False, "contain"),
+        ("iam:AttachRolePolicy", {"error_code": "AccessDenied"}, False, "verify"),
+    ],
+)
+def test_an_amount_or_reads_from_the_usual_place_are_asked_about_first(
+    name: str, fields: dict[str, Any], new_origin: bool, first: str
+) -> None:
+    some = suspicion(call(name, **fields), urgency=90)._replace(new_origin=new_origin)
+    assert next_steps(some)[0].phase == first
+
+
+@pytest.mark.parametrize("new_origin", [True, False])
+def test_who_may_have_done_it_themselves_is_not_warned_before_their_manager_is_asked(
+    new_origin: bool,
+) -> None:
+    some = suspicion(call("s3:GetObject"), principal=f"{ACCOUNT}:role/okta/ann", human="ann@example.com")
+    [ask] = [each.text for each in next_steps(some._replace(new_origin=new_origin)) if each.phase == "verify"]
+    assert ("ask their manager first" in ask) is not new_origin
 
 
 def test_the_extent_is_searched_by_key_from_a_day_before_in_its_regions_and_where_global_services_log() -> (
