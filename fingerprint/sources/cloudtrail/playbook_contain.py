@@ -43,6 +43,8 @@ from fingerprint.sources.cloudtrail.playbook_undo import DENY_ALL, not_shown, sa
 TASK_ID_LENGTH = 32  # hexadecimal digits, of a task of ECS
 DEVICE_ID_LENGTH = 64  # hexadecimal digits, of a certificate of AWS IoT
 MAX_SERIAL_LENGTH = 40  # hexadecimal digits, of a certificate's serial number
+UUID_LENGTH = 36  # characters of a UUID
+_FUNCTION = "AWS::Lambda::Function"
 _COGNITO = "cognito-identity.amazonaws.com"
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _NOW = "'\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\"'"  # within a text in single quotes
@@ -118,21 +120,15 @@ def _service_account(principal: str) -> tuple[str, str] | None:
 
 def _contain_service_account(suspicion: Suspicion, namespace: str, name: str) -> Iterator[NextStep]:
     """Shut out a token of a pod, which STS takes until it expires whatever the cluster does, then find who took it there."""
-    roles = dict.fromkeys(
-        safe_argument(event.resource.removeprefix("role:"))
-        for event in suspicion.events
-        if event.resource.startswith("role:")
-    )
-    named = [each for each in roles if each][:MAX_KEYS] or ["ROLE_NAME"]
+    roles, more = _assumed_roles(suspicion)
     yield NextStep(
         "contain",
         "The caller has the token of a Kubernetes service account. STS takes it until it expires, a day by default, also where "
         "pod and account are gone: take the account's subject out of the trust policy of the role, and revoke the role's "
-        "sessions." + not_shown(len(roles) - len(named), "role"),
+        f"sessions.{more}",
         "\n".join(
-            f"aws iam get-role --role-name {each} --query Role.AssumeRolePolicyDocument\n"
-            f"aws iam put-role-policy --role-name {each} --policy-name AWSRevokeOlderSessions --policy-document {_REVOKE}"
-            for each in named
+            f"aws iam get-role --role-name {each} --query Role.AssumeRolePolicyDocument\n{_revoke_command(each)}"
+            for each in roles or ["ROLE_NAME"]
         ),
     )
     yield NextStep(
@@ -154,12 +150,28 @@ def _contain_other_account(suspicion: Suspicion) -> NextStep:
             f"The caller's account is one of the organisation's own: {find}.",
             _find_shared(suspicion),
         )
+    roles, more = _assumed_roles(suspicion)
+    revoke = " Revoke the sessions of the roles that it assumed: they go on." if roles else ""
     return NextStep(
         "contain",
-        f"Deny account {account} in the trust policy of every role that it may assume, and tell its owner. Where the account is "
-        f"one of the organisation's own, {find}.",
-        _LIST_TRUST,
+        f"Deny account {account} in the trust policy of every role that it may assume, and tell its owner.{revoke}{more} Where "
+        f"the account is one of the organisation's own, {find}.",
+        "\n".join([_LIST_TRUST, *map(_revoke_command, roles)]),
     )
+
+
+def _assumed_roles(suspicion: Suspicion) -> tuple[list[str], str]:
+    """Return the roles that an alert's calls assumed, and the sentence that counts those that no command has."""
+    assumed = (event.resource for event in suspicion.events if event.action.startswith("AssumeRole"))
+    roles = dict.fromkeys(
+        safe_argument(each.removeprefix("role:")) for each in assumed if each.startswith("role:")
+    )
+    named = [each for each in roles if each][:MAX_KEYS]
+    return named, not_shown(len(roles) - len(named), "role")
+
+
+def _revoke_command(role: str) -> str:
+    return f"aws iam put-role-policy --role-name {role} --policy-name AWSRevokeOlderSessions --policy-document {_REVOKE}"
 
 
 def _find_shared(suspicion: Suspicion) -> str:
@@ -270,6 +282,11 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
         yield _revoke(role, "Visitors get new ones as long as the pool gives them.")
         return
     named = _one_of_each_session(suspicion)
+    functions = _lambda_functions(suspicion)
+    if functions:
+        yield _stop_functions(functions)
+        yield _revoke(role, "The function's next credentials are new ones.")
+        return
     tasks = [event.session for event in named if _is_task(event)]
     certificates = [event for event in named if _is_certificate(event)]
     if any(event.session not in machines for event in suspicion.events):
@@ -279,6 +296,17 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
     devices = [each.session for each in named if _is_device(each)]
     if devices:
         yield _cut_devices(devices)
+    pods = [each.session for each in named if _is_pod(each.session)]
+    if pods:
+        yield _stop_pods(pods)
+    people = [safe_argument(each.session) for each in named]
+    if all("@" in each for each in people):
+        yield _deny_people(role, people)
+        yield _revoke(
+            role,
+            "Only where the caller chose the session's name, or the sessions of all who share the role are to end.",
+        )
+        return
     yield _revoke(
         role,
         "Who can still assume the role gets a new one. Machines and functions that use it keep credentials that are refused "
@@ -309,7 +337,7 @@ def _revoke(role: str, after: str) -> NextStep:
     return NextStep(
         "contain",
         f"Revoke the role's sessions up to now. {after}",
-        f"aws iam put-role-policy --role-name {role} --policy-name AWSRevokeOlderSessions --policy-document {_REVOKE}",
+        _revoke_command(role),
     )
 
 
@@ -413,6 +441,58 @@ def _cut_devices(certificates: Sequence[str]) -> NextStep:
     )
 
 
+def _is_pod(session: str) -> bool:
+    """Return whether a session has the name that EKS Pod Identity gives those of a pod: `eks-CLUSTER-POD-UUID`."""
+    last = session[-UUID_LENGTH:]
+    return session.startswith("eks-") and last.count("-") == 4 and set(last) <= {*_HEX_DIGITS, "-"}
+
+
+def _stop_pods(sessions: Sequence[str]) -> NextStep:
+    named = ", ".join(safe_argument(each) for each in sessions[:MAX_KEYS])
+    where = "--region CLUSTER_REGION --cluster-name CLUSTER_NAME"
+    return NextStep(
+        "contain",
+        f"The session is named as one that EKS Pod Identity opens ({named}: cluster, pod, a number). Keep what you need of it, "
+        "delete the association that gives its service account the role, and stop the pod: else the thief takes its next "
+        "credentials.",
+        f"aws eks list-pod-identity-associations {where}\n"
+        f"aws eks delete-pod-identity-association {where} --association-id ASSOCIATION_ID\n"
+        "kubectl delete pod --namespace NAMESPACE POD_NAME",
+    )
+
+
+def _lambda_functions(suspicion: Suspicion) -> list[str]:
+    """Return the ARNs of the functions to which Lambda gave the sessions of an alert; empty where it gave any to another one."""
+    found: dict[str, None] = {}
+    for event in first_events(suspicion):
+        identity = read_record(event).userIdentity
+        scope = identity.get("inScopeOf") if isinstance(identity, dict) else None
+        if not isinstance(scope, dict) or scope.get("issuerType") != _FUNCTION:
+            return []
+        found[safe_argument(scope.get("credentialsIssuedTo"))] = None
+    return [each for each in found if each] or ["FUNCTION_ARN"] * bool(found)
+
+
+def _stop_functions(functions: Sequence[str]) -> NextStep:
+    return NextStep(
+        "contain",
+        "The credentials are those of a function: let it run no more, else the thief takes its next ones, then find how they "
+        "were read (code, a layer, environment, a request that it fetched), mend that, and deploy it again. FUNCTION_REGION is "
+        "where it runs." + not_shown(len(functions) - MAX_KEYS, "function"),
+        "\n".join(
+            f"aws lambda put-function-concurrency --region {_region_of(each)} --function-name {each} "
+            "--reserved-concurrent-executions 0\n"
+            f"aws lambda get-function --region {_region_of(each)} --function-name {each}"
+            for each in functions[:MAX_KEYS]
+        ),
+    )
+
+
+def _region_of(arn: str) -> str:
+    """Return the region of an ARN that a command may hold, else a word to be filled in."""
+    return arn.split(":")[3] if arn.count(":") > 3 and arn.split(":")[3] else "FUNCTION_REGION"
+
+
 def _has_source_identity(event: AlertEvent) -> bool:
     return bool(session_context(event).get("sourceIdentity"))
 
@@ -488,12 +568,26 @@ def _deny_session(role: str, session: str) -> NextStep:
     )
 
 
+def _deny_people(role: str, people: Sequence[str]) -> NextStep:
+    """Return how to deny the sessions of people whom SAML named, at a role that others use too."""
+    names = '","'.join(f"*:{each}" for each in people[:MAX_KEYS])
+    policy = _DENY_SESSION.replace('"*:SESSION_NAME"', f'["{names}"]')
+    return NextStep(
+        "contain",
+        "Where a provider of SAML opened the sessions, it fixed their name: disable the person there, and deny their sessions "
+        "alone. Other sessions of the role go on." + not_shown(len(people) - MAX_KEYS, "session"),
+        f"aws iam put-role-policy --role-name {role} --policy-name incident-deny-session --policy-document {policy}",
+    )
+
+
 def _who_assumed(suspicion: Suspicion, by_certificate: bool) -> NextStep:
     openers = ("AssumeRole", "AssumeRoleWithSAML", "AssumeRoleWithWebIdentity")
     return NextStep(
         "contain",
         "First cut who opens the role's sessions, or the revoked role gives them a new one: find who assumed it, by the "
-        "session's access key. Where that was a provider of SAML or web identity, block the person or the workload there.",
+        "session's access key. Where that was a provider of SAML or web identity, block the person or the workload there; where "
+        "another account did, take it out of the role's trust policy: it knows the external id. Where Lambda did, the session "
+        "has the function's name: set the function's reserved concurrency to 0, and mend it.",
         find_opened_sessions(suspicion, (*openers, "CreateSession") if by_certificate else openers),
     )
 

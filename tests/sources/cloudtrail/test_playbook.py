@@ -301,6 +301,58 @@ def test_of_a_role_that_many_people_use_one_persons_session_is_denied() -> None:
     assert "isable the person at the identity provider" in contain.text
 
 
+def test_of_a_role_that_saml_may_open_the_people_are_denied_before_all_are_revoked() -> None:
+    events = [
+        call(f"iam:{name}", key=ASIA, session=f"{name}@example.com") for name in ("ListUsers", "ListRoles")
+    ]
+    steps = next_steps(suspicion(*events, principal=f"{ACCOUNT}:role/okta-admin"))
+    opened, people, everybody = (step for step in steps if step.phase == "contain")
+    assert "AssumeRoleWithSAML" in opened.command
+    [statement] = json.loads(shlex.split(people.command)[-1])["Statement"]
+    assert statement["Condition"] == {
+        "StringLike": {"aws:userid": ["*:ListUsers@example.com", "*:ListRoles@example.com"]}
+    }
+    assert "AWSRevokeOlderSessions" in everybody.command
+    assert "Only where the caller chose the session's name" in everybody.text
+
+
+def test_the_function_whose_credentials_were_taken_runs_no_more() -> None:
+    arn = f"arn:aws:lambda:eu-west-1:{ACCOUNT}:function:resize"
+    made = call("s3:GetObject", key=ASIA, session="resize")
+    record = json.loads(made.raw)
+    record["userIdentity"] = {
+        "inScopeOf": {"issuerType": "AWS::Lambda::Function", "credentialsIssuedTo": arn}
+    }
+    steps = next_steps(
+        suspicion(replace(made, raw=json.dumps(record)), principal=f"{ACCOUNT}:role/resize-role")
+    )
+    stop, revoke = (step for step in steps if step.phase == "contain")
+    assert (
+        f"aws lambda put-function-concurrency --region eu-west-1 --function-name {arn} --reserved-concurrent-executions 0"
+        in stop.command
+    )
+    assert "AWSRevokeOlderSessions" in revoke.command
+    record["userIdentity"]["inScopeOf"]["credentialsIssuedTo"] = "--debug"
+    odd = next_steps(
+        suspicion(replace(made, raw=json.dumps(record)), principal=f"{ACCOUNT}:role/resize-role")
+    )
+    assert "--region FUNCTION_REGION --function-name FUNCTION_ARN" in commands(odd, "contain")
+
+
+def test_the_pod_whose_credentials_were_taken_is_stopped() -> None:
+    pod = "eks-prod-worker-7f9c-0f2f5b3a-1c1d-4a57-9b52-1f6d3e7a9c10"
+    steps = next_steps(
+        suspicion(call("s3:GetObject", key=ASIA, session=pod), principal=f"{ACCOUNT}:role/worker")
+    )
+    [stop] = [step for step in steps if "kubectl delete pod" in step.command]
+    assert "delete-pod-identity-association" in stop.command
+    assert pod in stop.text
+    steps = next_steps(
+        suspicion(call("s3:GetObject", key=ASIA, session="eks-deploy"), principal=f"{ACCOUNT}:role/worker")
+    )
+    assert "kubectl" not in commands(steps, "contain")
+
+
 @pytest.mark.parametrize("urgency", [90, 10])
 @pytest.mark.parametrize("principal", ["user/grace", "role/web", "role/okta-admin/ann", "service/ec2"])
 def test_containing_and_undoing_say_in_which_account(principal: str, urgency: int) -> None:
@@ -579,6 +631,19 @@ def test_a_caller_from_an_unknown_account_is_shut_out_and_its_session_is_no_ones
     assert "Session names (chosen" in ask.text
     assert ": ann@example.com." in ask.text
     assert "the organisation's own" not in ask.text
+
+
+def test_the_sessions_that_another_account_opened_are_revoked() -> None:
+    made = replace(call("sts:AssumeRole", key=""), resource="role:snowflake")
+    [contain] = [
+        step
+        for step in next_steps(suspicion(made, principal="151912345678:account/AROAEXAMPLE"))
+        if step.phase == "contain"
+    ]
+    assert "put-role-policy --role-name snowflake --policy-name AWSRevokeOlderSessions" in contain.command
+    looked = replace(made, action="GetRole")
+    steps = next_steps(suspicion(looked, principal="151912345678:account/AROAEXAMPLE"))
+    assert "AWSRevokeOlderSessions" not in commands(steps, "contain"), "it assumed none"
 
 
 @pytest.mark.parametrize("raw", ["", "{", '{"sharedEventID": [1]}', '{"sharedEventID": "$(id)"}'])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
 
@@ -96,6 +98,20 @@ def test_commands_to_cut_a_device_are_the_clis() -> None:
     made = call("s3:PutObject", key=ASIA, session="0a1b" * 16)
     steps = next_steps(suspicion(made, principal=f"{ACCOUNT}:role/devices"))
     assert sum(_check(step.command) for step in steps if "iot" in step.command) == 1
+
+
+def test_commands_to_stop_a_function_and_a_pod_are_the_clis() -> None:
+    pod = "eks-prod-worker-7f9c-0f2f5b3a-1c1d-4a57-9b52-1f6d3e7a9c10"
+    made = call("s3:PutObject", key=ASIA, session=pod)
+    steps = next_steps(suspicion(made, principal=f"{ACCOUNT}:role/worker"))
+    assert sum(_check(step.command) for step in steps if "pod" in step.command) == 2
+    scope = {
+        "issuerType": "AWS::Lambda::Function",
+        "credentialsIssuedTo": "arn:aws:lambda:eu-west-1:1:function:f",
+    }
+    record = json.dumps({"userIdentity": {"inScopeOf": scope}})
+    steps = next_steps(suspicion(replace(made, raw=record), principal=f"{ACCOUNT}:role/worker"))
+    assert sum(_check(step.command) for step in steps if "lambda" in step.command) == 2
 
 
 @pytest.mark.parametrize("action", _UNDO)
