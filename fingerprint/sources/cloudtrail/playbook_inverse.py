@@ -12,13 +12,14 @@ has, `<*.a>` a member of any structure of the response; what only the organisati
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from functools import cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from fingerprint.sources.cloudtrail.action_verbs import without_batch
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.operations import Operation, cli_word, find_operation
 
+MAX_REMEMBERED = 2_000  # actions: names of records are as many as their writer likes
 # Verbs, and the verbs that set them back, the best first.
 _RUNS = {
     "Start": ("Stop", "Cancel", "Terminate"),
@@ -106,7 +107,7 @@ def leaves_nothing(action: str) -> bool:
     return without_batch(without_api_version(action).partition(":")[2]).startswith(_ONCE)
 
 
-@cache
+@lru_cache(maxsize=MAX_REMEMBERED)
 def inverse_undo(action: str, technique: str = "") -> Undo | None:
     """Return how to undo an action, by the operations of its service; None where none of them sets it back."""
     service, _, name = without_api_version(action).partition(":")

@@ -420,6 +420,32 @@ _UNDO: dict[str, Undo] = {
         "aws datasync list-tasks --region <region>\n"
         "aws datasync delete-location --region <region> --location-arn <locationArn>",
     ),
+    **dict.fromkeys(
+        _of("s3", "DeleteObject DeleteObjects"),
+        Undo(
+            "Where the bucket keeps versions, delete the markers that hide what was deleted; else restore a backup. Let no "
+            "lifecycle rule delete earlier versions.",
+            "aws s3api list-object-versions --bucket <bucketName> --query 'DeleteMarkers[?IsLatest].[Key,VersionId]'\n"
+            "aws s3api get-bucket-lifecycle-configuration --bucket <bucketName>",
+        ),
+    ),
+    "ec2:TerminateInstances": Undo(
+        "The machines are gone: start new ones from their images, and keep the disks that are left.",
+        "aws ec2 describe-volumes --region <region> --filters Name=status,Values=available",
+    ),
+    "redshift:BatchDeleteClusterSnapshots": Undo(
+        "They are gone: restore from what is left, or from a copy in another region.",
+        "aws redshift describe-cluster-snapshots --region <region>",
+    ),
+    "ecr:PutReplicationConfiguration": Undo(
+        "Let the registry copy to no one; what was copied stays there: treat it as lost. Then put the earlier rules back.",
+        "aws ecr describe-registry --region <region>\n"
+        "aws ecr put-replication-configuration --region <region> --replication-configuration '{\"rules\":[]}'",
+    ),
+    "iam:DeleteAccountPasswordPolicy": Undo(
+        "Set the rules for passwords again, as your infrastructure code has them.",
+        "aws iam update-account-password-policy --minimum-password-length EARLIER_LENGTH",
+    ),
     "organizations:InviteAccountToOrganization": Undo(
         "Cancel the invitation, or remove the account if it has joined.",
         "aws organizations cancel-handshake --handshake-id <handshake.id>",
@@ -629,7 +655,12 @@ def _named_outside(calls: Sequence[Call]) -> str:
             if len(number) == 12 and number.isascii() and number.isdigit() and number != call.account:
                 named[f"account {number}"] = None
             bucket = safe_argument(text.rpartition(":")[2])
-            if "bucket" in member.lower() and bucket and not bucket.isdigit():
+            if (
+                "bucket" in member.lower()
+                and member != "bucketName"
+                and bucket.islower()
+                and not bucket.isdigit()
+            ):
                 named[f"bucket {bucket}"] = None
     shown = list(named)[:MAX_NAMED_OUTSIDE]
     more = not_shown(len(named) - len(shown), "name")

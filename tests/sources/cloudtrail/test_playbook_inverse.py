@@ -144,6 +144,14 @@ def test_deleted_backups_are_said_to_be_gone_and_what_is_left_is_listed() -> Non
             f"It names account {FOREIGN}.",
         ),
         ("ram:CreateResourceShare", {"name": "s", "principals": [ACCOUNT]}, ""),
+        (
+            "s3:PutBucketReplication",
+            {
+                "bucketName": "own",
+                "Rule": {"Destination": {"Bucket": "arn:aws:s3:::mirror"}, "bucketKeyEnabled": True},
+            },
+            "It names bucket mirror.",
+        ),
     ],
 )
 def test_where_data_went_is_named(action: str, request_: dict[str, Any], named: str) -> None:
@@ -170,6 +178,12 @@ def test_the_key_that_root_made_for_itself_is_deleted_by_root() -> None:
         suspicion(call("iam:CreateAccessKey", {"userName": "eve"}, key), principal=f"{ACCOUNT}:root")
     )
     assert "update-access-key" in commands(steps, "undo")
+
+
+def test_objects_that_were_deleted_are_uncovered_where_the_bucket_keeps_versions() -> None:
+    step = undo_step("s3:DeleteObjects", [Call({"bucketName": "b"})], "T1485")
+    assert step is not None
+    assert "list-object-versions --bucket b" in step.command
 
 
 def test_an_operation_is_found_without_its_version() -> None:
