@@ -446,6 +446,22 @@ _UNDO: dict[str, Undo] = {
         "Set the rules for passwords again, as your infrastructure code has them.",
         "aws iam update-account-password-policy --minimum-password-length EARLIER_LENGTH",
     ),
+    **dict.fromkeys(
+        (
+            *_of("account", "StartPrimaryEmailUpdate AcceptPrimaryEmailUpdate"),
+            *_of("signin", "EmailUpdated PasswordUpdated PasswordRecoveryRequested PasswordRecoveryCompleted"),
+        ),
+        Undo(
+            "Look whose address the root user has, and change address and password from the organisation's management account; "
+            "where the thief has that one, only AWS support gives it back.",
+            "aws account get-primary-email --account-id <account>\n"
+            "aws account start-primary-email-update --account-id <account> --primary-email OWN_ADDRESS",
+        ),
+    ),
+    "backup:StartCopyJob": Undo(
+        "Look where the copy goes: it cannot be stopped. In a vault that is not the organisation's own, treat its data as lost.",
+        "aws backup describe-copy-job --region <region> --copy-job-id <copyJobId>",
+    ),
     "organizations:InviteAccountToOrganization": Undo(
         "Cancel the invitation, or remove the account if it has joined.",
         "aws organizations cancel-handshake --handshake-id <handshake.id>",

@@ -145,6 +145,11 @@ def test_deleted_backups_are_said_to_be_gone_and_what_is_left_is_listed() -> Non
         ),
         ("ram:CreateResourceShare", {"name": "s", "principals": [ACCOUNT]}, ""),
         (
+            "backup:StartCopyJob",
+            {"destinationBackupVaultArn": f"arn:aws:backup:eu-west-1:{FOREIGN}:backup-vault:v"},
+            f"It names account {FOREIGN}.",
+        ),
+        (
             "s3:PutBucketReplication",
             {
                 "bucketName": "own",
@@ -178,6 +183,12 @@ def test_the_key_that_root_made_for_itself_is_deleted_by_root() -> None:
         suspicion(call("iam:CreateAccessKey", {"userName": "eve"}, key), principal=f"{ACCOUNT}:root")
     )
     assert "update-access-key" in commands(steps, "undo")
+
+
+def test_the_root_users_address_is_changed_back() -> None:
+    step = undo_step("account:AcceptPrimaryEmailUpdate", [Call({}, {}, "us-east-1", ACCOUNT)])
+    assert step is not None
+    assert f"start-primary-email-update --account-id {ACCOUNT}" in step.command
 
 
 def test_objects_that_were_deleted_are_uncovered_where_the_bucket_keeps_versions() -> None:
