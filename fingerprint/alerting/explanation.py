@@ -35,6 +35,7 @@ from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import (
+    MANY_PRINCIPALS,
     ActionImpact,
     ActivityCurve,
     Alert,
@@ -78,6 +79,7 @@ NETWORKS = ("network", "address")  # the wider one first
 PLACES = (*NETWORKS, "region")
 MAX_ROLES = 50  # of one person, whose places are looked at
 PROGRAM_COLUMN = FEATURE_NAMES.index(titles.PROGRAM_FEATURE)
+RANGE_COLUMN = FEATURE_NAMES.index(NETWORKS[-1])
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
 
 
@@ -258,6 +260,7 @@ def _gather_facts(
         new_networks=novelty.networks,
         new_regions=novelty.regions,
         new_ranges=novelty.ranges,
+        usual_for_others=novelty.usual_for_others,
         supporting=support.events,
         supporting_actions=supporting_actions,
         first_seen=first_seen,
@@ -349,7 +352,8 @@ def _find_drivers(batch: EventBatch, frame: Frame, explainer: Explainer) -> list
 class Novelty(NamedTuple):
     """The actions (`service:Action`) of an alert that its principal never called, its events' new networks and regions, by id.
 
-    `ranges` are the ids of those of the networks that are new address ranges of a network that the principal used before.
+    `ranges` are the ids of those of the networks that are new address ranges of a network that the principal used before;
+    `usual_for_others` of those whose address range many principals used in the history.
     Never is: not in what the bank learned. What began after the training stays new until the next one, so that a thief who comes
     again the next day is still one.
     """
@@ -358,6 +362,7 @@ class Novelty(NamedTuple):
     networks: Mapping[str, str]
     regions: Mapping[str, str]
     ranges: frozenset[str]
+    usual_for_others: frozenset[str]
 
 
 def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explainer: Explainer) -> Novelty:
@@ -371,20 +376,30 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
     )
     versions = np.asarray(frames.column_of(frame, "bank_version"), object)
     unseen = np.zeros((len(frame), 1 + len(PLACE_COLUMNS)), bool)
+    usual = np.zeros(len(frame), bool)
     principal = _principal(frame)
     for version in set(versions.tolist()):
         of_version = np.flatnonzero(versions == version)
         _, first, inverse = np.unique(key[of_version], axis=0, return_index=True, return_inverse=True)
         new = _new_to_principal(batch, of_version[first], explainer, principal)
         unseen[of_version] = new[inverse.reshape(-1)]
+        usual[of_version] = _is_usual_range(batch, of_version[first], explainer)[inverse.reshape(-1)]
     new_networks = unseen[:, 1 : 1 + len(NETWORKS)]
-    ids = map(str, frames.column_of(frame, "event_id").tolist())
+    ids = list(map(str, frames.column_of(frame, "event_id").tolist()))
     return Novelty(
         frozenset(compress(names, unseen[:, 0])),
         _new_networks(batch, frame, new_networks),
         _new_regions(frame, unseen[:, -1]),
         frozenset(compress(ids, new_networks[:, -1] & ~new_networks[:, 0])),
+        frozenset(compress(ids, new_networks.any(axis=1) & usual)),
     )
+
+
+def _is_usual_range(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:
+    """Return whether many principals of the history used the address range of one version's events, (R,)."""
+    bank, _ = explainer.bank_and_rows(batch, rows)
+    used: NDArray[np.float32] = bank.principals_that_showed(batch.codes[rows])[:, RANGE_COLUMN]
+    return used > MANY_PRINCIPALS
 
 
 def _new_regions(frame: Frame, unseen: NDArray[np.bool_]) -> dict[str, str]:

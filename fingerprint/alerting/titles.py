@@ -33,10 +33,11 @@ class TitleFacts:
     principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
     empty for none, and `programs` their tools (N,); `new_networks` maps the ids of events to the network that they came from,
     where it is new for the principal, `new_regions` to the region that they were made in; `new_ranges` are the ids of those whose
-    address range alone is new, and its network known. `supporting` are the events that
-    support the alert, `supporting_actions` what they can do that was new, the gravest first. `first_seen` says when a newcomer
-    was first seen and whether that is in the history, else empty; `in_history`: it has some of the principal. `is_learned`: the
-    principal has a fingerprint of its own, so what is new is new to it; of another one it may be what it has done since it came.
+    address range alone is new, and its network known; `usual_for_others` of those whose address range many others use.
+    `supporting` are the events that support the alert, `supporting_actions` what they can do that was new, the gravest first.
+    `first_seen` says when a newcomer was first seen and whether that is in the history, else empty; `in_history`: it has some of
+    the principal. `is_learned`: the principal has a fingerprint of its own, so what is new is new to it; of another one it may be
+    what it has done since it came.
     `knows_account`: the bank knows the account that the principal is of.
     """
 
@@ -50,6 +51,7 @@ class TitleFacts:
     new_networks: Mapping[str, str] = field(default_factory=dict)
     new_regions: Mapping[str, str] = field(default_factory=dict)
     new_ranges: Collection[str] = ()
+    usual_for_others: Collection[str] = ()
     supporting: Sequence[AlertEvent] = ()
     supporting_actions: Sequence[ActionImpact] = ()
     first_seen: str = ""
@@ -80,7 +82,7 @@ def leading_row(facts: TitleFacts) -> int:
 
     def order(row: int) -> tuple[bool, bool, bool, bool]:
         event, name = facts.events[row], facts.events[row].event_id
-        known = name not in facts.new_networks, name in facts.new_ranges, name not in facts.new_regions
+        known = *_how_usual(facts, name), name not in facts.new_regions
         return bool(event.error_code), *known
 
     return min(rows, key=order, default=0)
@@ -266,17 +268,27 @@ def _origin(facts: TitleFacts, lead: int) -> str:
         [each.event_id for each in facts.events if each.event_id in found]
         for found in (facts.new_networks, facts.new_regions)
     )
-    networks.sort(key=lambda name: name in facts.new_ranges)
+    networks.sort(key=lambda name: _how_usual(facts, name))
     elsewhere = f"; others from {_new_network(facts, networks[0])}" if networks else ""
     if regions and not elsewhere and event.event_id not in facts.new_regions:
         elsewhere = f"; others in {_cut(facts.new_regions[regions[0]], MAX_REGION_LENGTH)} (new region)"
     return f"{_cut(event.source_address) or 'nowhere named'}{how}{elsewhere}"
 
 
+def _how_usual(facts: TitleFacts, event_id: str) -> tuple[bool, bool, bool]:
+    """Return what sorts events by where they came from, the strangest network first."""
+    return (
+        event_id not in facts.new_networks,
+        event_id in facts.usual_for_others,
+        event_id in facts.new_ranges,
+    )
+
+
 def _new_network(facts: TitleFacts, event_id: str) -> str:
     """Return the new network of an event, or the new address range of one that is known: a provider gives out many."""
-    kind = "address range" if event_id in facts.new_ranges else "network"
-    return f"{_cut(facts.new_networks[event_id])} (new {kind})"
+    kind = "new address range" if event_id in facts.new_ranges else "new network"
+    how = "new to them, usual for others" if event_id in facts.usual_for_others else kind
+    return f"{_cut(facts.new_networks[event_id])} ({how})"
 
 
 def _region(facts: TitleFacts, lead: int) -> str:

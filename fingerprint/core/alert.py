@@ -33,6 +33,7 @@ GRAVITIES: tuple[Gravity, ...] = ("none", "minor", "notable", "grave", "severe")
 STEP_PHASES: tuple[StepPhase, ...] = ("contain", "verify", "extent", "undo")  # in the order of work
 MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
 MAX_SESSIONS_NAMED, MAX_SESSION_NAME_LENGTH = 5, 64  # in one text; characters, the most that AWS allows
+MANY_PRINCIPALS = 5  # a network that more of them used in the history is usual for others
 WEAK_VOTE_Z = 0.84  # a vote of a lower z, which one harmless event in five reaches, is a weak one
 LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
 ALERT_THRESHOLD_COLUMN = "alert_threshold"  # of a frame of events: the z that opens an alert
@@ -101,7 +102,8 @@ class SurpriseDriver:
 
     `surprise` is the loss of the feature in nats above what is usual for the fingerprint; `events` counts the alert's
     events that share it. `peers` is how rare it is in the principal's peer group, None without one. `fingerprint` is the key of
-    the fingerprint that `expected` and `rarity` are of, empty where a detector asks none.
+    the fingerprint that `expected` and `rarity` are of, empty where a detector asks none. `principals` is how many principals of
+    the history showed the value; of a network, how many did the rarest of the address ranges that the events came from.
     """
 
     feature: str
@@ -112,6 +114,7 @@ class SurpriseDriver:
     events: int = 1
     peers: Rarity | None = None
     fingerprint: str = ""
+    principals: int = 0
 
     @property
     def unusual_together(self) -> bool:

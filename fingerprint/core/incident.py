@@ -10,10 +10,13 @@ both have an issuer in common, or one is the sign-in that began the other's sess
 lie between the end of one and the beginning of the other. Linked alerts are one incident. Some things keep an incident from
 swallowing its surroundings:
 
-- An address links only alerts whose principals had never or hardly used its network before: the address of an office, a VPN or a
-  NAT gateway is usual for those behind it. Names of cloud services and private addresses are no addresses.
+- An address links only alerts whose principals had never or hardly used its network before, and not where more than
+  MANY_PRINCIPALS used it in the history: the address of an office, a VPN or a NAT gateway is usual for those behind it, also when
+  a colleague comes by it for the first time. Names of cloud services and private addresses are no addresses.
 - A key or address that more than MAX_PRINCIPALS principals showed within RECENT_SECONDS links none of these alerts. Principals of
   one name in several accounts (a role that is rolled out, or root) are linked by such an address all the same.
+- An alert whose calls made a user or role, or let someone into one, is linked with that one's alerts of the next day. The name is
+  that of a call which AWS carried out, at most MAX_OPENED an alert.
 - Principals of one name in several accounts, no persons, are linked where one service made all calls for them, as a rollout of
   stacks does, with at most an hour between them.
 - Links are taken in order, the surest kind and the shortest gap first, and none that makes an incident larger than MAX_ALERTS.
@@ -28,34 +31,43 @@ that were joined stay together. Edits are replayed in their order, so one can be
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from ipaddress import ip_address, ip_network
-from typing import Literal, NamedTuple
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Any, Literal, NamedTuple
 
-from fingerprint.core.alert import Decision
+from fingerprint.core.alert import MANY_PRINCIPALS, Decision
 from fingerprint.core.case import QueueRow
 
-LinkKind = Literal["principal", "access_key", "name", "service", "address"]
+LinkKind = Literal["principal", "access_key", "opened", "name", "service", "address"]
 LinkReason = Literal[
-    "first", "principal", "access_key", "credential_chain", "name", "service", "address", "hand"
+    "first", "principal", "access_key", "credential_chain", "opened", "name", "service", "address", "hand"
 ]
 IncidentStatus = Literal["new", "in_progress", "closed"]
 IncidentStatusFilter = Literal["open", "new", "in_progress", "closed", "all"]
 IncidentOrder = Literal["urgency", "newest", "oldest"]
 EditKind = Literal["split", "join"]
+Network = IPv4Network | IPv6Network
 
 GAP_SECONDS = 6 * 3600  # between two alerts that touch
-GAPS: Mapping[LinkKind, int] = {"service": 3600}  # of a kind that links over less than GAP_SECONDS
+GAPS: Mapping[LinkKind, int] = {"service": 3600, "opened": 86_400}  # of kinds that link over another gap
 RECENT_SECONDS = (
     7 * 86_400
 )  # before and after an alert, in which principals of a key or an address are counted
 MAX_PRINCIPALS: Mapping[LinkKind, int] = {"access_key": 20, "address": 5}  # of a key or address that links
 MAX_ALERTS = 200  # of one incident
 MAX_VALUES = 50  # keys, and addresses, of one alert
+MAX_OPENED = 10  # users and roles that one alert made or opened
 NEW_RARITIES = ("unseen", "rare")  # of a network whose addresses link
-_KINDS: tuple[LinkKind, ...] = ("access_key", "principal", "name", "service", "address")  # the surest first
+_KINDS: tuple[LinkKind, ...] = (
+    "access_key",
+    "principal",
+    "opened",
+    "name",
+    "service",
+    "address",
+)  # the surest first
 _INSIDE = tuple(  # networks whose addresses many hosts have
     ip_network(each)
     for each in (
@@ -68,7 +80,8 @@ _INSIDE = tuple(  # networks whose addresses many hosts have
 class AlertLink(NamedTuple):
     """A value by which an alert may be linked, and its first and last event in seconds since 1970.
 
-    `inherited`: the key is not one that the alert used, but issued one of those, or was issued to a caller without a key.
+    The value of `opened` is that of the `principal` which an alert made, or let someone into. `inherited`: the key is not one
+    that the alert used, but issued one of those, or was issued to a caller without a key, or to a user whom the alert gave it.
     """
 
     alert_id: str
@@ -159,23 +172,47 @@ class Incident:
     edits: tuple[IncidentEdit, ...]
 
 
-def linking_addresses(addresses: Iterable[str], drivers: Iterable[Mapping[str, object]]) -> list[str]:
+def new_addresses(addresses: Iterable[str], drivers: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the addresses of an alert that lie in a network which was new to its principal, as its drivers say.
 
     Example:
-        >>> linking_addresses(["203.0.113.7", "lambda.amazonaws.com"], [{"seen": "203.0.113.0/24", "rarity": "unseen"}])
+        >>> new_addresses(["203.0.113.7", "lambda.amazonaws.com"], [{"seen": "203.0.113.0/24", "rarity": "unseen"}])
         ['203.0.113.7']
     """
-    networks = []
+    networks = [network for network, _ in _new_networks(drivers)]
+    found = {address for address in addresses if _is_in(address, networks)} if networks else set()
+    return sorted(found)[:MAX_VALUES]
+
+
+def linking_addresses(addresses: Iterable[str], drivers: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the new addresses of an alert whose network is not usual for others: the narrowest one that is named says it.
+
+    Example:
+        >>> proxy = {"seen": "203.0.113.0/24", "rarity": "unseen", "principals": 40}
+        >>> linking_addresses(["203.0.113.7"], [proxy])
+        []
+    """
+    listed = [*drivers]
+    narrowest_first = sorted(_new_networks(listed), key=lambda each: -each[0].prefixlen)
+    return [
+        address
+        for address in new_addresses(addresses, listed)
+        if next(many for network, many in narrowest_first if ip_address(address) in network)
+        <= MANY_PRINCIPALS
+    ]
+
+
+def _new_networks(drivers: Iterable[Mapping[str, Any]]) -> list[tuple[Network, int]]:
+    """Return the networks that drivers say are new, and how many principals used each in the history."""
+    found = []
     for driver in drivers:
         seen = str(driver["seen"])
         if driver["rarity"] in NEW_RARITIES and "/" in seen:
             try:
-                networks.append(ip_network(seen, strict=False))
+                found.append((ip_network(seen, strict=False), driver.get("principals", 0)))
             except ValueError:
                 continue
-    found = {address for address in addresses if _is_in(address, networks)} if networks else set()
-    return sorted(found)[:MAX_VALUES]
+    return found
 
 
 def name_at_address(principal: str, address: str) -> str:
@@ -245,7 +282,8 @@ def group_alerts(
     known = [pair for pair in sorted(pairs) if pair[0] in order and pair[1] in order]
     for one, other in known:
         groups.join(one, other)
-    edges = sorted(_rule_edges(listed, apart))
+    together = [each for each in listed if each.alert_id not in apart]
+    edges = sorted((*_rule_edges(together), *_opening_edges(together)))
     for edge in edges:
         groups.join(edge.earlier, edge.later, most)
     reasons = _reasons(edges, known, groups, order)
@@ -281,10 +319,28 @@ def _pair(one: str, other: str) -> tuple[str, str]:
     return (one, other) if one <= other else (other, one)
 
 
-def _rule_edges(links: Sequence[AlertLink], apart: Collection[str]) -> Iterator[_Edge]:
+def _opening_edges(links: Sequence[AlertLink]) -> Iterator[_Edge]:
+    """Yield a link of each alert that made or opened a principal with each alert of that one which does not end before it."""
+    own: dict[str, list[AlertLink]] = defaultdict(list)
+    for each in links:
+        if each.kind == "principal":
+            own[each.value].append(each)
+    for opener in links:
+        for opened in own[opener.value] if opener.kind == "opened" else ():
+            gap = max(0, opened.first_at - opener.last_at)
+            if (
+                opened.last_at >= opener.first_at
+                and gap <= GAPS["opened"]
+                and opened.alert_id != opener.alert_id
+            ):
+                at = _KINDS.index("opened"), gap, opened.first_at
+                yield _Edge(*at, opened.alert_id, opener.alert_id, "opened", "")
+
+
+def _rule_edges(links: Sequence[AlertLink]) -> Iterator[_Edge]:
     """Yield a link of each alert with the one before it that shares a value and ends last, where they touch."""
     rows = sorted(
-        (each for each in links if each.alert_id not in apart),
+        (each for each in links if each.kind != "opened"),
         key=lambda each: (each.kind, each.value, each.first_at, each.alert_id),
     )
     before: AlertLink | None = None

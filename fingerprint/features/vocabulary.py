@@ -136,7 +136,12 @@ class Vocabulary:
         return loss
 
     def observed_share(self, fingerprint: Ints, codes: hashing.Hashes) -> Floats:
-        """Return how often a value was seen at the fingerprint itself, as a share of its presences: (N, F), 0 if never.
+        """Return how often a value was seen at the fingerprint itself, as a share of its presences: (N, F), 0 if never."""
+        total = to_host(self.total[to_device_of(to_host(fingerprint), self.total)])
+        return (self.observed_count(fingerprint, codes) / np.maximum(total, 1)).astype(np.float32)
+
+    def observed_count(self, fingerprint: Ints, codes: hashing.Hashes) -> Floats:
+        """Return the presences of a value at the fingerprint itself: (N, F); at the generic one these are principals.
 
         It explains alerts, so it is asked for few events and answers on the host, wherever the counts lie.
         """
@@ -146,8 +151,7 @@ class Vocabulary:
         place, found = find_sorted(self.keys, to_device_of(keys, self.keys))
         count = np.zeros(codes.size, np.float32)
         count[to_host(found)] = to_host(self.count[place[found]])
-        total = to_host(self.total[to_device_of(owner, self.total)])
-        return (count.reshape(codes.shape) / np.maximum(total, 1)).astype(np.float32)
+        return count.reshape(codes.shape)
 
 
 def vocabulary_key(fingerprint: Any, feature: Any, code: hashing.Hashes) -> hashing.Hashes:

@@ -335,6 +335,10 @@ class Bank:
         principal = np.concatenate([hashes[principals], above])
         return key[order], principal[order], order >= len(principals)
 
+    def principals_that_showed(self, codes: Hashes) -> NDArray[np.float32]:
+        """Return how many principals of the history showed each value of events with `codes` (N, F): (N, F)."""
+        return self.vocabulary.observed_count(np.full(len(codes), GENERIC_ROW, np.int32), codes)
+
     def value_texts(self, codes: Hashes) -> list[str]:
         """Return the texts of values (N,); empty for a value that no fingerprint knows."""
         place, found = find_sorted(self._text_codes, codes)

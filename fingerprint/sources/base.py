@@ -153,6 +153,13 @@ class CredentialFacts(NamedTuple):
     records: int = 0
 
 
+class OpenedAccess(NamedTuple):
+    """Users and roles that a call made or let someone into, as `principals`, and the long-term key that it issued, or no text."""
+
+    principals: tuple[str, ...] = ()
+    access_key: str = ""
+
+
 class CallImpact(NamedTuple):
     """Impact of a call: its gravity, the effect as a verb phrase, and MITRE ATT&CK's tactic and technique, empty for none."""
 
@@ -312,6 +319,9 @@ class LogSource(Protocol):
 
     def issued_key(self, record: str) -> str:
         """Return the access key that a call issued, by its record (JSON text, or empty), whose caller had none; else no text."""
+
+    def opened_access(self, service: str, action: str, record: str) -> OpenedAccess:
+        """Return what a call opened that others may act by, by its record (JSON text, or empty); nothing where it failed."""
 
     def signed_in_without_mfa(self, record: str) -> bool:
         """Return whether a record (JSON text, or empty) is a sign-in that succeeded, and says that it needed no second factor."""

@@ -24,7 +24,9 @@ import sqlalchemy as sql
 from fingerprint.core.alert import MAX_CHAIN_LENGTH
 from fingerprint.core.incident import (
     GAP_SECONDS,
+    GAPS,
     MAX_ALERTS,
+    MAX_OPENED,
     MAX_PRINCIPALS,
     MAX_VALUES,
     RECENT_SECONDS,
@@ -36,10 +38,11 @@ from fingerprint.core.incident import (
     group_alerts,
     linking_addresses,
     name_at_address,
+    new_addresses,
 )
 from fingerprint.core.sanitize import index_key
 from fingerprint.store.query_conditions import OPEN
-from fingerprint.store.rows import principal_span
+from fingerprint.store.rows import principal_digest, principal_span
 from fingerprint.store.schema import (
     Row,
     alert_events,
@@ -218,12 +221,15 @@ def _save_links(
     """Store the values by which saved alerts are linked, and their times."""
     from fingerprint.sources.active import SOURCE  # only saving needs the package that reads records
 
-    keys, issued, calls = defaultdict(set), defaultdict(set), defaultdict(set)
+    keys, issued, calls, opened = (defaultdict[str, set[Any]](set) for _ in range(4))
     for event in events:
         if event["access_key"]:
             keys[event["alert_id"]].add(index_key(event["access_key"]))
         elif key := SOURCE.issued_key(event["raw"]):
             issued[event["alert_id"]].add(index_key(key))
+        access = SOURCE.opened_access(event["service"], event["action"], event["raw"])
+        issued[event["alert_id"]].update([index_key(access.access_key)] if access.access_key else ())
+        opened[event["alert_id"]].update(map(principal_digest, access.principals))
         calls[event["alert_id"]].add((event["entity"], event["source_address"]))
     services = _forwarding_services(connection, saved, calls, known)
     rows: list[Row] = []
@@ -234,9 +240,14 @@ def _save_links(
         given = sorted(issued[alert_id] - keys[alert_id])[: MAX_VALUES - len(used)]
         found = [("principal", own["principal_digest"])]
         found += [("access_key", key) for key in used]
-        new = linking_addresses({address for _, address in calls[alert_id]}, alert["drivers"])
-        found += [("address", each) for each in new]
-        found += [("name", index_key(name_at_address(alert["principal"], each))) for each in new]
+        others = sorted(opened[alert_id] - {own["principal_digest"]})
+        found += [("opened", each) for each in others[:MAX_OPENED]]
+        sources = {address for _, address in calls[alert_id]}
+        found += [("address", each) for each in linking_addresses(sources, alert["drivers"])]
+        names = [
+            name_at_address(alert["principal"], each) for each in new_addresses(sources, alert["drivers"])
+        ]
+        found += [("name", index_key(each)) for each in names]
         if service := services.get(alert_id):
             found.append(("service", index_key(name_at_address(alert["principal"], service))))
         rows += [own | {"kind": kind, "value": value, "inherited": False} for kind, value in found]
@@ -454,7 +465,18 @@ def _nearby_alerts(connection: sql.Connection, alert_ids: Collection[str]) -> se
             .distinct()
         )
         found.update(connection.scalars(query))
+        for condition in (_opens(alert_links, _other), _opens(_other, alert_links)):
+            one_way = sql.select(_other.c.alert_id).join_from(alert_links, _other, condition)
+            found.update(connection.scalars(one_way.where(alert_links.c.alert_id.in_(batch)).distinct()))
     return found
+
+
+def _opens(opener: Any, opened: Any) -> sql.ColumnElement[bool]:
+    """Return the condition that an alert made or opened the principal of another one, which acts then or the day after."""
+    soon = opened.c.first_at <= opener.c.last_at + GAPS["opened"]
+    whose = (opener.c.kind == "opened") & (opened.c.kind == "principal") & (opener.c.value == opened.c.value)
+    condition: sql.ColumnElement[bool] = whose & soon & (opened.c.last_at >= opener.c.first_at)
+    return condition
 
 
 def _read_links(connection: sql.Connection, alert_ids: Collection[str]) -> list[AlertLink]:

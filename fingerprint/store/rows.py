@@ -49,10 +49,15 @@ _FEED_GAP_COLUMNS = tuple(column.name for column in feed_gaps.columns)
 def principal_span(principal: str, first: datetime, last: datetime) -> Row:
     """Return who is seen and when, as derived tables have it: a digest of the principal, and seconds since 1970."""
     return {
-        "principal_digest": blake2b(principal.encode(), digest_size=8).hexdigest(),
+        "principal_digest": principal_digest(principal),
         "first_at": _to_epoch_seconds(first),
         "last_at": _to_epoch_seconds(last),
     }
+
+
+def principal_digest(principal: str) -> str:
+    """Return what stands for a principal in derived tables."""
+    return blake2b(principal.encode(), digest_size=8).hexdigest()
 
 
 def _to_epoch_seconds(moment: datetime) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import re
+from collections import Counter
 from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address, ip_network
@@ -29,7 +30,7 @@ from fingerprint.core.alert import (
     rarity_of,
 )
 from fingerprint.core.case import MIN_THRESHOLD
-from fingerprint.core.incident import linking_addresses
+from fingerprint.core.incident import linking_addresses, new_addresses
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import spectral
 from fingerprint.estimators.amounts import amount_text
@@ -306,6 +307,47 @@ def test_someone_no_one_knows_is_judged_by_everybody_and_capped(
     for alert in run.alerts:
         assert alert.level in ("peer", "generic")
         assert alert.urgency <= explanation.URGENCY_CAP[alert.level] < 100
+
+
+def who(record: dict[str, Any]) -> str:
+    """The user or role of a record."""
+    identity = record["userIdentity"]
+    return str(identity.get("sessionContext", {}).get("sessionIssuer", identity).get("arn", ""))
+
+
+def test_a_network_that_many_others_use_is_no_foreign_one_and_links_no_strangers(
+    organisation: sample_organisation.SampleOrganisation, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A user calls from where most colleagues do, for the first time; another one from where no one does."""
+    known = [json.loads(line) for line in sample_organisation.lines_of(organisation.learned)]
+    known = [
+        each for each in known if each["sourceIPAddress"][-1].isdigit() and "arn" in each["userIdentity"]
+    ]
+    users_of: dict[str, set[str]] = {}
+    for record in known:
+        network = str(ip_network(f"{record['sourceIPAddress']}/24", strict=False))
+        users_of.setdefault(network, set()).add(who(record))
+    usual, users = max(users_of.items(), key=lambda each: len(each[1]))
+    for module in ("alerting.explanation", "core.incident"):  # the organisation is a small one
+        monkeypatch.setattr(f"fingerprint.{module}.MANY_PRINCIPALS", len(users) - 1)
+    last = json.loads(sample_organisation.lines_of(organisation.new)[-1])
+    calls = Counter(who(each) for each in known if who(each) not in users)
+    [(busiest, _)] = calls.most_common(1)
+    stranger = next(each for each in reversed(known) if who(each) == busiest)
+    for address, said in (
+        (usual.replace("0/24", "77"), "(new to them, usual for others)"),
+        ("45.83.220.9", "(new network)"),
+    ):
+        call = {**stranger, "eventTime": last["eventTime"], "eventID": said, "sourceIPAddress": address}
+        call |= {"eventSource": "cloudtrail.amazonaws.com", "eventName": "StopLogging"}
+        source = sample_organisation.write(tmp_path / f"{address}.jsonl", [call])
+        folder = tmp_path / address
+        folder.mkdir()
+        [alert] = sample_organisation.run([source], organisation.bank, folder, EVERYTHING).alerts
+        assert said in alert.title
+        drivers = [asdict(each) for each in alert.drivers]
+        assert linking_addresses([address], drivers) == ([] if "others" in said else [address])
+        assert new_addresses([address], drivers) == [address]
 
 
 def test_a_grave_call_of_a_stranger_is_new_although_others_make_it(

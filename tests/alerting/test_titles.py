@@ -134,6 +134,16 @@ def test_a_caller_of_which_the_log_has_nothing_is_said_to_have_no_name() -> None
     assert named.startswith("unknown/Directory/d-90670 called")
 
 
+def test_a_network_that_many_others_use_is_new_to_them_alone_and_a_stranger_one_leads() -> None:
+    events = called("iam:ListUsers", "iam:ListUsers")
+    networks = {"0": "62.28.0.0/16", "1": "139.59.0.0/16"}
+    proxy = facts(events[:1], {"iam:ListUsers"}, new_networks={"0": networks["0"]}, usual_for_others={"0"})
+    assert title_of(proxy).endswith("from 62.28.0.0/16 (new to them, usual for others)")
+    both = facts(events, {"iam:ListUsers"}, new_networks=networks, usual_for_others={"0"})
+    assert leading_row(both) == 1
+    assert title_of(both).endswith("from 139.59.0.0/16 (new network)")
+
+
 def test_a_sign_in_without_a_second_factor_is_said_to_be_one() -> None:
     login = called("signin:ConsoleLogin")[0]
     for used, said in (

@@ -63,6 +63,16 @@ def signed_in_alert(name: str, kind: str, issued: str) -> Alert:
     return replace(made, events=(replace(made.events[0], raw=json.dumps(record)),))
 
 
+def opening_alert(
+    name: str, action: str, request: dict, response: dict | None = None, hour: float = 0, **members
+) -> Alert:
+    """An alert of one call that made a user or role, or let someone into one."""
+    made = alert(name, f"admin-{name}", hour, "10.0.0.7")
+    record = {"recipientAccountId": ACCOUNT, "requestParameters": request, "responseElements": response}
+    call = replace(made.events[0], action=action, raw=json.dumps(record | members))
+    return replace(made, events=(call,))
+
+
 def issue(issued: str, by_key: str) -> CredentialIssue:
     """A call with `by_key` that issued another key."""
     return CredentialIssue(
@@ -100,7 +110,11 @@ def drawn(seed: int, count: int = 16) -> tuple[list[Alert], list[CredentialIssue
         )
         for at in range(count)
     ]
-    return alerts, [issue(f"AKIA{at}", f"AKIA{at // 2}") for at in range(1, 9)]
+    opened = [
+        opening_alert(f"o{at}", "CreateUser", {"userName": draw.choice("abcdefgh")}, hour=draw.randrange(72))
+        for at in range(3)
+    ]
+    return [*alerts, *opened], [issue(f"AKIA{at}", f"AKIA{at // 2}") for at in range(1, 9)]
 
 
 class IncidentContract:
@@ -174,6 +188,41 @@ class IncidentContract:
         assert sorted(map(sorted, together(store))) == [["a", "b"], ["c"], ["d"], ["e"]]
         second = store.incidents.get("a").alerts[1]
         assert (second.row.alert_id, second.reason, second.value) == ("b", "credential_chain", "ASIA2")
+
+    @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
+    def test_a_user_or_role_that_an_alert_made_or_opened_and_that_acts_later_is_of_its_incident(
+        self, make_store, order
+    ):
+        key = {"accessKey": {"userName": "backup", "accessKeyId": "AKIABACKUP"}}
+        parts = [
+            opening_alert("a", "CreateAccessKey", {"userName": "backup"}, key),
+            alert("b", "backup", 23),
+            alert("c", "kim", 4, key="AKIABACKUP"),
+        ]
+        store = make_store()
+        for at in order:
+            store.alerts.save([parts[at]])
+        opens = {"roleName": "deploy", "policyDocument": "{}"}
+        role = replace(alert("e", hour=60), principal=f"{ACCOUNT}:role/deploy")
+        store.alerts.save([opening_alert("d", "UpdateAssumeRolePolicy", opens, hour=50), role])
+        assert sorted(map(sorted, together(store))) == [["a", "b", "c"], ["d", "e"]]
+        members = {each.row.alert_id: each for each in store.incidents.get("a").alerts}
+        assert (members["b"].reason, members["b"].value, members["b"].with_alert) == ("opened", "", "a")
+        assert (members["c"].reason, members["c"].value) == ("credential_chain", "AKIABACKUP")
+
+    def test_names_in_calls_that_failed_or_are_more_than_a_few_open_nothing(self, make_store):
+        store, most = make_store(), rule.MAX_OPENED
+        failed = opening_alert("a", "CreateLoginProfile", {"userName": "kim"}, errorCode="AccessDenied")
+        many = [
+            replace(
+                opening_alert("b", "CreateLoginProfile", {"userName": f"p{at}"}).events[0], event_id=f"e{at}"
+            )
+            for at in range(most + 10)
+        ]
+        opener = replace(opening_alert("b", "CreateUser", {"userName": NASTY}), events=tuple(many))
+        store.alerts.save([failed, opener, alert("k", "kim", 1)])
+        store.alerts.save([alert(f"p{at:02d}", f"p{at}", 1) for at in range(most + 10)])
+        assert sorted(map(len, together(store)))[-2:] == [1, most + 1]
 
     def test_an_issued_key_that_many_principals_show_joins_none_of_them(self, make_store):
         store, most = make_store(), rule.MAX_PRINCIPALS["access_key"]

@@ -9,12 +9,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from fingerprint.core.alert import MANY_PRINCIPALS
 from fingerprint.core.incident import (
     GAP_SECONDS,
     AlertLink,
     IncidentEdit,
     group_alerts,
     linking_addresses,
+    new_addresses,
 )
 
 HOUR = 3600
@@ -79,6 +81,19 @@ def test_keys_chains_and_addresses_join_principals_and_say_so():
 def test_an_incident_stays_small_and_the_surest_links_are_taken_first():
     alerts = [alert(f"a{at}", "loud" if at % 2 else f"p{at}", at, address="203.0.113.7") for at in range(8)]
     assert grouped(*alerts, most=4) == [{"a0"}, {"a1", "a3", "a5", "a7"}, {"a2"}, {"a4"}, {"a6"}]
+
+
+def test_what_a_user_does_that_an_alert_made_is_of_its_incident_for_a_day():
+    made = alert("a1", "maria", 0, opened="backup")
+    used = [alert("a2", "backup", 8), alert("a3", "backup", 24)]
+    other, second = alert("a4", "kim", 2), alert("a5", "kim", 3, opened="backup")
+    earlier, late = alert("a0", "backup", -9), alert("a6", "backup", 60)
+    found = group_alerts([link for each in (made, *used, other, earlier, late) for link in each])
+    assert found["a2"] == ("a1", "opened", "", "a1")
+    assert found["a3"] == ("a1", "opened", "", "a1")
+    assert [found[name].reason for name in ("a0", "a4", "a6")] == ["first"] * 3
+    assert grouped(made, second) == [{"a1"}, {"a5"}], "that both opened it alone joins no one"
+    assert grouped(made, *used, edits=(edit("split", "a2"),)) == [{"a1", "a3"}, {"a2"}]
 
 
 # --- what a person says -------------------------------------------------------------------------------------------------
@@ -170,3 +185,13 @@ def test_the_order_of_alerts_changes_nothing_and_none_is_lost(drawn, seed, most)
 def test_an_address_links_where_its_network_was_new(address, seen, rarity, links):
     found = linking_addresses([address], [{"seen": seen, "rarity": rarity}])
     assert found == ([address] if links else [])
+
+
+def test_an_address_of_a_network_that_many_others_use_links_nothing_but_one_name():
+    """A colleague's first day at the office's proxy is news of the colleague, and no link to others at it."""
+    wide = {"seen": "203.0.0.0/16", "rarity": "unseen", "principals": 40}
+    narrow = {"seen": "203.0.113.0/24", "rarity": "unseen", "principals": 0}
+    assert linking_addresses(["203.0.113.7"], [wide]) == []
+    assert new_addresses(["203.0.113.7"], [wide]) == ["203.0.113.7"]
+    assert linking_addresses(["203.0.113.7"], [wide | {"principals": MANY_PRINCIPALS}]) == ["203.0.113.7"]
+    assert linking_addresses(["203.0.113.7", "203.0.9.9"], [wide, narrow]) == ["203.0.113.7"]

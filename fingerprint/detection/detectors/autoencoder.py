@@ -14,6 +14,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -541,11 +542,28 @@ def _value_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext)
     known = _known_values(batch, rows, context)
     actions = texts[FEATURE_NAMES[ACTION_COLUMN]]
     return [
-        known[value.row].driver(
-            value, texts[FEATURE_NAMES[value.feature]][at], frames.text_or_empty(actions[at])
+        replace(
+            known[value.row].driver(
+                value, texts[FEATURE_NAMES[value.feature]][at], frames.text_or_empty(actions[at])
+            ),
+            principals=_count_principals(batch.codes, value, known[value.row].bank),
         )
         for value, at in zip(shown, np.searchsorted(rows, [value.row for value in shown]), strict=True)
     ]
+
+
+def _count_principals(codes: Hashes, value: _ShownValue, bank: Bank) -> int:
+    """Return how many principals of the history showed a value of events with `codes` (N, F).
+
+    A network is wide: of a provider's it says little that machines are at it. So the address ranges of all events from there are
+    asked, and the least is returned.
+    """
+    code, feature = codes[value.row, value.feature], value.feature
+    at = codes[[value.row]]
+    if encoding.FEATURE_SET.ranges and FEATURE_NAMES[feature] == encoding.FEATURE_SET.ranges[0]:
+        at, feature = codes[codes[:, feature] == code], FEATURE_NAMES.index(encoding.FEATURE_SET.ranges[1])
+        at = at[np.unique(at[:, feature], return_index=True)[1]]
+    return int(bank.principals_that_showed(at)[:, feature].min())
 
 
 def _shown_values(batch: EventBatch) -> Iterator[_ShownValue]:

@@ -51,6 +51,7 @@ from fingerprint.sources.cloudtrail.identity import (
 )
 from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.lenient import NO_EVENT_FIELDS
+from fingerprint.sources.cloudtrail.opened_access import opened_access
 from fingerprint.sources.cloudtrail.playbook import next_steps
 from fingerprint.sources.cloudtrail.record_search import record_searches
 from fingerprint.sources.cloudtrail.resources import may_lie_in
@@ -94,6 +95,7 @@ __all__ = [
     "next_steps",
     "notified_objects",
     "object_day",
+    "opened_access",
     "ordered_prefix",
     "person_and_access",
     "plain_action",

@@ -18,6 +18,7 @@ from fingerprint.sources.base import (
     EventQuery,
     FileListing,
     FlattenedRecords,
+    OpenedAccess,
     Principal,
     RecordBatch,
     Suspicion,
@@ -90,6 +91,10 @@ def find_issued_credentials(events: pd.DataFrame) -> list[Any]:
 
 def issued_key(record: str) -> str:
     return ""
+
+
+def opened_access(service: str, action: str, record: str) -> OpenedAccess:
+    return OpenedAccess()
 
 
 def tactics_of(service: str, action: str) -> tuple[str, ...]:
