@@ -46,6 +46,7 @@ from fingerprint.core.alert import (
     vote_column,
     z_column,
 )
+from fingerprint.core.attack_tools import is_made_for_attacks
 from fingerprint.core.incident import NEW_RARITIES
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import (
@@ -207,7 +208,7 @@ def _build_alert(
     facts = _gather_facts(verdicts, events, names, z, explainer, support)
     level, interval = _most_common_level(frame), explainer.settings.spectral.interval_seconds
     actions = impact.with_support(facts.actions, facts.supporting_actions)
-    rank = _rank_alert(alert_nats(z, names), actions, URGENCY_CAP[level])
+    rank = _rank_alert(alert_nats(z, names), actions, URGENCY_CAP[level], facts.drivers)
     principal, lead = _principal(frame), titles.leading_row(facts)
     times = frame["event_time"].iloc[[0, -1]]
     return Alert(
@@ -282,10 +283,12 @@ def counted_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> di
     return {name: int(amount[0].replace(",", "")) for name, amount in read if amount}
 
 
-def _rank_alert(nats: float, actions: Sequence[ActionImpact], cap: int) -> _Rank:
+def _rank_alert(
+    nats: float, actions: Sequence[ActionImpact], cap: int, drivers: Sequence[SurpriseDriver]
+) -> _Rank:
     """Return the urgency of an alert that is so rare and whose calls can do that, at most `cap`."""
     rarity = min(round(impact.urgency_from_nats(nats)), cap)
-    return _Rank(impact.combined_urgency(nats, actions, cap), rarity, impact.impact_score(actions))
+    return _Rank(impact.combined_urgency(nats, actions, cap, drivers), rarity, impact.impact_score(actions))
 
 
 def _suspicion(
@@ -304,7 +307,12 @@ def _suspicion(
         supporting=facts.supporting,
         new_regions=facts.new_regions,
         knows_account=facts.knows_account,
-        new_origin=_has_new_origin(facts),
+        from_new_origin=_has_new_origin(facts),
+        new_origins={
+            event.event_id: origin
+            for row, event in enumerate(facts.events)
+            if (origin := titles.new_origin(facts, row))
+        },
     )
 
 
@@ -490,7 +498,7 @@ def _lead_with_impact(
 
 
 def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ...]:
-    """Return the first MAX_DRIVERS of an alert, and all networks and address ranges that are new.
+    """Return the first MAX_DRIVERS of an alert, and all networks and address ranges that are new, and tools made for attacks.
 
     However many values are stranger than where it came from, a reader sees that, and alerts from there are linked by it.
 
@@ -502,7 +510,9 @@ def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ..
     return tuple(
         each
         for place, each in enumerate(drivers)
-        if place < MAX_DRIVERS or (each.feature in networks and each.rarity in NEW_RARITIES)
+        if place < MAX_DRIVERS
+        or (each.feature in networks and each.rarity in NEW_RARITIES)
+        or (each.feature == titles.PROGRAM_FEATURE and is_made_for_attacks(each.seen))
     )
 
 

@@ -16,8 +16,8 @@ What a principal does every day from where it always is says nothing about an at
 new for the principal counts in full, one that only comes from a network new for it by KNOWN_ACTION_SHARE. A call that failed
 counts less (FAILED_SHARE): it shows what is wanted, and has done nothing yet.
 
-A sum can still be low where the rarity is: so a grave call that was new has a floor (`urgency_floor`), which neither prevalence
-nor a fallback to peers lowers. Docs: docs/explanation/detection.md, "Urgency".
+A sum can still be low where the rarity is: so a grave call, or a tool of attackers, that was new has a floor (`urgency_floor`),
+which neither prevalence nor a fallback to peers lowers. Docs: docs/explanation/detection.md, "Urgency".
 """
 
 from __future__ import annotations
@@ -28,7 +28,15 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from fingerprint.core.alert import GRAVITIES, MINIMUM_URGENCY, ActionImpact, AlertEvent, Gravity
+from fingerprint.core.alert import (
+    GRAVITIES,
+    MINIMUM_URGENCY,
+    ActionImpact,
+    AlertEvent,
+    Gravity,
+    SurpriseDriver,
+)
+from fingerprint.core.attack_tools import is_made_for_attacks
 
 if TYPE_CHECKING:
     from fingerprint.sources.base import CallImpact
@@ -50,6 +58,7 @@ MAX_NAMED_ACCOUNTS = 2  # in which a resource of one name was used
 # Those that support an alert count beside its own, and those that were counted and are no events.
 MANY_DELETIONS = 20
 DESTROYING_TECHNIQUES = ("T1485", "T1490")  # of such an action: data destruction, inhibiting system recovery
+PROGRAM_FEATURE = "program"
 MAX_RECORDS_READ = 50  # records of one action whose request is read
 
 
@@ -172,19 +181,26 @@ def gravest_action(rows: Sequence[ActionImpact]) -> str:
     return rows[0].action if rows and action_nats(rows[0]) > 0 else ""
 
 
-def urgency_floor(rows: Iterable[ActionImpact]) -> int:
-    """Return the urgency below which an alert with these actions never falls.
+def urgency_floor(rows: Iterable[ActionImpact], drivers: Iterable[SurpriseDriver] = ()) -> int:
+    """Return the urgency below which an alert with these actions and drivers never falls.
 
-    A severe action that is new and succeeded is never below high. Never below medium are one that failed, or that only the
-    network makes new, and a grave one that is new and succeeded.
+    A severe action that is new and succeeded is never below high, nor is a program made for attacks that is new. Never below
+    medium are a severe action that failed, or that only the network makes new, and a grave one that is new and succeeded.
     """
-    return max((_floor(row) for row in rows if not row.supporting or _counts_beside(row)), default=0)
+    actions = [_floor(row) for row in rows if not row.supporting or _counts_beside(row)]
+    new = (each.seen for each in drivers if (each.feature, each.rarity) == (PROGRAM_FEATURE, "unseen"))
+    return max((*actions, MINIMUM_URGENCY["high"] * any(map(is_made_for_attacks, new))))
 
 
-def combined_urgency(rarity_nats: float, rows: Sequence[ActionImpact], cap: int = 100) -> int:
+def combined_urgency(
+    rarity_nats: float,
+    rows: Sequence[ActionImpact],
+    cap: int = 100,
+    drivers: Iterable[SurpriseDriver] = (),
+) -> int:
     """Return the urgency of rarity and impact together, at most `cap`."""
     together = round(urgency_from_nats(rarity_nats + impact_nats(rows)))
-    return min(max(together, urgency_floor(rows)), cap)
+    return min(max(together, urgency_floor(rows, drivers)), cap)
 
 
 def _counts_beside(row: ActionImpact) -> bool:

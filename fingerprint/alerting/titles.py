@@ -22,7 +22,7 @@ from fingerprint.sources.active import SOURCE
 MAX_NAME_LENGTH = 80  # characters of a name in a title
 MAX_ACCOUNT_LENGTH, MAX_REGION_LENGTH = 20, 40
 MAX_NAMED_ACTIONS = 3  # in a question
-ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", "program"
+ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", impact.PROGRAM_FEATURE
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,10 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     who = actor_name(principal, human, set(facts.humans))
     who += f" ({facts.first_seen})" if facts.first_seen else ""
     late = f"; delivered {_count(facts.late_days, 'day')} late" if facts.late_days else ""
-    what = _called(facts, _reached(principal, facts.events[lead]) + _without_mfa(facts.events[lead]))
-    return f"{who} {what} from {_origin(facts, lead)}{_failures(facts)}{_also(facts)}{late}"
+    signed_in = _how_signed_in(facts.events[lead])
+    what = _called(facts, _reached(principal, facts, lead) + (f" {signed_in}" if signed_in else ""))
+    others = "" if signed_in else _signed_in_beside(facts)
+    return f"{who} {what} from {_origin(facts, lead)}{_failures(facts)}{_also(facts)}{others}{late}"
 
 
 def leading_row(facts: TitleFacts) -> int:
@@ -80,10 +82,9 @@ def leading_row(facts: TitleFacts) -> int:
     action, _ = _lead(facts)
     rows = [row for row, event in enumerate(facts.events) if impact.action_name(event) == action]
 
-    def order(row: int) -> tuple[bool, bool, bool, bool]:
+    def order(row: int) -> tuple[bool, ...]:
         event, name = facts.events[row], facts.events[row].event_id
-        known = *_how_usual(facts, name), name not in facts.new_regions
-        return bool(event.error_code), *known
+        return bool(event.error_code), *_how_usual(facts, name), name not in facts.new_regions
 
     return min(rows, key=order, default=0)
 
@@ -130,7 +131,7 @@ def _named(name: str, behind: str) -> str:
 
 
 def questioned(facts: TitleFacts) -> str:
-    """Return what to ask about where no call can do harm: the first new actions, else the leading one and where it came from."""
+    """Return what to ask about where no call can do harm: the first new actions, else the leading one, and where it came from."""
     lead, _ = _lead(facts)
     if lead not in facts.new_actions:
         what = f"{_cut(SOURCE.plain_action(lead))}{_often(facts, lead)}{_beside_usual(facts)}"
@@ -139,23 +140,52 @@ def questioned(facts: TitleFacts) -> str:
     named = ", ".join(_cut(SOURCE.plain_action(each)) for each in new[:MAX_NAMED_ACTIONS])
     more = len(new) - MAX_NAMED_ACTIONS
     counted = f" and {_count(more, 'other new action')}" if more > 0 else ""
-    return f"{named}{counted}{_region(facts, leading_row(facts))}"
+    row = leading_row(facts)
+    return f"{named}{counted}{_region(facts, row)}{new_origin(facts, row)}"
 
 
-def _reached(principal: str, event: AlertEvent) -> str:
-    """Return what a call of someone from outside was made on: a name from elsewhere says less than the role that it took.
+def new_origin(facts: TitleFacts, row: int) -> str:
+    """Return the network and the tool of an event where they are new; empty for none.
 
-    And by which provider, where the name does not say it.
+    >>> new_origin(facts, 0)
+    ' from 159.65.0.0/16 (new network), new tool TruffleHog'
     """
-    if SOURCE.plain_principal(principal) == principal.split(":", 1)[-1]:
+    name = facts.events[row].event_id
+    place = f" from {_new_network(facts, name)}" if name in facts.new_networks else ""
+    return f"{place}{_tool(facts, row)}"
+
+
+def _reached(principal: str, facts: TitleFacts, lead: int) -> str:
+    """Return what the leading call of someone from outside was made on: a name from elsewhere says less than the role it took.
+
+    And by which provider, where the name does not say it. Of one's own principals a role is named, and what is called in bulk.
+    """
+    event, length = facts.events[lead], MAX_NAME_LENGTH // 2
+    on = f" on {_cut(event.resource, length)}" if event.resource else ""
+    if SOURCE.plain_principal(principal) != principal.split(":", 1)[-1]:
+        provider = SOURCE.signed_in_by(event.raw)
+        return f"{on} by {_cut(provider, length)}" if provider else on
+    action = impact.action_name(event)
+    if not on or not (event.resource.startswith("role:") or _often(facts, action)):
         return ""
-    on = f" on {_cut(event.resource, MAX_NAME_LENGTH // 2)}" if event.resource else ""
-    provider = SOURCE.signed_in_by(event.raw)
-    return f"{on} by {_cut(provider, MAX_NAME_LENGTH // 2)}" if provider else on
+    others = {each.resource for each in facts.events if impact.action_name(each) == action} - {
+        "",
+        event.resource,
+    }
+    return on + (f" and {_count(len(others), 'other')}" if others else "")
 
 
-def _without_mfa(event: AlertEvent) -> str:
-    return " without MFA" if SOURCE.signed_in_without_mfa(event.raw) else ""
+def _how_signed_in(event: AlertEvent) -> str:
+    """Return how a sign-in was less safe than others; empty for other calls."""
+    if SOURCE.signed_in_without_mfa(event.raw):
+        return "without MFA"
+    return "with a device code" if SOURCE.signed_in_with_device_code(event.raw) else ""
+
+
+def _signed_in_beside(facts: TitleFacts) -> str:
+    """Return how a sign-in beside the leading call was less safe than others; empty for none."""
+    found = next(filter(None, map(_how_signed_in, (*facts.events, *facts.supporting))), "")
+    return f"; signed in {found}" if found else ""
 
 
 def _called(facts: TitleFacts, on: str) -> str:
@@ -197,15 +227,18 @@ def _how_new(facts: TitleFacts) -> str:
 def _often(facts: TitleFacts, action: str) -> str:
     """Return how often an action was called, where its amount drives the alert and was never as large; else an empty text.
 
-    Few of many calls are events of the alert, so their number says less.
+    Few of many calls are events of the alert, so their number says less. It is that of all who act as the principal.
     """
     for driver in _unseen_amounts(facts):
         if amount := read_amount_text(driver.seen, action):
             calls, span = amount
             shorter = _shorter_span(facts, action, calls)
+            span, unusual, _ = span.partition(" on unusual")
+            places = " on resources unusual for it" if unusual else ""
             compared = f"{driver.expected} in {span}" if shorter else driver.expected
             before = f" ({compared})" if action not in facts.new_actions else ""
-            return f" {calls} times in {shorter or span}{before}"
+            together = " together" if len(set(filter(None, facts.humans))) > 1 else ""
+            return f"{together} {calls} times in {shorter or span}{places}{before}"
     return ""
 
 
@@ -234,15 +267,19 @@ def _unseen_amounts(facts: TitleFacts) -> Iterator[SurpriseDriver]:
 def _lead(facts: TitleFacts) -> tuple[str, bool]:
     """Return the action that leads, and whether all its calls failed.
 
-    That is the one that counts most by what it can do, of those that succeeded if any did; without one that of a bulk, as of
-    downloads, then the most surprising new one, then the most unusual one.
+    That is the one that counts most by what it can do, of those that succeeded if any did; without one a new sign-in without MFA,
+    then that of a bulk, as of downloads, then the most surprising new one, then the most unusual one.
     """
     if counted := _counted(facts):
         done = (row for row in counted if row.succeeded or _succeeded_beside(facts, row.action))
         row = next(done, counted[0])
         return row.action, not row.succeeded
     surprising = (each.seen for each in facts.drivers if each.feature == ACTION_FEATURE)
+    sign_ins = (
+        impact.action_name(event) for event in facts.events if SOURCE.signed_in_without_mfa(event.raw)
+    )
     candidates = (
+        *(each for each in sign_ins if each in facts.new_actions),
         _bulk(facts),
         *(each for each in (*surprising, *facts.ranked) if each in facts.new_actions),
         *facts.ranked,
@@ -361,9 +398,18 @@ def _also(facts: TitleFacts) -> str:
         return ""
     for row in facts.supporting_actions:
         if row.succeeded and row.action != lead and GRAVITIES.index(row.gravity) >= least:
-            return f"; also {_cut(SOURCE.plain_action(row.action))}"
+            return f"; also {_cut(SOURCE.plain_action(row.action))}{_by_another(facts, row.action)}"
     bulk = _bulk(facts)
     return f"; also {_cut(SOURCE.plain_action(bulk))}{_often(facts, bulk)}" if bulk not in ("", lead) else ""
+
+
+def _by_another(facts: TitleFacts, action: str) -> str:
+    """Return by whose session the supporting calls of an action were made, where it is one person's, not the leading call's."""
+    sessions = {each.session for each in facts.supporting if impact.action_name(each) == action}
+    name = sessions.pop() if len(sessions) == 1 else ""
+    known = {facts.events[leading_row(facts)].session, *facts.humans[:1]}
+    several = len(set(filter(None, facts.humans))) > 1
+    return f" by {_cut(name, MAX_NAME_LENGTH // 2)}" if several and "@" in name and name not in known else ""
 
 
 def _succeeded_beside(facts: TitleFacts, action: str) -> bool:

@@ -24,7 +24,7 @@ from fingerprint.compute.arrays import namespace, to_device_of
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Gravity
-from fingerprint.features.value_texts import is_made_for_attacks
+from fingerprint.core.attack_tools import is_made_for_attacks
 from fingerprint.features.vocabulary import Floats
 from fingerprint.sources.active import SOURCE
 

@@ -23,6 +23,7 @@ import numpy as np
 
 from fingerprint.compute import arrays, frames
 from fingerprint.compute.dictionary import DictionaryEncoded, EncodedColumn, encode_numbers
+from fingerprint.core.attack_tools import ATTACK_SYSTEMS
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -48,11 +49,7 @@ _BROWSERS = ("edg", "firefox", "chrome", "safari")
 _SYSTEM = re.compile(r"(windows|darwin|macos|mac os|linux|android|iphone)", re.IGNORECASE)
 # Distributions of Linux that are made for attacks, named by the kernel or beside it: `6.5.0-kali3-amd64`, `distrib#kali.2024`,
 # `6.5.0-13parrot1-amd64`.
-_ATTACK_SYSTEM = re.compile(r"(?<![a-z])(kali|parrot|pentoo|blackarch)(?![a-z])", re.IGNORECASE)
-# Programs that look for keys of others, or act with them.
-_ATTACK_PROGRAM = re.compile(
-    r"(?<![a-z])(trufflehog|pacu|cloudfox|enumerate-iam|weirdaal|s3scanner)(?![a-z])", re.IGNORECASE
-)
+_ATTACK_SYSTEM = re.compile(rf"(?<![a-z])({'|'.join(ATTACK_SYSTEMS)})(?![a-z])", re.IGNORECASE)
 # Anonymised and simulated records use these as if they were public addresses (RFC 5737, RFC 3849).
 _DOCUMENTATION = [
     ipaddress.ip_network(text)
@@ -99,15 +96,6 @@ def program_and_version(agent: str) -> tuple[str, str]:
     found = _ATTACK_SYSTEM.search(agent) or _SYSTEM.search(agent)
     system = f" {found[0].lower()}" if found else ""
     return name + system, f"{name} {version}".strip() + system
-
-
-def is_made_for_attacks(program: str) -> bool:
-    """Return whether a program, or the operating system beside it, is made for attacks.
-
-    >>> is_made_for_attacks("aws-cli kali"), is_made_for_attacks("TruffleHog"), is_made_for_attacks("Boto3 linux")
-    (True, True, False)
-    """
-    return any(made.search(program) for made in (_ATTACK_SYSTEM, _ATTACK_PROGRAM))
 
 
 @lru_cache(TEXT_CACHE_SIZE)

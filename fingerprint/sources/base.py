@@ -177,9 +177,10 @@ class Suspicion(NamedTuple):
     when a newcomer was first seen and whether that is in the history, both empty where there is none. `cut`: `actions` are the
     gravest ones alone, so that the others cannot be counted.
     `lead` is the event that the alert's title is about, and `human` the person behind it. `supporting` are the events that
-    support the alert, whose actions are marked so. `new_regions` maps the ids of events to their region where it is new.
+    support the alert, whose actions are marked so. `new_regions` maps the ids of events to their region where it is new,
+    `new_origins` to what else is new of where they came from (` from 159.65.0.0/16 (new network), new tool TruffleHog`).
     `knows_account`: the account of the principal is one of the organisation's own, of which others were learned.
-    `new_origin`: calls came from a network or with a tool that is new for the principal.
+    `from_new_origin`: calls came from a network or with a tool that is new for the principal.
     """
 
     principal: str
@@ -194,7 +195,8 @@ class Suspicion(NamedTuple):
     supporting: Sequence[AlertEvent] = ()
     new_regions: Mapping[str, str] = MappingProxyType({})
     knows_account: bool = False
-    new_origin: bool = False
+    from_new_origin: bool = False
+    new_origins: Mapping[str, str] = MappingProxyType({})
 
 
 class FileSystem(Protocol):
@@ -325,6 +327,9 @@ class LogSource(Protocol):
 
     def signed_in_without_mfa(self, record: str) -> bool:
         """Return whether a record (JSON text, or empty) is a sign-in that succeeded, and says that it needed no second factor."""
+
+    def signed_in_with_device_code(self, record: str) -> bool:
+        """Return whether a record (JSON text, or empty) is a sign-in by a code that was confirmed on another device."""
 
     def signed_in_by(self, record: str) -> str:
         """Return the provider by which a record's (JSON text, or empty) caller signed in, where the identity does not name it."""

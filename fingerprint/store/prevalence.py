@@ -25,7 +25,7 @@ from fingerprint.alerting.prevalence import (
     adjust_urgency,
     counts_towards_prevalence,
 )
-from fingerprint.core.alert import Decision
+from fingerprint.core.alert import Decision, SurpriseDriver
 from fingerprint.store.database import Repository, acquire_writer_lock, reads
 from fingerprint.store.rows import principal_span, to_action_impact
 from fingerprint.store.schema import Row, alert_surprises, alerts, cases, id_batches, insert_into
@@ -194,12 +194,15 @@ def _update_urgencies(connection: sql.Connection, alert_ids: Collection[str]) ->
             alerts.c.alert_id,
             alerts.c.urgency,
             alerts.c.impact_of,
+            alerts.c.drivers,
             alerts.c.urgency_shown,
             alerts.c.sharing,
         )
         found = connection.execute(figures.where(alerts.c.alert_id.in_(part))).all()
-        for alert_id, own, actions, *before in found:
-            floor = urgency_floor(map(to_action_impact, actions))
+        for alert_id, own, actions, drivers, *before in found:
+            floor = urgency_floor(
+                map(to_action_impact, actions), (SurpriseDriver(**each) for each in drivers)
+            )
             urgency, sharing = adjust_urgency(own, shown[alert_id], floor)
             if before != [urgency, sharing]:
                 one = sql.update(alerts).where(alerts.c.alert_id == alert_id)

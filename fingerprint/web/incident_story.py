@@ -140,7 +140,7 @@ def _steps(
         cut=any(len(alert.impact_of) >= MAX_SHOWN_ACTIONS for alert in alerts),
         supporting=[event for alert in alerts for event in alert.supporting_events],
         knows_account=knows_account,
-        new_origin=any(step.phase == "contain" for alert in alerts for step in alert.next_steps[:1]),
+        from_new_origin=any(step.phase == "contain" for alert in alerts for step in alert.next_steps[:1]),
     )
     others = (step for step in SOURCE.next_steps(suspicion) if step.phase != "undo")
     return (*others, *undo.values())

@@ -10,7 +10,14 @@ from itertools import pairwise
 import pytest
 
 from fingerprint.alerting import impact
-from fingerprint.core.alert import GRAVITIES, MINIMUM_URGENCY, ActionImpact, AlertEvent
+from fingerprint.core.alert import (
+    GRAVITIES,
+    MINIMUM_URGENCY,
+    ActionImpact,
+    AlertEvent,
+    Rarity,
+    SurpriseDriver,
+)
 from fingerprint.sources.active import SOURCE
 from tests.support.alerts import event
 
@@ -102,6 +109,25 @@ def test_what_is_grave_and_new_is_never_low_however_usual_the_rest_is(
     assert impact.urgency_floor(rows) == MINIMUM_URGENCY[word]
     assert impact.combined_urgency(0.0, rows) >= MINIMUM_URGENCY[word]
     assert impact.combined_urgency(0.0, rows, cap=70) <= 70
+
+
+@pytest.mark.parametrize(
+    ("program", "rarity", "floor"),
+    [
+        ("TruffleHog", "unseen", "high"),
+        ("Boto3 kali", "unseen", "high"),
+        ("Boto3 kali", "rare", "low"),
+        ("Boto3 linux", "unseen", "low"),
+        ("kalimera-backup linux", "unseen", "low"),
+    ],
+)
+def test_a_program_made_for_attacks_that_is_new_is_never_below_high(
+    program: str, rarity: Rarity, floor: str
+) -> None:
+    driver = SurpriseDriver("program", program, "aws-cli linux", rarity, 5.0)
+    assert impact.urgency_floor([], [driver]) == MINIMUM_URGENCY[floor]
+    assert impact.combined_urgency(0.0, [], 85, [driver]) == MINIMUM_URGENCY[floor]
+    assert impact.urgency_floor([], [replace(driver, feature="version")]) == 0
 
 
 def test_without_impact_urgency_is_rarity_and_with_it_more() -> None:

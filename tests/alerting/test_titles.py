@@ -105,7 +105,11 @@ def test_a_caller_from_outside_is_named_by_its_account_and_by_the_role_that_it_t
         assert title_of(some, "976280145156:account/AROAPGA3KWCA", human).startswith("a caller of account 9")
     named = title_of(some, "976280145156:account/AROAPGA3KWCA", "ann@example.com")
     assert named.startswith("a caller of account 976280145156 (ann@example.com) called sts:AssumeRole on")
-    assert "orca" not in title_of(some), (
+    assert title_of(some) == (
+        "user/grace called sts:AssumeRole on role:orca-security-scan, new to them, from 84.17.50.9"
+    )
+    topic = facts([replace(took, resource="topic:orca")], {"sts:AssumeRole"})
+    assert "orca" not in title_of(topic), (
         "of one's own principals the queue has the resources beside the title"
     )
     long = facts([replace(took, resource=f"role:{'x' * 300}")], set())
@@ -132,6 +136,77 @@ def test_a_caller_of_which_the_log_has_nothing_is_said_to_have_no_name() -> None
     )
     named = title_of(facts([made], set()), "123456789012:unknown/Directory/d-90670")
     assert named.startswith("unknown/Directory/d-90670 called")
+
+
+def test_a_bulk_names_what_it_was_called_on_and_that_several_people_called_it() -> None:
+    seen = amount_text(60, "dynamodb:GetItem", "an hour on unusual resources")
+    amount = SurpriseDriver("amount", seen, "none before", "unseen", 4.9, 60)
+    events = [
+        replace(each, resource=f"table:t{at % 2}")
+        for at, each in enumerate(called(*["dynamodb:GetItem"] * 4))
+    ]
+    people = ["ann@example.com", "bob@example.com"] * 2
+    some = facts(events, set(), (amount,), humans=people)
+    assert title_of(some, "123456789012:role/Media") == (
+        "role/Media (ann@example.com and 1 other) called dynamodb:GetItem on table:t0 and 1 other together 60 times in an hour "
+        "on resources unusual for it (none before) from 84.17.50.9"
+    )
+    assert questioned(some).startswith(
+        "dynamodb:GetItem together 60 times in an hour on resources unusual for it"
+    )
+    alone = facts(events[:1], set(), (amount,), humans=people[:1])
+    assert "called dynamodb:GetItem on table:t0 60 times in an hour" in title_of(alone)
+
+
+def test_what_another_person_at_the_role_did_is_said_to_be_theirs() -> None:
+    events = [replace(each, session="ann@example.com") for each in called("iam:ListUsers", "iam:ListUsers")]
+    other = replace(called("cloudtrail:StopLogging")[0], session="bob@example.com")
+    grave = impact.alert_impact([other], {"cloudtrail:StopLogging"}, ())
+    people = ["ann@example.com", "cid@example.com"]
+    some = facts(events, set(), humans=people, supporting=[other], supporting_actions=grave)
+    assert title_of(some, "123456789012:role/Media").endswith(
+        "; also cloudtrail:StopLogging by bob@example.com"
+    )
+    own = replace(some, supporting=[replace(other, session="ann@example.com")])
+    assert title_of(own, "123456789012:role/Media").endswith("; also cloudtrail:StopLogging")
+    hostile = replace(some, supporting=[replace(other, session="x" * 300)])
+    assert title_of(hostile, "123456789012:role/Media").endswith("; also cloudtrail:StopLogging")
+
+
+def test_a_question_about_a_read_names_the_network_and_the_tool_that_are_new() -> None:
+    tool = SurpriseDriver("program", "TruffleHog", "aws-cli linux", "unseen", 7.0)
+    some = facts(called("sts:GetCallerIdentity"), {"sts:GetCallerIdentity"}, (NETWORK, tool))
+    asked = questioned(replace(some, programs=["TruffleHog"]))
+    assert asked == "sts:GetCallerIdentity from 139.59.0.0/16 (new network), new tool TruffleHog"
+
+
+def test_a_new_sign_in_without_mfa_leads_reads_and_stands_beside_what_is_graver() -> None:
+    login = {
+        "eventName": "ConsoleLogin",
+        "userIdentity": {"type": "Root"},
+        "responseElements": {"ConsoleLogin": "Success"},
+        "additionalEventData": {"MFAUsed": "No"},
+    }
+    events = called("iam:GetAccountSummary", "signin:ConsoleLogin")
+    events[1] = replace(events[1], raw=json.dumps(login))
+    new = {"iam:GetAccountSummary", "signin:ConsoleLogin"}
+    first = (SurpriseDriver("action", "iam:GetAccountSummary", "", "unseen", 9.0),)
+    title = title_of(facts(events, new, first), "123456789012:root")
+    assert "called signin:ConsoleLogin without MFA and 1 other new action from" in title
+    graver = facts([*called("cloudtrail:StopLogging"), events[1]], {"cloudtrail:StopLogging"})
+    assert title_of(graver).endswith("; signed in without MFA")
+
+
+def test_a_device_code_is_said_to_be_one() -> None:
+    token = {
+        "eventName": "CreateToken",
+        "requestParameters": {"grantType": "urn:ietf:params:oauth:x:device_code"},
+    }
+    events = called("sso:ListAccounts", "sso-oauth:CreateToken")
+    events[1] = replace(events[1], raw=json.dumps(token))
+    assert title_of(facts(events, {"sso:ListAccounts"})).endswith("; signed in with a device code")
+    refused = replace(events[1], raw=json.dumps(token | {"errorCode": "AuthorizationPendingException"}))
+    assert "device" not in title_of(facts([events[0], refused], {"sso:ListAccounts"}))
 
 
 def test_a_network_that_many_others_use_is_new_to_them_alone_and_a_stranger_one_leads() -> None:

@@ -425,6 +425,13 @@ class GuardContract:
         assert shown[f"{99:016x}"] == (MINIMUM_URGENCY["high"], 54, 12)
         assert shown[f"{0:016x}"][0] < MINIMUM_URGENCY["high"]
 
+    def test_nor_one_by_a_tool_made_for_attacks(self, make_guarded):
+        store, tool = make_guarded(), SurpriseDriver("program", "TruffleHog", "aws-cli", "unseen", 1.0, 1)
+        store.alerts.save([rolled_out(number, urgency=54) for number in range(12)])
+        last = rolled_out(99, urgency=54)
+        store.alerts.save([replace(last, drivers=(*last.drivers, tool))])
+        assert urgencies(store)[last.alert_id][0] == MINIMUM_URGENCY["high"]
+
     def test_an_alert_that_grew_past_what_it_shared_is_as_urgent_as_it_is(self, make_guarded):
         store, alerts = make_guarded(), [rolled_out(number) for number in range(5)]
         store.alerts.save(alerts)

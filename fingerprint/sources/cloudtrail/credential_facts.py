@@ -37,7 +37,9 @@ class _Record(msgspec.Struct):
     eventName: Any = None
     sessionCredentialFromConsole: Any = None
     additionalEventData: Any = None
+    requestParameters: Any = None
     responseElements: Any = None
+    errorCode: Any = None
 
 
 _DECODER = msgspec.json.Decoder(_Record)
@@ -57,11 +59,24 @@ def signed_in_without_mfa(record: str) -> bool:
 
     Of a person who comes from an identity provider it says so, too, whatever that provider asked for: they do not count.
     """
-    read = _read(record)
+    read = _read(record) if "ConsoleLogin" in record else None
     if read is None or read.eventName != "ConsoleLogin" or _mfa(read) is not False:
         return False
     succeeded = _text(_members(read.responseElements).get("ConsoleLogin")) == "Success"
     return succeeded and _kind(read) in ("root", "console sign-in")
+
+
+def signed_in_with_device_code(record: str) -> bool:
+    """Return whether a call turned a device code into a token, as a phisher's does for whom someone else confirmed the code.
+
+    >>> signed_in_with_device_code('{"eventName": "CreateToken", "requestParameters": {"deviceCode": "***"}}')
+    True
+    """
+    read = _read(record) if "CreateToken" in record else None
+    if read is None or read.eventName != "CreateToken" or read.errorCode:
+        return False
+    request = _members(read.requestParameters)
+    return "deviceCode" in request or _text(request.get("grantType")).endswith(":device_code")
 
 
 def issued_key(record: str) -> str:

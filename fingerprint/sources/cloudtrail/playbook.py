@@ -79,7 +79,7 @@ def _is_urgent(suspicion: Suspicion) -> bool:
     harmed = any(
         row.new and row.succeeded and row.gravity in ("grave", "severe") for row in suspicion.actions
     )
-    return suspicion.urgency >= MINIMUM_URGENCY["high"] and (suspicion.new_origin or harmed)
+    return suspicion.urgency >= MINIMUM_URGENCY["high"] and (suspicion.from_new_origin or harmed)
 
 
 def _lead(suspicion: Suspicion) -> str:
@@ -120,6 +120,7 @@ def _verify(suspicion: Suspicion) -> NextStep:
     # What else is asked about names its own region.
     region = suspicion.new_regions.get(event.event_id, "") if asked else ""
     where = f" in {region[:40]} (new region)" if region else ""
+    where += suspicion.new_origins.get(event.event_id, "")[:200] if asked else ""
     what = _named(asked, event, suspicion.cut) + where or suspicion.questioned[:400] or "this"
     name, kind, human = (
         principal_name(suspicion.principal),
@@ -158,7 +159,7 @@ def _verify(suspicion: Suspicion) -> NextStep:
 
 def _own_doing(suspicion: Suspicion, who: str) -> str:
     """Return whom else to ask where a person's own place and tool make a thief unlikely: asking an insider warns them."""
-    if suspicion.new_origin or suspicion.first_seen or not who.startswith("Ask ") or _is_foreign(suspicion):
+    if suspicion.from_new_origin or suspicion.first_seen or not who.startswith("Ask ") or _is_foreign(suspicion):
         return ""
     if not (center_user_id(suspicion) or "@" in who):
         return ""

@@ -31,6 +31,7 @@ from fingerprint.sources.cloudtrail.console_links import event_links, principal_
 from fingerprint.sources.cloudtrail.credential_facts import (
     credential_facts,
     issued_key,
+    signed_in_with_device_code,
     signed_in_without_mfa,
 )
 from fingerprint.sources.cloudtrail.envelopes import (
@@ -107,6 +108,7 @@ __all__ = [
     "record_searches",
     "serves_attackers",
     "signed_in_by",
+    "signed_in_with_device_code",
     "signed_in_without_mfa",
     "split_lines",
     "split_lines_in_parts",

@@ -46,7 +46,7 @@ def suspicion(
     *events: AlertEvent, principal: str = f"{ACCOUNT}:user/grace", human: str = "", urgency: int = 90
 ) -> Suspicion:
     actions = alert_impact(events, {action_name(each) for each in events}, ())
-    return Suspicion(principal, human, events, actions, urgency, "iam:ListUsers", new_origin=True)
+    return Suspicion(principal, human, events, actions, urgency, "iam:ListUsers", from_new_origin=True)
 
 
 def commands(steps: tuple[NextStep, ...], phase: str) -> str:
@@ -548,6 +548,14 @@ def test_the_question_names_the_new_region_of_the_call_that_it_is_about() -> Non
         assert ("new region" in ask) == bool(regions)
 
 
+def test_the_question_names_a_new_network_and_a_new_tool_of_the_call_that_it_is_about() -> None:
+    lead = call("ec2:RunInstances")
+    origin = " from 159.65.0.0/16 (new network), new tool TruffleHog"
+    some = suspicion(call("iam:ListUsers"), lead)._replace(new_origins={lead.event_id: origin})
+    [ask] = (step.text for step in next_steps(some) if step.phase == "verify")
+    assert f"about ec2:RunInstances{origin} at 14:00" in ask
+
+
 def test_where_no_call_can_do_harm_the_question_gives_the_time_of_the_call_that_leads() -> None:
     first = call("sts:GetCallerIdentity")
     lead = replace(call("iam:ListUsers"), event_time=first.event_time + timedelta(minutes=7))
@@ -693,7 +701,7 @@ def test_containing_comes_first_from_a_high_severity_on_and_asking_below(
 def test_an_amount_or_reads_from_the_usual_place_are_asked_about_first(
     name: str, fields: dict[str, Any], new_origin: bool, first: str
 ) -> None:
-    some = suspicion(call(name, **fields), urgency=90)._replace(new_origin=new_origin)
+    some = suspicion(call(name, **fields), urgency=90)._replace(from_new_origin=new_origin)
     assert next_steps(some)[0].phase == first
 
 
@@ -702,7 +710,7 @@ def test_who_may_have_done_it_themselves_is_not_warned_before_their_manager_is_a
     new_origin: bool,
 ) -> None:
     some = suspicion(call("s3:GetObject"), principal=f"{ACCOUNT}:role/okta/ann", human="ann@example.com")
-    [ask] = [each.text for each in next_steps(some._replace(new_origin=new_origin)) if each.phase == "verify"]
+    [ask] = [each.text for each in next_steps(some._replace(from_new_origin=new_origin)) if each.phase == "verify"]
     assert ("ask their manager first" in ask) is not new_origin
 
 

@@ -151,6 +151,10 @@ def signed_in_without_mfa(record: str) -> bool:
     return False
 
 
+def signed_in_with_device_code(record: str) -> bool:
+    return False
+
+
 def may_lie_in(record: str, resource: str, account: str) -> bool:
     return True
 
