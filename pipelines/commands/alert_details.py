@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,14 @@ from fingerprint.core.alert import (
     ActivityCurve,
     Alert,
     AlertEvent,
+    CredentialIssue,
     Disposition,
     NextStep,
     SurpriseDriver,
     session_names,
 )
 from fingerprint.core.case import QueueRow
+from fingerprint.core.ports.store import Store
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.delivery.formats.text import impact_text
@@ -46,6 +49,7 @@ from pipelines.commands.alerts import (
 
 SPARKLINE_BLOCKS = "▁▂▃▄▅▆▇█"
 MAX_IMPACT_ROWS = 5  # the page has all
+MAX_CHAIN_SHOWN = 5  # calls that led to a session, the nearest first
 MAX_EVENTS_SHOWN = 40  # the page has all
 MAX_TABLE_WIDTH = 10_000  # characters: wider than any terminal
 INDENT = 4  # characters, of the second line of a row
@@ -75,14 +79,25 @@ def show_alert(
         decided = [triage.disposition_as_json(each) for each in dispositions]
         print_json(alert_detail(alert) | {"dispositions": decided, "thresholds": moved})
     else:
-        _explain(Console(), alert, row, dispositions, moved)
+        _explain(Console(), alert, row, dispositions, moved, _credential_chain(store, alert))
         print(f"page: {page}" if page else "`--page FILE` writes it as a page")
 
 
+def _credential_chain(store: Store, alert: Alert) -> list[CredentialIssue]:
+    """Return the calls that led to the access key which most events used, the nearest first."""
+    keys = Counter(event.access_key for event in alert.events if event.access_key)
+    return store.alerts.credential_chain(keys.most_common(1)[0][0]) if keys else []
+
+
 def _explain(
-    console: Console, alert: Alert, row: QueueRow, disposition: list[Disposition], moved: list[dict[str, Any]]
+    console: Console,
+    alert: Alert,
+    row: QueueRow,
+    disposition: list[Disposition],
+    moved: list[dict[str, Any]],
+    chain: Sequence[CredentialIssue] = (),
 ) -> None:
-    _print_summary(console, alert, row, disposition, moved)
+    _print_summary(console, alert, row, disposition, moved, chain)
     for each in alert.impact_of[:MAX_IMPACT_ROWS]:
         console.print(Text.assemble((f"{each.gravity}: ", "bold"), terminal_text(impact_text(each))))
     if alert.drivers:
@@ -153,7 +168,12 @@ def _number(value: Any) -> Any:
 
 
 def _print_summary(
-    console: Console, alert: Alert, row: QueueRow, disposition: list[Disposition], moved: list[dict[str, Any]]
+    console: Console,
+    alert: Alert,
+    row: QueueRow,
+    disposition: list[Disposition],
+    moved: list[dict[str, Any]],
+    chain: Sequence[CredentialIssue] = (),
 ) -> None:
     console.print(Text.assemble(urgency_text(row.urgency), "  ", terminal_text(alert.title, "bold")))
     facts = Table.grid(padding=(0, 2))
@@ -163,6 +183,12 @@ def _print_summary(
     facts.add_row("behind it", terminal_text(alert.human or "not recorded"))
     if not alert.human and (sessions := session_names(alert.events)):
         facts.add_row("session names", terminal_text(f"{sessions} ({SESSION_NAMES_CHOSEN})"))
+    for place, issue in enumerate(chain[:MAX_CHAIN_SHOWN]):
+        human = f" ({issue.human})" if issue.human else ""
+        facts.add_row(
+            "" if place else "opened by",
+            terminal_text(f"{issue.principal}{human} by {issue.action} from {issue.source_address}"),
+        )
     facts.add_row("when", formatting.format_span(alert.first_event_time, alert.last_event_time))
     facts.add_row(
         "judged by",

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fingerprint.core.alert import NextStep, SurpriseDriver
+from fingerprint.core.alert import CredentialIssue, NextStep, SurpriseDriver
 from fingerprint.core.case import AlertRevision, ReopenCase, SuppressionMatch
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
@@ -47,6 +47,27 @@ def test_a_program_reads_the_queue_in_a_fixed_order(queue, capsys):
     assert listed[0]["first_event_time"] == "2026-03-04T14:02:00Z"
     assert listed[0]["event_ids"] == list(stolen_session().event_ids)
     assert datetime.fromisoformat(listed[0]["last_event_time"]) == stolen_session().last_event_time
+
+
+def test_it_says_who_opened_the_session(queue, capsys, monkeypatch):
+    """The nearest call comes first; its names are an attacker's text like others."""
+    monkeypatch.setenv("COLUMNS", "200")
+    store, alert = open_store(queue), stolen_session()
+    events = tuple(replace(each, access_key="ASIATWO") for each in alert.events)
+    first = CredentialIssue(
+        "ASIATWO", datetime(2026, 3, 4, tzinfo=UTC), "e1", "AssumeRole", "123456789012:role/agent", "i-0\x1b[31m", "ASIAONE",
+        "10.0.0.1", "eu-west-1",
+    )  # fmt: skip
+    before = replace(
+        first, issued_key="ASIAONE", event_id="e2", principal="123456789012:user/ann", access_key=""
+    )
+    store.alerts.save([replace(alert, events=events)], credential_issues=[first, before])
+    show_alert(queue, alert.alert_id)
+    shown = capsys.readouterr().out
+    assert "opened by" in shown
+    assert shown.index("123456789012:role/agent") < shown.index("123456789012:user/ann")
+    assert "by AssumeRole from 10.0.0.1" in shown
+    assert "\x1b[31m" not in shown
 
 
 def test_what_is_suppressed_is_counted_for_people_and_marked_for_programs(queue, capsys, monkeypatch):
