@@ -18,7 +18,7 @@ swallowing its surroundings:
 - An alert whose calls made a user or role, or let someone into one, is linked with that one's alerts of the next day. The name is
   that of a call which AWS carried out, at most MAX_OPENED an alert.
 - Principals of one name in several accounts, no persons, are linked where one service made all calls for them, as a rollout of
-  stacks does, with at most an hour between them.
+  stacks does, with at most an hour between them, and where an action and a network are new to both.
 - Links are taken in order, the surest kind and the shortest gap first, and none that makes an incident larger than MAX_ALERTS.
 
 An incident has the id of its oldest alert, so an older alert that joins changes the id; every alert's id finds its incident. The
@@ -223,6 +223,25 @@ def name_at_address(principal: str, address: str) -> str:
         'role/Audit 203.0.113.7'
     """
     return f"{principal.partition(':')[2]} {address}"
+
+
+def names_at_networks(principal: str, drivers: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return what principals of one name in several accounts share that begin the same at a new network: name, network, action.
+
+    An upgrade of a scanner that runs in fourteen accounts is one incident, whichever addresses it comes from.
+
+    Example:
+        >>> action = {"feature": "action", "seen": "s3:ListAccessGrants", "rarity": "unseen"}
+        >>> drivers = [action, {"feature": "network", "seen": "52.17.0.0/16", "rarity": "unseen"}]
+        >>> names_at_networks("123456789012:role/Audit", drivers)
+        ['role/Audit 52.17.0.0/16 s3:ListAccessGrants']
+    """
+    listed = [*drivers]
+    networks = sorted({str(network) for network, _ in _new_networks(listed)})
+    new = (each for each in listed if (each["feature"], each["rarity"]) == ("action", "unseen"))
+    actions = sorted({str(each["seen"]) for each in new})
+    name = principal.partition(":")[2]
+    return [f"{name} {network} {action}" for network in networks for action in actions][:MAX_VALUES]
 
 
 def forwarding_service(calls: Iterable[tuple[str, str]]) -> str:

@@ -38,6 +38,7 @@ from fingerprint.core.incident import (
     group_alerts,
     linking_addresses,
     name_at_address,
+    names_at_networks,
     new_addresses,
 )
 from fingerprint.core.sanitize import index_key
@@ -247,6 +248,7 @@ def _save_links(
         names = [
             name_at_address(alert["principal"], each) for each in new_addresses(sources, alert["drivers"])
         ]
+        names += [] if alert["human"] else names_at_networks(alert["principal"], alert["drivers"])
         found += [("name", index_key(each)) for each in names]
         if service := services.get(alert_id):
             found.append(("service", index_key(name_at_address(alert["principal"], service))))

@@ -14,7 +14,7 @@ from threading import Barrier
 import pytest
 
 from fingerprint.core import incident as rule
-from fingerprint.core.alert import Alert, CredentialIssue
+from fingerprint.core.alert import Alert, CredentialIssue, SurpriseDriver
 from fingerprint.core.case import (
     AlertFilter,
     AlertRevision,
@@ -219,7 +219,7 @@ class IncidentContract:
             )
             for at in range(most + 10)
         ]
-        opener = replace(opening_alert("b", "CreateUser", {"userName": NASTY}), events=tuple(many))
+        opener = replace(alert("b", "admin", 0, "10.0.0.7"), events=tuple(many))
         store.alerts.save([failed, opener, alert("k", "kim", 1)])
         store.alerts.save([alert(f"p{at:02d}", f"p{at}", 1) for at in range(most + 10)])
         assert sorted(map(len, together(store)))[-2:] == [1, most + 1]
@@ -299,6 +299,30 @@ class IncidentContract:
             *({f"a{number}"} for number in (20, 21, 23, 22)),
             everywhere,
         ]
+
+    def test_one_name_in_many_accounts_with_a_new_action_from_one_new_network_is_one_incident(
+        self, make_store
+    ):
+        """A scanner's upgrade: each account from another address. Two people of one name are no roll-out."""
+
+        def scanner(
+            number: int, action: str = "s3:ListAccessGrants", host: int = 0, human: str = ""
+        ) -> Alert:
+            made = alert(f"a{number}", hour=number / 10, address=f"203.0.113.{host or 10 + number}")
+            new = SurpriseDriver("action", action, "nothing yet", "unseen", 9.0)
+            principal = f"{100_000_000_000 + number}:role/Audit"
+            network = SurpriseDriver("network", "203.0.0.0/16", "10.0.0.0/8", "unseen", 9.0)
+            return replace(made, principal=principal, human=human, drivers=(new, network))
+
+        store = make_store()
+        store.alerts.save([scanner(number) for number in range(4)])
+        others = [scanner(4, "s3:GetObject"), scanner(5, human="ann"), scanner(6, human="ann", host=99)]
+        store.alerts.save(others)
+        found = sorted(map(sorted, together(store)))
+        assert found == [["a0", "a1", "a2", "a3"], ["a4"], ["a5"], ["a6"]]
+        second = store.incidents.get("a0").alerts[1]
+        shared = "role/Audit 203.0.0.0/16 s3:ListAccessGrants"
+        assert (second.reason, second.value) == ("name", shared)
 
     def test_one_name_in_many_accounts_by_one_forwarding_service_is_one_incident(self, make_store):
         """A rollout of stacks: within an hour, of no person, and of nothing that the name's owner did directly."""

@@ -81,7 +81,7 @@ REASON_PHRASES = {
     "access_key": N_("same access key"),
     "credential_chain": N_("same credential chain, by key"),
     "opened": N_("one made or opened the other's user or role"),
-    "name": N_("same name in another account, from the same new address"),
+    "name": N_("same name in another account, from the same new address or network"),
     "service": N_("same name in another account, by the same service"),
     "address": N_("same new address"),
     "hand": N_("joined by hand"),
