@@ -422,6 +422,7 @@ def test_an_address_range_is_new_alone_where_its_network_is_known(monkeypatch: p
     new = np.array([[0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0], [1, 0, 0, 1]], bool)
     monkeypatch.setattr(explanation, "_new_to_principal", lambda *_: new)
     monkeypatch.setattr(explanation, "_new_networks", lambda *_: {})
+    monkeypatch.setattr(explanation, "_is_usual_range", lambda *_: np.array([True, False, True, True]))
     size = len(new)
     codes = np.arange(size * len(FEATURE_NAMES), dtype=np.uint64).reshape(size, -1)
     batch = SimpleNamespace(
@@ -432,6 +433,7 @@ def test_an_address_range_is_new_alone_where_its_network_is_known(monkeypatch: p
     )
     found = explanation.find_novelty(batch, frame, [f"iam:{name}" for name in "abcd"], SimpleNamespace())
     assert found.ranges == {"b"}
+    assert found.usual_for_others == {"a"}, "what is new to the principal alone"
     assert found.actions == {"iam:d"}
 
 
