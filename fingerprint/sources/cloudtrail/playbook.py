@@ -159,7 +159,12 @@ def _verify(suspicion: Suspicion) -> NextStep:
 
 def _own_doing(suspicion: Suspicion, who: str) -> str:
     """Return whom else to ask where a person's own place and tool make a thief unlikely: asking an insider warns them."""
-    if suspicion.from_new_origin or suspicion.first_seen or not who.startswith("Ask ") or _is_foreign(suspicion):
+    if (
+        suspicion.from_new_origin
+        or suspicion.first_seen
+        or not who.startswith("Ask ")
+        or _is_foreign(suspicion)
+    ):
         return ""
     if not (center_user_id(suspicion) or "@" in who):
         return ""

@@ -710,7 +710,9 @@ def test_who_may_have_done_it_themselves_is_not_warned_before_their_manager_is_a
     new_origin: bool,
 ) -> None:
     some = suspicion(call("s3:GetObject"), principal=f"{ACCOUNT}:role/okta/ann", human="ann@example.com")
-    [ask] = [each.text for each in next_steps(some._replace(from_new_origin=new_origin)) if each.phase == "verify"]
+    [ask] = [
+        each.text for each in next_steps(some._replace(from_new_origin=new_origin)) if each.phase == "verify"
+    ]
     assert ("ask their manager first" in ask) is not new_origin
 
 
