@@ -6,7 +6,8 @@ Example:
 
 A term is `field:value`, `field:(one, other)`, a comparison of a number or severity, or a word of free text. All terms must match;
 one of a term's values must. `-` before a term excludes what matches. `*` in a value stands for any text. Quotes hold a value with
-blanks, commas or brackets together. Small and capital letters are alike.
+blanks, commas or brackets together. Small and capital letters are alike. An action, an ARN or a link is free text, although a
+word and a colon begin it; what begins so otherwise is refused where the word is no field.
 
 The grammar is a regular expression and a loop: a parser generator would be a dependency for fifty lines.
 """
@@ -68,6 +69,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
 NO_VALUE = "none"  # the value of `assignee` and `decision` for alerts without one
 READER = "me"  # the value of `assignee` for the reader of a page
 TEXT = ""  # the field of free text
+MIN_LIKENESS = (
+    0.85  # of a misspelt field: `acton` is 0.91 like `action`, the service `sts` 0.67 like `status`
+)
+SYNONYMS = {"human": "person"}  # what exports call a field: what the query calls it
 _IPV4_CHARACTERS, _IPV6_CHARACTERS = frozenset("0123456789./*"), frozenset("0123456789abcdef:./*")
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -244,11 +249,13 @@ def _terms(text: str) -> Iterator[Term]:
 
 def _term(found: re.Match[str]) -> Iterator[Term]:
     field, compare = (found["field"] or "").lower(), found["compare"] or ":"
-    values = _values(found)
+    field, values = SYNONYMS.get(field, field), _values(found)
     if field and field not in FIELDS:
-        if compare != ":" or get_close_matches(field, FIELDS):
-            raise _error(f"there is no field {field!r}; there are {', '.join(FIELDS)}", "action:StopLogging")
-        field, values = TEXT, [f"{field}:{each}" for each in values]  # an action, or an ARN, that was pasted
+        misspelt = get_close_matches(field, FIELDS, cutoff=MIN_LIKENESS)
+        if compare != ":" or misspelt or not all(map(_is_pasted, values)):
+            known = f"there is no field {field!r}; there are {', '.join(FIELDS)}"
+            raise _error(f"{known}; text with a colon stands in quotes", "action:StopLogging")
+        field, values = TEXT, [f"{field}:{each}" for each in values]
     if compare != ":" and field not in NUMBERS:
         raise _error(f"{field} cannot be compared", f"{field}:{values[0]}")
     if not values or not any(values):
@@ -256,6 +263,15 @@ def _term(found: re.Match[str]) -> Iterator[Term]:
     if len(values) > MAX_VALUES:
         raise _error(f"{field} has more than {MAX_VALUES} values", "action:(StopLogging, DeleteTrail)")
     yield Term(field, tuple(_checked(field, value) for value in values), bool(found["not"]), compare)  # type: ignore[arg-type]
+
+
+def _is_pasted(value: str) -> bool:
+    """Return whether what follows `word:` is the rest of an action, an ARN, a link or another name, and no field's value.
+
+    >>> _is_pasted("CreateUser"), _is_pasted("aws:iam::1:user/x"), _is_pasted("maria"), _is_pasted("10.0.0.0/8")
+    (True, True, False, False)
+    """
+    return value[:1].isupper() or (not set(value).isdisjoint(":/") and not is_address(value))
 
 
 def _values(found: re.Match[str]) -> list[str]:

@@ -90,7 +90,7 @@ def derive_filter_values(
     """Return the distinct values of each kind.
 
     Accounts are the principal's and those whose trails recorded its calls. A principal is found as a whole, without its account,
-    and by its last part; a person also by what comes before an @.
+    and by its last part; a person also by what comes before an @; an action as titles call it and as the log does.
     """
     from fingerprint.sources.active import (
         SOURCE,
@@ -100,10 +100,12 @@ def derive_filter_values(
     found: dict[str, Iterable[str]] = {
         kind: [row[column] for row in events] for kind, column in EVENT_VALUES.items()
     }
-    found[CALL] = (f"{row['service']}:{row['action']}" for row in events)
+    calls = dict.fromkeys((row["service"], row["action"]) for row in events)
+    names = [(of, name) for of, action in calls for name in (SOURCE.plain_action(action), action)]
+    found["action"] = (name for _, name in names)
+    found[CALL] = (f"{of}:{name}" for of, name in names)
     found["account"] = filter(_ACCOUNT.fullmatch, accounts)
     found["tactic"] = tactics
-    calls = dict.fromkeys((row["service"], row["action"]) for row in events)
     techniques = (each.id for call in calls for each in SOURCE.techniques_of(*call))
     found[TECHNIQUE] = (name for each in techniques for name in (each, each.partition(".")[0]))
     found["principal"] = (principal, principal.partition(":")[2], principal.rpartition("/")[2])

@@ -235,6 +235,20 @@ class QueueContract:
         assert found("technique:T156") == set()
         assert store.queue.suggest("technique", "t1562", 10) == ["T1562", "T1562.008"]
 
+    def test_an_action_is_found_as_titles_call_it_and_as_the_log_does(self, make_store):
+        store, versioned = make_store(), event(0, "lambda", "GetFunction20150331v2")
+        changed = replace(stolen_session(), events=(versioned,))
+        store.alerts.save([changed, new_pipeline()])
+        for asked in (
+            "GetFunction",
+            "lambda:GetFunction",
+            "GetFunction20150331v2",
+            "lambda:GetFunction20150331v2",
+        ):
+            found = store.queue.page(AlertFilter(q=f"action:{asked}")).rows
+            assert [row.alert_id for row in found] == [changed.alert_id]
+        assert not store.queue.page(AlertFilter(q="action:GetFunctio")).rows
+
     def test_a_status_in_the_query_says_which_instead_of_the_tab_of_open_ones(self, make_store):
         store, stolen, other = make_store(), stolen_session(), new_pipeline()
         store.alerts.save([stolen, other])

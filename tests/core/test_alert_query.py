@@ -59,6 +59,13 @@ TERMS = some.builds(
         ("urgency<50 -ci", (Term("urgency", ("50",), compare="<"), Term("", ("ci",), negated=True))),
         ("iam:CreateUser", (Term("", ("iam:CreateUser",)),)),  # an action that was pasted
         ("arn:aws:iam::1:user/x", (Term("", ("arn:aws:iam::1:user/x",)),)),
+        ("sts:AssumeRole", (Term("", ("sts:AssumeRole",)),)),
+        ("kms:Decrypt", (Term("", ("kms:Decrypt",)),)),
+        ("https://example.com", (Term("", ("https://example.com",)),)),
+        ("repo:acme/web", (Term("", ("repo:acme/web",)),)),
+        ("12:30", (Term("", ("12:30",)),)),
+        ('"foo:bar"', (Term("", ("foo:bar",)),)),
+        ("human:jonas*", (Term("person", ("jonas*",)),)),  # as exports call it
     ],
 )
 def test_a_query_is_read(text, terms):
@@ -81,6 +88,10 @@ def parse_values(term: Term) -> tuple[str, ...]:
     ("text", "said"),
     [
         ("acton:StopLogging", "there is no field 'acton'; there are action"),
+        ("foo:bar", "there is no field 'foo'; there are action"),
+        ("-foo:bar", "there is no field 'foo'; there are action"),
+        ("ip:203.0.113.0/24", "text with a colon stands in quotes"),
+        ("foo:(Bar, baz)", "there is no field 'foo'"),
         ('error:"Access', "a quote or a bracket is missing"),
         ("action:(A, B", "a quote or a bracket is missing"),
         ("service>=iam", "service cannot be compared"),

@@ -66,6 +66,10 @@ def test_a_query_chooses_by_what_events_hold(queue: str, capsys: pytest.CaptureF
     assert stolen not in ids(capsys, queue, where=f"-action:{action}")
     with pytest.raises(FingerprintError, match=r"^--where: there is no field 'acton'"):
         queue_filter(where="acton:StopLogging")
+    with pytest.raises(
+        FingerprintError, match=r"^--where: there is no field 'foo'; there are action, service, "
+    ):
+        queue_filter(where="foo:bar")
 
 
 @pytest.mark.parametrize("query", ["assignee:me", "-assignee:me", "severity>=high assignee:(maria, me)"])

@@ -172,7 +172,12 @@ def test_what_cannot_be_asked_is_refused_by_name(api: Api, asked: str, named: st
 
 @pytest.mark.parametrize("path", ["/alerts", "/alerts/counts", "/alerts/groups?by=service", "/alerts/export"])
 @pytest.mark.parametrize(
-    ("query", "why"), [('"', "a quote or a bracket is missing"), ("acton:StopLogging", "there is no field")]
+    ("query", "why"),
+    [
+        ('"', "a quote or a bracket is missing"),
+        ("acton:StopLogging", "there is no field"),
+        ("foo:bar", "there is no field"),
+    ],
 )
 def test_a_query_that_the_description_allows_and_that_cannot_be_read_is_a_bad_request(
     api: Api, path: str, query: str, why: str
