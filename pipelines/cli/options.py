@@ -360,12 +360,12 @@ EvaluateKeep = Annotated[
 ThirdDetector = Annotated[
     bool | None,
     typer.Option(
-        help="Evaluate the optional isolation forest too: slow.", show_default="up to 500 principals"
+        help="Evaluate the optional isolation forest too: slow.", show_default="up to 600 principals"
     ),
 ]
 WithPeers = Annotated[
     bool | None,
-    typer.Option(help="Evaluate simpler methods too.", show_default="up to 500 principals"),
+    typer.Option(help="Evaluate simpler methods too.", show_default="up to 600 principals"),
 ]
 WithSlowPeers = Annotated[
     bool, typer.Option("--slow-peers", help="Also those that take seconds a principal (dfencoder).")
@@ -375,7 +375,7 @@ WithTerms = Annotated[
     typer.Option(
         "--terms/--no-terms",
         help="Measure each detector once more with each term of its score left out.",
-        show_default="up to 500 principals",
+        show_default="up to 600 principals",
     ),
 ]
 RealDataSets = Annotated[

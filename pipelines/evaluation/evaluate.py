@@ -8,6 +8,7 @@ Example:
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -61,13 +62,19 @@ __all__ = ["EvaluationOptions", "print_evaluation", "run_evaluation"]
 ALERT_BY_ALERT = "alert by alert"  # the served queue once more, where each of its alerts counts once
 MAX_PRINCIPALS_FOR_PEERS = 600  # principals; an organisation "of 500" has some services besides
 
+SKIPPED_METHODS = {
+    "--peers": "comparison methods (--peers evaluates them)",
+    "--third": "the isolation forest (--third)",
+    "--terms": "detectors without a term (--terms)",
+}
+
 
 @dataclass(frozen=True)
 class EvaluationOptions:
     """Methods to evaluate beside our own quorum: peers, those that take minutes, the optional third detector.
 
-    None: in organisations of up to 500 principals. `terms`: each detector with each term of its score left out; `statistics`:
-    what `evaluation.world_statistics` measures, too.
+    None: in organisations of up to MAX_PRINCIPALS_FOR_PEERS principals. `terms`: each detector with each term of its score left
+    out; `statistics`: what `evaluation.world_statistics` measures, too.
     """
 
     peers: bool | None = None
@@ -83,6 +90,15 @@ class EvaluationOptions:
             few if each is None else each for each in (self.peers, self.third, self.terms)
         )
         return replace(self, peers=with_peers, third=third, terms=terms)
+
+    def describe_skipped(self, principals: int) -> str:
+        """Return a sentence that names what the number of principals leaves out; empty where it leaves out nothing."""
+        asked = {"--peers": self.peers, "--third": self.third, "--terms": self.terms}
+        skipped = [SKIPPED_METHODS[name] for name, wanted in asked.items() if wanted is None]
+        if principals <= MAX_PRINCIPALS_FOR_PEERS or not skipped:
+            return ""
+        most = f"{principals:,} principals are more than {MAX_PRINCIPALS_FOR_PEERS}"
+        return f"Left out, because {most}: {', '.join(skipped)}."
 
 
 def run_evaluation(
@@ -180,6 +196,7 @@ class OrganisationEvaluation:
         self.labels = attack_labels(read_labels(sources, labels))
         self.anomalies = read_benign_anomalies(sources)
         self.overview, self.kinds = HistoryOverview(self.labels), PrincipalKinds()
+        self.skipped = ""  # a sentence about the methods that are not evaluated
 
     def run(self) -> OrganisationResult:
         """Read, look over, train on the days before the split, score the others, count."""
@@ -218,7 +235,11 @@ class OrganisationEvaluation:
             self.kinds.update(events)
             seen += len(events)
             self.progress("looking over", seen, history.events)
-        self.options = self.options.resolve_for(len(self.overview.principals))
+        principals = len(self.overview.principals)
+        self.skipped = self.options.describe_skipped(principals)
+        if self.skipped:
+            print(self.skipped, file=sys.stderr)
+        self.options = self.options.resolve_for(principals)
         attacks = self.overview.attacks.to_numpy(np.int64)
         cut = choose_split_time(self.overview.first, self.overview.last, attacks)
         if not (attacks >= cut).any():
@@ -339,6 +360,7 @@ class OrganisationEvaluation:
             "attack_events": int(events["session"].notna().sum()),
             "attack_events_learned": int((overview.attacks < cut).sum()),
             "sessions_without_events": overview.sessions_without_events(),
+            "skipped": self.skipped,
         }
 
 

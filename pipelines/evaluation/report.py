@@ -141,6 +141,7 @@ def _describe_organisation(about: Figures) -> str:
         f"{about['attack_sessions']} attack sessions with {about['attack_events']:,} of "
         f"{about['events_judged']:,} events.{_describe_leakage(about.get('form'))}"
         f"{_describe_missing(about['sessions_without_events'])}"
+        f"{' ' * bool(about['skipped'])}{about['skipped']}"
     )
 
 
@@ -246,7 +247,8 @@ def _urgency_table(by_urgency: Figures) -> Table:
     table = _figures_table("Urgency at least", "found", "share", *strengths, "alerts a day", "false a day")
     table.caption = (
         f"Of {sessions} attack sessions, those with an alert of at least this urgency: what a receiver with this\n"
-        "deliver.NAME.min_urgency is sent. Alerts a day are of one organisation."
+        "deliver.NAME.min_urgency is sent, but for roll-outs: the urgency of the queue and of receivers is lowered\n"
+        "where many principals share what surprises, this one is not. Alerts a day are of one organisation."
     )
     for floor, part in by_urgency.items():
         table.add_row(
@@ -273,7 +275,8 @@ def _severity_table(severity: Figures) -> Table:
         f"Of {attacks} alerts of attacks and {harmless} harmless ones. In {severity['hidden_actions']} of the "
         f"{severity['alerts_with_grave_action']} attack alerts with a\n"
         "grave new action, rarity alone would have led the title with another one. "
-        f"{severity['harmless_alerts_with_grave_action']} harmless alerts have such an action."
+        f"{severity['harmless_alerts_with_grave_action']} harmless alerts have such an action.\n"
+        "Urgency is each alert's own, before the queue lowers it for what many principals share."
     )
     for word in WORDS:
         cells = [

@@ -72,6 +72,17 @@ def test_the_last_quarter_of_the_days_is_judged_and_the_attacks_lie_there(
     assert about["attack_sessions"] == 2
 
 
+def test_what_is_left_out_of_a_large_organisation_is_said(small, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("pipelines.evaluation.evaluate.MAX_PRINCIPALS_FOR_PEERS", 3)
+    options = EvaluationOptions(third=False)
+    found = run_evaluation([str(small)], SETTINGS, no_progress, options=options)
+    sentence = found["organisations"][0]["skipped"]
+    assert "more than 3: comparison methods (--peers evaluates them), detectors without a term" in sentence
+    assert capsys.readouterr().err == f"{sentence}\n"
+    print_evaluation(found)
+    assert "comparison methods" in " ".join(capsys.readouterr().out.split())
+
+
 def test_all_methods_are_held_to_the_same_attacks(figures: dict[str, Any]) -> None:
     names = [method["name"] for method in figures["methods"]]
     assert names[0] == "fingerprint (2 of 3)"
