@@ -129,7 +129,12 @@ def settings_in_force(database: str | None, settings: Settings) -> Settings:
 def open_feedback_store(database: str | None, settings: Settings) -> Iterator[tuple[SqlStore | None, str]]:
     """Open the database of the request (see TrainingDataRequest); yield it, or None, with its URL."""
     url = settings.database.url if database is None else database
-    if url == NO_DATABASE or (database is None and not store_exists(url)):
+    if url == NO_DATABASE or not store_exists(url):
+        if database not in (None, NO_DATABASE):
+            raise FingerprintError(
+                f"there is no database of alerts at {masked_url(url)} yet: a first training needs none, so leave "
+                f"--database out, or give `--database {NO_DATABASE}`; `fingerprint score` creates it"
+            )
         yield None, url
         return
     store = open_store(url, create=False)

@@ -266,7 +266,7 @@ def test_the_store_of_the_settings_is_asked_where_there_is_one(
         assert said["votes_since"] == store.store.votes.read()["event_time"].min().isoformat()
         assert asks(with_store(nothing), None, history)["url"] is None
         assert asks(with_store(url(store)), "none", history)["url"] is None
-        with pytest.raises(FingerprintError, match="there is no database"):
+        with pytest.raises(FingerprintError, match="a first training needs none, so leave --database out"):
             asks(SETTINGS, nothing, history)
         with pytest.raises(
             FingerprintError, match="database postgresql"
