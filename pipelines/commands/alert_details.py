@@ -14,6 +14,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from fingerprint.alerting.impact import action_name
 from fingerprint.analysis import principal_profile
 from fingerprint.core.alert import (
     SESSION_NAMES_CHOSEN,
@@ -51,6 +52,7 @@ SPARKLINE_BLOCKS = "▁▂▃▄▅▆▇█"
 MAX_IMPACT_ROWS = 5  # the page has all
 MAX_CHAIN_SHOWN = 5  # calls that led to a session, the nearest first
 MAX_EVENTS_SHOWN = 40  # the page has all
+CALLS_A_TURN = 5  # of an action, before the next action has its own
 MAX_TABLE_WIDTH = 10_000  # characters: wider than any terminal
 INDENT = 4  # characters, of the second line of a row
 CURVE_TEXT_WIDTH = 26  # characters of a curve's line that are its name and its highest value
@@ -104,10 +106,10 @@ def _explain(
         _print_rows(console, _drivers_table(alert), map(_driver_lines, alert.drivers))
     if alert.curve and alert.curve.counts:
         _print_curve(console, alert.curve)
-    _print_events(console, alert.events)
+    _print_events(console, alert, alert.events)
     if alert.supporting_events:
         console.print("\nalso unusual in the same hours, without a verdict", style="dim")
-        _print_events(console, alert.supporting_events, style="dim")
+        _print_events(console, alert, alert.supporting_events, style="dim")
     for step in alert.next_steps:
         console.print(
             Text.assemble((f"{step.phase}: ", "bold"), terminal_text(step.text, most=MAX_STEP_CHARACTERS))
@@ -294,15 +296,45 @@ def _print_curve(console: Console, curve: ActivityCurve) -> None:
     console.print(f"{'':<9}{marks}", soft_wrap=True, markup=False)
 
 
-def _print_events(console: Console, events: Sequence[AlertEvent], style: str = "") -> None:
-    shown = events[:MAX_EVENTS_SHOWN]
+def most_telling(alert: Alert, events: Sequence[AlertEvent], most: int) -> list[AlertEvent]:
+    """Return at most so many events, in the order of time: of each action a few in turn, the gravest action first.
+
+    >>> [event.action for event in most_telling(alert, alert.events, 2)]
+    ['AssumeRole', 'StopLogging']
+
+    Of an action come those that succeeded, the strangest first. Actions that can do no harm follow, by their strangest event.
+    """
+    gravest = {row.action: -place for place, row in enumerate(reversed(alert.impact_of), 1)}
+    by_action: dict[str, list[AlertEvent]] = {}
+    for event in sorted(
+        events, key=lambda each: (bool(each.error_code), -_strangeness(each), each.event_time)
+    ):
+        by_action.setdefault(action_name(event), []).append(event)
+    places = [
+        ((turn // CALLS_A_TURN, gravest.get(name, 0), -_strangeness(called[0]), name, turn), event)
+        for name, called in by_action.items()
+        for turn, event in enumerate(called)
+    ]
+    chosen = [event for _, event in sorted(places, key=lambda each: each[0])[:most]]
+    return sorted(chosen, key=lambda event: (event.event_time, event.event_id))
+
+
+def _strangeness(event: AlertEvent) -> float:
+    """Return the highest z of an event."""
+    return max((z for z in event.scores.values() if z is not None), default=0.0)
+
+
+def _print_events(console: Console, alert: Alert, events: Sequence[AlertEvent], style: str = "") -> None:
+    shown = events if len(events) <= MAX_EVENTS_SHOWN else most_telling(alert, events, MAX_EVENTS_SHOWN)
     table = _events_table(shown)
     table.caption = "* flagged by this detector"
     if any(event.weak_votes for event in shown):
         table.caption += "; weak vote: enough beside another detector's very rare z"
     if len(events) > len(shown):
         more = len(events) - len(shown)
-        table.caption += f"; and {more:,} more: --page FILE or --json shows all"
+        table.caption += (
+            f"; the gravest and strangest, {more:,} more are not shown: --page FILE or --json shows all"
+        )
     _print_rows(console, table, map(_event_lines, shown), style)
 
 

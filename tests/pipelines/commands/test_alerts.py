@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import unicodedata
 from dataclasses import replace
@@ -10,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from fingerprint.core.alert import CredentialIssue, NextStep, SurpriseDriver
+from fingerprint.core.alert import ActionImpact, CredentialIssue, NextStep, SurpriseDriver
 from fingerprint.core.case import AlertRevision, ReopenCase, SuppressionMatch
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
@@ -18,7 +19,7 @@ from fingerprint.store import open_store
 from pipelines.commands.alert_details import show_alert, sparkline
 from pipelines.commands.alerts import list_alerts
 from pipelines.commands.triage import triage_alert
-from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
+from tests.support.alerts import NASTY, event, nasty, new_pipeline, stolen_session
 
 KEYS = [
     *("alert_id", "principal", "first_event_time", "last_event_time"),
@@ -68,6 +69,28 @@ def test_it_says_who_opened_the_session(queue, capsys, monkeypatch):
     assert shown.index("123456789012:role/agent") < shown.index("123456789012:user/ann")
     assert "by AssumeRole from 10.0.0.1" in shown
     assert "\x1b[31m" not in shown
+
+
+def test_the_grave_calls_are_shown_of_many_events(store_url, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "240")
+    usual = [event(minute, "ec2", "DescribeVpcs", parameters={"n": minute}) for minute in range(60)]
+    copies = [event(60 + minute, "s3", "CopyObject", parameters={"n": minute}) for minute in range(50)]
+    grave = event(200, "cloudtrail", "StopLogging")
+    row = ActionImpact(
+        "cloudtrail:StopLogging", "severe", "stops", "Defense Evasion", "T1562.008", 1, 0, True, True
+    )
+    many = replace(stolen_session(), events=(*usual, *copies, grave), impact_of=(row,))
+    open_store(store_url).alerts.save([many])
+    show_alert(store_url, many.alert_id)
+    shown = capsys.readouterr().out
+    assert {shown.count("ec2:DescribeVpcs"), shown.count("s3:CopyObject")} == {19, 20}
+    times = re.findall(
+        r"2026-03-0\d (\d\d:\d\d):\d\d +(?:ec2:DescribeVpcs|s3:CopyObject|cloudtrail:StopLogging)", shown
+    )
+    assert len(times) == 40
+    assert times == sorted(times)
+    assert times[-1] == "17:20"  # of StopLogging
+    assert "71 more are not shown" in " ".join(shown.split())
 
 
 def test_what_is_suppressed_is_counted_for_people_and_marked_for_programs(queue, capsys, monkeypatch):
