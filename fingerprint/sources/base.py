@@ -284,6 +284,9 @@ class LogSource(Protocol):
     def techniques_of(self, service: str, action: str) -> tuple[Technique, ...]:
         """Return the ATT&CK techniques that an action carries out, the main one first; none where none is known."""
 
+    def technique_name(self, number: str) -> str:
+        """Return the name of an ATT&CK technique by its id; empty for one that is not listed."""
+
     def changes_something(self, action: str) -> bool:
         """Return whether an action writes, by its name; one of no known kind does."""
 

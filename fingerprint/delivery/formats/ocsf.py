@@ -112,6 +112,7 @@ def ocsf_finding(notification: Notification) -> dict[str, Any]:
             finding_info=_finding_info(notification),
             cloud=_cloud_fields(alert),
             actor={"user": _user_fields(alert)},
+            resources=_resources(notification),
             evidences=[
                 _evidence_fields(alert, event, notification.tables.place(event.source_address))
                 for event in notification.newest_events
@@ -196,9 +197,7 @@ def _finding_info(notification: Notification) -> dict[str, Any]:
         analytic=without_empty(
             name="fingerprint", type_id=4, type="Learning (ML/DL)", version=alert.bank_version
         ),
-        attacks=[
-            {"tactic": without_empty(name=name, uid=TACTICS.get(name))} for name in alert.tactics if name
-        ],
+        attacks=_attacks(alert),
         data_sources=[f"{SOURCE.CLOUD_PROVIDER} {SOURCE.NAME}"],
         first_seen_time=to_milliseconds(alert.first_event_time),
         last_seen_time=to_milliseconds(alert.last_event_time),
@@ -206,6 +205,68 @@ def _finding_info(notification: Notification) -> dict[str, Any]:
         related_events_count=len(alert.events),
         src_url=notification.link,
     )
+
+
+def _attacks(alert: Alert) -> list[JsonObject]:
+    """Return the techniques behind the impact with their tactics, then the alert's other tactics, each once."""
+    pairs = dict.fromkeys((row.tactic, row.technique) for row in alert.impact_of if row.technique)
+    named = {tactic for tactic, _ in pairs}
+    others = [(tactic, "") for tactic in alert.tactics if tactic not in named]
+    return [found for pair in (*pairs, *others) if (found := _attack(*pair))]
+
+
+def _attack(tactic: str, number: str) -> JsonObject:
+    """Return a tactic and a technique; of a sub-technique, `T1562.008`, also the technique that it is of."""
+    parent = number.partition(".")[0]
+    return without_empty(
+        tactic=without_empty(name=tactic, uid=TACTICS.get(tactic)),
+        technique=_technique(parent, SOURCE.technique_name(parent)),
+        sub_technique=_technique(number, SOURCE.technique_name(number).partition(": ")[2])
+        if number != parent
+        else None,
+    )
+
+
+def _technique(number: str, name: str) -> JsonObject:
+    return without_empty(uid=number, name=name)
+
+
+def _resources(notification: Notification) -> list[JsonObject]:
+    """Return what the newest events and those behind the impact touched: `for account 210987654321` is a label of it."""
+    alert, labels = notification.alert, dict[str, list[str]]()
+    for row in alert.impact_of:
+        for text in row.resources:
+            resource, where = split_account(text)
+            labels.setdefault(resource, []).extend(filter(None, [where]))
+    for event in notification.newest_events:
+        labels.setdefault(event.resource, [])
+    return [_resource(each, labels[each]) for each in labels if each]
+
+
+def _resource(text: str, labels: list[str]) -> JsonObject:
+    """Return a resource, `type:name`; one that has no name is its name."""
+    kind, _, name = text.partition(":")
+    return without_empty(type=kind if name else None, name=name or text, labels=distinct_values(labels))
+
+
+def split_account(text: str) -> tuple[str, str]:
+    """Return a resource of `ActionImpact.resources` and the account that the call named beside it, if it did.
+
+    >>> split_account("role:Audit for account 210987654321"), split_account("role:Admin")
+    (('role:Audit', 'for account 210987654321'), ('role:Admin', ''))
+    """
+    for relation in (" for ", " in "):
+        resource, _, where = text.rpartition(relation)
+        if resource and accounts_in(where):
+            return resource, f"{relation[1:]}{where}"
+    return text, ""
+
+
+def accounts_in(where: str) -> list[str]:
+    """Return the accounts of `account 210987654321`, or of `3 accounts: 111111111111, 222222222222 and 1 more`."""
+    words = where.replace(",", " ").split()
+    named = [word for word in words if len(word) == 12 and word.isascii() and word.isdecimal()]
+    return named if not {"account", "accounts:"}.isdisjoint(words) else []
 
 
 def _cloud_fields(alert: Alert) -> dict[str, Any]:
@@ -274,6 +335,12 @@ def _find_observables(notification: Notification) -> Iterator[dict[str, Any]]:
         ("user", "actor.user.name"): [display_name(alert)],
         ("email", "actor.user.email_addr"): [parse_email(alert.human) or ""],
         ("account", "cloud.account.uid"): [account_of(alert)],
+        ("account", "resources[].labels"): [
+            account
+            for row in alert.impact_of
+            for text in row.resources
+            for account in accounts_in(split_account(text)[1])
+        ],
         ("ip", "evidences[].src_endpoint.ip"): [
             parse_address(event.source_address) or "" for event in events
         ],

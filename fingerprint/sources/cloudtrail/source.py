@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
+from fingerprint.sources.cloudtrail.attack_mappings import technique_name
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version as plain_action
 from fingerprint.sources.cloudtrail.attack_tactics import (
     serves_attackers,
@@ -115,6 +116,7 @@ __all__ = [
     "split_message_in_parts",
     "tactics_among",
     "tactics_of",
+    "technique_name",
     "techniques_of",
 ]
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from ocsf_json_schema import OcsfJsonSchemaEmbedded, get_ocsf_schema
 
-from fingerprint.core.alert import SEVERITY_LEVELS, Disposition
+from fingerprint.core.alert import SEVERITY_LEVELS, ActionImpact, Disposition
 from fingerprint.delivery.formats.ocsf import OCSF_VERSION, PROFILES, ocsf_finding
 from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, to_json_line
 from fingerprint.delivery.notification import CHANGE_KINDS, MAX_NOTIFICATION_EVENTS, Notification
@@ -141,6 +141,45 @@ def test_a_finding_says_who_and_where_and_by_which_tactics():
     assert {"name": "Exfiltration", "uid": "TA0010"} in tactics
     observed = {(each["type"], each["value"]) for each in document["observables"]}
     assert {("IP Address", "185.220.101.34"), ("Email Address", "maria.lopez@example.com")} <= observed
+
+
+def test_a_finding_names_techniques_resources_and_the_accounts_opened_to():
+    rows = (
+        ActionImpact("ec2:ModifyImageAttribute", "severe", "shares a disk", "Exfiltration", "T1537", 1, 0, True, True,
+                     ("image:ami-0f3a for account 210987654321",)),
+        ActionImpact("cloudtrail:StopLogging", "severe", "stops", "Defense Evasion", "T1562.008", 1, 0, True, True),
+        ActionImpact("iam:X", "severe", "x", "Persistence", "T1098", 1, 0, True, True,
+                     ("role:A in 3 accounts: 111111111111, 222222222222 and 1 more", "bucket:x for sale")),
+    )  # fmt: skip
+    event = replace(stolen_session().events[0], resource="bucket:cards")
+    document = ocsf_finding(
+        Notification(
+            replace(stolen_session(), impact_of=rows, events=(event,), tactics=("Impact", "Persistence"))
+        )
+    )
+    attacks = document["finding_info"]["attacks"]
+    assert attacks[1] == {
+        "tactic": {"name": "Defense Evasion", "uid": "TA0005"},
+        "technique": {"uid": "T1562", "name": "Impair Defenses"},
+        "sub_technique": {"uid": "T1562.008", "name": "Disable or Modify Cloud Logs"},
+    }
+    assert [each["tactic"]["name"] for each in attacks] == [
+        "Exfiltration",
+        "Defense Evasion",
+        "Persistence",
+        "Impact",
+    ]
+    assert "technique" not in attacks[3]
+    assert document["resources"] == [
+        {"type": "image", "name": "ami-0f3a", "labels": ["for account 210987654321"]},
+        {"type": "role", "name": "A", "labels": ["in 3 accounts: 111111111111, 222222222222 and 1 more"]},
+        {"type": "bucket", "name": "x for sale"},
+        {"type": "bucket", "name": "cards"},
+    ]
+    accounts = [each["value"] for each in document["observables"] if each["type"] == "Account Object: uid"]
+    assert accounts == ["123456789012", "210987654321", "111111111111", "222222222222"]
+    for version in VERSIONS:
+        assert faults(json.loads(to_json_line(document)), version) == []
 
 
 def test_usual_stands_beside_unusual():
