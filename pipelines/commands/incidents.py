@@ -104,7 +104,7 @@ def print_overview(found: dict[str, Any]) -> None:
         p90 = f", 90th percentile {_hours(each['p90'])}" if each["p90"] is not None else ""
         waits = f"{each['waiting']:,} wait, {each['late']:,} for more than {_hours(each['target'])}"
         print(f"{name:<16} median {median}{p90} (of {each['done']:,}); {waits}")
-    for title, rows in (("all", [found["total"]]), ("week of", found["by_week"]), ("detector", found["by_detector"]),
+    for title, rows in (("all", [found["total"]]), ("came in week of", found["by_week"]), ("detector", found["by_detector"]),
                         ("suppression", found["by_suppression"])):  # fmt: skip
         for each in rows:
             print(f"{title:<16} {printable(each['name'])}: {_describe_precision(each)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -62,6 +63,7 @@ def test_the_overview_is_json_and_lines(url, capsys):
     incidents.print_overview(found)
     said = capsys.readouterr().out
     assert "1 of 1 decided were true positive, 100%, between 21% and 100%" in said
+    assert re.search(r"^came in week of  \d{4}-\d\d-\d\d: ", said, re.MULTILINE)  # not the week of its events
     assert "2 wait, 0 for more than 4.0 h" in said
 
 
