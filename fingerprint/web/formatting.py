@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable
 from datetime import UTC, date, datetime, timedelta
 
+from fingerprint.alerting.impact import MAX_RESOURCES
 from fingerprint.core.alert import LEVELS, ActionImpact, Decision, Level, StepPhase
 from fingerprint.core.alert import SEVERITY_LEVELS as SEVERITY_LEVELS
 from fingerprint.core.alert import severity_of as severity_of
@@ -314,6 +315,16 @@ def impact_facts(each: ActionImpact) -> str:
     new = gettext("from a new network") if each.new_place else gettext("usual here")
     support = [gettext("supports the alert")] if each.supporting else []
     return ", ".join([*parts, gettext("new") if each.new else new, *support])
+
+
+def more_resources(each: ActionImpact, shown: int) -> str:
+    """Return how many resources of an action stand behind those shown: `and 1 more`; at least so many where no more are kept."""
+    more = len(each.resources) - shown
+    if more <= 0:
+        return ""
+    if len(each.resources) >= MAX_RESOURCES:
+        return ngettext("and at least %(num)s more", "and at least %(num)s more", more)
+    return ngettext("and %(num)s more", "and %(num)s more", more)
 
 
 def interval_unit(seconds: int) -> str:

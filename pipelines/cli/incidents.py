@@ -18,7 +18,9 @@ IncidentLimit = Annotated[int, typer.Option(min=1, max=500, help="At most this m
 IncidentId = Annotated[
     str, typer.Argument(metavar="ALERT_ID", help="The id of any alert of the incident, or its beginning.")
 ]
-OverviewDays = Annotated[int, typer.Option(min=1, max=366, help="Alerts that came in the last days, however old their events are.")]
+OverviewDays = Annotated[
+    int, typer.Option(min=1, max=366, help="Alerts that came in the last days, however old their events are.")
+]
 
 
 @incidents_app.command("list")

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from fingerprint.web.formatting import split_title
+from fingerprint.alerting.impact import MAX_RESOURCES
+from fingerprint.core.alert import ActionImpact
+from fingerprint.delivery.formats.text import impact_text
+from fingerprint.web.formatting import more_resources, split_title
 
 
 @pytest.mark.parametrize(
@@ -20,3 +23,14 @@ from fingerprint.web.formatting import split_title
 def test_a_title_is_who_and_what(title, who, what):
     assert split_title(title) == (who, what)
     assert (who + what).replace("  ", " ") == title
+
+
+@pytest.mark.parametrize(
+    ("kept", "more", "ends"),
+    [(3, "", "r2"), (4, "and 1 more", "r3"), (MAX_RESOURCES, "and at least 2 more", "r4, and maybe others")],
+)
+def test_where_no_more_resources_are_kept_there_may_be_others(kept, more, ends):
+    names = tuple(f"secret:r{number}" for number in range(kept))
+    row = ActionImpact("a:B", "grave", "reads", "", "", 9, 0, True, False, names)
+    assert more_resources(row, 3) == more
+    assert impact_text(row).endswith(ends)

@@ -14,6 +14,7 @@ import json
 import math
 from typing import Any
 
+from fingerprint.alerting.impact import MAX_RESOURCES
 from fingerprint.core.alert import ActionImpact, NextStep
 from fingerprint.core.sanitize import storable
 
@@ -42,6 +43,7 @@ def impact_text(row: ActionImpact) -> str:
     failed = f", {row.failed:,} failed" if row.failed else ""
     failed += ", supporting" if row.supporting else ""
     where = f" on {', '.join(row.resources)}" if row.resources else ""
+    where += ", and maybe others" if len(row.resources) >= MAX_RESOURCES else ""  # no more are kept
     return f"{row.action} {row.effect}{technique} ({row.calls:,} call{'s' * (row.calls != 1)}{failed}){where}"
 
 
