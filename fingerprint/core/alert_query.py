@@ -254,7 +254,10 @@ def _term(found: re.Match[str]) -> Iterator[Term]:
         misspelt = get_close_matches(field, FIELDS, cutoff=MIN_LIKENESS)
         if compare != ":" or misspelt or not all(map(_is_pasted, values)):
             known = f"there is no field {field!r}; there are {', '.join(FIELDS)}"
-            raise _error(f"{known}; text with a colon stands in quotes", "action:StopLogging")
+            example = (
+                "action:StopLogging" if misspelt or compare != ":" else f'"{field}:{"".join(values[:1])}"'
+            )
+            raise _error(f"{known}; text with a colon stands in quotes", example)
         field, values = TEXT, [f"{field}:{each}" for each in values]
     if compare != ":" and field not in NUMBERS:
         raise _error(f"{field} cannot be compared", f"{field}:{values[0]}")

@@ -89,6 +89,7 @@ def parse_values(term: Term) -> tuple[str, ...]:
     [
         ("acton:StopLogging", "there is no field 'acton'; there are action"),
         ("foo:bar", "there is no field 'foo'; there are action"),
+        ("iam:createuser", 'write, for example, "iam:createuser"'),
         ("-foo:bar", "there is no field 'foo'; there are action"),
         ("ip:203.0.113.0/24", "text with a colon stands in quotes"),
         ("foo:(Bar, baz)", "there is no field 'foo'"),
