@@ -69,9 +69,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
 NO_VALUE = "none"  # the value of `assignee` and `decision` for alerts without one
 READER = "me"  # the value of `assignee` for the reader of a page
 TEXT = ""  # the field of free text
-MIN_LIKENESS = (
-    0.85  # of a misspelt field: `acton` is 0.91 like `action`, the service `sts` 0.67 like `status`
-)
+# Of a misspelt field: `acton` is 0.91 like `action`, the service `sts` 0.67 like `status`.
+MIN_LIKENESS = 0.85
 SYNONYMS = {"human": "person"}  # what exports call a field: what the query calls it
 _IPV4_CHARACTERS, _IPV6_CHARACTERS = frozenset("0123456789./*"), frozenset("0123456789abcdef:./*")
 _TOKEN = re.compile(

@@ -123,9 +123,8 @@ class DeliverySender:
         except FingerprintError as error:  # its secret's file is gone, and may be back
             self._handle_failure(delivery, Unavailable(str(error)))
             return False
-        except (
-            Exception
-        ) as error:  # a defect: without a count of tries it would be sent again and again for ever
+        # A defect: without a count of tries it would be sent again and again for ever.
+        except Exception as error:
             log.exception("unexpected error")
             self._handle_failure(delivery, Unavailable(f"unexpected {type(error).__name__}: see the log"))
             return False
