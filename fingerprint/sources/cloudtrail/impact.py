@@ -440,42 +440,10 @@ _NO_RIGHTS = (
 )  # policies of other things
 # What holds data or serves others: the last words of the names of things that are missed where they are deleted.
 _SERVES = (
-    *(
-        "Api",
-        "App",
-        "Application",
-        "Broker",
-        "Bucket",
-        "Channel",
-        "Cluster",
-        "Database",
-        "DBInstance",
-        "Distribution",
-    ),
-    *(
-        "Domain",
-        "Endpoint",
-        "Environment",
-        "FileSystem",
-        "Fleet",
-        "Function",
-        "Gateway",
-        "Index",
-        "Instance",
-        "Instances",
-    ),
-    *(
-        "Keyspace",
-        "LoadBalancer",
-        "Queue",
-        "Repository",
-        "Server",
-        "Service",
-        "StateMachine",
-        "Stream",
-        "Table",
-        "Volume",
-    ),
+    *("Api", "App", "Application", "Broker", "Bucket", "Channel", "Cluster", "Database", "DBInstance"),
+    *("Distribution", "Domain", "Endpoint", "Environment", "FileSystem", "Fleet", "Function"),
+    *("Gateway", "Index", "Instance", "Instances", "Keyspace", "LoadBalancer", "Queue", "Repository"),
+    *("Server", "Service", "StateMachine", "Stream", "Table", "Volume"),
 )
 _TAKES_AWAY = (
     "Delete",
