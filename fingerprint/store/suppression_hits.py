@@ -160,14 +160,11 @@ def _select_candidates(matcher: SuppressionMatcher) -> sql.Select[tuple[str]]:
     values = (("account", match.account), ("service", matcher.service), ("action", matcher.action))
     for kind, value in values:
         query = query.where(alerts.c.alert_id.in_(_alerts_with(kind, [value]))) if value else query
-    exact = (
-        (table.service, matcher.service),
-        (table.action, matcher.action),
-        (table.error_code, match.error_code),
-    )
+    exact = ((table.service, matcher.service), (table.error_code, match.error_code))
     others = [column != value for column, value in exact if value]
-    if match.user_agent:
-        others.append(sql.func.substr(table.user_agent, 1, len(match.user_agent)) != match.user_agent)
+    # A user agent begins so, and an action: an API version may follow its name.
+    begins = ((table.user_agent, match.user_agent), (table.action, matcher.action))
+    others += [sql.func.substr(column, 1, len(value)) != value for column, value in begins if value]
     different = (table.alert_id == alerts.c.alert_id) & sql.or_(*others, sql.false())
     return query.where(~sql.exists().where(different)) if others else query
 

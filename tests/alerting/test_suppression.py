@@ -54,6 +54,15 @@ def test_an_alert_of_someone_or_something_else_is_seen(name):
     assert not SuppressionMatcher(replace(SuppressionMatch(principal=ETL.principal), **{name: other}))(ETL)
 
 
+def test_an_action_is_that_of_a_match_by_the_name_in_titles_and_by_the_name_in_the_log():
+    """CloudTrail appends an API version to some names, which titles leave out."""
+    called = ETL._replace(events=[JOB._replace(service="lambda", action="GetFunction20150331v2")])
+    for named in ("GetFunction", "lambda:GetFunction", "GetFunction20150331v2"):
+        assert SuppressionMatcher(SuppressionMatch(action=named))(called)
+    for other in ("GetFunct", "GetFunctionConfiguration", "GetFunction20150331"):
+        assert not SuppressionMatcher(SuppressionMatch(action=other))(called)
+
+
 def test_one_event_that_is_different_shows_the_whole_alert():
     hides = SuppressionMatcher(SuppressionMatch(principal=ETL.principal, service="glue"))
     assert hides(ETL._replace(events=[JOB, JOB]))

@@ -126,6 +126,18 @@ def test_the_alerts_of_a_network_or_an_action_are_found_by_an_index(tmp_path, ma
     assert [step for step in plan if step.startswith("SCAN alert")] == []
 
 
+@pytest.mark.parametrize(
+    ("action", "hidden"),
+    [("GetFunction", True), ("lambda:GetFunction20150331v2", True), ("GetFunct", False), ("GetAlias", False)],
+)
+def test_an_alert_is_hidden_by_the_action_that_its_title_names(tmp_path, action, hidden):
+    one = new_pipeline()
+    calls = tuple(replace(each, service="lambda", action="GetFunction20150331v2") for each in one.events)
+    store = store_in(tmp_path)
+    store.alerts.save([replace(one, events=calls)])
+    assert store.suppressions.preview(SuppressionMatch(action=action)).alerts == hidden
+
+
 def test_a_suppression_is_matched_once_and_not_at_all_without_a_reason_or_a_valid_end(tmp_path):
     """Every other writer waits until it is done."""
     store, wanted = store_in(tmp_path), SuppressionMatch(network="10.3.0.0/16")
