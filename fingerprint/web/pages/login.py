@@ -87,7 +87,7 @@ def _form(request: Request, deps: Dependencies, next: str, status: int = 200, er
     return render_page(request, "account/login.html", status, title=gettext("Log in"), **values)
 
 
-FIRST_LINK_EXPIRED = "this link is older than a day, or there is a newer one: start `fingerprint serve` again, it prints another"
+FIRST_LINK_EXPIRED = "this link is older than a day: start `fingerprint serve` again, it prints another"
 
 
 @router.get("/setup/{secret}")
