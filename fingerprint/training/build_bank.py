@@ -1,7 +1,7 @@
 """The parts that the partitions learned -> one bank.
 
 Example:
-    >>> bank = assemble_bank(history, index, settings)
+    >>> bank = assemble_bank(dataset, index, settings)
 
 What grows with the fingerprints (vocabulary, networks, baselines) is concatenated in a file and mapped from there, so that a
 bank larger than memory can be built; what is sorted by key (values, series) is merged in memory.
@@ -50,16 +50,16 @@ CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
 )
 
 
-def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings: Settings) -> Bank:
+def assemble_bank(dataset: PartitionedDataset, index: FingerprintIndex, settings: Settings) -> Bank:
     """Build the bank from what `partition_fit.finish_partition` left of every partition."""
-    parts = [_shared_prior_arrays(history), *learned_arrays(history, "stack")]
-    arrays = _concatenate_parts(parts, history.folder / "arrays") | _merge_values(parts)
+    parts = [_shared_prior_arrays(dataset), *learned_arrays(dataset, "stack")]
+    arrays = _concatenate_parts(parts, dataset.folder / "arrays") | _merge_values(parts)
     table = index.table
-    surprises = holdout_surprises(history)
-    transitions = assemble_transitions(history, surprises)
-    newcomers = _newcomer_tails(history, index, settings)
+    surprises = holdout_surprises(dataset)
+    transitions = assemble_transitions(dataset, surprises)
+    newcomers = _newcomer_tails(dataset, index, settings)
     findings = judge_holdout(
-        history,
+        dataset,
         index,
         arrays.pop("baseline.center"),
         HoldoutSequences(surprises, z_by_other_days(surprises, settings.spectral.interval_seconds)),
@@ -78,16 +78,16 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
         "transitions": transitions,
     }
     return Bank(
-        _manifest(history, index, findings.figures, settings),
+        _manifest(dataset, index, findings.figures, settings),
         table,
         index.people,
         index.words,
         **stacked,
         scorer_state={
-            **_merge_scorer_state(history, settings),
-            **_merge_samples(history),
-            **_merge_amounts(history, findings.figures),
-            **_merge_by_key(history, "bursts", "burst"),
+            **_merge_scorer_state(dataset, settings),
+            **_merge_samples(dataset),
+            **_merge_amounts(dataset, findings.figures),
+            **_merge_by_key(dataset, "bursts", "burst"),
             **findings.surges.as_arrays(),
             **newcomers.as_arrays(),
             **{f"holdout.{name}": array for name, array in findings.losses.items()},
@@ -95,9 +95,9 @@ def assemble_bank(history: PartitionedDataset, index: FingerprintIndex, settings
     )
 
 
-def _shared_prior_arrays(history: PartitionedDataset) -> Arrays:
+def _shared_prior_arrays(dataset: PartitionedDataset) -> Arrays:
     """Return the part of the shared priors, in the form that `partition_fit` leaves of a partition."""
-    priors, here = SharedPriors.load(history.folder), fingerprint_index.load_slice(history, 0)
+    priors, here = SharedPriors.load(dataset.folder), fingerprint_index.load_slice(dataset, 0)
     shared = slice(0, here.shared_count)
     known = vocabulary.build_vocabulary(priors.all_counts, here.parent[shared], vocabulary.VOCABULARY_SIZE)
     ready = np.flatnonzero(here.ready[shared])
@@ -105,7 +105,7 @@ def _shared_prior_arrays(history: PartitionedDataset) -> Arrays:
     return {
         **{f"vocabulary.{name}": getattr(known, name) for name in ("escape", "base", "codes", "total")},
         **{f"weights.{name}": getattr(nets, name) for name in ("inputs", "bias", "outputs")},
-        "baseline.center": shared_centers(history),
+        "baseline.center": shared_centers(dataset),
         **value_counts(known, priors.all_counts, lambda owner: owner),
     }
 
@@ -136,44 +136,44 @@ def _merge_values(parts: list[Arrays]) -> Arrays:
     }
 
 
-def _merge_scorer_state(history: PartitionedDataset, settings: Settings) -> Arrays:
+def _merge_scorer_state(dataset: PartitionedDataset, settings: Settings) -> Arrays:
     """Return the series and history of all partitions; a principal is in one partition only."""
-    first, *others = learned_arrays(history, "scorer_state")
+    first, *others = learned_arrays(dataset, "scorer_state")
     state = ScorerState.from_arrays(settings, first)
     for part in others:
         state.merge(part)
-    state.watermark = history.watermark
+    state.watermark = dataset.watermark
     return state.as_arrays((*LEARNED_TABLES, "series"))
 
 
-def _merge_samples(history: PartitionedDataset) -> Arrays:
-    sample = learned_columns(history, "sample")
+def _merge_samples(dataset: PartitionedDataset) -> Arrays:
+    sample = learned_columns(dataset, "sample")
     mark = sample["mark"]
     drawn = sample_per_owner(np.zeros(len(mark), np.int8), mark, SAMPLE_ROWS, distinct_rows.SEED)
     return {f"sample.{name}": sample[name][drawn] for name in ("codes", "fingerprint")}
 
 
-def _merge_amounts(history: PartitionedDataset, figures: dict[str, Any]) -> Arrays:
+def _merge_amounts(dataset: PartitionedDataset, figures: dict[str, Any]) -> Arrays:
     """Return what is usual of each principal and action, and the tails of amounts (3, 2): edge and slope of each."""
     tails = np.array([list(each.values()) for each in figures["amount"].values()])
-    return {"amount.tail": tails} | _merge_by_key(history, "amounts", "amount")
+    return {"amount.tail": tails} | _merge_by_key(dataset, "amounts", "amount")
 
 
-def _merge_by_key(history: PartitionedDataset, stem: str, part: str) -> Arrays:
+def _merge_by_key(dataset: PartitionedDataset, stem: str, part: str) -> Arrays:
     """Return the columns that all partitions left under a stem, in the order of `key`, as a part of the bank."""
-    merged = learned_columns(history, stem)
+    merged = learned_columns(dataset, stem)
     order = np.argsort(merged["key"])
     return {f"{part}.{name}": column[order] for name, column in merged.items()}
 
 
 def _newcomer_tails(
-    history: PartitionedDataset, index: FingerprintIndex, settings: Settings
+    dataset: PartitionedDataset, index: FingerprintIndex, settings: Settings
 ) -> NewcomerTails:
     """Return the tails of first days; none of a history that ended before they were over, which cannot tell who is new."""
     begun = int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds // 86400
-    if history.watermark // 86400 - begun <= settings.spectral.warm_up_days:
+    if dataset.watermark // 86400 - begun <= settings.spectral.warm_up_days:
         return newcomer_tails.no_newcomer_tails()
-    hours = learned_columns(history, "beginnings")
+    hours = learned_columns(dataset, "beginnings")
     kind = hashing.hash_strings(pd.Series(kinds_of(hours["principal"], index), dtype=object))
     return newcomer_tails.fit_newcomer_tails(hours["count"], hours["principal"], kind)
 
@@ -182,14 +182,14 @@ def _newcomer_tails(
 
 
 def _manifest(
-    history: PartitionedDataset, index: FingerprintIndex, figures: dict[str, Any], settings: Settings
+    dataset: PartitionedDataset, index: FingerprintIndex, figures: dict[str, Any], settings: Settings
 ) -> dict[str, Any]:
     table, seconds = index.table, settings.spectral.interval_seconds
     first, last = (int(table[name].iloc[0]) for name in ("first", "last"))
     span = [pd.Timestamp(at * seconds, unit="s", tz="UTC").isoformat() for at in (first, last + 1)]
     counts = [
-        json.loads((history.partition_folder(number) / "rows" / "counts.json").read_text())
-        for number in history.non_empty()
+        json.loads((dataset.partition_folder(number) / "rows" / "counts.json").read_text())
+        for number in dataset.non_empty()
     ]
     manifest = {
         "span": span,
@@ -197,7 +197,7 @@ def _manifest(
         "repeats": sum(each["repeats"] for each in counts),
         "fingerprints": len(table),
         "ready": _ready_counts(table),
-        "watermark": history.watermark,
+        "watermark": dataset.watermark,
         "settings": settings.model_dump(mode="json", include=set(TRAINING_SECTIONS)),
         "features": list(encoding.FEATURE_NAMES),
         "quality": figures,
@@ -206,9 +206,9 @@ def _manifest(
         **manifest,
         "version": version_name(manifest, table),
         "trained_until": min(
-            history.watermark - settings.spectral.allowed_lateness_seconds, history.arrived_until
+            dataset.watermark - settings.spectral.allowed_lateness_seconds, dataset.arrived_until
         ),
-        "arrived_until": history.arrived_until,
+        "arrived_until": dataset.arrived_until,
     }
 
 

@@ -1,7 +1,7 @@
 """What the held-out rows say of a bank: how surprising a new week is, and how good the bank is.
 
 Example:
-    >>> findings = judge_holdout(history, index, center, sequences, newcomers, settings)
+    >>> findings = judge_holdout(dataset, index, center, sequences, newcomers, settings)
     >>> findings.figures["vote_rates"]["spectral"]
     {'person': {...}, 'role': {...}}
 
@@ -63,9 +63,9 @@ class HoldoutRows:
     stranger: Mask
 
     @classmethod
-    def read(cls, history: PartitionedDataset, index: FingerprintIndex) -> HoldoutRows:
+    def read(cls, dataset: PartitionedDataset, index: FingerprintIndex) -> HoldoutRows:
         """Read the rows of a history that `partition_fit.finish_partition` finished."""
-        columns = learned_columns(history, "reach")
+        columns = learned_columns(dataset, "reach")
         return cls(columns, kinds_of(columns["principal"], index), columns["level"] >= PEER_LEVEL)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -118,7 +118,7 @@ class _CountEvidence(NamedTuple):
 
 
 def judge_holdout(
-    history: PartitionedDataset,
+    dataset: PartitionedDataset,
     index: FingerprintIndex,
     center: NDArray[Any],
     sequences: HoldoutSequences,
@@ -126,7 +126,7 @@ def judge_holdout(
     settings: Settings,
 ) -> HoldoutFindings:
     """Fit the tails of held-out rows, and measure by them how good the bank is; `center` (E, F) is that of the baselines."""
-    rows = HoldoutRows.read(history, index)
+    rows = HoldoutRows.read(dataset, index)
     surges, surge = _surge_tails(rows)
     counts = _CountEvidence(surge, np.where(np.isnan(surge), _newcomer_z(rows, newcomers), np.nan))
     usual, z = _fit_baseline(rows, index, center, settings)
@@ -134,7 +134,7 @@ def judge_holdout(
     own = ~rows.stranger
     of_loss = z.copy()
     z[own] = _with_amounts(z[own], amounts.nats_of_log_ratios(rows["amount"][own], amount_tails))
-    usual_days = _usual_days(history, rows, usual.rate, index, settings)
+    usual_days = _usual_days(dataset, rows, usual.rate, index, settings)
     scores = _holdout_scores(rows, z, counts, sequences, usual_days, settings)
     figures = {
         "edge": float(usual.edge[0]),
@@ -341,7 +341,7 @@ def threshold_shares(
 
 
 def _usual_days(
-    history: PartitionedDataset,
+    dataset: PartitionedDataset,
     rows: HoldoutRows,
     rate: NDArray[Any],
     index: FingerprintIndex,
@@ -353,11 +353,11 @@ def _usual_days(
     `rate` (E,) of who was active, against those of a day of the last week, or of a shorter history: at most as those of a week
     of workdays alone, because where the last week is a holiday, or part of it is missing, any other day looks like several.
     """
-    span = (history.watermark - int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds) + 1
+    span = (dataset.watermark - int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds) + 1
     if span < DAY_SECONDS:
         return 0.0
     days = min(span, WEEK_SECONDS) / DAY_SECONDS
-    recent = learned_columns(history, "week")
+    recent = learned_columns(dataset, "week")
     week = float(np.sum(np.sort(np.exp(rate[recent["owner"]]) * recent["intervals"])))
     active = np.unique(rows["hour"], return_index=True)[1]
     held = float(np.sum(np.sort(np.exp(rate[rows["owner"][active]]))))
