@@ -97,7 +97,7 @@ def _explain(
     row: QueueRow,
     disposition: list[Disposition],
     moved: list[dict[str, Any]],
-    chain: Sequence[CredentialIssue] = (),
+    chain: Sequence[CredentialIssue],
 ) -> None:
     _print_summary(console, alert, row, disposition, moved, chain)
     for each in alert.impact_of[:MAX_IMPACT_ROWS]:
@@ -175,7 +175,7 @@ def _print_summary(
     row: QueueRow,
     disposition: list[Disposition],
     moved: list[dict[str, Any]],
-    chain: Sequence[CredentialIssue] = (),
+    chain: Sequence[CredentialIssue],
 ) -> None:
     console.print(Text.assemble(urgency_text(row.urgency), "  ", terminal_text(alert.title, "bold")))
     facts = Table.grid(padding=(0, 2))
