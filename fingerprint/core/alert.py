@@ -386,7 +386,7 @@ class FeedGap:
     ending: str = ""
 
 
-# From 50 on is what harmless surprises hardly ever reach (docs/explanation/detection.md).
+# From 50 on is what harmless surprises hardly ever reach (docs/explanation/experiments.md, "Ranking and impact").
 SEVERITY_LEVELS = ((75, "critical"), (50, "high"), (35, "medium"), (0, "low"))
 MINIMUM_URGENCY = {word: least for least, word in SEVERITY_LEVELS}  # the urgency from which a word holds
 

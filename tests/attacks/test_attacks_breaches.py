@@ -1,7 +1,7 @@
 """Two shapes of real breaches at default settings: a principal that is hours old enumerates, or escalates in forty calls.
 
 The calls are real and labelled (data/real/invictus_stratus, one user). What the user did before is cut away: all that it has is
-three hours, which begin with unlabelled console calls of its own. docs/explanation/evaluation.md has the figures.
+three hours, which begin with unlabelled console calls of its own. docs/explanation/results.md has the figures.
 """
 
 from __future__ import annotations
