@@ -202,7 +202,7 @@ def _row_as_json(row: GpuBenchmarkRow) -> dict[str, Any]:
 
 
 def write_page(file: Path, sections: dict[str, Any]) -> None:
-    """Write the tables between the two marks of a page."""
+    """Write the tables between the two marks of a page; a figure's notes are in the file of `write_section` alone."""
     text = file.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -268,10 +268,7 @@ def _format_aim(row: dict[str, Any]) -> str:
 def _format_cell(figure: dict[str, Any], unit: str) -> str:
     if figure["value"] is None:
         return str(figure["why"]).replace("|", "/")
-    notes = ", ".join(
-        f"{name.replace('_', ' ')} {_format_value(value)}" for name, value in figure["notes"].items()
-    )
-    return f"{_format_value(figure['value'])} {unit}" + (f" ({notes})" if notes else "")
+    return f"{_format_value(figure['value'])} {unit}"
 
 
 def _format_value(value: Any) -> str:

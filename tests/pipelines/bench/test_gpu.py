@@ -108,7 +108,7 @@ def test_the_page_has_the_tables_between_its_marks_and_nothing_else_is_touched(t
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
-    assert "| slow / odd | a / b | 2.5 s (device mib 7) |  | at most 1 s | **no** |" in text
+    assert "| slow / odd | a / b | 2.5 s |  | at most 1 s | **no** |" in text
     assert "| fast | 1,000 events/s | 2,000,000 events/s | 2000.0 | 1,000,000 events/s | yes |" in text
     assert "| absent | 1 s | not yet measured |  |  |  |" in text
 
