@@ -20,7 +20,7 @@ The alert store keeps single votes from a z of `database.min_vote_score` on: tho
 events by event, the spectral detector's by interval of a series. An event is taken to have its interval's vote from any series
 of its entity or principal, though the event may not be counted in that one. A second vote beside a z that opens an alert may be
 lower than what is kept: the events of a stored alert are taken to have had it. So the alerts a day of a `VoteHistory` are at most
-too many from the threshold in force on; docs/how-to/tune-thresholds.md says by how much.
+too many from the threshold in force on (docs/how-to/tune-thresholds.md).
 """
 
 from __future__ import annotations
