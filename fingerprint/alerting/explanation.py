@@ -502,10 +502,10 @@ def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ..
 
     However many values are stranger than where it came from, a reader sees that, and alerts from there are linked by it.
 
-    >>> action, network = (SurpriseDriver(name, "x", "", "unseen", 9.0) for name in ("action", "network"))
-    >>> *_, one, last = shown_drivers([*[action] * 20, network])
-    >>> one.feature, last.feature
-    ('action', 'network')
+    Example:
+        >>> action, network = (SurpriseDriver(name, "x", "", "unseen", 9.0) for name in ("action", "network"))
+        >>> [each.feature for each in shown_drivers([*[action] * 20, network])][-2:]
+        ['action', 'network']
     """
     networks = feature_labels(NETWORKS)
     return tuple(
