@@ -15,7 +15,7 @@ stay as they were.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -216,56 +216,79 @@ def _figures(incident_ids: Sequence[str]) -> sql.Select[Any]:
 # --- the links of an alert --------------------------------------------------------------------------------------------
 
 
+class _LinkValues(NamedTuple):
+    """What the events of one save say of an alert."""
+
+    keys: set[str]  # digests of the access keys that it used
+    issued: set[str]  # and of those that its calls were given
+    calls: set[tuple[str, str]]  # entity and source address
+    opened: set[str]  # digests of principals that it made, or whose access it opened
+
+
 def _save_links(
     connection: sql.Connection, saved: Sequence[Row], events: Iterable[Row], known: Collection[str]
 ) -> None:
     """Store the values by which saved alerts are linked, and their times."""
+    values = _values_of_events(events)
+    calls = {alert["alert_id"]: values[alert["alert_id"]].calls for alert in saved}
+    services = _forwarding_services(connection, saved, calls, known)
+    rows = [
+        row
+        for alert in saved
+        for row in _link_rows(alert, values[alert["alert_id"]], services.get(alert["alert_id"]))
+    ]
+    _update_times(connection, [alert for alert in saved if alert["alert_id"] in known])
+    _insert_links(connection, rows)
+
+
+def _values_of_events(events: Iterable[Row]) -> defaultdict[str, _LinkValues]:
+    """Return the values by which alerts are linked, by alert."""
     from fingerprint.sources.active import SOURCE  # only saving needs the package that reads records
 
-    keys, issued, calls, opened = (defaultdict[str, set[Any]](set) for _ in range(4))
+    values = defaultdict[str, _LinkValues](lambda: _LinkValues(set(), set(), set(), set()))
     for event in events:
+        own = values[event["alert_id"]]
         if event["access_key"]:
-            keys[event["alert_id"]].add(index_key(event["access_key"]))
+            own.keys.add(index_key(event["access_key"]))
         elif key := SOURCE.issued_key(event["raw"]):
-            issued[event["alert_id"]].add(index_key(key))
+            own.issued.add(index_key(key))
         access = SOURCE.opened_access(event["service"], event["action"], event["raw"])
-        issued[event["alert_id"]].update([index_key(access.access_key)] if access.access_key else ())
-        opened[event["alert_id"]].update(map(principal_digest, access.principals))
-        calls[event["alert_id"]].add((event["entity"], event["source_address"]))
-    services = _forwarding_services(connection, saved, calls, known)
-    rows: list[Row] = []
-    for alert in saved:
-        alert_id = alert["alert_id"]
-        own = _timed_link(alert)
-        used = sorted(keys[alert_id])[:MAX_VALUES]
-        given = sorted(issued[alert_id] - keys[alert_id])[: MAX_VALUES - len(used)]
-        found = [("principal", own["principal_digest"])]
-        found += [("access_key", key) for key in used]
-        others = sorted(opened[alert_id] - {own["principal_digest"]})
-        found += [("opened", each) for each in others[:MAX_OPENED]]
-        sources = {address for _, address in calls[alert_id]}
-        found += [("address", each) for each in linking_addresses(sources, alert["drivers"])]
-        names = [
-            name_at_address(alert["principal"], each) for each in new_addresses(sources, alert["drivers"])
-        ]
-        names += [] if alert["human"] else names_at_networks(alert["principal"], alert["drivers"])
-        found += [("name", index_key(each)) for each in names]
-        if service := services.get(alert_id):
-            found.append(("service", index_key(name_at_address(alert["principal"], service))))
-        rows += [own | {"kind": kind, "value": value, "inherited": False} for kind, value in found]
-        rows += [own | {"kind": "access_key", "value": key, "inherited": True} for key in given]
-    again = [_timed_link(alert) for alert in saved if alert["alert_id"] in known]
-    if again:
-        same = alert_links.c.alert_id == sql.bindparam("own")
-        times: Row = {name: sql.bindparam(f"new_{name}") for name in ("first_at", "last_at")}
-        connection.execute(
-            sql.update(alert_links).where(same).values(**times),
-            [
-                {"own": row["alert_id"], "new_first_at": row["first_at"], "new_last_at": row["last_at"]}
-                for row in again
-            ],
-        )
-    _insert_links(connection, rows)
+        own.issued.update([index_key(access.access_key)] if access.access_key else ())
+        own.opened.update(map(principal_digest, access.principals))
+        own.calls.add((event["entity"], event["source_address"]))
+    return values
+
+
+def _link_rows(alert: Row, values: _LinkValues, service: str | None) -> Iterator[Row]:
+    """Yield the links of one alert, at most `MAX_VALUES` of them keys; `service` made all of its calls for the principal."""
+    own = _timed_link(alert)
+    used = sorted(values.keys)[:MAX_VALUES]
+    given = sorted(values.issued - values.keys)[: MAX_VALUES - len(used)]
+    others = sorted(values.opened - {own["principal_digest"]})[:MAX_OPENED]
+    sources = {address for _, address in values.calls}
+    names = [name_at_address(alert["principal"], each) for each in new_addresses(sources, alert["drivers"])]
+    names += [] if alert["human"] else names_at_networks(alert["principal"], alert["drivers"])
+    found = [("principal", own["principal_digest"])]
+    found += [("access_key", key) for key in used]
+    found += [("opened", each) for each in others]
+    found += [("address", each) for each in linking_addresses(sources, alert["drivers"])]
+    found += [("name", index_key(each)) for each in names]
+    if service:
+        found.append(("service", index_key(name_at_address(alert["principal"], service))))
+    yield from (own | {"kind": kind, "value": value, "inherited": False} for kind, value in found)
+    yield from (own | {"kind": "access_key", "value": key, "inherited": True} for key in given)
+
+
+def _update_times(connection: sql.Connection, saved: Sequence[Row]) -> None:
+    """Move the times of all links of these alerts, which have grown."""
+    times: Row = {name: sql.bindparam(f"new_{name}") for name in ("first_at", "last_at")}
+    moved = sql.update(alert_links).where(alert_links.c.alert_id == sql.bindparam("own")).values(**times)
+    new = [
+        {"own": row["alert_id"], "new_first_at": row["first_at"], "new_last_at": row["last_at"]}
+        for row in map(_timed_link, saved)
+    ]
+    if new:
+        connection.execute(moved, new)
 
 
 def _forwarding_services(

@@ -181,46 +181,50 @@ def _print_summary(
     facts = Table.grid(padding=(0, 2))
     facts.add_row("alert", terminal_text(alert.alert_id))
     facts.add_row("urgency from", f"rarity {alert.rarity}, impact {alert.impact}")
+    _add_origin(facts, alert, chain)
+    facts.add_row("when", formatting.format_span(alert.first_event_time, alert.last_event_time))
+    _add_judgement(facts, alert, moved)
+    _add_decisions(facts, row, disposition)
+    if alert.tactics:
+        facts.add_row("tactics", terminal_text(", ".join(alert.tactics)))
+    console.print(facts)
+    console.print()
+
+
+def _add_origin(facts: Table, alert: Alert, chain: Sequence[CredentialIssue]) -> None:
+    """Add who it was, and the calls that led to the session."""
     facts.add_row("principal", terminal_text(alert.principal))
     facts.add_row("behind it", terminal_text(alert.human or "not recorded"))
     if not alert.human and (sessions := session_names(alert.events)):
         facts.add_row("session names", terminal_text(f"{sessions} ({SESSION_NAMES_CHOSEN})"))
     for place, issue in enumerate(chain[:MAX_CHAIN_SHOWN]):
         human = f" ({issue.human})" if issue.human else ""
-        facts.add_row(
-            "" if place else "opened by",
-            terminal_text(f"{issue.principal}{human} by {issue.action} from {issue.source_address}"),
-        )
-    facts.add_row("when", formatting.format_span(alert.first_event_time, alert.last_event_time))
-    facts.add_row(
-        "judged by",
-        Text.assemble(
-            formatting.level_description(alert.level), "; bank ", terminal_text(alert.bank_version)
-        ),
-    )
+        opened = f"{issue.principal}{human} by {issue.action} from {issue.source_address}"
+        facts.add_row("" if place else "opened by", terminal_text(opened))
+
+
+def _add_judgement(facts: Table, alert: Alert, moved: Sequence[dict[str, Any]]) -> None:
+    """Add what judged the alert: fingerprint, bank, thresholds that analysts' decisions moved, no Triton."""
+    level = formatting.level_description(alert.level)
+    facts.add_row("judged by", Text.assemble(level, "; bank ", terminal_text(alert.bank_version)))
     for adjusted in moved:
-        how = formatting.format_threshold(
-            adjusted["threshold"], adjusted["shift"], adjusted["benign"], adjusted["malicious"]
-        )
+        figures = (adjusted[name] for name in ("threshold", "shift", "benign", "malicious"))
+        how = formatting.format_threshold(*figures)
         facts.add_row("threshold", terminal_text(f"{how}, {adjusted['key']}"))
     if alert.degraded:
         facts.add_row("degraded", "losses were computed in process: Triton was unavailable")
+
+
+def _add_decisions(facts: Table, row: QueueRow, disposition: Sequence[Disposition]) -> None:
+    """Add what analysts decided, and why the alert is open all the same."""
     for each in disposition:
         why = f": {each.why}" if each.why else ""
-        facts.add_row(
-            "decided",
-            terminal_text(
-                f"{triage.disposition_sentence(triage.disposition_as_json(each))}, {formatting.format_iso(each.at)}{why}"
-            ),
-        )
+        decided = triage.disposition_sentence(triage.disposition_as_json(each))
+        facts.add_row("decided", terminal_text(f"{decided}, {formatting.format_iso(each.at)}{why}"))
     if row.grown:
         facts.add_row("", f"open again: {row.grown:,} events came since")
     elif disposition and row.decision is None:
         facts.add_row("", "open again: it was reopened")
-    if alert.tactics:
-        facts.add_row("tactics", terminal_text(", ".join(alert.tactics)))
-    console.print(facts)
-    console.print()
 
 
 def _print_rows(console: Console, table: Table, rows: Iterable[tuple[Text, Text]], style: str = "") -> None:

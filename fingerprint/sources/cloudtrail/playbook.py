@@ -263,60 +263,61 @@ def _person(suspicion: Suspicion, event: AlertEvent) -> str:
 # --- undo -------------------------------------------------------------------------------------------------------------
 
 
+NOT_SET_BACK = {  # what to do about actions that no step of their own sets back, by why there is none
+    "denies": "Ask who did it, and leave it where that was a responder, for it only denies:",
+    "changes": "Compare with your infrastructure code or AWS Config, and set back what was changed by",
+    "leaves nothing": "There is nothing to set back; find out what came of it, and what it costs:",
+    "reads": "Treat as known, and change where it is used, what was read by",
+}
+
+
 def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     """Yield how to undo the actions that succeeded and were new, the gravest first; what was only read cannot be set back.
 
     Calls that only support the alert are undone, too: a secret that they read is as known as any other.
     """
+    calls = _successful_calls(suspicion)
+    by_root = principal_type(suspicion.principal) == "root"
+    steps: list[NextStep] = []
+    left: dict[str, list[ActionImpact]] = {why: [] for why in NOT_SET_BACK}
+    for row in suspicion.actions:
+        if not row.succeeded or not (row.new or row.new_place) or row.gravity == "minor":
+            continue
+        events = calls.get((row.action, row.supporting), [])
+        called, unread = events[:MAX_RECORDS_READ], max(0, len(events) - MAX_RECORDS_READ)
+        made = [call_of(event) for event in called]
+        to_undo = [each for each in made if not only_denies(without_api_version(row.action), each)]
+        if made and not to_undo and not unread:
+            left["denies"].append(row)
+            continue
+        undone = list(_undo_action(row, to_undo, unread, by_root)) if len(steps) < MAX_UNDO_STEPS else []
+        steps += undone
+        why = "" if undone else _why_not_set_back(row, called)
+        if why:
+            left[why].append(row)
+    yield from steps
+    for why, rows in left.items():
+        if rows:
+            yield NextStep("undo", f"{NOT_SET_BACK[why]} {_subjects(rows)}.")
+
+
+def _successful_calls(suspicion: Suspicion) -> dict[tuple[str, bool], list[AlertEvent]]:
+    """Return the events that succeeded, by action and whether they only support the alert."""
     calls: dict[tuple[str, bool], list[AlertEvent]] = {}
     for supporting, events in ((False, suspicion.events), (True, suspicion.supporting)):
         for event in events:
             if not event.error_code:
                 calls.setdefault((action_of(event), supporting), []).append(event)
-    done = [
-        row
-        for row in suspicion.actions
-        if row.succeeded and (row.new or row.new_place) and row.gravity != "minor"
-    ]
-    steps: list[NextStep] = []
-    changes: list[ActionImpact] = []
-    reads: list[ActionImpact] = []
-    denials: list[ActionImpact] = []
-    past: list[ActionImpact] = []
-    by_root = principal_type(suspicion.principal) == "root"
-    for row in done:
-        made_of_row = calls.get((row.action, row.supporting), [])
-        called = made_of_row[:MAX_RECORDS_READ]
-        unread = len(made_of_row) - len(called)
-        made = [call_of(event) for event in called]
-        to_undo = [each for each in made if not only_denies(without_api_version(row.action), each)]
-        if made and not to_undo and not unread:
-            denials.append(row)
-            continue
-        undone = list(_undo_action(row, to_undo, unread, by_root)) if len(steps) < MAX_UNDO_STEPS else []
-        steps += undone
-        if undone:
-            continue
-        if leaves_nothing(row.action):
-            past.append(row)
-        elif not _only_reads(row.action, called):
-            changes.append(row)
-        elif row.effect.startswith("reads"):
-            reads.append(row)
-    yield from steps
-    if denials:
-        how = "Ask who did it, and leave it where that was a responder, for it only denies:"
-        yield NextStep("undo", f"{how} {_subjects(denials)}.")
-    if changes:
-        how = "Compare with your infrastructure code or AWS Config, and set back what was changed by"
-        yield NextStep("undo", f"{how} {_subjects(changes)}.")
-    if past:
-        how = "There is nothing to set back; find out what came of it, and what it costs:"
-        yield NextStep("undo", f"{how} {_subjects(past)}.")
-    if reads:
-        yield NextStep(
-            "undo", f"Treat as known, and change where it is used, what was read by {_subjects(reads)}."
-        )
+    return calls
+
+
+def _why_not_set_back(row: ActionImpact, called: Sequence[AlertEvent]) -> str:
+    """Return the key of `NOT_SET_BACK` for an action without a step of its own; nothing if it calls for no advice."""
+    if leaves_nothing(row.action):
+        return "leaves nothing"
+    if not _only_reads(row.action, called):
+        return "changes"
+    return "reads" if row.effect.startswith("reads") else ""
 
 
 def _undo_action(row: ActionImpact, made: Sequence[Call], unread: int, by_root: bool) -> Iterator[NextStep]:

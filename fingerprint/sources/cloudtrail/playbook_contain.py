@@ -263,41 +263,36 @@ def _deny_user(user: str) -> str:
 
 
 def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
-    """Find who opens the role's sessions, then revoke these; of a machine's or task's role also isolate or stop that."""
-    session = session_of_person(suspicion.principal)
-    if session:
-        yield _deny_session(role, value_or_word(session, "SESSION_NAME"))
-        return
+    """Cut the one source that opens the role's sessions, or find who opens them, and revoke them."""
+    yield from _cut_source(suspicion, role) or _contain_sessions(suspicion, role)
+
+
+def _cut_source(suspicion: Suspicion, role: str) -> list[NextStep]:
+    """Return the steps against a role's sessions that one person, service, identity pool or function opens; else none."""
+    if session := session_of_person(suspicion.principal):
+        return [_deny_session(role, value_or_word(session, "SESSION_NAME"))]
+    if service := calling_service(suspicion):
+        told = "That stops what the service still does with it, and fails what others have it do."
+        return [_who_told(suspicion, service), _revoke(role, told)]
+    if pools := _identity_pools(suspicion):
+        return [_cut_pools(pools), _revoke(role, "Visitors get new ones as long as the pool gives them.")]
+    if functions := _lambda_functions(suspicion):
+        return [_stop_functions(functions), _revoke(role, "The function's next credentials are new ones.")]
+    return []
+
+
+def _contain_sessions(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
+    """Find who opened the sessions of a shared role, then revoke these; isolate or stop the machines and tasks among them."""
     machines = dict.fromkeys(event.session for event in suspicion.events if event.session.startswith("i-"))
-    service = calling_service(suspicion)
-    if service:
-        yield _who_told(suspicion, service)
-        yield _revoke(
-            role, "That stops what the service still does with it, and fails what others have it do."
-        )
-        return
-    pools = _identity_pools(suspicion)
-    if pools:
-        yield _cut_pools(pools)
-        yield _revoke(role, "Visitors get new ones as long as the pool gives them.")
-        return
     named = _one_of_each_session(suspicion)
-    functions = _lambda_functions(suspicion)
-    if functions:
-        yield _stop_functions(functions)
-        yield _revoke(role, "The function's next credentials are new ones.")
-        return
-    tasks = [event.session for event in named if _is_task(event)]
     certificates = [event for event in named if _is_certificate(event)]
     if any(event.session not in machines for event in suspicion.events):
         yield _who_assumed(suspicion, bool(certificates))
     if certificates:
         yield _cut_certificates(role)
-    devices = [each.session for each in named if _is_device(each)]
-    if devices:
+    if devices := [each.session for each in named if _is_device(each)]:
         yield _cut_devices(devices)
-    pods = [each.session for each in named if _is_pod(each.session)]
-    if pods:
+    if pods := [each.session for each in named if _is_pod(each.session)]:
         yield _stop_pods(pods)
     people = [safe_argument(each.session) for each in named]
     if all("@" in each for each in people):
@@ -313,7 +308,7 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
         "until these expire, for up to six hours: replace their instance profile, or stop and start them.",
     )
     yield from _isolate_machines(list(machines))
-    if tasks:
+    if tasks := [event.session for event in named if _is_task(event)]:
         yield _stop_tasks(tasks)
 
 
