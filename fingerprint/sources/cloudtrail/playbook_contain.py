@@ -268,7 +268,7 @@ def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
 
 
 def _cut_source(suspicion: Suspicion, role: str) -> list[NextStep]:
-    """Return the steps against a role's sessions that one person, service, identity pool or function opens; else none."""
+    """Return the steps against the one person, service, identity pool, function or workload that opens a role's sessions."""
     if session := session_of_person(suspicion.principal):
         return [_deny_session(role, value_or_word(session, "SESSION_NAME"))]
     if service := calling_service(suspicion):
@@ -278,6 +278,8 @@ def _cut_source(suspicion: Suspicion, role: str) -> list[NextStep]:
         return [_cut_pools(pools), _revoke(role, "Visitors get new ones as long as the pool gives them.")]
     if functions := _lambda_functions(suspicion):
         return [_stop_functions(functions), _revoke(role, "The function's next credentials are new ones.")]
+    if provider := _identity_provider(suspicion):
+        return [_stop_workload(suspicion, provider), _revoke(role, "The workload's next run gets a new one.")]
     return []
 
 
@@ -369,6 +371,23 @@ def _identity_pools(suspicion: Suspicion) -> list[_Pool]:
         to_all = "unauthenticated" in str(said.get(f"{_COGNITO}:amr"))
         found.setdefault((pool, to_all), {})[identity] = None
     return [_Pool(*of, [each for each in named if each]) for of, named in found.items()]
+
+
+def _identity_provider(suspicion: Suspicion) -> str:
+    """Return the one provider of OpenID Connect by which an alert's sessions came, without its account; else nothing."""
+    said = [session_context(event).get("webIdFederationData") for event in first_events(suspicion)]
+    named = {safe_argument(each.get("federatedProvider")) if isinstance(each, dict) else "" for each in said}
+    return named.pop().rpartition("oidc-provider/")[2] if len(named) == 1 else ""
+
+
+def _stop_workload(suspicion: Suspicion, provider: str) -> NextStep:
+    return NextStep(
+        "contain",
+        f"{provider} vouched for the workload that opened the sessions (a repository, a workspace, a pod's service account; as "
+        "userName in the record of the call that opened them). First stop it there, and take it out of the role's trust policy, "
+        "or it gets a new session.",
+        find_opened_sessions(suspicion, ("AssumeRoleWithWebIdentity",)),
+    )
 
 
 def _cut_pools(pools: Sequence[_Pool]) -> NextStep:

@@ -208,6 +208,18 @@ def test_a_session_of_cognito_is_cut_at_its_identity_pool(amr: str) -> None:
     assert ("person" in steps[0].text) == (amr == "authenticated")
 
 
+def test_a_session_that_a_provider_of_web_identity_vouched_for_is_cut_at_its_workload() -> None:
+    provider = f"arn:aws:iam::{ACCOUNT}:oidc-provider/app.terraform.io"
+    made = call("s3:ListBuckets", key=ASIA, session="terraform-run-1")
+    made = with_session(made, webIdFederationData={"federatedProvider": provider, "attributes": {}})
+    steps = next_steps(suspicion(made, principal=f"{ACCOUNT}:role/Deploy"))
+    cut, revoke = (each for each in steps if each.phase == "contain")
+    assert ": app.terraform.io vouched for the workload" in cut.text
+    assert "in AssumeRoleWithWebIdentity; do" in cut.command
+    assert ASIA in cut.command
+    assert "instance profile" not in revoke.text
+
+
 def test_a_session_of_a_device_is_cut_at_its_certificate() -> None:
     certificate = "0a1b" * 16
     made = call("s3:PutObject", key=ASIA, session=certificate)
