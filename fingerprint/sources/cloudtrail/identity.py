@@ -47,6 +47,8 @@ IDENTITY_COLUMNS = (
 MAX_PLAIN_LENGTH = 80  # characters of a subject with its provider
 SSO_ROLE = "AWSReservedSSO_"  # what names of Identity Center's roles begin with
 _PERSON_ROLES = (rf"^{SSO_ROLE}",)
+ANONYMOUS = "anonymous"  # in the key of callers without credentials
+_ANONYMOUS_NAMES = {ANONYMOUS, "ANONYMOUS_PRINCIPAL"}  # what stands for an account, or a caller's id
 _HIDDEN_NAMES = {"", "HIDDEN_DUE_TO_SECURITY_REASONS", "UNKNOWN", "-"}
 _SERVICE_ROLE_PATH = ":role/aws-service-role/"
 _SSO_ROLE_PATH = ":role/aws-reserved/sso.amazonaws.com/"  # only Identity Center can make roles there
@@ -101,6 +103,8 @@ def _arn(arn: str) -> tuple[str, str]:
 
 
 def _of_type(identity: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
+    if not _ANONYMOUS_NAMES.isdisjoint((identity["account"], identity["principal_id"])):
+        return _anonymous(identity)
     match identity["identity_type"]:
         case "Root":
             return Principal(f"{account}:root", "root")
@@ -122,6 +126,12 @@ def _of_type(identity: Identity, account: str, person_roles: tuple[str, ...]) ->
             return _without_type(identity, account, person_roles)
         case other:  # Directory, Unknown, and what AWS will think of next
             return _other(identity, account, other)
+
+
+def _anonymous(identity: Identity) -> Principal:
+    """Return all callers without credentials of the account that was called, as one: nothing else tells them apart."""
+    account = escape_key(identity["recipient_account"]) or "unknown"
+    return Principal(f"{account}:account/{ANONYMOUS}", "account")
 
 
 def _other_account(identity: Identity, account: str) -> Principal:
@@ -211,12 +221,14 @@ def plain_principal(principal: str) -> str:
 
     A caller of another account, of which records have an id alone, is named by that account. One of which they have nothing, as
     the holder of a certificate that opens a session by IAM Roles Anywhere, is said to have no name: all such of an account are
-    one principal.
+    one principal. So are callers without credentials.
 
     `305577164829:federated/arn%3Aaws%3A...%2Foidc.example.com%2Fid%2FA1/repo%3Ao%2Fr` -> `repo:o/r (oidc.example.com)`.
     """
     account, _, name = principal.rpartition(":")
     kind, _, rest = name.partition("/")
+    if is_anonymous(principal):
+        return "anonymous callers without credentials"
     if kind == "account" and account:
         return f"a caller of account {account}"
     if is_nameless(principal):
@@ -230,10 +242,15 @@ def plain_principal(principal: str) -> str:
     return whole if host and not is_digest and len(whole) <= MAX_PLAIN_LENGTH else subject
 
 
+def is_anonymous(principal: str) -> bool:
+    """Return whether a principal, by its key, is all those who call an account without credentials."""
+    return principal.endswith(f":account/{ANONYMOUS}")
+
+
 def is_nameless(principal: str) -> bool:
     """Return whether records name no one behind a principal, by its key: all such callers of an account are that principal."""
     kind, _, rest = principal.rpartition(":")[2].partition("/")
-    return kind == "unknown" and not rest.partition("/")[2]
+    return is_anonymous(principal) or (kind == "unknown" and not rest.partition("/")[2])
 
 
 def person_and_access(principal: str) -> tuple[str, str]:

@@ -33,7 +33,12 @@ from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.credential_facts import signed_in_without_mfa
-from fingerprint.sources.cloudtrail.identity import is_nameless, person_and_access, plain_principal
+from fingerprint.sources.cloudtrail.identity import (
+    is_anonymous,
+    is_nameless,
+    person_and_access,
+    plain_principal,
+)
 from fingerprint.sources.cloudtrail.impact_requests import reads_only
 from fingerprint.sources.cloudtrail.playbook_contain import contain_steps, find_person
 from fingerprint.sources.cloudtrail.playbook_extent import extent_steps
@@ -94,7 +99,11 @@ def _lead(suspicion: Suspicion) -> str:
 
 def _is_foreign(suspicion: Suspicion) -> bool:
     """Return whether the caller is of another account than the log's, and of none that is known to be one's own."""
-    return principal_type(suspicion.principal) == "account" and not suspicion.knows_account
+    return _is_of_other_account(suspicion) and not suspicion.knows_account
+
+
+def _is_of_other_account(suspicion: Suspicion) -> bool:
+    return principal_type(suspicion.principal) == "account" and not is_anonymous(suspicion.principal)
 
 
 def _led_by(lead: str, step: NextStep) -> NextStep:
@@ -135,6 +144,9 @@ def _verify(suspicion: Suspicion) -> NextStep:
         who = f"Ask the person who is user {name[:100]} of IAM Identity Center, by telephone or in person,"
     elif service := calling_service(suspicion):
         who = f"{service[:100]} acted with role {name[:100]}: ask who told it to, by telephone or in person,"
+    elif is_anonymous(suspicion.principal):
+        owner = f"the owner of {event.resource[:200] or 'what they reached'}"
+        who = f"The calls had no credentials. Ask {owner}, by telephone or in person, whether it is public on purpose, and"
     elif is_nameless(suspicion.principal):
         who = f"The log does not name the caller: ask {_owner_of_addresses(suspicion)}, by telephone or in person,"
     elif by_itself:
@@ -146,7 +158,8 @@ def _verify(suspicion: Suspicion) -> NextStep:
         "role": f"aws iam list-role-tags --role-name {value_or_word(name, 'ROLE_NAME')}",
         "identitycenter": find_person("", value_or_word(name, "USER_ID")),
     }.get("" if by_itself else kind, "")
-    stolen = _is_urgent(suspicion) and not by_itself  # a service has nothing to steal
+    # Nothing is stolen of a service, nor of callers without credentials.
+    stolen = _is_urgent(suspicion) and not by_itself and not is_anonymous(suspicion.principal)
     until = " Until they confirm it, treat it as stolen." if stolen else ""
     sessions = "" if human and not foreign else session_names(suspicion.events)
     chosen = f" Session names ({SESSION_NAMES_CHOSEN}): {sessions}." if sessions else ""
@@ -180,7 +193,7 @@ def _owner_of_addresses(suspicion: Suspicion) -> str:
 
 def _own_record(suspicion: Suspicion) -> str:
     """Return where to read who it was, of a caller from another account of one's own."""
-    if principal_type(suspicion.principal) != "account" or not suspicion.knows_account:
+    if not _is_of_other_account(suspicion) or not suspicion.knows_account:
         return ""
     shared = safe_argument(read_record(suspicion.lead or suspicion.events[0]).sharedEventID)
     same = f"sharedEventID {shared}" if shared else "the same sharedEventID"
@@ -190,8 +203,9 @@ def _own_record(suspicion: Suspicion) -> str:
 
 
 def _why_new(suspicion: Suspicion) -> str:
-    """Return what to ask about a newcomer: who made it, of a person who gave them the access. Root and AWS are not made."""
-    if not suspicion.first_seen or credential_kind(suspicion.principal, ()) in ("root", "service"):
+    """Return what to ask about a newcomer: who made it, of a person who gave them the access. Root, AWS, the public are none."""
+    is_made = credential_kind(suspicion.principal, ()) not in ("root", "service")
+    if not suspicion.first_seen or not is_made or is_anonymous(suspicion.principal):
         return ""
     judged = f"judged by what others do ({suspicion.first_seen})"
     if person_and_access(suspicion.principal)[0]:

@@ -10,13 +10,13 @@ user guide).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
 from fingerprint.core.alert import AlertEvent, NextStep
 from fingerprint.sources.base import Suspicion
-from fingerprint.sources.cloudtrail.identity import SSO_ROLE, permission_set, saml_provider
+from fingerprint.sources.cloudtrail.identity import SSO_ROLE, is_anonymous, permission_set, saml_provider
 from fingerprint.sources.cloudtrail.playbook_extent import find_opened_sessions
 from fingerprint.sources.cloudtrail.playbook_facts import (
     BY_CERTIFICATE,
@@ -38,7 +38,7 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     session_of_person,
     value_or_word,
 )
-from fingerprint.sources.cloudtrail.playbook_undo import DENY_ALL, not_shown, safe_argument
+from fingerprint.sources.cloudtrail.playbook_undo import BLOCK_PUBLIC, DENY_ALL, not_shown, safe_argument
 
 TASK_ID_LENGTH = 32  # hexadecimal digits, of a task of ECS
 DEVICE_ID_LENGTH = 64  # hexadecimal digits, of a certificate of AWS IoT
@@ -82,6 +82,8 @@ def contain_steps(suspicion: Suspicion) -> Iterator[NextStep]:
             yield from _contain_root(suspicion)
         case "service":
             yield _contain_service(suspicion)
+        case "unknown" if is_anonymous(suspicion.principal):
+            yield _contain_public(suspicion)
         case "unknown" if principal_type(suspicion.principal) == "account":
             yield _contain_other_account(suspicion)
         case "unknown" if by_certificate := _by_certificate(suspicion):
@@ -160,14 +162,33 @@ def _contain_other_account(suspicion: Suspicion) -> NextStep:
     )
 
 
+def _contain_public(suspicion: Suspicion) -> NextStep:
+    """Close what callers without credentials reached: of S3 the buckets by name, of other services by their policies."""
+    buckets, more = _names_of("bucket", (event.resource for event in suspicion.events))
+    return NextStep(
+        "contain",
+        "Close to the public what was reached, unless it is public on purpose: a bucket by blocking public access, anything else "
+        f"by the policy that lets everyone in.{more}",
+        "\n".join(
+            f"aws s3api put-public-access-block --bucket {each} --public-access-block-configuration {BLOCK_PUBLIC}"
+            for each in buckets
+        ),
+    )
+
+
 def _assumed_roles(suspicion: Suspicion) -> tuple[list[str], str]:
     """Return the roles that an alert's calls assumed, and the sentence that counts those that no command has."""
     assumed = (event.resource for event in suspicion.events if event.action.startswith("AssumeRole"))
-    roles = dict.fromkeys(
-        safe_argument(each.removeprefix("role:")) for each in assumed if each.startswith("role:")
+    return _names_of("role", assumed)
+
+
+def _names_of(kind: str, resources: Iterable[str]) -> tuple[list[str], str]:
+    """Return the names of the resources of a kind, and the sentence that counts those that no command has."""
+    found = dict.fromkeys(
+        safe_argument(each.removeprefix(f"{kind}:")) for each in resources if each.startswith(f"{kind}:")
     )
-    named = [each for each in roles if each][:MAX_KEYS]
-    return named, not_shown(len(roles) - len(named), "role")
+    named = [each for each in found if each][:MAX_KEYS]
+    return named, not_shown(len(found) - len(named), kind)
 
 
 def _revoke_command(role: str) -> str:

@@ -39,7 +39,7 @@ _KEEP_BACKUPS = (
     '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Principal":"*","Resource":"*",'
     '"Action":["backup:DeleteRecoveryPoint","backup:UpdateRecoveryPointLifecycle"]}]}\''
 )
-_BLOCK_ALL = "BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
+BLOCK_PUBLIC = "BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
 # What responders put and attach. A name proves nothing where the document can be read: a thief may use it for one that allows.
 _CONTAINING_NAMES = frozenset({"incident-deny-all", "incident-deny-session", "AWSRevokeOlderSessions"})
 _CONTAINING_POLICIES = re.compile(
@@ -508,7 +508,7 @@ _UNDO: dict[str, Undo] = {
         "this stops the public only, not named accounts.",
         "aws s3api get-bucket-policy --bucket <bucketName> --query Policy --output text >> POLICY.json\n"
         "aws s3api put-bucket-policy --bucket <bucketName> --policy file://EARLIER_POLICY.json\n"
-        f"aws s3api put-public-access-block --bucket <bucketName> --public-access-block-configuration {_BLOCK_ALL}",
+        f"aws s3api put-public-access-block --bucket <bucketName> --public-access-block-configuration {BLOCK_PUBLIC}",
     ),
     "s3:PutBucketAcl": Undo(
         "Close the bucket to everybody outside.", "aws s3api put-bucket-acl --bucket <bucketName> --acl private"
@@ -517,14 +517,14 @@ _UNDO: dict[str, Undo] = {
         (*_of("s3", "DeleteBucketPublicAccessBlock DeletePublicAccessBlock PutBucketPublicAccessBlock PutPublicAccessBlock"),),
         Undo(
             "Block public access again.",
-            f"aws s3api put-public-access-block --bucket <bucketName> --public-access-block-configuration {_BLOCK_ALL}",
+            f"aws s3api put-public-access-block --bucket <bucketName> --public-access-block-configuration {BLOCK_PUBLIC}",
         ),
     ),
     **dict.fromkeys(
         _of("s3", "DeleteAccountPublicAccessBlock PutAccountPublicAccessBlock"),
         Undo(
             "Block public access to all buckets of the account again.",
-            f"aws s3control put-public-access-block --account-id <account> --public-access-block-configuration {_BLOCK_ALL}",
+            f"aws s3control put-public-access-block --account-id <account> --public-access-block-configuration {BLOCK_PUBLIC}",
         ),
     ),
     "s3:PutObjectAcl": Undo(

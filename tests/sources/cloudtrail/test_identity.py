@@ -329,6 +329,24 @@ def test_a_caller_of_another_account_is_called_by_that_account() -> None:
 
 
 @pytest.mark.parametrize(
+    "identity",
+    [
+        {"identity_type": "AWSAccount", "account": "ANONYMOUS_PRINCIPAL"},
+        {"identity_type": "AWSAccount", "account": "anonymous"},
+        {"identity_type": "Unknown", "principal_id": "ANONYMOUS_PRINCIPAL"},
+    ],
+)
+def test_callers_without_credentials_are_one_principal_of_the_account_that_was_called(
+    identity: dict[str, str],
+) -> None:
+    accounts = {ACCOUNT: ACCOUNT, "999999999999": "999999999999", "": "unknown"}
+    for recipient, account in accounts.items():
+        caller = who(**identity, recipient_account=recipient)
+        assert (caller.key, caller.kind) == (f"{account}:account/anonymous", "account")
+        assert plain_principal(caller.key) == "anonymous callers without credentials"
+
+
+@pytest.mark.parametrize(
     ("session", "human"),
     [
         ("ann@example.com", "ann@example.com"),

@@ -603,6 +603,22 @@ def test_the_owner_of_a_caller_from_another_account_is_that_account() -> None:
     )
 
 
+@pytest.mark.parametrize("knows_account", [True, False])
+def test_what_callers_without_credentials_reached_is_closed_and_its_owner_asked(knows_account: bool) -> None:
+    called = (call("s3:GetObject", key="", resource=each) for each in ("bucket:site", "bucket:$(id)", ""))
+    some = suspicion(*called, principal=f"{ACCOUNT}:account/anonymous")
+    steps = next_steps(some._replace(knows_account=knows_account, first_seen="new"))
+    [contain] = [step for step in steps if step.phase == "contain"]
+    assert contain.text.startswith(f"In account {ACCOUNT}: close to the public what was reached")
+    assert contain.command.startswith("aws s3api put-public-access-block --bucket site --public")
+    assert contain.command.count("\n") == 0
+    [ask] = [step for step in steps if step.phase == "verify"]
+    assert ask.text.startswith("The calls had no credentials. Ask the owner of bucket:site, by telephone")
+    assert "stolen" not in ask.text
+    assert "sharedEventID" not in ask.text
+    assert "There is no credential to follow." in next(step.text for step in steps if step.phase == "extent")
+
+
 def test_the_question_about_a_sign_in_says_that_it_was_without_mfa() -> None:
     record = {
         "eventName": "ConsoleLogin",
