@@ -171,8 +171,9 @@ def test_malformed_json_is_rejected_with_the_place() -> None:
 
 def test_a_failure_without_an_error_code_is_a_failure() -> None:
     assert event(errorMessage="Failed authentication").error_code == "Failure"
-    assert event(responseElements={"ConsoleLogin": "Failure"}).error_code == "Failure"
-    assert pd.isna(event(responseElements={"ConsoleLogin": "Success"}).error_code)
+    for action in ("ConsoleLogin", "CheckMfa", "SwitchRole"):
+        assert event(responseElements={action: "Failure"}).error_code == "Failure"
+        assert pd.isna(event(responseElements={action: "Success"}).error_code)
     assert event(serviceEventDetails={"CredentialVerification": "Failure"}).error_code == "Failure"
     assert pd.isna(event(serviceEventDetails={"CredentialVerification": "Success"}).error_code)
 

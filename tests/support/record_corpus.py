@@ -141,6 +141,9 @@ def crooked() -> list[bytes]:
         for role in (*VALUES, "Admin", 'a"b\n', "x" * 1025)
     ]
     logins = [{"serviceEventDetails": {"CredentialVerification": value}} for value in (*VALUES, "Failure")]
+    logins += [
+        {"responseElements": {action: "Failure"}} for action in ("ConsoleLogin", "CheckMfa", "SwitchRole")
+    ]
     records = [
         {**BASE, "eventID": f"id-{number}", **each}
         for number, each in enumerate(typed + nested + named + given + logins)

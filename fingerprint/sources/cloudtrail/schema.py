@@ -77,8 +77,12 @@ COLUMNS: tuple[ColumnSpec, ...] = (
 
 # The account and the role whose credentials Identity Center gave out, in its events GetRoleCredentials and Federate.
 GIVEN_ACCOUNT, GIVEN_ROLE = "serviceEventDetails.account_id", "serviceEventDetails.role_name"
-# `Failure` in one of these is a failed sign-in: to the console, to Identity Center.
-LOGINS = ("responseElements.ConsoleLogin", "serviceEventDetails.CredentialVerification")
+# `Failure` in one of these is a failed sign-in, without an errorCode: to the console, by its second factor, at another role, to
+# Identity Center.
+LOGINS = (
+    *(f"responseElements.{action}" for action in ("ConsoleLogin", "CheckMfa", "SwitchRole")),
+    "serviceEventDetails.CredentialVerification",
+)
 # Members that are no column, but are read for one: the first two say whose account is not foreign.
 HELPER_PATHS = (
     "userIdentity.accountId",
