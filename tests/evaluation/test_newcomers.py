@@ -62,7 +62,7 @@ def played(kind: str) -> pd.DataFrame:
         "issuer_arn",
         "issuer_id",
     ]
-    text += ["issuer_account", "issuer_name", "federated_provider", "behalf_user"]
+    text += ["issuer_account", "issuer_name", "federated_provider", "source_identity", "behalf_user"]
     events = pd.DataFrame(rows).reindex(columns=[*rows[0], *text]).astype("str")
     times = pd.to_datetime([NOON - 86400, NOON], unit="s", utc=True).astype("datetime64[us, UTC]")
     events = add_entity_columns(events.assign(event_time=times), Entities())

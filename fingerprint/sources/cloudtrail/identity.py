@@ -39,6 +39,7 @@ IDENTITY_COLUMNS = (
     "issuer_account",
     "issuer_name",
     "federated_provider",
+    "source_identity",
     "behalf_user",
     "recipient_account",
     "service",
@@ -337,12 +338,17 @@ def _call_path(identity: Identity, principal: Principal) -> tuple[CallPath, str]
 
 
 def _human(identity: Identity, principal: Principal) -> str:
-    """Return the person or machine behind it, for the screen: an e-mail, a person's name, an instance, or the user's name."""
-    for text in (principal.session, identity["behalf_user"], _visible_name(identity["user_name"])):
+    """Return the person or machine behind it, for the screen: an e-mail, a person's name, an instance, or the user's name.
+
+    The source identity comes first: roles that are assumed later keep it, while each session has a name of its own. Who assumes
+    the first role may choose either, so neither is in a key, and a source identity that names no one is passed over.
+    """
+    named = _visible_name(identity["user_name"])
+    for text in (identity["source_identity"], principal.session, identity["behalf_user"], named):
         if _PERSONAL.match(text) or _INSTANCE.match(text):
             return text
     if principal.kind in ("user", "federated"):
-        return _visible_name(identity["user_name"]) or _arn(identity["arn"])[1].rsplit("/", 1)[-1]
+        return named or _arn(identity["arn"])[1].rsplit("/", 1)[-1]
     return identity["behalf_user"]
 
 

@@ -69,6 +69,7 @@ COLUMNS: tuple[ColumnSpec, ...] = (
     ColumnSpec(
         "federated_provider", "userIdentity.sessionContext.webIdFederationData.federatedProvider", "text"
     ),
+    ColumnSpec("source_identity", "userIdentity.sessionContext.sourceIdentity", "text"),
     ColumnSpec("session_created", f"{_ATTRIBUTES}.creationDate", "time"),
     ColumnSpec("mfa", f"{_ATTRIBUTES}.mfaAuthenticated", "flag"),
     ColumnSpec("behalf_user", "userIdentity.onBehalfOf.userId", "text"),

@@ -365,6 +365,22 @@ def test_a_caller_of_another_account_has_a_session_whose_name_is_no_part_of_its_
     assert (alone.key, alone.session) == ("999999999999:account/999999999999", "")
 
 
+@pytest.mark.parametrize(
+    ("source_identity", "session", "human"),
+    [
+        ("ann@example.com", "botocore-session-1700000000", "ann@example.com"),
+        ("ann@example.com", "eve@example.com", "ann@example.com"),
+        ("CN=gw-2489", "botocore-session-1700000000", ""),
+        ("CN=gw-2489", "ann@example.com", "ann@example.com"),
+    ],
+)
+def test_the_person_at_a_role_is_the_one_of_the_source_identity_and_no_part_of_the_key(
+    source_identity: str, session: str, human: str
+) -> None:
+    caller = who("AssumedRole", arn=f"{SESSION}/Dev/{session}", source_identity=source_identity)
+    assert (caller.key, caller.session, caller.human) == (f"{ACCOUNT}:role/Dev", session, human)
+
+
 @pytest.mark.parametrize("name", ["user/a%7Cb", "role/web/ann", "root", "federated/?", "service/a.b", ""])
 def test_other_principals_are_called_by_their_key_without_its_account(name: str) -> None:
     assert plain_principal(f"{ACCOUNT}:{name}") == name
