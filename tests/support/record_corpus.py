@@ -140,10 +140,9 @@ def crooked() -> list[bytes]:
         for account in ACCOUNTS
         for role in (*VALUES, "Admin", 'a"b\n', "x" * 1025)
     ]
-    logins = [{"serviceEventDetails": {"CredentialVerification": value}} for value in (*VALUES, "Failure")]
-    logins += [
-        {"responseElements": {action: "Failure"}} for action in ("ConsoleLogin", "CheckMfa", "SwitchRole")
-    ]
+    failing = [("serviceEventDetails", "CredentialVerification")]
+    failing += [("responseElements", action) for action in ("ConsoleLogin", "CheckMfa", "SwitchRole")]
+    logins = [{group: {name: value}} for group, name in failing for value in (*VALUES, "Failure")]
     records = [
         {**BASE, "eventID": f"id-{number}", **each}
         for number, each in enumerate(typed + nested + named + given + logins)
