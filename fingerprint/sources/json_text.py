@@ -16,9 +16,9 @@ _decoder = msgspec.json.Decoder(msgspec.Raw)
 
 
 def is_json_object(line: bytes) -> bool:
-    """Return whether a line is one whole JSON object or array by itself."""
+    """Return whether a line is one whole JSON object or array by itself, or a string that holds an object."""
     line = line.removeprefix(BYTE_ORDER_MARK).strip(BLANK)
-    return line[:1] in (b"{", b"[") and len(line) > 2 and is_json(line)
+    return line.startswith((b"{", b"[", b'"{')) and len(line) > 2 and is_json(line)
 
 
 def is_json(text: bytes) -> bool:

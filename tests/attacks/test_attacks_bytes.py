@@ -203,6 +203,9 @@ WHOLE: dict[str, bytes] = {
     "empty strings": b'{"":' * (MIB // 4),
     "gzip members without anything in them": gzip.compress(b"") * (MIB // 20),
     "Records for ever": b'{"Records":[' * (MIB // 12),
+    "texts opened for ever": b'["{' * (MIB // 3),
+    "a text of escapes": b'"{' + b'\\"' * (MIB // 2) + b'"',
+    "lookup-events opened for ever": b'{"Events":[{"CloudTrailEvent":"{' * (MIB // 32),
     "base64": b"H4sI" * (MIB // 4),
     "NULs": b"{" + b"\x00" * MIB + b"}",
 }
@@ -214,9 +217,13 @@ def test_a_mebibyte_of_anything_is_read_in_less_than_a_second(name: str) -> None
     assert runs_within(CPU_SECONDS, lambda: envelopes.json_depth(WHOLE[name]))
 
 
-def test_a_document_of_many_arrays_costs_time_in_proportion_to_it() -> None:
+@pytest.mark.parametrize(
+    ("item", "count"),
+    [(b"[]", 200_000), (b'"{}"', 100_000), (b'{"CloudTrailEvent":"{}"}', 100_000)],
+)
+def test_a_document_of_many_small_items_costs_time_in_proportion_to_it(item: bytes, count: int) -> None:
     assert runs_within(
-        5 * CPU_SECONDS, lambda: envelopes.split_message(b"[" + b",".join([b"[]"] * 200_000) + b"]")
+        5 * CPU_SECONDS, lambda: envelopes.split_message(b"[" + b",".join([item] * count) + b"]")
     )
 
 

@@ -5,9 +5,10 @@ Example:
     [b'{"eventName": "GetUser"}', b'{"eventName": "ListUsers"}']
 
 The envelopes, each also inside another: a bare record; `{"Records": [...]}` (delivery files); EventBridge (`detail-type`,
-`detail`); CloudWatch Logs subscriptions (`logEvents[].message`, or `awslogs.data`, base64 of gzip); a JSON array or several
-documents one after the other; gzip around any of them. Bare records, which are most, are recognised by their first key and by
-tests of the whole batch, and are not parsed here: `flatten` does that.
+`detail`); SNS (`Message`); CloudWatch Logs subscriptions (`logEvents[].message`, or `awslogs.data`, base64 of gzip); what the
+AWS CLI prints (`Events[].CloudTrailEvent` of `cloudtrail lookup-events`, `events[].message` of `logs filter-log-events`); a JSON
+array, a JSON string that holds an object, or several documents one after the other; gzip around any of them. Bare records, which
+are most, are recognised by their first key and by tests of the whole batch, and are not parsed here: `flatten` does that.
 
 What a message may cost is bounded, however it is wrapped: one budget of expanded bytes for everything inside it
 (`max_document_bytes`), MAX_RECORDS records, MAX_REJECTS_PER_MESSAGE rejects of its own (one more says how many others there
@@ -53,7 +54,11 @@ _BARE = re.compile(
     rb'|managementEvent|readOnly|recipientAccountId|resources|sharedEventID|tlsDetails)"'
 )
 RECORD_PREFIX = b'{"eventVersion":'  # how AWS begins nearly every record
-_HINTS = (b'"Records"', b'"detail-type"', b'"logEvents"', b'"awslogs"', b'"messageType"')
+_HINTS = (
+    *(b'"Records"', b'"detail-type"', b'"logEvents"', b'"awslogs"', b'"messageType"'),
+    *(b'"Events"', b'"CloudTrailEvent"', b'"events"', b'"Message"'),
+)
+_OBJECT_AS_TEXT = b'"{'
 _RECORDS = re.compile(rb'"Records"\s*:\s*\[')
 _FIRST_KEY = re.compile(rb'\{\s*("[^"\\]{1,64}")\s*:')
 # A string that is not closed goes to the end, also where that is a lone backslash: were it no match, every quote in it would be
@@ -130,6 +135,13 @@ class _Envelope(msgspec.Struct):
     log_events: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="logEvents", default=msgspec.UNSET)
     message_type: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="messageType", default=msgspec.UNSET)
     awslogs: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    lookup: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="Events", default=msgspec.UNSET)
+    lookup_record: msgspec.Raw | msgspec.UnsetType = msgspec.field(
+        name="CloudTrailEvent", default=msgspec.UNSET
+    )
+    filtered_events: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="events", default=msgspec.UNSET)
+    sns_type: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="Type", default=msgspec.UNSET)
+    sns_message: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="Message", default=msgspec.UNSET)
 
 
 class _LogEvent(msgspec.Struct):
@@ -215,7 +227,7 @@ def split_lines_in_parts(
 def may_be_envelope(head: bytes) -> bool:
     """Return whether a line that begins so may hold many records, and so may be longer than one record may be."""
     head = head.removeprefix(BYTE_ORDER_MARK).lstrip(BLANK)
-    if head.startswith((GZIP_MAGIC, _GZIP_AS_BASE64, b"[")) or b'}{"' in head:
+    if head.startswith((GZIP_MAGIC, _GZIP_AS_BASE64, b"[")) or b'}{"' in head or b'}\t{"' in head:
         return True
     return not _BARE.match(head) and any(hint in head for hint in _HINTS)
 
@@ -358,6 +370,8 @@ def _unwrap(
         yield from _from_base64(data, origin, collector, wrappings)
     elif data.startswith(b"["):
         yield from _open_array(data, origin, collector, wrappings)
+    elif data.startswith(_OBJECT_AS_TEXT) and (text := _as_text(data)):
+        yield from _unwrap_text(text, origin, collector, wrappings)
     elif any(hint in data for hint in _HINTS) and not _BARE.match(data):
         yield from _open_envelope(data, origin, collector, wrappings)
     elif whole and not is_json(data):
@@ -388,12 +402,20 @@ def _open_envelope(
         return
     if envelope.records is not msgspec.UNSET:
         yield from _open_array(bytes(envelope.records), origin, collector, wrappings)
+    elif envelope.lookup is not msgspec.UNSET:
+        yield from _open_array(bytes(envelope.lookup), origin, collector, wrappings)
+    elif text := _as_text(envelope.lookup_record):
+        yield from _unwrap_text(text, origin, collector, wrappings)
     elif envelope.log_events is not msgspec.UNSET or envelope.message_type is not msgspec.UNSET:
         yield from _cloudwatch(envelope, origin, collector, wrappings)
     elif envelope.awslogs is not msgspec.UNSET:
         yield from _awslogs(bytes(envelope.awslogs), origin, collector, wrappings)
     elif envelope.kind is not msgspec.UNSET:
         yield from _eventbridge(envelope, origin, collector, wrappings)
+    elif envelope.filtered_events is not msgspec.UNSET:
+        yield from _log_events(bytes(envelope.filtered_events), origin, collector, wrappings)
+    elif _as_text(envelope.sns_type) == "Notification" and (text := _as_text(envelope.sns_message)):
+        yield from _unwrap_text(text, origin, collector, wrappings)
     else:
         _add_bare_record(data, origin, collector)  # the hint was a value, or deeper inside
 
@@ -542,8 +564,16 @@ def _cloudwatch(
     if _as_text(envelope.message_type) == "CONTROL_MESSAGE":
         collector.skipped += 1
         return
+    events = b"" if envelope.log_events is msgspec.UNSET else bytes(envelope.log_events)
+    yield from _log_events(events, origin, collector, wrappings)
+
+
+def _log_events(
+    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
+) -> Iterator[RecordBatch]:
+    """Collect the messages of CloudWatch Logs events."""
     first = 0
-    for entries in _array_items(b"" if envelope.log_events is msgspec.UNSET else bytes(envelope.log_events)):
+    for entries in _array_items(data):
         if isinstance(entries, bytes):
             collector.reject(origin, "a CloudWatch Logs message without a list of logEvents")
             return
@@ -564,7 +594,14 @@ def _log_entry(
         collector.remaining_records(where)
         collector.reject(where, "a CloudWatch Logs event without a message")
         return
-    yield from _unwrap(message.encode(errors="replace"), where, collector, wrappings - 1, whole=True)
+    yield from _unwrap_text(message, where, collector, wrappings)
+
+
+def _unwrap_text(
+    text: str, origin: Origin, collector: _RecordCollector, wrappings: int
+) -> Iterator[RecordBatch]:
+    """Collect what a JSON string holds, one level deeper."""
+    return _unwrap(text.encode(errors="replace"), origin, collector, wrappings - 1, whole=True)
 
 
 def _awslogs(
@@ -654,7 +691,7 @@ def _windows_of_lines(text: bytes) -> Iterator[bytes]:
         start = end + 1
 
 
-def _as_text(raw: msgspec.Raw | msgspec.UnsetType) -> str:
+def _as_text(raw: msgspec.Raw | bytes | msgspec.UnsetType) -> str:
     try:
         return "" if raw is msgspec.UNSET else _text.decode(raw)
     except _UNREADABLE:

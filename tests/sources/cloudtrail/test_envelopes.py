@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -35,6 +36,18 @@ def awslogs(value: object) -> dict[str, object]:
     return {"awslogs": {"data": base64.b64encode(gzip.compress(text(value))).decode()}}
 
 
+def looked_up(*records: object) -> dict[str, object]:
+    return {
+        "Events": [
+            {"EventId": "1", "EventTime": 1.0, "CloudTrailEvent": json.dumps(each)} for each in records
+        ]
+    }
+
+
+def notified(value: object, kind: str = "Notification") -> dict[str, object]:
+    return {"Type": kind, "TopicArn": "arn", "Message": json.dumps(value)}
+
+
 BOTH = cloudwatch(json.dumps(ONE), json.dumps(TWO))
 WRAPPINGS = {
     "a delivery file": text({"Records": [ONE, TWO]}),
@@ -44,6 +57,13 @@ WRAPPINGS = {
     "CloudWatch Logs": text(BOTH),
     "CloudWatch Logs to Lambda": text(awslogs(BOTH)),
     "CloudWatch Logs to Kinesis": gzip.compress(text(BOTH)),
+    "CloudWatch Logs by the AWS CLI": text({"events": BOTH["logEvents"], "searchedLogStreams": []}),
+    "lookup-events": json.dumps(looked_up(ONE, TWO), indent=4).encode(),
+    "lookup-events of two regions": text(looked_up(ONE)) + b"\n" + text(looked_up(TWO)),
+    "the texts of lookup-events": json.dumps([json.dumps(ONE), json.dumps(TWO)], indent=4).encode(),
+    "lookup-events, an event a line": gzip.compress(b"\n".join(map(text, looked_up(ONE, TWO)["Events"]))),
+    "a text a line": gzip.compress(text(json.dumps(ONE)) + b"\n" + text(json.dumps(TWO))),
+    "EventBridge in SNS": text([notified(eventbridge(ONE)), notified(eventbridge(TWO))]),
     "base64 of gzip": base64.b64encode(gzip.compress(text(BOTH))),
     "EventBridge in CloudWatch Logs": text(
         cloudwatch(json.dumps(eventbridge(ONE)), json.dumps(eventbridge(TWO)))
@@ -75,8 +95,11 @@ def test_a_record_is_named_by_source_line_and_index() -> None:
 
 
 def test_a_record_that_speaks_of_envelopes_is_still_a_record() -> None:
-    record = {**ONE, "requestParameters": {"Records": [1, 2], "detail-type": "x", "logEvents": 3}}
-    reordered = {"z": {"Records": [1]}, **record}
+    record = {
+        **ONE,
+        "requestParameters": {"Records": [1, 2], "detail-type": "x", "logEvents": 3, "Events": []},
+    }
+    reordered = {"z": {"Records": [1]}, "Message": "{}", "CloudTrailEvent": 1, **record}
     assert split_lines([text(record), text(reordered)]).lines == [text(record), text(reordered)]
 
 
@@ -127,11 +150,21 @@ def test_a_gzip_bomb_in_a_message_is_rejected() -> None:
     )
 
 
-def test_envelopes_without_end_are_rejected() -> None:
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda inner: {"Records": [inner]},
+        lambda inner: {"Records": [json.dumps(inner)]},
+        looked_up,
+        notified,
+    ],
+)
+def test_envelopes_without_end_are_rejected(wrap: Callable[[object], object]) -> None:
     value: object = ONE
     for _ in range(12):
-        value = {"Records": [value]}
-    assert "envelopes around one another" in split_message(text(value)).rejects[0].reason
+        value = wrap(value)
+    (reject,) = split_message(text(value)).rejects
+    assert "envelopes around one another" in reject.reason
 
 
 @pytest.mark.parametrize(
@@ -161,6 +194,8 @@ def test_parts_merge_in_order() -> None:
 def test_no_bytes_make_it_raise(data: bytes) -> None:
     for message in (
         data,
+        b'"{' + data,
+        b'{"Events":[{"CloudTrailEvent":"{' + data + b'"}]}',
         gzip.compress(data),
         b'{"Records":[' + data + b"]}",
         b'{"logEvents":' + data + b"}",
