@@ -71,12 +71,14 @@ class SourceFile:
 class FilesInSpan:
     """The files of a span of time: `files` to read, of all that were `found`.
 
-    `unlisted` are the first days of months that were not even listed, one for each trail that has them.
+    `unlisted` are the first days of months that were not even listed, one for each trail that has them; `other_logs` counts
+    objects, or folders of them, that hold no events by their key.
     """
 
     found: list[SourceFile]
     files: list[SourceFile]
     unlisted: list[date]
+    other_logs: int = 0
 
 
 def read_sources(
@@ -117,12 +119,13 @@ def find_files_in_span(sources: Sequence[str], span: TimeRange) -> FilesInSpan:
     Raise FingerprintError as `read_sources` does.
     """
     expanded = [_expand_source(str(source), span) for source in sources]
-    found = [file for files, _ in expanded for file in files]
+    found = [file for files, _, _ in expanded for file in files]
     wide = span.anchored_at_day(time_range.newest_day(SOURCE.object_day(file.path) for file in found))
     return FilesInSpan(
         found,
         [file for file in found if wide.may_contain_day(SOURCE.object_day(file.path))],
-        [month for _, months in expanded for month in months],
+        [month for _, months, _ in expanded for month in months],
+        sum(other_logs for _, _, other_logs in expanded),
     )
 
 
@@ -131,8 +134,8 @@ def total_size(files: Sequence[SourceFile]) -> int:
     return sum(file.size for file in files)
 
 
-def _expand_source(source: str, span: TimeRange) -> tuple[list[SourceFile], list[date]]:
-    """Return the files behind a source, and the months of trails that were passed over."""
+def _expand_source(source: str, span: TimeRange) -> tuple[list[SourceFile], list[date], int]:
+    """Return the files behind a source, the months of trails that were passed over, and how many other logs lie there."""
     if holds_credentials(source):
         raise FingerprintError(
             f"{source}: a source holds no password or token, it stands in every reject; "
@@ -143,18 +146,22 @@ def _expand_source(source: str, span: TimeRange) -> tuple[list[SourceFile], list
         system, path = url_to_fs(source)
         if span and SOURCE.is_log_folder(path):
             found, months = SOURCE.list_months(system, path, span)
-            found = {name: info for name, info in found.items() if _holds_records(name)}
+            found = {
+                name: each for name, each in found.items() if _holds_records(name) or _is_other_log(name)
+            }
         else:
             found = _list_paths(system, path)
         files = [
             SourceFile(system, name, int(info.get("size") or 0), _content_tag(info))
             for name, info in sorted(found.items())
+            if name == path or not _is_other_log(name)
         ]
     except Exception as error:  # each object store raises its own kinds
         raise FingerprintError(f"{source}: {_why_unreadable(source, error)}") from None
     if not files and not months:
-        raise FingerprintError(f"{source}: {_why_nothing(system, path)}")
-    return files, months
+        other = f"only other logs than {SOURCE.NAME} lie there" if found else _why_nothing(system, path)
+        raise FingerprintError(f"{source}: {other}")
+    return files, months, len(found) - len(files)
 
 
 def content_tags(found: Sequence[SourceFile], beside: Iterable[str]) -> list[list[str]]:
@@ -226,6 +233,10 @@ def _banks_among(paths: Iterable[str]) -> list[str]:
 
 def _is_aside(path: str) -> bool:
     return path.rsplit("/", 1)[-1].startswith((".", *NOT_RECORDS))
+
+
+def _is_other_log(path: str) -> bool:
+    return not SOURCE.holds_events(path)
 
 
 def _holds_records(path: str) -> bool:

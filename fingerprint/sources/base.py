@@ -382,7 +382,10 @@ class LogSource(Protocol):
         """Return whether a folder leads to months of objects that `list_months` may leave out."""
 
     def list_months(self, system: FileSystem, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
-        """Return the files below a log folder that may hold events of the span, and the first days of the months left out."""
+        """Return the files below a log folder that may hold events of the span, and the first days of the months left out.
+
+        A folder without events (`holds_events`) may stand for what is in it.
+        """
 
 
 def escape_key(text: str) -> str:

@@ -179,6 +179,8 @@ def _print_events_outside_span(figures: dict[str, Any]) -> None:
         print(f"outside the span: {figures['outside']:,} events")
     if figures["months_not_listed"]:
         print(f"not listed, months of trails that lie outside: {figures['months_not_listed']:,}")
+    if figures["other_logs"]:
+        print(f"other logs, not read: {figures['other_logs']:,} objects or folders")
     if figures["not_fetched"]:
         print(
             f"not fetched, by the day in their key: {figures['not_fetched']:,} of {figures['objects']:,} objects"

@@ -58,11 +58,12 @@ def require_events(history: EventSpool, found: Sequence[SourceFile], may_be_empt
 
 
 def unread_objects(found: FilesInSpan) -> dict[str, int]:
-    """Return how many objects there are, and how many were not fetched, or not even listed, because of the span."""
+    """Return how many objects there are, how many were not fetched or listed because of the span, and how many are other logs."""
     return {
         "objects": len(found.found),
         "not_fetched": len(found.found) - len(found.files),
         "months_not_listed": len(found.unlisted),
+        "other_logs": found.other_logs,
     }
 
 

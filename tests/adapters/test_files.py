@@ -11,6 +11,7 @@ import pytest
 from fingerprint.adapters import files
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Reading
+from fingerprint.core.time_range import ALL_TIME, TimeRange, parse_time_range
 from fingerprint.sources.base import RecordBatch, merge_batches
 from fingerprint.sources.flatten import flatten
 from fingerprint.sources.limits import ReadLimits
@@ -85,6 +86,20 @@ def test_a_bank_beside_the_records_is_not_read(tmp_path: Path) -> None:
     assert ids(read(tmp_path)) == ids(read(tmp_path / "*")) == [ord("a"), ord("n"), ord("l")]
     with pytest.raises(FingerprintError, match="bank"):
         read(tmp_path / "bank")
+
+
+@pytest.mark.parametrize("span", [ALL_TIME, parse_time_range("2026-01-01", "2026-02-01")])
+def test_other_logs_of_a_landing_zone_are_counted_and_not_read(tmp_path: Path, span: TimeRange) -> None:
+    account = tmp_path / "AWSLogs" / "111122223333"
+    for name in ("CloudTrail", "CloudTrail-Digest", "Config", "GuardDuty"):
+        file = account / name / "eu-west-1" / "2026" / "01" / "05" / "a.json.gz"
+        file.parent.mkdir(parents=True)
+        file.write_bytes(gzip.compress(record(1)))
+    found = files.find_files_in_span([str(account.parent)], span)
+    assert [Path(file.path).relative_to(account).parts[0] for file in found.files] == ["CloudTrail"]
+    assert found.other_logs == 3
+    with pytest.raises(FingerprintError, match="only other logs than CloudTrail"):
+        files.find_files_in_span([str(account / "Config")], span)
 
 
 class ProfileNotFound(Exception):

@@ -89,6 +89,7 @@ def test_a_notice_that_only_tries_the_pipeline_names_nothing(body: Any) -> None:
         s3(name="ObjectRestore:Completed"),
         s3("AWSLogs/111122223333/CloudTrail-Digest/eu-west-1/a.json.gz"),
         s3("AWSLogs/111122223333/CloudTrail-Insight/eu-west-1/a.json.gz"),
+        s3("AWSLogs/111122223333/Config/eu-west-1/2026/1/1/ConfigHistory/a.json.gz"),
         s3("AWSLogs/111122223333/CloudTrail-Aggregated/eu-west-1/a.json.gz"),
         s3("AWSLogs/111122223333/"),
         eventbridge(kind="Object Deleted"),

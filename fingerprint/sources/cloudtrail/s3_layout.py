@@ -8,7 +8,7 @@ Example:
 
 Two years of a large organisation are millions of keys, so folders of months outside a span are not listed, and objects of days
 outside it are not fetched. Folders are listed one by one as far as the months, and everything below a month, or beside a trail,
-at once.
+at once. Other services write below AWSLogs, too (Config, GuardDuty, VPC flow logs): their folders are neither listed nor read.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NON_EVENT_FOLDERS = (  # folders of a trail that hold no events
 )
 _VALIDATION = "CloudTrail validation message."
 _ACCOUNT_REGION = re.compile(r"(?:.*/)?AWSLogs/(?:o-[a-z0-9]+/)?\d{12}/CloudTrail/[a-z0-9-]+(?=/)")
-_TRAIL = re.compile(r"(?:^|/)AWSLogs(?:/[^/]+){0,2}(?:/CloudTrail[^/]*(?:/[^/]+(?:/\d{4})?)?)?$")
+_TRAIL = re.compile(r"(?:^|/)AWSLogs(?:/o-[a-z0-9]+)?(?:/[^/]+)?(?:/CloudTrail[^/]*(?:/[^/]+(?:/\d{4})?)?)?$")
 _DAY = re.compile(
     r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})/(\d{2})/[^/]+$"
 )  # of an account's trail, or of an organisation's
@@ -55,8 +55,13 @@ def notified_objects(message: Mapping[str, Any] | str) -> list[tuple[str, str]] 
 
 
 def holds_events(key: str) -> bool:
-    """Return whether the object is no digest and no insight."""
-    return not set(NON_EVENT_FOLDERS) & set(key.split("/"))
+    """Return whether the object is no digest, no insight, and below AWSLogs no log of another service."""
+    folders = key.split("/")
+    if set(NON_EVENT_FOLDERS) & set(folders):
+        return False
+    below = folders[folders.index("AWSLogs") + 1 :] if "AWSLogs" in folders else ["CloudTrail"]
+    of_trail = any(each == "CloudTrail" or each.startswith("CloudTrail-") for each in below)
+    return of_trail or "_CloudTrail_" in folders[-1]  # as AWS names the file, in a copy without folders
 
 
 def ordered_prefix(key: str) -> str:
@@ -76,11 +81,14 @@ def object_day(path: str) -> date | None:
 
 def is_log_folder(path: str) -> bool:
     """Return whether a folder is AWSLogs, or one below it that leads to the months of a trail."""
-    return bool(_TRAIL.search(path.rstrip("/")))
+    return bool(_TRAIL.search(path.rstrip("/"))) and not set(NON_EVENT_FOLDERS) & set(path.split("/"))
 
 
 def list_months(system: FileSystem, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
-    """Return all files below a log folder except those of months outside the span, and the first days of such months."""
+    """Return all files below a log folder except those of months outside the span, and the first days of such months.
+
+    A folder of another log is an entry itself: what is in it is not listed.
+    """
     found, months = _walk(system, path.rstrip("/"))
     wide = span.anchored_at_day(max(months.values(), default=None))
     outside = [first for first in months.values() if not wide.may_contain_month(first)]
@@ -105,6 +113,8 @@ def _walk(system: FileSystem, path: str) -> tuple[FileListing, dict[str, date]]:
         elif is_log_folder(name):
             below = _walk(system, name)
             found, months = found | below[0], months | below[1]
+        elif not holds_events(f"{name}/"):
+            found[name] = entry
         else:
             found |= system.find(name, detail=True)
     return found, months

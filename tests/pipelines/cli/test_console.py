@@ -65,6 +65,7 @@ def test_a_scoring_says_that_activity_drops_are_votes_and_no_alerts(
         "future_dated",
         "outside",
         "months_not_listed",
+        "other_logs",
         "not_fetched",
     )
     figures = dict.fromkeys((*counts, "verdicts", "votes_alone", "degraded", "no_opinion", "alerts"), 0)

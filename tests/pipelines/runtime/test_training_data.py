@@ -194,7 +194,7 @@ def test_objects_whose_day_lies_outside_are_not_fetched(trail: str, gather: Gath
     history, figures = gather(
         [trail], time_range.parse_time_range("2026-03-05", "2026-03-07")
     )  # days 4 and 5
-    assert figures == {"objects": 20, "not_fetched": 12, "months_not_listed": 0}
+    assert figures == {"objects": 20, "not_fetched": 12, "months_not_listed": 0, "other_logs": 0}
     assert (history.rejected, history.outside_span, history.events) == (0, 2 * 48, 2 * 48)
 
 
