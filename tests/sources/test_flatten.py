@@ -150,8 +150,14 @@ def test_digests_insights_aggregated_events_and_test_notices_are_counted_not_rej
     assert (len(result.events), result.rejects, result.skipped) == (1, [], 4)
 
 
-def test_an_s3_notice_is_rejected_as_such() -> None:
-    assert "S3 notice" in flat({**BASE, "eventSource": "aws:s3"}).rejects[0].reason
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [({"eventSource": "aws:s3"}, "S3 notice"), ({"eventCategory": "ActivityAuditLog"}, "from outside AWS")],
+)
+def test_what_only_resembles_a_record_is_rejected_as_such(fields: dict[str, str], reason: str) -> None:
+    result = flat({**BASE, **fields})
+    assert len(result.events) == 0
+    assert [reason in each.reason for each in result.rejects] == [True]
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,15 @@ ARNS = (
 )
 TEXTS = (
     *("", "a", "é", "東京", 'a\\"b', "\\n", "\\/", "\\u0041", "\\ud83d\\ude00", "\\ud800", "\t", "\x01", "'"),
-    *("Failure", "Success", "Insight", "AwsCloudTrailInsight", "aws:s3", "EC2.amazonaws.com.amazonaws.com"),
+    *(
+        "Failure",
+        "Success",
+        "Insight",
+        "AwsCloudTrailInsight",
+        "ActivityAuditLog",
+        "aws:s3",
+        "EC2.amazonaws.com.amazonaws.com",
+    ),
     *(
         "İ.amazonaws.com",
         "true",

@@ -2,7 +2,7 @@
 
 Example:
     >>> [len(batch) for batch in check_batches()]
-    [84, 59, 1]
+    [85, 59, 1]
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ MALFORMED_RECORDS: tuple[bytes, ...] = (
     b"{" + _AT + b',"eventName":"Raw\tTab","n":NaN,"m":01,}',
     b"{" + _AT + b',"eventName":"After"} and more',
     b"{" + _AT + b',"eventCategory":"Insight","eventType":"AwsCloudTrailInsight"}',
+    b"{" + _AT + b',"eventCategory":"ActivityAuditLog","eventType":"ActivityLog","eventData":{}}',
     b"{" + _AT + b',"eventSource":"aws:s3","eventName":"ObjectCreated:Put"}',
     b"{"
     + _AT

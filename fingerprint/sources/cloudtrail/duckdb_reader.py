@@ -396,14 +396,17 @@ def _classify_rows(
         (frame["event_category"] == "Insight") | (frame["event_type"] == "AwsCloudTrailInsight")
     ).to_numpy(bool)
     notice = (frame["service"] == "aws:s3").to_numpy(bool)
+    foreign = (frame["event_category"] == "ActivityAuditLog").to_numpy(bool)
     rejects, skipped = [], int(insight.sum())
-    for row in frame["row"][no_time & ~insight & ~notice].tolist():
+    for row in frame["row"][no_time & ~insight & ~notice & ~foreign].tolist():
         reason = non_event_reason(records.lines[row])
         skipped += reason is None
         rejects += [_reject(records, row, reason)] if reason else []
     for row in frame["row"][notice & ~insight].tolist():
         rejects.append(_reject(records, row, "an S3 notice: it names objects and holds no record"))
-    return no_time | insight | notice, (rejects, skipped)
+    for row in frame["row"][foreign & ~insight & ~notice].tolist():
+        rejects.append(_reject(records, row, "an activity from outside AWS, which CloudTrail Lake took in"))
+    return no_time | insight | notice | foreign, (rejects, skipped)
 
 
 def _reject(records: RecordBatch, row: int, reason: str) -> Reject:

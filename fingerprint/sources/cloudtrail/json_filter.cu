@@ -539,10 +539,12 @@ INSIDE void note(Found *f, int kind, Span text) {
   if (kind == LOGIN && same(text.at, text.end, "Failure")) f->failed = true;
 }
 
-// Insights are no events, and neither are notices of S3, whose source has a colon: the host says so.
+// Insights are no events, neither are activity audit logs from outside AWS, nor notices of S3, whose source has a colon: the
+// host says so.
 INSIDE bool of_event(int kind, Span text) {
-  const char *insight = "Insight";
-  if (kind == SORT) return length(text) < 7 || !same(text.end - 7, text.end, insight);
+  const char *insight = "Insight", *audit = "ActivityAuditLog";
+  if (kind == SORT)
+    return (length(text) < 7 || !same(text.end - 7, text.end, insight)) && !same(text.at, text.end, audit);
   if (kind == SOURCE)
     for (const u8 *at = text.at; at < text.end; at++)
       if (*at == ':') return false;
