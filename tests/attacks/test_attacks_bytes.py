@@ -207,6 +207,7 @@ WHOLE: dict[str, bytes] = {
     "a text of escapes": b'"{' + b'\\"' * (MIB // 2) + b'"',
     "lookup-events opened for ever": b'{"Events":[{"CloudTrailEvent":"{' * (MIB // 32),
     "base64": b"H4sI" * (MIB // 4),
+    "UTF-16": b"\xff\xfe" + b"\x00\xd8" * (MIB // 2),
     "NULs": b"{" + b"\x00" * MIB + b"}",
 }
 

@@ -118,6 +118,22 @@ def test_without_a_usable_time_a_record_is_rejected(time: object) -> None:
     assert len(result.events) == 1
 
 
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"class_uid": 6003, "time": 1}, "an OCSF event"),
+        ({"eventtime": "2023-07-10T11:42:18Z", "eventname": "GetUser"}, "columns are lower-case"),
+        ({"preview": False, "result": {"_raw": "{}"}}, "result._raw"),
+        ({"_index": "x", "_source": {}}, "_source"),
+        ({"eventSource": "aws:kinesis", "kinesis": {"data": ""}}, "kinesis.data"),
+        ({"eventTime": "never", "records": []}, "no usable eventTime"),
+    ],
+)
+def test_a_record_in_another_form_is_rejected_with_what_to_do(fields: dict[str, object], reason: str) -> None:
+    (reject,) = flat(fields).rejects
+    assert reason in reject.reason
+
+
 def test_a_time_without_offset_is_utc_and_nonsense_is_none() -> None:
     assert parse_time("2023-07-10T11:42:18") == parse_time("2023-07-10T13:42:18+02:00")
     assert parse_time("0001-01-01T00:00:00+14:00") is None

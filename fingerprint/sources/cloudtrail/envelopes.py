@@ -21,6 +21,7 @@ import base64
 import binascii
 import re
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
@@ -359,6 +360,8 @@ def _unwrap(
     data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int, whole: bool = False
 ) -> Iterator[RecordBatch]:
     """Collect one value that may be an envelope; a `whole` message or document may also be several values in a row."""
+    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):  # as `>` of Windows PowerShell writes
+        data = data.decode("utf-16", errors="replace").encode()
     data = _strip_padding(_strip_padding(data).removeprefix(BYTE_ORDER_MARK))
     if not data or not collector.remaining_records(origin):
         return

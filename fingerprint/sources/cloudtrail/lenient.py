@@ -22,6 +22,22 @@ NO_EVENT_FIELDS = (
 )
 """Fields of what AWS writes beside records and which is no event, and what it is called."""
 
+OTHER_FORMS = (
+    ("class_uid", "an OCSF event, as Security Lake has them: read the trail's own files"),
+    ("eventtime", "a row of a table, whose columns are lower-case: read the trail's own files"),
+    ("QueryResultRows", "rows of a query in CloudTrail Lake: read the trail's own files"),
+    ("_raw", "an event of Splunk: the record is the text in _raw"),
+    ("result", "a search result of Splunk: the record is the text in result._raw"),
+    ("_source", "a document of Elasticsearch: take what is in _source"),
+    ("@timestamp", "a document of Elastic or Filebeat: the record is the text in message or event.original"),
+    ("kinesis", "a Kinesis record, as Lambda gets it: take what kinesis.data holds in base64"),
+    ("body", "a message of SQS, as Lambda gets it: take what is in body"),
+    ("records", "a list of another name: CloudTrail writes Records"),
+    ("s3ObjectKey", "a notice of objects: it names them and holds no record"),
+    ("configurationItems", "a file of AWS Config"),
+)
+"""Keys of JSON objects that hold records in another form or are taken for them, and the reason why they are not read."""
+
 EARLIEST_TIME, LATEST_TIME = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
@@ -47,7 +63,8 @@ def non_event_reason(line: bytes) -> str | None:
         return f"a record must be a JSON object, not {_kind(line)}"
     if record.get("Event") == "s3:TestEvent" or any(field in record for field, _ in NO_EVENT_FIELDS):
         return None
-    return "no usable eventTime"
+    forms = () if "eventTime" in record else OTHER_FORMS
+    return next((reason for key, reason in forms if key in record), "no usable eventTime")
 
 
 def parse_time(text: str) -> datetime | None:

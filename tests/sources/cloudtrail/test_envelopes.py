@@ -73,6 +73,7 @@ WRAPPINGS = {
     "gzip of lines": gzip.compress(text(ONE) + b"\r\n\r\n" + text(TWO) + b"\n"),
     "documents in a row": text(ONE) + text(TWO),
     "envelopes in a row": text({"Records": [ONE]}) + b"\n" + text({"Records": [TWO]}),
+    "UTF-16": json.dumps({"Records": [ONE, TWO]}).encode("utf-16"),
     "a byte order mark and zeros": b"\xef\xbb\xbf" + text({"Records": [ONE, TWO]}) + b"\x00\x00",
 }
 
