@@ -5,7 +5,8 @@ Example:
     ...     flatten(records)
 
 A source is anything fsspec opens (`trail/`, `2023-07-*.json.gz`, `s3://bucket/AWSLogs/`, `memory://x.jsonl`). In a
-folder, the files with a suffix of SUFFIXES are read, in order of their names, except `labels.*` and `provenance.*`.
+folder, the files with a suffix of SUFFIXES are read, and numbered ones without, in order of their names, except `labels.*` and
+`provenance.*`.
 The format of a file is told from its bytes (`sources.archives`).
 """
 
@@ -240,7 +241,13 @@ def _is_other_log(path: str) -> bool:
 
 
 def _holds_records(path: str) -> bool:
-    return path.lower().endswith(SUFFIXES) and not _is_aside(path)
+    return (path.lower().endswith(SUFFIXES) or _is_numbered(path)) and not _is_aside(path)
+
+
+def _is_numbered(path: str) -> bool:
+    """Return whether a name has a digit and no suffix but .gz, as Firehose and exports of CloudWatch Logs write: no README."""
+    name = path.rsplit("/", 1)[-1].lower().removesuffix(".gz")
+    return "." not in name and any(map(str.isdigit, name)) and "/." not in path
 
 
 def _read_file(file: SourceFile, limits: ReadLimits, progress: Progress | None) -> Iterator[RecordBatch]:

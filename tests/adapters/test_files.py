@@ -68,9 +68,21 @@ def test_three_records_are_read_however_they_are_written(tmp_path: Path, name: s
 
 def test_a_folder_is_read_in_order_without_what_is_beside_the_records(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
-    for name in ("a.jsonl", "labels.jsonl", "provenance.json", "README.md", "b/c.json", ".hidden.json"):
+    for name in (
+        "a.jsonl",
+        "labels.jsonl",
+        "provenance.json",
+        "README.md",
+        "b/c.json",
+        ".hidden.json",
+        "LICENSE",
+        "t.csv.gz",
+    ):
         (tmp_path / name).write_bytes(record(ord(name[0])))
-    assert ids(read(tmp_path)) == [ord("a"), ord("b")]
+    for name in ("c-1-2026-11-01-10-00-00-0a", "d/000000.gz", ".git/0a1b"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(gzip.compress(record(ord(name[0]))))
+    assert ids(read(tmp_path)) == [ord("a"), ord("b"), ord("c"), ord("d")]
     assert ids(read(tmp_path / "*.jsonl")) == [ord("a")]
     assert ids(read(f"file://{tmp_path}/b")) == [ord("b")]
 
