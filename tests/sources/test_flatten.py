@@ -46,7 +46,7 @@ def test_the_columns_are_those_of_the_table_and_keep_their_types_when_empty() ->
     for events in (flat(BASE).events, flat(b"7").events):
         assert list(events.columns) == [*(column.name for column in COLUMNS), "row"]
         assert {str(events[c.name].dtype) for c in COLUMNS if c.type == "time"} == {"datetime64[us, UTC]"}
-        assert {str(events[c.name].dtype) for c in COLUMNS if c.type == "flag"} == {"boolean"}
+        assert {str(events[c.name].dtype) for c in COLUMNS if c.type in ("flag", "mfa")} == {"boolean"}
         assert str(events["event_id"].dtype) == "str"
 
 
@@ -198,6 +198,24 @@ def test_a_failure_without_an_error_code_is_a_failure() -> None:
         assert pd.isna(event(responseElements={action: "Success"}).error_code)
     assert event(serviceEventDetails={"CredentialVerification": "Failure"}).error_code == "Failure"
     assert pd.isna(event(serviceEventDetails={"CredentialVerification": "Success"}).error_code)
+
+
+@pytest.mark.parametrize(
+    ("session", "sign_in", "mfa"),
+    [
+        (None, "Yes", True),
+        (None, "No", False),
+        (None, "yes", None),
+        ("false", "Yes", False),
+        ("", "Yes", True),
+    ],
+)
+def test_mfa_is_what_the_session_says_or_else_the_sign_in(
+    session: str | None, sign_in: str, mfa: bool | None
+) -> None:
+    attributes = {"sessionContext": {"attributes": {"mfaAuthenticated": session}}}
+    seen = event(userIdentity=attributes, additionalEventData={"MFAUsed": sign_in}).mfa
+    assert (None if pd.isna(seen) else bool(seen)) == mfa
 
 
 def test_parameter_names_are_sorted_and_do_not_depend_on_values() -> None:

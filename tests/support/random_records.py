@@ -162,6 +162,7 @@ class _Drawn:
         members += self.sometimes(0.6, "requestParameters", self.parameters())
         members += self.sometimes(0.3, "responseElements", self.response())
         members += self.sometimes(0.4, "resources", self.resources())
+        members += self.sometimes(0.3, "additionalEventData", self.sign_in())
         if self.chance.random() < 0.05:
             members.append(self.chance.choice(members))  # twice
         self.chance.shuffle(members)
@@ -199,6 +200,9 @@ class _Drawn:
         return self.group(
             members + self.sometimes(0.5, "credentials", self.group([("accessKeyId", '"ASIA"')]))
         )
+
+    def sign_in(self) -> str:
+        return self.group(self.sometimes(0.8, "MFAUsed", self.chance.choice(['"Yes"', '"No"'])))
 
     def resources(self) -> str:
         return f"[{','.join(self.rather(self.resource()) for _ in range(self.some(3)))}]"

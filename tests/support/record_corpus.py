@@ -96,6 +96,7 @@ FIELDS = (
     *("eventTime", "eventID", "eventSource", "eventName", "errorCode", "errorMessage", "readOnly"),
     *("userIdentity", "requestParameters", "responseElements", "resources", "recipientAccountId"),
     *("sourceIPAddress", "userAgent", "eventType", "sessionCredentialFromConsole", "serviceEventDetails"),
+    "additionalEventData",
 )
 NAMING = ("names", "secretIdList", "requestItems", "instancesSet", "bucketName")
 NAMED = (
@@ -143,9 +144,12 @@ def crooked() -> list[bytes]:
     failing = [("serviceEventDetails", "CredentialVerification")]
     failing += [("responseElements", action) for action in ("ConsoleLogin", "CheckMfa", "SwitchRole")]
     logins = [{group: {name: value}} for group, name in failing for value in (*VALUES, "Failure")]
+    answers = [
+        {"additionalEventData": {"MFAUsed": value}} for value in (*VALUES, "Yes", "No", "yes", "x" * 1025)
+    ]
     records = [
         {**BASE, "eventID": f"id-{number}", **each}
-        for number, each in enumerate(typed + nested + named + given + logins)
+        for number, each in enumerate(typed + nested + named + given + logins + answers)
     ]
     lines = [json.dumps(record).encode() for record in records]
     return [*check_records.MALFORMED_RECORDS, *lines]

@@ -2,7 +2,7 @@
 
 Example:
     >>> [len(batch) for batch in check_batches()]
-    [85, 59, 1]
+    [87, 59, 1]
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ MALFORMED_RECORDS: tuple[bytes, ...] = (
     b"{" + _AT + b",'eventName':'SingleQuotes'}",
     b"{" + _AT + b',"eventName":"Raw\tTab","n":NaN,"m":01,}',
     b"{" + _AT + b',"eventName":"After"} and more',
+    b"{" + _AT + b',"eventID":"a","eventName":"ConsoleLogin","additionalEventData":{"MFAUsed":"Yes"}}',
+    b"{" + _AT + b',"eventID":"b","eventName":"ConsoleLogin","additionalEventData":{"MFAUsed":true}}',
     b"{" + _AT + b',"eventCategory":"Insight","eventType":"AwsCloudTrailInsight"}',
     b"{" + _AT + b',"eventCategory":"ActivityAuditLog","eventType":"ActivityLog","eventData":{}}',
     b"{" + _AT + b',"eventSource":"aws:s3","eventName":"ObjectCreated:Put"}',

@@ -33,6 +33,8 @@ from fingerprint.sources.cloudtrail.schema import (
     GIVEN_ACCOUNT,
     GIVEN_ROLE,
     LOGINS,
+    MFA_ANSWERS,
+    MFA_USED,
     PARAMETERS,
     RESOURCES,
     UNTRUNCATED_COLUMNS,
@@ -221,7 +223,7 @@ def _kind(member: dict[str, Any] | str) -> str:
     column = next((column for column in COLUMNS if column.path == member), None)
     otherwise = (
         "flag"
-        if column and column.type == "flag"
+        if column and column.type in ("flag", "mfa")
         else "shown"
         if column and column.name in UNTRUNCATED_COLUMNS
         else "text"
@@ -296,7 +298,9 @@ def _column(column: ColumnSpec, members: Frame, filtered: FilteredRecords) -> An
     )
     match column.type:
         case "flag":
-            return (values == "true").mask(values.isna())
+            return _flags(values)
+        case "mfa":
+            return _flags(values.fillna(frames.map_texts(_at(members, MFA_USED), _mfa_answer)))
         case "service":
             return frames.map_texts(values, service_name)
         case "name":
@@ -322,6 +326,14 @@ def _at(members: Frame, path: str) -> Any:
 def _times(microseconds: Array, members: Frame) -> Any:
     there = frames.library_of(members).Series(microseconds)
     return there.mask(there == frames.NOT_A_TIME).astype("datetime64[us]")
+
+
+def _flags(values: Any) -> Any:
+    return (values == "true").mask(values.isna())
+
+
+def _mfa_answer(text: str | None) -> str | None:
+    return MFA_ANSWERS.get(text or "")
 
 
 def _errors(values: Any, failed: Array) -> Any:

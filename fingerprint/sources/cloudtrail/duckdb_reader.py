@@ -50,6 +50,8 @@ from fingerprint.sources.cloudtrail.schema import (
     GIVEN_ROLE,
     LOGINS,
     MAX_COLUMN_LENGTH,
+    MFA_ANSWERS,
+    MFA_USED,
     PARAMETERS,
     RESOURCE_ACCOUNT,
     RESOURCES,
@@ -91,6 +93,9 @@ _READ: dict[ColumnType, str] = {
     "name": "coalesce(nullif({f}, ''), 'unknown')",
     "service": "coalesce(nullif(replace(lower({f}), '.amazonaws.com', ''), ''), 'unknown')",
     "flag": "TRY_CAST({f} AS BOOLEAN)",
+    "mfa": f"coalesce(TRY_CAST({{f}} AS BOOLEAN), CASE r.{MFA_USED}"
+    + "".join(f" WHEN '{answer}' THEN {flag}" for answer, flag in MFA_ANSWERS.items())
+    + " END)",
     "time": "{f}",
     "error": "nullif({f}, '')",
     "keys": "coalesce(array_to_string(json_keys(line), ','), '')",
@@ -321,7 +326,7 @@ def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.nda
             values = _map_distinct(values, sort_parameter_names)
         elif column.type == "resource":
             values = _map_distinct(values, resource_of)
-        elif column.type != "flag" and column.name not in UNTRUNCATED_COLUMNS:
+        elif column.type not in ("flag", "mfa") and column.name not in UNTRUNCATED_COLUMNS:
             values = _cut(values)
         columns[column.name] = values
     columns["event_id"] = _ids(columns["event_id"], table["row"], lines)

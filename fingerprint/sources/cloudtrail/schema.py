@@ -15,7 +15,9 @@ from typing import Any, Literal, NamedTuple
 MAX_COLUMN_LENGTH = 1024  # characters kept of a column that others group by; what is only shown is kept whole
 UNTRUNCATED_COLUMNS = {"user_agent", "error_message", "parameter_names"}
 
-ColumnType = Literal["text", "flag", "time", "service", "name", "error", "keys", "target", "role", "resource"]
+ColumnType = Literal[
+    "text", "flag", "mfa", "time", "service", "name", "error", "keys", "target", "role", "resource"
+]
 
 
 class ColumnSpec(NamedTuple):
@@ -71,13 +73,15 @@ COLUMNS: tuple[ColumnSpec, ...] = (
     ),
     ColumnSpec("source_identity", "userIdentity.sessionContext.sourceIdentity", "text"),
     ColumnSpec("session_created", f"{_ATTRIBUTES}.creationDate", "time"),
-    ColumnSpec("mfa", f"{_ATTRIBUTES}.mfaAuthenticated", "flag"),
+    ColumnSpec("mfa", f"{_ATTRIBUTES}.mfaAuthenticated", "mfa"),
     ColumnSpec("behalf_user", "userIdentity.onBehalfOf.userId", "text"),
     ColumnSpec("behalf_store", "userIdentity.onBehalfOf.identityStoreArn", "text"),
 )
 
 # The account and the role whose credentials Identity Center gave out, in its events GetRoleCredentials and Federate.
 GIVEN_ACCOUNT, GIVEN_ROLE = "serviceEventDetails.account_id", "serviceEventDetails.role_name"
+# A sign-in to the console has no session yet: whether MFA was used is said here, in these words.
+MFA_USED, MFA_ANSWERS = "additionalEventData.MFAUsed", {"Yes": "true", "No": "false"}
 # `Failure` in one of these is a failed sign-in, without an errorCode: to the console, by its second factor, at another role, to
 # Identity Center.
 LOGINS = (
@@ -89,6 +93,7 @@ HELPER_PATHS = (
     "userIdentity.accountId",
     "recipientAccountId",
     "errorMessage",
+    MFA_USED,
     *LOGINS,
     GIVEN_ACCOUNT,
     GIVEN_ROLE,

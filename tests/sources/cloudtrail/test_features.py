@@ -42,6 +42,8 @@ def test_an_action_has_its_service_and_parameters_their_sorted_names() -> None:
             {},
             "IAMUser no key with MFA",
         ),
+        ({"type": "IAMUser"}, {"additionalEventData": {"MFAUsed": "Yes"}}, "IAMUser no key with MFA"),
+        ({"type": "IAMUser"}, {"additionalEventData": {"MFAUsed": "No"}}, "IAMUser no key"),
     ],
 )
 def test_credentials_are_their_kind_and_how_they_were_got(
