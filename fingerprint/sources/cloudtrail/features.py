@@ -70,7 +70,7 @@ SERVICE_FAILURE = "failure of the service"
 
 # Services with one endpoint for all regions: their records name the region of that endpoint (us-east-1, or the like in other
 # partitions), whatever region their caller works in. A first call of IAM is news, the region that comes with it is not. STS and
-# the sign-in page have endpoints in every region, and which one is used tells something.
+# the sign-in page have endpoints in every region, too, and which of those is used tells something.
 GLOBAL_SERVICES = frozenset(
     {
         *("iam", "organizations", "account", "artifact", "support", "supportplans", "trustedadvisor"),
@@ -82,6 +82,11 @@ GLOBAL_SERVICES = frozenset(
     }
 )
 GLOBAL_REGION = "global service"
+
+# The global endpoint of the console's sign-in page records one of these: us-east-1, or for a browser that remembers the alias of
+# its account the nearest of the others (CloudTrail's user guide, "AWS Management Console sign-in events").
+GLOBAL_SIGN_IN = ("signin", "ConsoleLogin")
+GLOBAL_SIGN_IN_REGIONS = frozenset({"us-east-1", "us-east-2", "eu-north-1", "ap-southeast-2"})
 
 BIN_WEIGHT = 0.4  # weight of a bin: how busy or early a day is says less than who calls what from where
 
@@ -131,8 +136,9 @@ def _network(
     return f"{network} {endpoint_account[:ACCOUNT_DIGITS]}"
 
 
-def _region(service: str | None, region: str | None) -> str | None:
-    return GLOBAL_REGION if service in GLOBAL_SERVICES else region
+def _region(service: str | None, action: str | None, region: str | None) -> str | None:
+    global_sign_in = (service, action) == GLOBAL_SIGN_IN and region in GLOBAL_SIGN_IN_REGIONS
+    return GLOBAL_REGION if service in GLOBAL_SERVICES or global_sign_in else region
 
 
 def _credential(identity: str | None, key: str, mfa: bool | None, console: bool | None) -> str:
@@ -178,7 +184,7 @@ _FEATURES: tuple[Feature, ...] = (
         given="network",
     ),
     Feature("mode", "read or write", "bin", "what", ("action", "read_only"), _mode),
-    Feature("region", "region", "value", "place", ("service", "region"), _region),
+    Feature("region", "region", "value", "place", ("service", "action", "region"), _region),
     Feature(
         *("credentials", "credentials", "value", "tool"),
         ("identity_type", "key_kind", "mfa", "from_console"),

@@ -9,7 +9,13 @@ import pandas as pd
 import pytest
 
 from fingerprint.sources.cloudtrail.envelopes import split_lines
-from fingerprint.sources.cloudtrail.features import FEATURE_SET, SERVICE_FAILURE, is_write
+from fingerprint.sources.cloudtrail.features import (
+    FEATURE_SET,
+    GLOBAL_REGION,
+    GLOBAL_SIGN_IN_REGIONS,
+    SERVICE_FAILURE,
+    is_write,
+)
 from fingerprint.sources.flatten import flatten
 
 OWN = "444455556666"
@@ -94,6 +100,23 @@ def test_failures_of_the_service_itself_are_one_error_which_no_caller_brings_abo
 def test_a_refusal_is_not_a_failure_of_the_service() -> None:
     for code in ("AccessDenied", "ThrottlingException", "Client.UnauthorizedOperation", "NoSuchBucket"):
         assert texts(errorCode=code)["error"] == code
+
+
+@pytest.mark.parametrize(
+    ("source", "action", "region", "said"),
+    [
+        *(("signin", "ConsoleLogin", each, GLOBAL_REGION) for each in sorted(GLOBAL_SIGN_IN_REGIONS)),
+        ("signin", "ConsoleLogin", "eu-west-1", "eu-west-1"),
+        ("signin", "SwitchRole", "us-east-2", "us-east-2"),
+        ("sts", "AssumeRole", "us-east-1", "us-east-1"),
+        ("iam", "ListUsers", "us-east-1", GLOBAL_REGION),
+    ],
+)
+def test_the_region_of_a_global_endpoint_is_not_its_callers(
+    source: str, action: str, region: str, said: str
+) -> None:
+    fields = {"eventSource": f"{source}.amazonaws.com", "eventName": action, "awsRegion": region}
+    assert texts(**fields)["region"] == said
 
 
 def test_the_age_of_a_session_is_counted_from_its_creation() -> None:
