@@ -176,6 +176,30 @@ def test_what_only_resembles_a_record_is_rejected_as_such(fields: dict[str, str]
     assert [reason in each.reason for each in result.rejects] == [True]
 
 
+OWN = "111122223333"
+
+
+@pytest.mark.parametrize(
+    ("fields", "is_event"),
+    [
+        ({}, False),
+        ({"eventType": "AwsApiCall"}, False),
+        ({"errorCode": "VpceAccessDenied"}, True),
+        ({"vpcEndpointAccountId": "444455556666"}, True),
+        ({"userIdentity": {"accountId": "444455556666"}}, True),
+        ({"userIdentity": {}, "vpcEndpointAccountId": None, "recipientAccountId": None}, True),
+        ({"eventType": "AwsApiCall", "eventCategory": "Data"}, True),
+    ],
+)
+def test_network_activity_within_an_account_repeats_the_record_of_its_call(
+    fields: dict[str, Any], is_event: bool
+) -> None:
+    network = {"eventType": "AwsVpceEvent", "eventCategory": "NetworkActivity", "vpcEndpointAccountId": OWN}
+    whose = {"recipientAccountId": OWN, "userIdentity": {"type": "IAMUser", "accountId": OWN}}
+    result = flat({**BASE, **network, **whose, **fields})
+    assert (len(result.events), result.rejects, result.skipped) == (is_event, [], not is_event)
+
+
 @pytest.mark.parametrize(
     ("line", "kind"), [(b"1", "a number"), (b'"x"', "a string"), (b"null", "null"), (b"[[]]", "an array")]
 )

@@ -2,7 +2,7 @@
 
 Example:
     >>> [len(batch) for batch in check_batches()]
-    [87, 59, 1]
+    [88, 59, 1]
 """
 
 from __future__ import annotations
@@ -54,6 +54,7 @@ MALFORMED_RECORDS: tuple[bytes, ...] = (
     b"{" + _AT + b',"eventID":"b","eventName":"ConsoleLogin","additionalEventData":{"MFAUsed":true}}',
     b"{" + _AT + b',"eventCategory":"Insight","eventType":"AwsCloudTrailInsight"}',
     b"{" + _AT + b',"eventCategory":"ActivityAuditLog","eventType":"ActivityLog","eventData":{}}',
+    b"{" + _AT + b',"eventID":"c","eventCategory":"NetworkActivity","errorCode":"VpceAccessDenied"}',
     b"{" + _AT + b',"eventSource":"aws:s3","eventName":"ObjectCreated:Put"}',
     b"{"
     + _AT

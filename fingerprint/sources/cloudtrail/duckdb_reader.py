@@ -396,22 +396,33 @@ def _ids(ids: pa.ChunkedArray, rows: pa.ChunkedArray, lines: list[bytes]) -> pa.
 def _classify_rows(
     frame: pd.DataFrame, no_time: np.ndarray, records: RecordBatch
 ) -> tuple[np.ndarray, tuple[list[Reject], int]]:
-    """Return which rows are no events, their rejects, and how many are no events by design (insights, digests, test notices)."""
-    insight = (
-        (frame["event_category"] == "Insight") | (frame["event_type"] == "AwsCloudTrailInsight")
-    ).to_numpy(bool)
+    """Return which rows are no events, their rejects, and how many are no events by design (`_is_no_event`, digests, notices)."""
+    by_design = _is_no_event(frame)
     notice = (frame["service"] == "aws:s3").to_numpy(bool)
     foreign = (frame["event_category"] == "ActivityAuditLog").to_numpy(bool)
-    rejects, skipped = [], int(insight.sum())
-    for row in frame["row"][no_time & ~insight & ~notice & ~foreign].tolist():
+    rejects, skipped = [], int(by_design.sum())
+    for row in frame["row"][no_time & ~by_design & ~notice & ~foreign].tolist():
         reason = non_event_reason(records.lines[row])
         skipped += reason is None
         rejects += [_reject(records, row, reason)] if reason else []
-    for row in frame["row"][notice & ~insight].tolist():
+    for row in frame["row"][notice & ~by_design].tolist():
         rejects.append(_reject(records, row, "an S3 notice: it names objects and holds no record"))
-    for row in frame["row"][foreign & ~insight & ~notice].tolist():
+    for row in frame["row"][foreign & ~by_design & ~notice].tolist():
         rejects.append(_reject(records, row, "an activity from outside AWS, which CloudTrail Lake took in"))
-    return no_time | insight | notice | foreign, (rejects, skipped)
+    return no_time | by_design | notice | foreign, (rejects, skipped)
+
+
+def _is_no_event(frame: pd.DataFrame) -> np.ndarray:
+    """Return which rows are insights, or network activity of the account's own callers through its own VPC endpoints.
+
+    Such a call has its own record. One that the policy of an endpoint denied, or that crosses accounts, has none here.
+    """
+    insight = (frame["event_category"] == "Insight") | (frame["event_type"] == "AwsCloudTrailInsight")
+    network = (frame["event_category"] == "NetworkActivity") | (frame["event_type"] == "AwsVpceEvent")
+    own, inside = frame["recipient_account"], frame["error_code"].isna()
+    for account in ("account", "vpc_endpoint_account"):
+        inside &= (frame[account] == own) & (own != "")
+    return (insight | (network & inside)).to_numpy(bool)
 
 
 def _reject(records: RecordBatch, row: int, reason: str) -> Reject:

@@ -65,6 +65,12 @@ INSIDE bool same(const u8 *at, const u8 *end, const char *text) {
   return at == end;
 }
 
+INSIDE bool ends(Span text, const char *with) {
+  int size = 0;
+  while (with[size]) size++;
+  return length(text) >= size && same(text.end - size, text.end, with);
+}
+
 INSIDE bool equal(Span one, const u8 *other, i64 size) {
   if (length(one) != size) return false;
   for (i64 i = 0; i < size; i++)
@@ -539,12 +545,12 @@ INSIDE void note(Found *f, int kind, Span text) {
   if (kind == LOGIN && same(text.at, text.end, "Failure")) f->failed = true;
 }
 
-// Insights are no events, neither are activity audit logs from outside AWS, nor notices of S3, whose source has a colon: the
-// host says so.
+// Insights are no events, neither are some network activity, activity audit logs from outside AWS, nor notices of S3, whose
+// source has a colon: the host says so.
 INSIDE bool of_event(int kind, Span text) {
-  const char *insight = "Insight", *audit = "ActivityAuditLog";
   if (kind == SORT)
-    return (length(text) < 7 || !same(text.end - 7, text.end, insight)) && !same(text.at, text.end, audit);
+    return !ends(text, "Insight") && !ends(text, "NetworkActivity") && !ends(text, "VpceEvent") &&
+           !ends(text, "ActivityAuditLog");
   if (kind == SOURCE)
     for (const u8 *at = text.at; at < text.end; at++)
       if (*at == ':') return false;

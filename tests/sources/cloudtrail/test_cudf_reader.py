@@ -154,6 +154,8 @@ NOT_PLAIN = {
     "a text past what grouping keeps": b"{" + AT + b"," + ID + b',"eventName":"' + b"x" * 1025 + b'"}',
     "a source beyond ASCII": b"{" + AT + b"," + ID + ',"eventSource":"İ"}'.encode(),
     "a notice of S3": b"{" + AT + b"," + ID + b',"eventSource":"aws:s3"}',
+    "network activity": b"{" + AT + b"," + ID + b',"eventCategory":"NetworkActivity"}',
+    "a call through an endpoint": b"{" + AT + b"," + ID + b',"eventType":"AwsVpceEvent"}',
     "an insight": b"{" + AT + b"," + ID + b',"eventCategory":"Insight"}',
     "a number that begins with 0": b"{" + AT + b"," + ID + b',"more":01}',
     "NaN": b"{" + AT + b"," + ID + b',"more":NaN}',
