@@ -245,6 +245,15 @@ def test_mfa_is_what_the_session_says_or_else_the_sign_in(
 def test_parameter_names_are_sorted_and_do_not_depend_on_values() -> None:
     assert event(requestParameters={"b": {"c": 1}, "a": None}).parameter_names == "a,b"
     assert event(requestParameters=None).parameter_names == ""
+    assert event(requestParameters={"omitted": False, "a": 1}).parameter_names == "a,omitted"
+
+
+def test_parameters_that_were_too_large_to_record_are_missing() -> None:
+    omitted = {"omitted": True, "originalSize": 110_000, "reason": "requestParameters too large"}
+    records = [{**BASE, "requestParameters": omitted}, {**BASE, "requestParameters": {"a": 1}}]
+    for many in (1, FEW_LINES):
+        names = flat(*records * many).events.parameter_names
+        assert (names[0::2].isna().all(), names[1::2].unique().tolist()) == (True, ["a"])
 
 
 def test_the_target_account_is_the_first_foreign_one() -> None:
@@ -310,19 +319,21 @@ def test_many_records_are_read_as_few_are() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "records", "rejected"), [("schema_variety", 63, 0), ("panther_rule_tests", 461, 15)]
+    ("name", "records", "rejected", "skipped"),
+    [("schema_variety", 63, 0, 0), ("panther_rule_tests", 461, 15, 5)],
 )
-def test_real_records_are_read(name: str, records: int, rejected: int) -> None:
-    """The 15 have no eventTime, an empty one, or `...`."""
+def test_real_records_are_read(name: str, records: int, rejected: int, skipped: int) -> None:
+    """The 15 have no eventTime, an empty one, or `...`; the 5 are network activity within an account."""
     result = flatten(split_lines(real(name)))
-    assert (len(result.events), len(result.rejects)) == (records - rejected, rejected)
+    assert (len(result.events), len(result.rejects)) == (records - rejected - skipped, rejected)
+    assert result.skipped == skipped
     assert {reject.reason for reject in result.rejects} <= {"no usable eventTime"}
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="the larger real sets are not beside this checkout")
 def test_all_real_records_are_read() -> None:
     results = [flatten(split_lines(real(folder.name, SHARED))) for folder in sets(SHARED)]
-    assert sum(len(result.events) for result in results) == 5928
+    assert sum(len(result.events) for result in results) == 5923
     assert sum(len(result.rejects) for result in results) == 15
 
 

@@ -55,6 +55,9 @@ MALFORMED_RECORDS: tuple[bytes, ...] = (
     b"{" + _AT + b',"eventCategory":"Insight","eventType":"AwsCloudTrailInsight"}',
     b"{" + _AT + b',"eventCategory":"ActivityAuditLog","eventType":"ActivityLog","eventData":{}}',
     b"{" + _AT + b',"eventID":"c","eventCategory":"NetworkActivity","errorCode":"VpceAccessDenied"}',
+    b"{"
+    + _AT
+    + b',"eventID":"d","requestParameters":{"omitted":true,"originalSize":110000,"reason":"too large"}}',
     b"{" + _AT + b',"eventSource":"aws:s3","eventName":"ObjectCreated:Put"}',
     b"{"
     + _AT

@@ -52,6 +52,7 @@ from fingerprint.sources.cloudtrail.schema import (
     MAX_COLUMN_LENGTH,
     MFA_ANSWERS,
     MFA_USED,
+    OMITTED,
     PARAMETERS,
     RESOURCE_ACCOUNT,
     RESOURCES,
@@ -98,7 +99,7 @@ _READ: dict[ColumnType, str] = {
     + " END)",
     "time": "{f}",
     "error": "nullif({f}, '')",
-    "keys": "coalesce(array_to_string(json_keys(line), ','), '')",
+    "keys": f"CASE WHEN p.{OMITTED} = 'true' THEN NULL ELSE coalesce(array_to_string(json_keys(line), ','), '') END",
     "role": "p.roleArn",
     "resource": "coalesce("
     + ", ".join(f"'{name}=' || {read.format(name=name)}" for name, (_, read) in _NAMES.items())
@@ -170,7 +171,7 @@ def _parameters_query() -> str:
 
 def _with_structures(inputs: str) -> str:
     """Return a query of the inputs with the structures p and q."""
-    named = json.dumps({name: structure for name, (structure, _) in _NAMES.items()})
+    named = json.dumps({OMITTED: "VARCHAR"} | {name: structure for name, (structure, _) in _NAMES.items()})
     listed = json.dumps([{RESOURCE_ACCOUNT: "VARCHAR", ARN_MEMBER: "VARCHAR"}])
     return (
         f"SELECT *, json_transform(line, '{named}') AS p, json_transform(resources, '{listed}') AS q "  # noqa: S608 - made above

@@ -461,7 +461,8 @@ INSIDE bool names_resource(Reader *r, Span name, int kind, int place, u64 *met, 
   return true;
 }
 
-// Their names, in their order, to `names`; the text of `roleArn`; and the resource. False where they are not plain.
+// Their names, in their order, to `names`; the text of `roleArn`; and the resource. False where they are not plain, or may have
+// been omitted.
 INSIDE bool parameters(Span text, const Nodes *t, int node, Writer *names, Span *role, Named *resource) {
   Reader r = {text.at, text.end, 0};
   Span name;
@@ -472,7 +473,7 @@ INSIDE bool parameters(Span text, const Nodes *t, int node, Writer *names, Span 
   bool first = true;
   do {
     r.seen = 0;
-    if (!key(&r, &name) || r.seen & ESCAPE) return false;
+    if (!key(&r, &name) || r.seen & ESCAPE || same(name.at, name.end, "omitted")) return false;
     if (!first) put(names, ',');
     first = false;
     copy(names, name);

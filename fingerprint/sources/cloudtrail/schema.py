@@ -99,6 +99,7 @@ HELPER_PATHS = (
     GIVEN_ROLE,
 )
 PARAMETERS = "requestParameters"  # four columns are made of it
+OMITTED = "omitted"  # the member that is true where AWS left out parameters that are too large
 RESOURCES, RESOURCE_ACCOUNT = (
     "resources",
     "accountId",

@@ -156,6 +156,7 @@ NOT_PLAIN = {
     "a notice of S3": b"{" + AT + b"," + ID + b',"eventSource":"aws:s3"}',
     "network activity": b"{" + AT + b"," + ID + b',"eventCategory":"NetworkActivity"}',
     "a call through an endpoint": b"{" + AT + b"," + ID + b',"eventType":"AwsVpceEvent"}',
+    "parameters that were omitted": b"{" + AT + b"," + ID + b',"requestParameters":{"omitted":true}}',
     "an insight": b"{" + AT + b"," + ID + b',"eventCategory":"Insight"}',
     "a number that begins with 0": b"{" + AT + b"," + ID + b',"more":01}',
     "NaN": b"{" + AT + b"," + ID + b',"more":NaN}',
