@@ -2,7 +2,7 @@
 
 Example:
     >>> [len(batch) for batch in check_batches()]
-    [88, 59, 1]
+    [89, 59, 1]
 """
 
 from __future__ import annotations
