@@ -83,8 +83,23 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[dict[str, str]]:
     return [record.fields for record in caplog.records if record.levelno == logging.WARNING]
 
 
-class CheckpointsContract:
-    """Run by each place of tests/adapters/checkpoints/test_store.py."""
+def before_is_latest_when(
+    place: Place, caplog: pytest.LogCaptureFixture, harm: Callable[[str], None]
+) -> None:
+    """Of two checkpoints the first is the latest, and said to be, after `harm` was done to a part of the second."""
+    checkpoints = opened(place)
+    checkpoints.save(checkpoint(0))
+    checkpoints.save(checkpoint(1, blobs=PARTS | {"ids": b"\x01" * 6_000}))
+    path = part_of(place, 1, "ids")
+    harm(path)
+    assert opened(place).latest(HOME) == checkpoint(0)
+    (said,) = warnings(caplog)
+    assert said["file"] == manifests(place)[1]
+    assert path.rsplit("/", 1)[1] in said["reason"]
+
+
+class StorageContract:
+    """What reaches each kind of store in its own way: lists, sizes, times, deletion, and the one of several who creates."""
 
     def test_what_was_saved_comes_back_as_it_was(self, place):
         saved = checkpoint()
@@ -97,13 +112,6 @@ class CheckpointsContract:
         assert checkpoints.checkpointed_partitions(HOME.topic) == []
         checkpoints.save(checkpoint())
         assert checkpoints.latest(Partition(HOME.topic, 4)) is None
-
-    def test_the_newest_is_the_latest_and_the_ones_before_stay(self, place):
-        checkpoints = opened(place)
-        for sequence in range(3):
-            checkpoints.save(checkpoint(sequence))
-        assert opened(place).latest(HOME) == checkpoint(2)
-        assert len(manifests(place)) == 3
 
     def test_partitions_do_not_share_and_are_listed_by_number(self, place):
         checkpoints = opened(place)
@@ -126,18 +134,90 @@ class CheckpointsContract:
         assert (mine.size_bytes, mine.checkpoint_count) == (5 + 7, 2)
         assert abs(mine.written_at - time.time()) < 600
 
-    def test_a_state_without_parts_is_a_state(self, place):
-        empty = Checkpoint(HOME, 0, Fence())
-        opened(place).save(empty)
-        assert opened(place).latest(HOME) == empty
-
     def test_one_store_serves_many_saves_of_many_partitions_at_once(self, place):
         checkpoints = opened(place)
-        homes = [Partition("events", number) for number in range(12)]
+        homes = [Partition("events", number) for number in range(6)]
         taken = [checkpoint(partition=home) for home in homes]
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(checkpoints.save, taken))
         assert [checkpoints.latest(home) for home in homes] == taken
+
+    def test_two_workers_of_one_name_and_generation_cannot_both_save(self, place):
+        one, other = opened(place), opened(place)
+        between_parts_and_manifest(one, lambda: other.save(checkpoint(0, offset=7)))
+        with pytest.raises(PartitionNotOwned):
+            one.save(checkpoint(0, offset=8))
+        assert opened(place).latest(HOME) == checkpoint(0, offset=7)
+        assert len(parts(place)) == len(set(checkpoint().blobs.values()))
+
+    def test_a_manifest_that_was_sent_twice_because_its_answer_was_lost_is_saved(self, place):
+        checkpoints = opened(place)
+        store = checkpoints._store
+        claim = store.create_exclusive
+
+        def sent_twice(path: str, data: bytes) -> None:
+            claim(path, data)
+            claim(path, data)
+
+        store.create_exclusive = sent_twice  # type: ignore[method-assign]
+        checkpoints.save(checkpoint())
+        assert opened(place).latest(HOME) == checkpoint()
+
+    @pytest.mark.parametrize("harm", [None, b"cut"])
+    def test_a_part_that_vanished_or_was_cut_in_the_meantime_is_written_again(self, place, harm):
+        checkpoints = opened(place)
+        checkpoints.save(checkpoint(0))
+        path = part_of(place, 0, "ids")
+        place.delete(path) if harm is None else place.write(path, harm)
+        checkpoints.save(checkpoint(1))
+        assert opened(place).latest(HOME) == checkpoint(1)
+
+    def test_only_the_newest_checkpoints_and_their_parts_are_kept(self, place):
+        checkpoints = opened(place, kept=3)
+        for sequence in range(8):
+            checkpoints.save(checkpoint(sequence))
+        assert len(manifests(place)) == 3
+        assert len(parts(place)) == len(PARTS) + 3
+        assert opened(place).latest(HOME) == checkpoint(7)
+
+    def test_what_was_written_lately_is_not_deleted(self, place):
+        checkpoints = opened(place, grace_seconds=3_600)
+        for sequence in range(6):
+            checkpoints.save(checkpoint(sequence))
+        assert len(manifests(place)) == 6
+
+    def test_a_part_that_was_put_comes_back_by_its_name(self, place):
+        name = opened(place).put_blob(HOME, b"spilled" * 900)
+        assert opened(place).get_blob(name) == b"spilled" * 900
+
+    @pytest.mark.parametrize("harm", [None, b"spill"])
+    def test_a_checkpoint_whose_kept_part_is_gone_or_cut_is_not_whole(self, place, caplog, harm):
+        checkpoints = opened(place)
+        name = checkpoints.put_blob(HOME, b"spilled")
+        checkpoints.save(checkpoint(0))
+        checkpoints.save(checkpoint(1, referenced_blobs=(name,)))
+        place.delete(name) if harm is None else place.write(name, harm)
+        assert opened(place).latest(HOME) == checkpoint(0)
+        assert name.rsplit("/", 1)[1] in warnings(caplog)[0]["reason"]
+
+    def test_with_a_part_that_is_gone_the_checkpoint_before_is_the_latest(self, place, caplog):
+        before_is_latest_when(place, caplog, lambda path: place.delete(path))
+
+
+class CheckpointsContract(StorageContract):
+    """All of it, with the rules that no kind of store changes. Run by the places of tests/adapters/checkpoints/test_store.py."""
+
+    def test_the_newest_is_the_latest_and_the_ones_before_stay(self, place):
+        checkpoints = opened(place)
+        for sequence in range(3):
+            checkpoints.save(checkpoint(sequence))
+        assert opened(place).latest(HOME) == checkpoint(2)
+        assert len(manifests(place)) == 3
+
+    def test_a_state_without_parts_is_a_state(self, place):
+        empty = Checkpoint(HOME, 0, Fence())
+        opened(place).save(empty)
+        assert opened(place).latest(HOME) == empty
 
     # Fences
 
@@ -165,27 +245,6 @@ class CheckpointsContract:
         between_parts_and_manifest(zombie, lambda: owner.save(checkpoint(0, generation=8, blobs=PARTS)))
         zombie.save(checkpoint(1, generation=7, blobs={"mine": b"zombie"}))
         assert opened(place).latest(HOME) == checkpoint(0, generation=8, blobs=PARTS)
-
-    def test_two_workers_of_one_name_and_generation_cannot_both_save(self, place):
-        one, other = opened(place), opened(place)
-        between_parts_and_manifest(one, lambda: other.save(checkpoint(0, offset=7)))
-        with pytest.raises(PartitionNotOwned):
-            one.save(checkpoint(0, offset=8))
-        assert opened(place).latest(HOME) == checkpoint(0, offset=7)
-        assert len(parts(place)) == len(set(checkpoint().blobs.values()))
-
-    def test_a_manifest_that_was_sent_twice_because_its_answer_was_lost_is_saved(self, place):
-        checkpoints = opened(place)
-        store = checkpoints._store
-        claim = store.create_exclusive
-
-        def sent_twice(path: str, data: bytes) -> None:
-            claim(path, data)
-            claim(path, data)
-
-        store.create_exclusive = sent_twice  # type: ignore[method-assign]
-        checkpoints.save(checkpoint())
-        assert opened(place).latest(HOME) == checkpoint()
 
     def test_a_new_owner_gets_a_fence_above_all_others(self, place):
         assert opened(place).next_fence(HOME, 4) == Fence(0, 4, 0)
@@ -228,27 +287,10 @@ class CheckpointsContract:
         heir.save(checkpoint(0, generation=8))
         assert len(set(parts(place)) - set(before)) == 1
 
-    @pytest.mark.parametrize("harm", [None, b"cut"])
-    def test_a_part_that_vanished_or_was_cut_in_the_meantime_is_written_again(self, place, harm):
-        checkpoints = opened(place)
-        checkpoints.save(checkpoint(0))
-        path = part_of(place, 0, "ids")
-        place.delete(path) if harm is None else place.write(path, harm)
-        checkpoints.save(checkpoint(1))
-        assert opened(place).latest(HOME) == checkpoint(1)
-
     def test_equal_parts_lie_there_once(self, place):
         opened(place).save(checkpoint(blobs={"one": b"same", "other": b"same"}))
         assert len(parts(place)) == 1
         assert opened(place).latest(HOME).blobs == {"one": b"same", "other": b"same"}
-
-    def test_only_the_newest_checkpoints_and_their_parts_are_kept(self, place):
-        checkpoints = opened(place, kept=3)
-        for sequence in range(8):
-            checkpoints.save(checkpoint(sequence))
-        assert len(manifests(place)) == 3
-        assert len(parts(place)) == len(PARTS) + 3
-        assert opened(place).latest(HOME) == checkpoint(7)
 
     def test_each_of_those_kept_is_whole(self, place):
         checkpoints = opened(place, kept=3)
@@ -257,12 +299,6 @@ class CheckpointsContract:
         for sequence in (7, 6, 5):
             assert opened(place).latest(HOME) == checkpoint(sequence)
             place.delete(manifests(place)[-1])
-
-    def test_what_was_written_lately_is_not_deleted(self, place):
-        checkpoints = opened(place, grace_seconds=3_600)
-        for sequence in range(6):
-            checkpoints.save(checkpoint(sequence))
-        assert len(manifests(place)) == 6
 
     def test_damaged_checkpoints_do_not_count_as_kept(self, place):
         opened(place, kept=2).save(checkpoint(0))
@@ -285,10 +321,6 @@ class CheckpointsContract:
 
     # Spilled state
 
-    def test_a_part_that_was_put_comes_back_by_its_name(self, place):
-        name = opened(place).put_blob(HOME, b"spilled" * 900)
-        assert opened(place).get_blob(name) == b"spilled" * 900
-
     def test_kept_parts_outlive_every_checkpoint_that_names_them(self, place):
         checkpoints = opened(place, kept=2)
         first = checkpoints.put_blob(HOME, b"first")
@@ -301,16 +333,6 @@ class CheckpointsContract:
         assert checkpoints.get_blob(first) == b"first"
         with pytest.raises(FingerprintError, match="missing"):
             checkpoints.get_blob(other)
-
-    @pytest.mark.parametrize("harm", [None, b"spill"])
-    def test_a_checkpoint_whose_kept_part_is_gone_or_cut_is_not_whole(self, place, caplog, harm):
-        checkpoints = opened(place)
-        name = checkpoints.put_blob(HOME, b"spilled")
-        checkpoints.save(checkpoint(0))
-        checkpoints.save(checkpoint(1, referenced_blobs=(name,)))
-        place.delete(name) if harm is None else place.write(name, harm)
-        assert opened(place).latest(HOME) == checkpoint(0)
-        assert name.rsplit("/", 1)[1] in warnings(caplog)[0]["reason"]
 
     def test_a_checkpoint_that_keeps_what_is_not_there_is_not_saved(self, place):
         checkpoints = opened(place)
@@ -336,17 +358,9 @@ class CheckpointsContract:
 
     # Damage
 
-    @pytest.mark.parametrize("harm", [None, b"", b"cut", bytes(6_000), bytes(60_000)])
+    @pytest.mark.parametrize("harm", [b"", b"cut", bytes(6_000), bytes(60_000)])
     def test_with_a_damaged_part_the_checkpoint_before_is_the_latest(self, place, caplog, harm):
-        checkpoints = opened(place)
-        checkpoints.save(checkpoint(0))
-        checkpoints.save(checkpoint(1, blobs=PARTS | {"ids": b"\x01" * 6_000}))
-        path = part_of(place, 1, "ids")
-        place.delete(path) if harm is None else place.write(path, harm)
-        assert opened(place).latest(HOME) == checkpoint(0)
-        (said,) = warnings(caplog)
-        assert said["file"] == manifests(place)[1]
-        assert path.rsplit("/", 1)[1] in said["reason"]
+        before_is_latest_when(place, caplog, lambda path: place.write(path, harm))
 
     def test_with_a_damaged_manifest_the_checkpoint_before_is_the_latest(self, place, caplog):
         checkpoints = opened(place)

@@ -22,6 +22,7 @@ from pipelines.cli.app import app
 from tests.contracts.checkpoint_store import (
     HOME,
     CheckpointsContract,
+    StorageContract,
     checkpoint,
     manifests,
     opened,
@@ -75,7 +76,9 @@ def bucket() -> Iterator[str]:
         yield url
 
 
-class TestInAnObjectStore(CheckpointsContract):
+class TestInAnObjectStore(StorageContract):
+    """The rules are the same as in memory, where fsspec is asked, too."""
+
     @pytest.fixture
     def place(self, bucket: str, tmp_path: Path) -> InStore:
         return InStore(f"{bucket}/{tmp_path.name}")
