@@ -9,14 +9,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol
 
 import confluent_kafka
 import pytest
 
-from fingerprint.adapters.kafka import base
 from fingerprint.compute.hashing import kafka_partition
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import (
@@ -43,11 +43,11 @@ class Stream(Protocol):
         """Retention: the messages before this offset are held no longer, or more of them."""
 
 
-def wait_until(condition: Callable[[], Any], what: str) -> None:
+def wait_until(condition: Callable[[], Any], what: str, pause: float = 0.01) -> None:
     deadline = time.monotonic() + PATIENCE
     while not condition():
         assert time.monotonic() < deadline, f"in {PATIENCE:.0f} s it did not come to this: {what}"
-        time.sleep(0.01)  # leaves the core to what is waited for
+        time.sleep(pause)  # leaves the core to what is waited for
 
 
 def take(consumer: Consumer, count: int) -> list[Message]:
@@ -526,32 +526,37 @@ def is_sent(producer, topic):
     return True
 
 
-class AwayContract:
-    """What adapters to a broker do while it is away. The class gives `stream` and `broker`."""
-
-    def test_while_the_broker_is_away_memory_is_bounded_and_when_it_is_back_both_go_on(
-        self, stream, broker, monkeypatch
-    ):
-        monkeypatch.setattr(base, "BUFFER_MEMORY", 200_000)
-        monkeypatch.setattr(base, "MAX_BLOCK_MS", 200)
-        topic = stream.topic()
-        producer = stream.producer()
-        wait_until(lambda: is_sent(producer, topic), "the topic known")  # asked for within the time to block
-        producer.flush()
-        with stream.consumer("through") as consumer:
+def outlives_an_outage(
+    streams: Collection[Stream], outage: Callable[[], AbstractContextManager[None]]
+) -> None:
+    """Assert of a producer and a consumer of each stream that what is in flight is bounded while the broker is away."""
+    with ExitStack() as consumers:
+        members = []
+        for stream in streams:
+            topic, producer = stream.topic(), stream.producer()
+            wait_until(
+                partial(is_sent, producer, topic), "the topic known"
+            )  # asked for within the time to block
+            producer.flush()
+            consumer = consumers.enter_context(stream.consumer("through"))
             consumer.subscribe([topic])
             take(consumer, 1)
             consumer.commit({Partition(topic, 0): 1})
-            broker.kill()
-            try:
+            members.append((topic, producer, consumer))
+        with outage():
+            taken = []
+            for topic, producer, consumer in members:
                 assert consumer.poll(0.2) == []
-                taken = _fill_memory(producer, topic)
-            finally:
-                broker.start()
+                taken.append(_fill_memory(producer, topic))
+        for (topic, producer, consumer), count in zip(members, taken, strict=True):
             producer.flush()
             producer.close()
-            assert numbers(take(consumer, taken - 1)) == list(range(1, taken))
-            commit(consumer, {Partition(topic, 0): taken})
+            assert numbers(take(consumer, count - 1)) == list(range(1, count))
+            commit(consumer, {Partition(topic, 0): count})
+
+
+class TransactionContract:
+    """What adapters to a broker read of a transaction. The class gives `stream` and `broker`."""
 
     def test_the_end_of_a_transaction_is_read_and_lags_no_more(self, stream, broker):
         topic = stream.topic()

@@ -41,6 +41,7 @@ from tests.system.test_ingest import LIMIT, PEOPLE, Faulty, InMemory, expected, 
 
 FOLDER = "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01"
 BRISK = {"visibility_timeout_seconds": 2}
+VISIBLE_AGAIN = 0.2  # seconds between two questions of a queue whether a notice is visible again
 
 
 @pytest.fixture(scope="module")
@@ -128,16 +129,17 @@ def headers(trail: Trail, name: str) -> set[str]:
     return {(dict(message.headers)[name] or b"").decode() for message in trail.read(trail.events)}
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("wrapped", [False, True], ids=["bare", "inside SNS"])
-def test_an_object_that_was_written_arrives_whatever_tells_of_it(
-    trail: Trail, form: str, wrapped: bool
-) -> None:
-    notice = FORMS[form](trail.put(f"{FOLDER}/a=é b+c.json.gz", *records(4)), trail.bucket)
-    trail.notify(sns(notice) if wrapped else notice)
+def test_an_object_that_was_written_arrives_whatever_tells_of_it(trail: Trail) -> None:
+    """In each form, bare and inside SNS; tests/sources/test_s3_notifications.py reads each of them."""
+    lines = records(24)
+    for number, name in enumerate(FORMS):
+        for inside in (False, True):
+            own, lines = lines[:4], lines[4:]
+            notice = FORMS[name](trail.put(f"{FOLDER}/{number} {inside}=é b+c.json.gz", *own), trail.bucket)
+            trail.notify(sns(notice) if inside else notice)
     figures = trail.turn()
-    assert trail.ids() == expected(4)
-    assert (figures["messages"], figures["objects"], figures["records"]) == (1, 1, 4)
+    assert trail.ids() == expected(24)
+    assert (figures["messages"], figures["objects"], figures["records"]) == (6, 6, 24)
     assert trail.left() == NOTHING
 
 
@@ -277,7 +279,7 @@ def test_a_connection_that_breaks_in_the_middle_costs_neither_the_object_nor_its
     program.run_once(lambda: False)
     assert trail.left() == {"there": 0, "hidden": 1}
     assert set(trail.ids()) >= set(expected(4))
-    wait_until(lambda: trail.left()["there"], "the notice that was kept, visible again")
+    wait_until(lambda: trail.left()["there"], "the notice that was kept, visible again", VISIBLE_AGAIN)
     program.run_once(lambda: False)
     assert sorted(set(trail.ids())) == expected(1_500)
     assert trail.left() == NOTHING
@@ -300,7 +302,7 @@ def test_what_did_not_arrive_leaves_its_notice_in_the_queue(trail: Trail, method
     with pytest.raises(DeliveryFailed):
         trail.turn(producer=Faulty(trail.producer(), method, DeliveryFailed("broker away")))
     assert sum(trail.left().values()) == 1
-    wait_until(lambda: trail.left()["there"], "the notice, visible again")
+    wait_until(lambda: trail.left()["there"], "the notice, visible again", VISIBLE_AGAIN)
     trail.turn()
     assert sorted(set(trail.ids())) == expected(8)
     assert trail.left() == NOTHING
@@ -311,7 +313,7 @@ def test_a_notice_that_could_not_be_deleted_comes_again_and_repeats_reduce_by_id
     trail.write("a.json", *records(8))
     figures = trail.turn(queue=Faulty(trail.queue(), "delete", Unavailable("no answer")))
     assert figures["lost"] == 1
-    wait_until(lambda: trail.left()["there"], "the notice, visible again")
+    wait_until(lambda: trail.left()["there"], "the notice, visible again", VISIBLE_AGAIN)
     trail.turn()
     assert sorted(set(trail.ids())) == expected(8)
     assert trail.left() == NOTHING

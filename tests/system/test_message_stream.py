@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack, closing, contextmanager
 from typing import Any
 
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import NewTopic
 
+from fingerprint.adapters.kafka import base
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
 from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
 from fingerprint.core.ports import Consumer, Partition, Producer
 from fingerprint.core.settings import Kafka
-from tests.contracts.message_stream import AwayContract, TopicContract, wait_until
+from tests.contracts.message_stream import TopicContract, TransactionContract, outlives_an_outage, wait_until
 from tests.support import memory_clients
 from tests.support.memory_broker import MemoryBroker, RemoteBroker
 from tests.support.memory_clients import MemoryConsumer, MemoryProducer, on
@@ -69,7 +71,7 @@ def on_broker(
     stream.close()
 
 
-class TestKafkaPython(TopicContract, AwayContract):
+class TestKafkaPython(TopicContract, TransactionContract):
     @pytest.fixture
     def stream(self, broker: Broker, request: pytest.FixtureRequest) -> Iterator[OnBroker]:
         yield from on_broker(broker, request, KafkaPythonConsumer, KafkaPythonProducer)
@@ -79,10 +81,36 @@ class TestKafkaPython(TopicContract, AwayContract):
         super().test_a_header_without_a_value_is_not_an_empty_one(stream)
 
 
-class TestConfluent(TopicContract, AwayContract):
+class TestConfluent(TopicContract, TransactionContract):
     @pytest.fixture
     def stream(self, broker: Broker, request: pytest.FixtureRequest) -> Iterator[OnBroker]:
         yield from on_broker(broker, request, ConfluentConsumer, ConfluentProducer)
+
+
+@contextmanager
+def away(broker: Broker) -> Iterator[None]:
+    broker.kill()
+    try:
+        yield
+    finally:
+        broker.start()
+
+
+def test_while_the_broker_is_away_memory_is_bounded_and_when_it_is_back_all_go_on(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both clients through one outage."""
+    monkeypatch.setattr(base, "BUFFER_MEMORY", 200_000)
+    monkeypatch.setattr(base, "MAX_BLOCK_MS", 200)
+    with ExitStack() as open_until_the_end:
+        streams = [
+            open_until_the_end.enter_context(closing(OnBroker(broker, f"away-{name}", consumer, producer)))
+            for name, consumer, producer in (
+                ("kafka-python", KafkaPythonConsumer, KafkaPythonProducer),
+                ("confluent", ConfluentConsumer, ConfluentProducer),
+            )
+        ]
+        outlives_an_outage(streams, lambda: away(broker))
 
 
 class InMemory:
