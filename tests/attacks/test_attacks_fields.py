@@ -124,7 +124,7 @@ def test_no_record_steers_the_terminal_of_anyone_who_reads_the_queue(
     for alert in queue:
         show_alert(url, alert.alert_id, json=as_json)
     printed = capsys.readouterr().out
-    assert {each for each in printed if unicodedata.category(each) in STEERING} <= {"\n"}
+    assert {each for each in set(printed) if unicodedata.category(each) in STEERING} <= {"\n"}
     assert "evil" in printed
 
 
@@ -144,7 +144,7 @@ def test_no_record_becomes_markup_on_a_page(queue: list[Alert], tmp_path: Path) 
         markup = Markup()
         markup.feed(page)
         assert markup.found <= harmless.found
-        assert {each for each in page if unicodedata.category(each) in STEERING} <= {"\n", "\t"}
+        assert {each for each in set(page) if unicodedata.category(each) in STEERING} <= {"\n", "\t"}
     assert any(html.escape("<script>alert(1)</script>") in page for page in pages)
 
 
