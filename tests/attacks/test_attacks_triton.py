@@ -312,6 +312,7 @@ def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[settings.Trito
             control_key_file=str(running.key_file),
             timeout_seconds=20,
             load_timeout_seconds=60,
+            instance_count=1,
             tls=True,
             ca_file=str(authority.file),
             certificate_file=str(client.certificate),

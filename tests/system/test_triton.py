@@ -289,37 +289,32 @@ def test_a_version_whose_model_py_an_older_image_wrote_is_loaded_after_an_upgrad
     bank: Bank, triton: Triton, options: settings.Triton, tmp_path: Path
 ) -> None:
     """It imports what was moved since, so the upgraded server serves nothing."""
-    banks.publish_version(variant(bank, 81), tmp_path / "bank")
-    first = load_into_server(tmp_path / "bank", options)["loaded"]
+    before = ready(options)[-1]
     triton.kill()
     for model in triton.repository.glob("fingerprint/*/model.py"):
         replaced(model, b"from fingerprint.core.alert import FingerprintError\n")
     triton.start()
     banks.publish_version(variant(bank, 82), tmp_path / "bank")
-    second = load_into_server(tmp_path / "bank", options)["loaded"]
-    assert ready(options) == [first, second]
+    loaded = load_into_server(tmp_path / "bank", options)["loaded"]
+    assert ready(options) == [before, loaded]
 
 
-@pytest.mark.parametrize("how", ["damaged", "removed"])
 def test_a_served_version_that_cannot_be_loaded_any_more_keeps_no_later_one_out(
-    bank: Bank, options: settings.Triton, tmp_path: Path, how: str
+    bank: Bank, options: settings.Triton, tmp_path: Path
 ) -> None:
-    repository, first, second = (
-        ModelRepository(Path(options.model_repository)),
-        variant(bank, 83),
-        variant(bank, 84),
-    )
-    banks.publish_version(first, tmp_path / "bank")
-    load_into_server(tmp_path / "bank", options)
-    folder = repository.folder / str(triton_model.version_number(first.version))
-    if how == "removed":
-        shutil.rmtree(folder)
-    else:
-        replaced(next(folder.rglob("stack*.safetensors")), b"")
-    banks.publish_version(second, tmp_path / "bank")
-    load_into_server(tmp_path / "bank", options)
-    assert ready(options) == [second.version]
-    assert list(repository.bank_versions().values()) == [second.version]
+    """Neither one whose files are damaged nor one whose folder was removed."""
+    repository, served = ModelRepository(Path(options.model_repository)), ready(options)[-1]
+    for number, spoil in ((83, damage), (84, shutil.rmtree)):
+        assert served is not None
+        spoil(repository.folder / str(triton_model.version_number(served)))
+        banks.publish_version(variant(bank, number), tmp_path / "bank")
+        served = load_into_server(tmp_path / "bank", options)["loaded"]
+        assert ready(options) == [served]
+        assert list(repository.bank_versions().values()) == [served]
+
+
+def damage(version: Path) -> None:
+    replaced(next(version.rglob("stack*.safetensors")), b"")
 
 
 def ready(options: settings.Triton) -> list[str | None]:
@@ -600,7 +595,7 @@ def test_score_says_what_is_missing_where_triton_is_wanted_and_no_one_listens(
 def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_answer_is_mixed(
     organisation: sample_organisation.SampleOrganisation,
     bank: Bank,
-    in_parallel: settings.Triton,
+    options: settings.Triton,
     records: Records,
     tmp_path: Path,
 ) -> None:
@@ -611,8 +606,8 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
     banks.write_bank(another, tmp_path / "bank")
     place = Place(tmp_path / "place", tmp_path / "bank")
     quick = {"bank": {"poll_interval_seconds": 0.05}, "checkpoints": {"interval_seconds": 0.01}}
-    place.configure(**quick, triton={"url": in_parallel.url, "timeout_seconds": 20})
-    loading = threading.Thread(target=load_into_server, args=(tmp_path / "bank", in_parallel), daemon=True)
+    place.configure(**quick, triton={"url": options.url, "timeout_seconds": 20})
+    loading = threading.Thread(target=load_into_server, args=(tmp_path / "bank", options), daemon=True)
     with live(place.create()) as stream:
         stream.read(records[:1000])
         serve(place, another.version)
