@@ -15,13 +15,14 @@ import pytest
 import typer.main
 from xdist.scheduler import LoadFileScheduling
 
+from fingerprint import store
 from fingerprint.compute.backend import choose_backend
 from fingerprint.compute.cuda import has_driver
 from fingerprint.registry.bank import Bank, open_bank
 from fingerprint.store import migrate, open_store
 from tests.support import sample_organisation
 from tests.support.compiled_once import share_compiled_statements
-from tests.support.migrated_once import MigratedOnce
+from tests.support.migrated_once import MigratedOnce, PreparedOnce
 from tests.support.one_broker import OneBrokerScheduling
 from tests.support.services import kafka, postgres
 from tests.support.services.requirement import needed
@@ -124,6 +125,7 @@ def _sendable(value: Any) -> Any:
 def _tables_and_statements_are_made_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(migrate, "upgrade_schema", MigratedOnce())
+        patch.setattr(store, "prepare_schema", PreparedOnce())
         share_compiled_statements(patch)
         # Every run of the command line in the process would build all of its commands again.
         patch.setattr(typer.main, "get_command_from_info", cache(typer.main.get_command_from_info))

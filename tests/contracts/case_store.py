@@ -293,13 +293,13 @@ class QueueContract:
         assert rows == sorted(rows, key=SORTED[REVERSED.get(order, order)], reverse=order in REVERSED)
         assert Counter(row.open for row in rows)[False] > 3
         draw, found = random.Random(REVERSED.get(order, order)), 0
-        for _ in range(25):
+        for _ in range(12):
             which = drawn_filter(draw)
             wanted = [row for row in rows if asks_for(which, row)]
             assert everything(busy, which, order) == wanted, which
             assert busy.queue.ids(which, order) == [row.alert_id for row in wanted]
             found += len(wanted)
-        assert found > 50
+        assert found > 25
 
     def test_a_page_is_the_same_however_many_alerts_it_is_said_to_be_of(self, busy, monkeypatch):
         """Of many alerts each is asked for its own values, of few all that have a value are listed: a query of its own."""
@@ -628,22 +628,19 @@ class QueueContract:
             with pytest.raises(FingerprintError, match="duplicate of itself, or of its own duplicate"):
                 store.cases.add_disposition(round_again)
 
-    @pytest.mark.parametrize(
-        "change",
-        [
+    def test_a_change_that_could_be_done_to_none_is_refused_and_changes_nothing(self, make_store):
+        store = make_store()
+        store.alerts.save([stolen_session()])
+        before = store.dump_tables()
+        for change in (
             SetDisposition("duplicate"),
             SetDisposition("duplicate", duplicate_of="nothing"),
             SetDisposition("benign", duplicate_of="3f"),
             AssignCase("m" * 501),
-        ],
-    )
-    def test_a_change_that_could_be_done_to_none_is_refused_and_changes_nothing(self, make_store, change):
-        store = make_store()
-        store.alerts.save([stolen_session()])
-        before = store.dump_tables()
-        with pytest.raises(FingerprintError):
-            store.cases.change([AlertRevision(stolen_session().alert_id, 0)], change, "maria")
-        assert store.dump_tables() == before
+        ):
+            with pytest.raises(FingerprintError):
+                store.cases.change([AlertRevision(stolen_session().alert_id, 0)], change, "maria")
+            assert store.dump_tables() == before, change
 
     def test_what_came_in_by_the_command_line_is_seen_in_the_queue(self, make_store):
         store, alert = make_store(), stolen_session()
@@ -788,16 +785,17 @@ class QueueContract:
         assert store.queue.row(alert.alert_id).version == 0  # a note is in no one's way
         assert store.cases.notes("nothing") == []
 
-    @pytest.mark.parametrize(
-        ("alert_id", "text"),
-        [("nothing", "a note"), ("3fa94c1be0d27a58", " \n"), ("3fa94c1be0d27a58", "x" * 20_001)],
-    )
-    def test_a_note_without_text_or_alert_is_refused(self, make_store, alert_id, text):
-        store = make_store()
-        store.alerts.save([stolen_session()])
-        with pytest.raises(FingerprintError):
-            store.cases.add_note(alert_id, text, "maria")
-        assert store.audit.entries() == []
+    def test_a_note_without_text_or_alert_is_refused(self, make_store):
+        store, alert = make_store(), stolen_session()
+        store.alerts.save([alert])
+        for alert_id, text in (
+            ("nothing", "a note"),
+            (alert.alert_id, " \n"),
+            (alert.alert_id, "x" * 20_001),
+        ):
+            with pytest.raises(FingerprintError):
+                store.cases.add_note(alert_id, text, "maria")
+            assert store.audit.entries() == []
 
     def test_several_alerts_get_a_note_at_once_and_a_missing_one_is_named(self, make_store):
         store, one, other = make_store(), stolen_session(), new_pipeline()
@@ -830,12 +828,11 @@ class QueueContract:
         assert store.views.of_owner("maria") == [mine]
         assert store.views.of_owner("kim") == [SavedView("kim", "mine", "assignee=kim")]
 
-    @pytest.mark.parametrize(
-        ("name", "query"), [("", "a"), (" ", "a"), ("n" * 101, "a"), ("n", ""), ("n", "q" * 4001)]
-    )
-    def test_a_view_without_name_or_query_is_refused(self, make_store, name, query):
-        with pytest.raises(FingerprintError, match="of a view"):
-            make_store().views.save(SavedView("maria", name, query))
+    def test_a_view_without_name_or_query_is_refused(self, make_store):
+        store = make_store()
+        for name, query in (("", "a"), (" ", "a"), ("n" * 101, "a"), ("n", ""), ("n", "q" * 4001)):
+            with pytest.raises(FingerprintError, match="of a view"):
+                store.views.save(SavedView("maria", name, query))
 
     def test_alerts_alike_share_the_strongest_surprises_those_of_the_same_principal_first(self, make_store):
         store, alert = make_store(), stolen_session()

@@ -15,7 +15,7 @@ from fingerprint.store import open_store
 from fingerprint.store import secret_hashes as secrets_
 from fingerprint.store.accounts import open_account_store
 from fingerprint.store.login_throttle import GLOBAL_BACKOFF, PER_NETWORK_BACKOFF
-from tests.contracts.account_store import GOOD, HERE, Moment, PeopleContract
+from tests.contracts.account_store import GOOD, HERE, Moment, PeopleContract, PeopleRules
 
 
 @pytest.fixture(scope="module")
@@ -30,7 +30,7 @@ def postgresql_store(postgresql):
     store.close()
 
 
-class TestSqlite(PeopleContract):
+class TestSqlite(PeopleRules):
     @pytest.fixture
     def opened(self, sqlite_store):
         return sqlite_store

@@ -10,13 +10,13 @@ import pytest
 
 from fingerprint.core.case import AlertRevision, SetDisposition
 from fingerprint.store import open_store
-from tests.contracts.incident_store import IncidentContract
+from tests.contracts.incident_store import IncidentContract, IncidentRules
 from tests.contracts.message_stream import wait_until
 from tests.contracts.suppression_store import Moving
 from tests.support.alerts import new_pipeline, stolen_session
 
 
-class TestSqlite(IncidentContract):
+class TestSqlite(IncidentRules):
     @pytest.fixture
     def make_store(self, tmp_path):
         numbers = itertools.count()

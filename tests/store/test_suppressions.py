@@ -15,29 +15,20 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Retention
 from fingerprint.store import open_store, retention, schema
 from fingerprint.store.filter_values import MAX_VALUES
-from tests.contracts.suppression_store import GuardContract, Moving, rolled_out
+from tests.contracts.suppression_store import GuardContract, GuardRules, Moving, rolled_out
 from tests.support.alerts import new_pipeline, stolen_session
 from tests.support.query_plans import plans, queries
 from tests.support.web_app import Site, store_in
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory) -> bytes:
-    """A file with a fresh alert store: its tables are made once."""
-    file = tmp_path_factory.mktemp("empty") / "alerts.sqlite"
-    open_store(f"sqlite:///{file}").close()
-    return file.read_bytes()
-
-
-class TestSqlite(GuardContract):
+class TestSqlite(GuardRules):
     @pytest.fixture
-    def make_guarded(self, tmp_path, empty):
+    def make_guarded(self, tmp_path):
         numbers = itertools.count()
 
         def make(now=None, redact=()):
-            file = tmp_path / f"{next(numbers)}.sqlite"
-            file.write_bytes(empty)
-            return open_store(f"sqlite:///{file}", redact=redact, now=now or Moving())
+            url = f"sqlite:///{tmp_path}/{next(numbers)}.sqlite"
+            return open_store(url, redact=redact, now=now or Moving())
 
         return make
 

@@ -6,13 +6,19 @@ migrations themselves, without this.
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import sqlalchemy as sql
 
 from fingerprint.store import migrate
+from fingerprint.store.database import is_sqlite_file
 
 migrations = migrate.upgrade_schema
+prepare_schema = migrate.prepare_schema
 
 
 class MigratedOnce:
@@ -53,3 +59,26 @@ def _heard(connection: sql.Connection) -> list[tuple[str, Any]]:
     finally:
         sql.event.remove(connection, "before_cursor_execute", hear)
     return statements
+
+
+class PreparedOnce:
+    """In place of `open_store`'s `prepare_schema`: new SQLite files are copies of the first, in a quarter of the CPU."""
+
+    def __init__(self) -> None:
+        self.lock = Lock()  # of those who open one file at once, one fills it
+        self.image = b""
+
+    def __call__(self, engine: sql.Engine, create: bool) -> None:
+        file = Path(str(engine.url.database))
+        with self.lock:
+            new = create and _is_new(engine, file) and isinstance(migrate.upgrade_schema, MigratedOnce)
+            if new and self.image:
+                file.write_bytes(self.image)
+        prepare_schema(engine, create)
+        if new and not self.image:
+            with closing(sqlite3.connect(file)) as connection:
+                self.image = connection.serialize()
+
+
+def _is_new(engine: sql.Engine, file: Path) -> bool:
+    return is_sqlite_file(engine.url) and not engine.url.query and file.is_file() and not file.stat().st_size
