@@ -18,7 +18,7 @@ import pytest
 from fingerprint.core.alert import Disposition
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
-from fingerprint.store import open_store
+from fingerprint.store import evidence, open_store
 from pipelines import cli
 from pipelines.commands.alerts import export_alerts
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
@@ -126,19 +126,18 @@ def test_behind_a_link_the_file_is_written_and_the_link_stays(url, tmp_path):
     assert list(file.parent.iterdir()) == [file]
 
 
-def test_memory_does_not_grow_with_the_store(tmp_path):
+def test_memory_does_not_grow_with_the_store(tmp_path, monkeypatch):
     """Four times the alerts take no more memory, but for their ids."""
     raw = json.dumps({"requestParameters": "x" * 5_000})
     event = replace(new_pipeline().events[0], raw=raw)
     peaks = []
-    for count in (120, 480):
+    monkeypatch.setattr(evidence, "EXPORT_BATCH", 25)
+    for count in (30, 120):
         url = f"sqlite:///{tmp_path}/{count}.sqlite"
         with closing(open_store(url)) as store:
-            for start in range(0, count, 500):
-                numbers = range(start, min(start + 500, count))
-                store.alerts.save(
-                    [replace(new_pipeline(), alert_id=f"{number:06}", events=(event,)) for number in numbers]
-                )
+            store.alerts.save(
+                [replace(new_pipeline(), alert_id=f"{at:06}", events=(event,)) for at in range(count)]
+            )
         tracemalloc.start()
         export_alerts(url, "jsonl", tmp_path / "alerts.jsonl")
         peaks.append(tracemalloc.get_traced_memory()[1])
