@@ -96,7 +96,7 @@ HISTORIES = {
     "all at one instant": [call(number, START, eventName=f"Get{number % 7}") for number in range(90)],
     "two records a year apart": every(timedelta(days=400), 2, START - timedelta(days=400)),
     "one principal": every(timedelta(hours=1), 200),
-    "spread over ten years": every(timedelta(days=37), 100, START - timedelta(days=3_700)),
+    "spread over four years": every(timedelta(days=37), 40, START - timedelta(days=1_480)),
     "one record from the future": [*every(timedelta(hours=1), 90), call(999, datetime(2199, 12, 31))],
 }
 

@@ -497,7 +497,7 @@ def test_a_silence_is_a_vote_and_never_a_verdict(tmp_path: Path) -> None:
     small = sample_organisation.SETTINGS.model_copy(
         update={"reading": sample_organisation.SETTINGS.reading.model_copy(update={"batch_records": 100})}
     )
-    train_bank([str(past)], tmp_path / "bank", small, no_progress)
+    train_bank([str(past)], tmp_path / "bank", sample_organisation.SETTINGS, no_progress)
     run = sample_organisation.run([new], tmp_path / "bank", tmp_path, small)
     votes = run.store.votes.read()
     silences = votes[votes["event_id"].str.startswith("silence:")]

@@ -218,14 +218,14 @@ def test_no_knob_is_without_an_effect_that_is_tested() -> None:
 
 def test_records_say_of_a_world_what_its_calls_are(tmp_path: Path) -> None:
     drawn = replace(WorldParameters.draw(1), insiders=0.25, intruder_made_users=0.25)
-    simulate_organisation(30, DAYS, SEED, tmp_path, attacks=12, parameters=drawn)
+    simulate_organisation(14, DAYS, SEED, tmp_path, attacks=8, parameters=drawn)
     labels = attack_labels(read_labels([str(tmp_path)]))
     chunks = [
         activity_of(add_entity_columns(flatten(records).events, Entities()), labels)
         for records in files.read_sources([str(tmp_path)], Reading())
     ]
     told = measure_world(pd.concat(chunks, ignore_index=True), MIDNIGHT + CUT)
-    called = measure_world(simulate_activity(30, DAYS, SEED, 12, drawn), MIDNIGHT + CUT)
+    called = measure_world(simulate_activity(14, DAYS, SEED, 8, drawn), MIDNIGHT + CUT)
     for name in ("history_days", "new_transitions"):  # calls of one second are in the order of their arrival
         assert told.pop(name) == pytest.approx(called.pop(name), abs=0.01)
     for figures in (told, called):  # a console's program depends on the service

@@ -260,26 +260,13 @@ def versions_in(folder: Path) -> list[str]:
     return [each.name for each in (folder / "versions").iterdir()]
 
 
-def test_other_words_make_another_version_or_they_would_never_be_served(
-    organisation: SampleOrganisation, told: Path, entities: list[str], scored: Run, tmp_path: Path
-) -> None:
-    assert len(versions_in(told)) == 2
-    place = open_store(f"sqlite:///{tmp_path}/alerts.sqlite")
-    say(place, alert_of(scored.alerts[0], "theft", entities[2]), "true_positive")
-    assert learn(organisation, tmp_path / "bank", f"sqlite:///{tmp_path}/alerts.sqlite").version not in (
-        versions_in(told)
-    )
-
-
-def test_without_room_to_move_words_change_nothing(
-    organisation: SampleOrganisation, store: str, tmp_path: Path
-) -> None:
-    settings = QUICK.model_copy(
-        update={"training": Training(max_threshold_increase=0, max_threshold_decrease=0)}
-    )
-    bank = learn(organisation, tmp_path, store, settings)
-    assert not bank.shift.any()
-    assert "shifted" not in bank.manifest
+def test_without_room_to_move_words_change_nothing(bank: Bank, scored: Run) -> None:
+    options = Training(max_threshold_increase=0, max_threshold_decrease=0)
+    said = said_of(own_opinions(scored).iloc[0], "benign", FROGS, bank)
+    assert feedback.apply_feedback(bank, said, OPTIONS).shift.any()
+    unmoved = feedback.apply_feedback(bank, said, options)
+    assert not unmoved.shift.any()
+    assert "shifted" not in unmoved.manifest
 
 
 class Killed(Exception):
@@ -296,32 +283,32 @@ def test_a_training_that_was_broken_off_goes_on_unless_something_was_decided_sin
     decided: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Else an attack that was confirmed in the meantime would be learned, and the bank that learned it served."""
+    """Else an attack that was confirmed in the meantime would be learned, and the bank that learned it served.
+
+    Other words make another version, or they would never be served. How the history is cut into pieces moves no threshold.
+    """
     url, bank = triaged(tmp_path, scored.alerts[0], entities), tmp_path / "bank"
+    pieces = QUICK.model_copy(update={"training": Training(partition_events=5000)})
+    settings = QUICK if decided else pieces
 
     def dying(stage: str, done: int, of: int = 0) -> None:
         if stage == "fitting":
             raise Killed
 
     with pytest.raises(Killed):
-        train_bank(organisation.days, bank, QUICK, dying, store=url)
+        train_bank(organisation.days, bank, settings, dying, store=url)
     (bank / "work" / "train-of-an-earlier-release").mkdir()
     if decided:
         say(open_store(url), alert_of(scored.alerts[0], "later", entities[2]), "true_positive")
     else:
         monkeypatch.setattr(training_data, "load_history", None)  # it is not read again
-    found, before = moved(learn(organisation, bank, url)), moved(banks.open_bank(told))
+    learned = learn(organisation, bank, url, settings)
+    found, before = moved(learned), moved(banks.open_bank(told))
     pd.testing.assert_frame_equal(found.loc[before.index], before)
+    assert len(versions_in(told)) == 2
+    assert learned.version not in versions_in(told) or not decided
     assert found.index.difference(before.index).tolist() == ([entities[2]] if decided else [])
     assert not (bank / "work").exists(), "nothing that was left takes up the disk"
-
-
-def test_how_a_history_is_cut_into_pieces_moves_no_threshold(
-    organisation: SampleOrganisation, store: str, told: Path, tmp_path: Path
-) -> None:
-    settings = QUICK.model_copy(update={"training": Training(partition_events=5000)})
-    bank = learn(organisation, tmp_path, store, settings)
-    pd.testing.assert_frame_equal(moved(bank), moved(banks.open_bank(told)))
 
 
 # --- what people read -------------------------------------------------------------------------------------------------------
