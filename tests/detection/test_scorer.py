@@ -94,7 +94,7 @@ def test_an_event_that_comes_again_is_dropped_and_counted(bank: Bank, steps: lis
 def test_an_event_is_pending_only_while_it_may_get_a_verdict(bank: Bank, steps: list[Step]) -> None:
     """With two of two the autoencoder is sure of most events when they come."""
     few, every = scorer_of(bank), scorer_of(bank, keep_all_events=True)
-    for step in steps[:8]:
+    for step in steps[:5]:
         few.measure(step.events)
         every.measure(step.events)
     assert 0 < len(pending_ids(few)) < 0.5 * len(pending_ids(every))

@@ -36,7 +36,7 @@ from tests.support.stepwise_pipeline import (
 HOUR = 3600
 MIDDLE = 8  # steps before a split
 SLOW = settings(
-    max_examples=3,
+    max_examples=2,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
     derandomize=True,

@@ -69,7 +69,7 @@ def chunks(events: pd.DataFrame, rows: int) -> Iterator[pd.DataFrame]:
         yield events.iloc[start : start + rows].reset_index(drop=True)
 
 
-@pytest.mark.parametrize(("count", "most", "chunk"), [(1, 10_000, 1000), (3, 100, 70), (12, 10_000, 7)])
+@pytest.mark.parametrize(("count", "most", "chunk"), [(1, 10_000, 1000), (3, 200, 70), (7, 10_000, 25)])
 def test_the_parts_together_say_what_the_whole_says(
     bank: banks.Bank, steps: list[Step], undivided: Outcome, count: int, most: int, chunk: int
 ) -> None:

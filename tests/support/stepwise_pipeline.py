@@ -20,7 +20,7 @@ from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from tests.support import sample_organisation
 
-STEP = 150
+STEP = 250
 LATE = 0.03  # share of events that come hours late
 MEMORY = ["idle", "today", "sources", "actions"]
 SETTINGS = sample_organisation.SETTINGS

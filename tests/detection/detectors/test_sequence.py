@@ -132,7 +132,7 @@ def final_scores(
 
 
 @given(st.randoms(use_true_random=False))
-@settings(max_examples=5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_neither_the_order_within_the_lateness_nor_the_cut_changes_a_final_vote(
     bank: Bank, events: pd.DataFrame, random: object
 ) -> None:
