@@ -24,7 +24,7 @@ from tests.contracts.message_stream import wait_until
 from tests.support import sample_organisation
 from tests.support.crashing_stream import kill_stream
 from tests.support.forked import fingerprint_unhurried
-from tests.support.running_stream import ids_of, live, measured_by, serve
+from tests.support.running_stream import Live, ids_of, live, measured_by, serve
 from tests.support.stream_environment import Place, Records, Said
 from tests.system.test_stream import SMALL
 
@@ -124,19 +124,39 @@ def told_once(place: Place) -> None:
     assert {event: said for event, said in tellings.items() if len(said) > 1} == {}
 
 
+def earlier_banks(stream: Live) -> set[str]:
+    """The banks that are kept for what they measured."""
+    explainers = [kept.processor.pipeline.alert_groups.explainer for kept in stream.program.owned.values()]
+    return {version for each in explainers for version in each.previous_banks}
+
+
 # --- a bank is published, and rolled back -----------------------------------------------------------------------------
 
 
 def test_events_after_the_swap_are_judged_by_the_new_bank_as_if_the_stream_had_been_started_again(
     place: Place, records: Records, here: int, swapped: Said, oracle: Said, first: str, second: str
 ) -> None:
+    """The swap comes while an attack waits for its interval to close. No answer is mixed: what waits has the losses and the
+    baseline of the bank it names. The earlier bank is let go when nothing waits of it any more."""
+    known, seen = {version: open_bank(place.bank, version=version) for version in (first, second)}, set()
     with live(place) as stream:
         stream.read(records[:here])
+        kept = stream.program.owned.values()
+        assert any(each.processor.state.referenced_banks() for each in kept)
         serve(place, second)
         stream.until(lambda: stream.judged_by() == {second})
         stream.until(lambda: stream.shown() == {second})
-        assert not any(len(kept.processor.state.early_events) for kept in stream.program.owned.values())
-        stream.read(records[here:])
+        assert not any(len(each.processor.state.early_events) for each in kept)
+        assert earlier_banks(stream) == {first}
+        for at in range(here, here + 400, 100):
+            stream.read(records[at : at + 100])
+            for version, batch in stream.waiting():
+                measured_by(known[version], batch)
+                seen.add(version)
+        assert seen == {first, second}
+        stream.read(records[here + 400 :])
+        stream.until(lambda: not earlier_banks(stream))
+        assert stream.program.banks.loaded_banks.keys() == {second}
     place.run()
     said = place.said()
     assert not said.differences(swapped)
@@ -156,23 +176,6 @@ def test_events_after_the_swap_are_judged_by_the_new_bank_as_if_the_stream_had_b
     assert any(vote["z"] != same[event]["z"] for event, vote in votes.items() if event in after & same.keys())
 
 
-def test_no_answer_is_mixed_what_waits_has_the_losses_and_the_baseline_of_the_bank_it_names(
-    place: Place, records: Records, here: int, first: str, second: str
-) -> None:
-    """The swap comes while an attack waits for its interval to close."""
-    known, seen = {version: open_bank(place.bank, version=version) for version in (first, second)}, set()
-    with live(place) as stream:
-        stream.read(records[:here])
-        serve(place, second)
-        stream.until(lambda: stream.judged_by() == {second})
-        for at in range(here, here + 400, 100):
-            stream.read(records[at : at + 100])
-            for version, batch in stream.waiting():
-                measured_by(known[version], batch)
-                seen.add(version)
-    assert seen == {first, second}
-
-
 def test_rolling_back_works_the_same_way(
     place: Place, records: Records, here: int, first: str, second: str
 ) -> None:
@@ -190,27 +193,6 @@ def test_rolling_back_works_the_same_way(
     middle = ids_of(records[third : 2 * third], records[:third])
     for event, vote in votes.items():
         assert vote["bank_version"] == (second if event in middle else first)
-
-
-def test_earlier_banks_are_let_go_when_nothing_waits_of_them_any_more(
-    place: Place, records: Records, here: int, first: str, second: str
-) -> None:
-    with live(place) as stream:
-        stream.read(records[:here])
-        kept = stream.program.owned.values()
-        assert any(each.processor.state.referenced_banks() for each in kept)
-        serve(place, second)
-        stream.until(lambda: stream.judged_by() == {second})
-        assert {
-            version
-            for each in kept
-            for version in each.processor.pipeline.alert_groups.explainer.previous_banks
-        } == {first}
-        stream.read(records[here:])
-        stream.until(
-            lambda: not any(each.processor.pipeline.alert_groups.explainer.previous_banks for each in kept)
-        )
-        assert stream.program.banks.loaded_banks.keys() == {second}
 
 
 def test_who_is_given_a_partition_that_judges_by_the_new_bank_already_does_not_take_it_back(
