@@ -1,6 +1,6 @@
 """Bytes to votes on two pipelines: what the CPU says of a corpus, every other backend says too.
 
-The corpus is every real set that is here, hostile and crooked records, and PARITY_RECORDS simulated ones (20,000; on a device a
+The corpus is every real set that is here, hostile and crooked records, and PARITY_RECORDS simulated ones (8,000; on a device a
 million). `PARITY_RECORDS=1000000 pytest tests/test_backend_parity.py -s` prints what was compared.
 """
 
@@ -37,7 +37,7 @@ def nothing_yet() -> dict[str, Any]:
 class ParityContract:
     """Held to by every backend beside the CPU's."""
 
-    records = RECORDS or 20_000
+    records = RECORDS or 8_000
 
     @pytest.mark.parametrize("name", record_corpus.real())
     def test_a_real_set_is_read_and_judged_as_on_the_cpu(

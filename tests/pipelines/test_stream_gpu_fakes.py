@@ -58,7 +58,7 @@ def test_what_a_device_remembered_goes_on_in_more_partitions_and_on_a_cpu_and_ba
 def test_a_device_with_too_little_room_puts_away_and_says_the_same(
     place: Place, records: Records, oracle: Said
 ) -> None:
-    place.configure(kafka={"max_poll_records": 400}, stream={"max_series": 5})
+    place.configure(kafka={"max_poll_records": 1000}, stream={"max_series": 5})
     place.send(records)
     assert place.run(backend=THERE)["reloaded_buckets"] > 0
     assert place.said().differences(oracle) == []
