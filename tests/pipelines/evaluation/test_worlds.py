@@ -36,7 +36,7 @@ SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
-    small, options = Organisation(principals=6, days=10, attacks=3), EvaluationOptions(third=False)
+    small, options = Organisation(principals=4, days=8, attacks=3), EvaluationOptions(third=False)
     return evaluate_worlds(SETTINGS, no_progress, 2, organisation=small, options=options, workers=1)
 
 
@@ -80,7 +80,7 @@ def test_each_world_has_its_statistics_and_every_method_on_the_same_rows(figures
     assert (first["seed"], second["seed"]) == world_seeds(2, final=False)
     for world in (first, second):
         assert world["parameters"]["novelty_bursts"] == WorldParameters.draw(world["seed"]).novelty_bursts
-        asked = Organisation(days=10).in_world(WorldParameters(**world["parameters"])).days
+        asked = Organisation(days=8).in_world(WorldParameters(**world["parameters"])).days
         assert world["statistics"]["history_days"] == pytest.approx(asked, abs=0.6)
         assert world["statistics"]["events"] > 0
         assert {method["sessions"] for method in world["methods"].values()} == {sessions_of(world)}
