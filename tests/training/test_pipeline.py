@@ -104,7 +104,7 @@ def scorer_state_by_owner(bank: Bank) -> dict[str, np.ndarray]:
     return out | {name: scorer_state[f"series.days.{name}"][row] for name in ("expected", "spread")}
 
 
-@pytest.mark.parametrize("count", [2, 16])
+@pytest.mark.parametrize("count", [2, 8])
 def test_how_many_pieces_there_are_changes_nothing(
     events: list[pd.DataFrame], whole: Bank, tmp_path: Path, count: int
 ) -> None:
@@ -198,7 +198,7 @@ def test_worker_processes_learn_what_one_process_does(
     events: list[pd.DataFrame], whole: Bank, tmp_path: Path
 ) -> None:
     with wiring.open_worker_pool(Workers(scheduler="dask", processes=2)) as workers:
-        assert_same(learn(events, tmp_path, 8, workers=workers), whole)
+        assert_same(learn(events, tmp_path, 4, workers=workers), whole)
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------
