@@ -384,7 +384,7 @@ class LogSource(Protocol):
     def list_months(self, system: FileSystem, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
         """Return the files below a log folder that may hold events of the span, and the first days of the months left out.
 
-        A folder without events (`holds_events`) may stand for what is in it.
+        A folder without events (`holds_events`), with a slash at its end, may stand for what is in it.
         """
 
 

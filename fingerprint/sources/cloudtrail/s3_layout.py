@@ -29,6 +29,7 @@ NON_EVENT_FOLDERS = (  # folders of a trail that hold no events
 )
 _VALIDATION = "CloudTrail validation message."
 _ACCOUNT_REGION = re.compile(r"(?:.*/)?AWSLogs/(?:o-[a-z0-9]+/)?\d{12}/CloudTrail/[a-z0-9-]+(?=/)")
+_OWNER = re.compile(r"o-[a-z0-9]+|\d{12}")  # the folder of an organisation or an account
 _TRAIL = re.compile(r"(?:^|/)AWSLogs(?:/o-[a-z0-9]+)?(?:/[^/]+)?(?:/CloudTrail[^/]*(?:/[^/]+(?:/\d{4})?)?)?$")
 _DAY = re.compile(
     r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})/(\d{2})/[^/]+$"
@@ -55,13 +56,16 @@ def notified_objects(message: Mapping[str, Any] | str) -> list[tuple[str, str]] 
 
 
 def holds_events(key: str) -> bool:
-    """Return whether the object is no digest, no insight, and below AWSLogs no log of another service."""
-    folders = key.split("/")
-    if set(NON_EVENT_FOLDERS) & set(folders):
+    """Return whether the object is no digest, no insight, and below AWSLogs in no folder of another service."""
+    *folders, name = key.split("/")
+    if set(NON_EVENT_FOLDERS) & {*folders, name}:
         return False
-    below = folders[folders.index("AWSLogs") + 1 :] if "AWSLogs" in folders else ["CloudTrail"]
-    of_trail = any(each == "CloudTrail" or each.startswith("CloudTrail-") for each in below)
-    return of_trail or "_CloudTrail_" in folders[-1]  # as AWS names the file, in a copy without folders
+    below = folders[folders.index("AWSLogs") + 1 :] if "AWSLogs" in folders else []
+    services = [each for each in below if not _OWNER.fullmatch(each)]
+    of_trail = any(each == "CloudTrail" or each.startswith("CloudTrail-") for each in services)
+    return (
+        of_trail or not services or "_CloudTrail_" in name
+    )  # as AWS names the file, in folders of one's own
 
 
 def ordered_prefix(key: str) -> str:
@@ -87,7 +91,7 @@ def is_log_folder(path: str) -> bool:
 def list_months(system: FileSystem, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
     """Return all files below a log folder except those of months outside the span, and the first days of such months.
 
-    A folder of another log is an entry itself: what is in it is not listed.
+    A folder of another log is an entry itself, with a slash at its end: what is in it is not listed.
     """
     found, months = _walk(system, path.rstrip("/"))
     wide = span.anchored_at_day(max(months.values(), default=None))
@@ -114,7 +118,7 @@ def _walk(system: FileSystem, path: str) -> tuple[FileListing, dict[str, date]]:
             below = _walk(system, name)
             found, months = found | below[0], months | below[1]
         elif not holds_events(f"{name}/"):
-            found[name] = entry
+            found[f"{name}/"] = entry
         else:
             found |= system.find(name, detail=True)
     return found, months

@@ -44,7 +44,7 @@ def figures(small: Path) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def without(small: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """The same where the organisation is too large for more than the quorum, with a label of a session that has no records;
-    `stderr`: what was said meanwhile."""
+    `stderr`: what was said at the same time."""
     labels = tmp_path_factory.mktemp("labels") / "labels.jsonl"
     more = '{"event_id": "elsewhere", "session": "lost [red]one"}\n'
     labels.write_text((small / "labels.jsonl").read_text() + more)

@@ -259,7 +259,8 @@ def test_months_that_lie_outside_are_not_even_listed(years: Path) -> None:
     assert len(near.unlisted) == 4 * 4  # of five months of four trails
     days = {SOURCE.object_day(file.path) for file in near.found} - {None}
     assert days == {date(2026, 2, number) for number in (1, 2, 28)}
-    assert len(near.files) == len(BESIDE) - 1
+    assert len(near.files) == len(BESIDE) - 2
+    assert near.other_logs == 1  # the folder of flow logs
     last = files.find_files_in_span([f"{years}/AWSLogs"], time_range.parse_time_range(days=2))
     assert {(each.year, each.month) for each in last.unlisted} == {(2024, 12), (2025, 12), (2026, 1)}
 

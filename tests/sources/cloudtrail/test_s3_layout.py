@@ -59,6 +59,7 @@ def test_a_folder_leads_to_months_or_does_not(path: str, leads: bool) -> None:
         ("AWSLogs/111122223333/Config/eu-west-1/2026/1/31/ConfigHistory/a.json.gz", False),
         ("AWSLogs/o-abc123/111122223333/vpcflowlogs/eu-west-1/2026/01/31/a.json.gz", False),
         ("records/Config/a.json.gz", True),  # a layout of one's own
+        ("AWSLogs/111122223333/a.json.gz", True),
     ],
 )
 def test_below_awslogs_only_the_folder_of_a_trail_holds_events(key: str, holds: bool) -> None:
@@ -75,6 +76,6 @@ def test_months_outside_the_span_are_not_listed_nor_are_other_logs() -> None:
     for key in keys:
         system.pipe(key, b"{}")
     found, outside = list_months(system, "/layout/AWSLogs", parse_time_range("2026-02-10", "2026-02-20"))
-    assert sorted(found) == sorted([keys[1], "/layout/AWSLogs/1/vpcflowlogs", keys[4]])
+    assert sorted(found) == sorted([keys[1], "/layout/AWSLogs/1/vpcflowlogs/", keys[4]])
     assert outside == [date(2026, 1, 1), date(2026, 3, 1)]
     system.rm("/layout", recursive=True)
