@@ -142,27 +142,24 @@ def _expand_source(source: str, span: TimeRange) -> tuple[list[SourceFile], list
             f"{source}: a source holds no password or token, it stands in every reject; "
             "its client takes them from the environment"
         )
-    months: list[date] = []
     try:
         system, path = url_to_fs(source)
-        if span and SOURCE.is_log_folder(path):
-            found, months = SOURCE.list_months(system, path, span)
-            found = {
-                name: each for name, each in found.items() if _holds_records(name) or _is_other_log(name)
-            }
-        else:
-            found = _list_paths(system, path)
+        by_months = bool(span) and SOURCE.is_log_folder(path)
+        found, months = (
+            SOURCE.list_months(system, path, span) if by_months else (_list_paths(system, path), [])
+        )
+        other_logs = {name for name in found if name != path and not SOURCE.holds_events(name)}
         files = [
             SourceFile(system, name, int(info.get("size") or 0), _content_tag(info))
             for name, info in sorted(found.items())
-            if name == path or not _is_other_log(name)
+            if name not in other_logs and (not by_months or _holds_records(name))
         ]
     except Exception as error:  # each object store raises its own kinds
         raise FingerprintError(f"{source}: {_why_unreadable(source, error)}") from None
     if not files and not months:
-        other = f"only other logs than {SOURCE.NAME} lie there" if found else _why_nothing(system, path)
+        other = f"only other logs than {SOURCE.NAME} lie there" if other_logs else _why_nothing(system, path)
         raise FingerprintError(f"{source}: {other}")
-    return files, months, len(found) - len(files)
+    return files, months, len(other_logs)
 
 
 def content_tags(found: Sequence[SourceFile], beside: Iterable[str]) -> list[list[str]]:
@@ -234,10 +231,6 @@ def _banks_among(paths: Iterable[str]) -> list[str]:
 
 def _is_aside(path: str) -> bool:
     return path.rsplit("/", 1)[-1].startswith((".", *NOT_RECORDS))
-
-
-def _is_other_log(path: str) -> bool:
-    return not SOURCE.holds_events(path)
 
 
 def _holds_records(path: str) -> bool:

@@ -406,10 +406,11 @@ def _classify_rows(
         reason = non_event_reason(records.lines[row])
         skipped += reason is None
         rejects += [_reject(records, row, reason)] if reason else []
-    for row in frame["row"][notice & ~by_design].tolist():
-        rejects.append(_reject(records, row, "an S3 notice: it names objects and holds no record"))
-    for row in frame["row"][foreign & ~by_design & ~notice].tolist():
-        rejects.append(_reject(records, row, "an activity from outside AWS, which CloudTrail Lake took in"))
+    for rows, reason in (
+        (notice, "an S3 notice: it names objects and holds no record"),
+        (foreign & ~notice, "an activity from outside AWS, which CloudTrail Lake took in"),
+    ):
+        rejects += [_reject(records, row, reason) for row in frame["row"][rows & ~by_design].tolist()]
     return no_time | by_design | notice | foreign, (rejects, skipped)
 
 
