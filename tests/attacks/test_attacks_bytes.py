@@ -289,6 +289,7 @@ WORST: dict[str, tuple[Use, Any]] = {
     "sources.cloudtrail.resources._VARIABLE": (all_of, "-a1a1A" * (MIB // 6)),
     "sources.cloudtrail.resources._GENERATED_ID": (search, ":aaaaa-00000000" * (MIB // 15)),
     "sources.cloudtrail.s3_layout._ACCOUNT_REGION": (match, "/AWSLogs/o-a" * (MIB // 12)),
+    "sources.cloudtrail.s3_layout._OWNER": (match_each, ("o-" + "a" * MIB + "-", "1" * MIB)),
     "sources.cloudtrail.s3_layout._DAY": (search, "/AWSLogs/a/CloudTrail/a/2026/01/01/" * (MIB // 35)),
     "sources.cloudtrail.s3_layout._TRAIL": (search, "/AWSLogs/a/CloudTrail" * (MIB // 21) + "x"),
     "sources.cloudtrail.s3_layout._MONTH": (search, "/AWSLogs/a/CloudTrail/a/2026/" * (MIB // 29)),
