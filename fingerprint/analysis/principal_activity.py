@@ -253,6 +253,13 @@ def fold_repeats(found: Sequence[PrincipalEvent]) -> list[RepeatedEvent]:
 
 def _call(event: AlertEvent) -> tuple[str, ...]:
     return (
-        *(event.service, event.action, event.error_code, event.resource),
-        *(event.source_address, event.user_agent, event.region, event.access_key, event.session),
+        event.service,
+        event.action,
+        event.error_code,
+        event.resource,
+        event.source_address,
+        event.user_agent,
+        event.region,
+        event.access_key,
+        event.session,
     )

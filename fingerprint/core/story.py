@@ -20,7 +20,13 @@ from fingerprint.core.alert import AlertEvent
 
 # The fields of events that are tallied. Their names are columns of the alert store, too.
 TALLIED = (
-    *("source_address", "user_agent", "region", "service", "access_key", "session", "entity"),
+    "source_address",
+    "user_agent",
+    "region",
+    "service",
+    "access_key",
+    "session",
+    "entity",
     "error_code",
 )
 MAX_RESOURCES = 5  # of one call, the most frequent

@@ -23,18 +23,31 @@ from fingerprint.state.scorer_state import ScorerState
 
 # The columns that measuring and explaining read: a frame without the others costs half as much to carry along.
 FRAME_COLUMNS = [
-    *("event_id", "event_time", "principal", "kind", "role", "entity", "human", "session"),
-    *("service", "action", "region", "recipient_account", "parameter_names", "target_account", "read_only"),
-    *(
-        "resource",
-        "error_code",
-        "user_agent",
-        "source_address",
-        "identity_type",
-        "access_key",
-        "session_created",
-    ),
-    *("mfa", "from_console", "vpc_endpoint_account"),
+    "event_id",
+    "event_time",
+    "principal",
+    "kind",
+    "role",
+    "entity",
+    "human",
+    "session",
+    "service",
+    "action",
+    "region",
+    "recipient_account",
+    "parameter_names",
+    "target_account",
+    "read_only",
+    "resource",
+    "error_code",
+    "user_agent",
+    "source_address",
+    "identity_type",
+    "access_key",
+    "session_created",
+    "mfa",
+    "from_console",
+    "vpc_endpoint_account",
 ]
 
 

@@ -73,8 +73,14 @@ CLOCK_KEYS = ("watermark", "trained_until", "arrived_until")  # seconds since 19
 # Keys of a manifest that the version, a hash of the others, leaves out: the same history gives the same version, whenever it is
 # trained, and whatever was left out of it.
 KEYS_OUTSIDE_VERSION = {
-    *("version", "format", "files", "gate"),
-    *("trained_until", "arrived_until", "future_dated", "ahead"),
+    "version",
+    "format",
+    "files",
+    "gate",
+    "trained_until",
+    "arrived_until",
+    "future_dated",
+    "ahead",
 }
 ANY_PURPOSE: tuple[Purpose, ...] = ("learned", "served")
 PUBLISH_DECISION = versions.VersionDecision("publish")

@@ -57,8 +57,19 @@ _RESERVED = re.compile(r"[%/|:?*\x00-\x1f\x7f-\xa0\u2000-\u200f\u2028-\u202f\u20
 
 # The columns of events that detection, alerts and their explanation read by name, whatever the source.
 EVENT_COLUMNS = (
-    *("event_id", "event_time", "service", "action", "region", "source_address", "user_agent"),
-    *("error_code", "recipient_account", "access_key", "issued_key", "resource", "row"),
+    "event_id",
+    "event_time",
+    "service",
+    "action",
+    "region",
+    "source_address",
+    "user_agent",
+    "error_code",
+    "recipient_account",
+    "access_key",
+    "issued_key",
+    "resource",
+    "row",
 )
 
 # The tactics of MITRE ATT&CK with their ids, in the order of its matrix.

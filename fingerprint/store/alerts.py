@@ -58,8 +58,12 @@ CREDENTIAL_ISSUE_COLUMNS = tuple(
 )
 _IMPACT_COLUMNS = ("impact", "impact_of", "gravest_action")
 _MERGED_COLUMNS = {  # of a stored alert, what a save compares or keeps; the rest is long, and the newest save's
-    *(*VISIBLE_COLUMNS, *_IMPACT_COLUMNS),
-    *("alert_id", "first_event_time", "urgency_shown", "sharing"),
+    *VISIBLE_COLUMNS,
+    *_IMPACT_COLUMNS,
+    "alert_id",
+    "first_event_time",
+    "urgency_shown",
+    "sharing",
 }
 
 

@@ -261,8 +261,17 @@ def read_queue_rows(connection: sql.Connection, alert_ids: Sequence[str], now: d
 def _select(now: datetime) -> sql.Select[Any]:
     """Return a query for the fields of a QueueRow, but for those that an alert has several of."""
     own = (
-        *("alert_id", "sharing", "title", "principal", "human", "level", "degraded", "bank_version"),
-        *("rarity", "impact", "gravest_action"),
+        "alert_id",
+        "sharing",
+        "title",
+        "principal",
+        "human",
+        "level",
+        "degraded",
+        "bank_version",
+        "rarity",
+        "impact",
+        "gravest_action",
     )
     times = ("window_start", "first_event_time", "last_event_time")
     written = sql.select(sql.func.count()).where(notes.c.alert_id == ALERT_ID).scalar_subquery()

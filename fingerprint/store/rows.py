@@ -33,7 +33,12 @@ NO_REDACTION = Redactor()
 _QUEUE_COLUMNS = ("event_count", "urgency_shown", "sharing", STORED_AT, "gravest_action")
 _ALERT_COLUMNS = tuple(column.name for column in alerts.columns if column.name not in _QUEUE_COLUMNS)
 _OWN_EVENT_COLUMNS = (  # not copied as they are
-    *("alert_id", "event_id", "scores", "flagged_by", "thresholds", "raw"),
+    "alert_id",
+    "event_id",
+    "scores",
+    "flagged_by",
+    "thresholds",
+    "raw",
     STORED_AT,
 )
 _EVENT_COLUMNS = tuple(

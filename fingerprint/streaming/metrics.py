@@ -29,27 +29,27 @@ INGEST_PREFIX = "fingerprint_ingest"
 _PARTITION_LABELS = ("topic", "partition")
 DEPENDENCIES = ("database", "checkpoints", "clock")  # that may fail while the program goes on
 REPORTED_COUNTERS = (
-    *(
-        "messages",
-        "events",
-        "repeats",
-        "degraded",
-        "dead",
-        "late",
-        "future",
-        "misrouted",
-        "dropped",
-        "forced",
-    ),
-    *(
-        "over_limit",
-        "already_trained",
-        "reloaded_buckets",
-        "failed_evictions",
-        "silent_intervals",
-        "verdicts",
-    ),
-    *("alerts", "checkpoints", "checkpoint_failures", "pauses", "commits_refused"),
+    "messages",
+    "events",
+    "repeats",
+    "degraded",
+    "dead",
+    "late",
+    "future",
+    "misrouted",
+    "dropped",
+    "forced",
+    "over_limit",
+    "already_trained",
+    "reloaded_buckets",
+    "failed_evictions",
+    "silent_intervals",
+    "verdicts",
+    "alerts",
+    "checkpoints",
+    "checkpoint_failures",
+    "pauses",
+    "commits_refused",
 )
 
 

@@ -45,8 +45,14 @@ from fingerprint.training.partition_fit import (
 from fingerprint.training.shared_priors import SharedPriors, shared_centers
 
 CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
-    *("vocabulary.escape", "vocabulary.base", "vocabulary.codes", "vocabulary.total"),
-    *("weights.inputs", "weights.bias", "weights.outputs", "baseline.center"),
+    "vocabulary.escape",
+    "vocabulary.base",
+    "vocabulary.codes",
+    "vocabulary.total",
+    "weights.inputs",
+    "weights.bias",
+    "weights.outputs",
+    "baseline.center",
 )
 
 

@@ -43,30 +43,26 @@ MAX_FIELD_CHARACTERS = 400  # of a text on the terminal; the page and --json hav
 MAX_STEP_CHARACTERS = 4_000  # of a next step, whose sentences a reader needs to their end
 COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan"}
 CSV_COLUMNS = (
-    *(
-        "alert_id",
-        "urgency",
-        "severity",
-        "rarity",
-        "impact",
-        "gravest_action",
-        "status",
-        "decision",
-        "assignee",
-        "title",
-        "principal",
-        "human",
-    ),
-    *(
-        "first_event_time",
-        "last_event_time",
-        "events",
-        "services",
-        "accounts",
-        "tactics",
-        "level",
-        "bank_version",
-    ),
+    "alert_id",
+    "urgency",
+    "severity",
+    "rarity",
+    "impact",
+    "gravest_action",
+    "status",
+    "decision",
+    "assignee",
+    "title",
+    "principal",
+    "human",
+    "first_event_time",
+    "last_event_time",
+    "events",
+    "services",
+    "accounts",
+    "tactics",
+    "level",
+    "bank_version",
 )
 EVERYTHING = AlertFilter(status="all")
 _AGE = re.compile(r"(\d+(?:\.\d+)?)([mhdw])")
@@ -212,7 +208,7 @@ def alert_summary(alert: Alert) -> dict[str, Any]:
 def _queue_table(rows: Sequence[QueueRow], decisions: Mapping[str, Decision], wide: bool) -> Table:
     more = ("assignee", "principal", "last event (UTC)", "tactics") if wide else ()
     table = Table(
-        *("urgency", "alert", "what happened", "when (UTC)", "events", *more), box=None, pad_edge=False
+        "urgency", "alert", "what happened", "when (UTC)", "events", *more, box=None, pad_edge=False
     )
     # the column of principals of a wide table has the account
     several_accounts = not wide and len({account for row in rows for account in row.accounts}) > 1

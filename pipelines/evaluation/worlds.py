@@ -140,8 +140,17 @@ class EvaluatedWorld(NamedTuple):
 def _describe_world(parameters: WorldParameters, evaluated: EvaluatedWorld) -> Figures:
     run = evaluated.result
     names = (
-        *("role", "sessions", "found", "recall", "recall_at", "found_at", "found_at_equal_alerts", "queue"),
-        *("alerts_per_day", "false_alerts_per_day", "alerts_read"),
+        "role",
+        "sessions",
+        "found",
+        "recall",
+        "recall_at",
+        "found_at",
+        "found_at_equal_alerts",
+        "queue",
+        "alerts_per_day",
+        "false_alerts_per_day",
+        "alerts_read",
     )
     return {
         "seed": run.about["seed"],

@@ -29,8 +29,15 @@ from fingerprint.training.dataset import PartitionedDataset
 
 PLAN_FORMAT = 4  # of what lies in the work folder
 RESULT_SHAPING_SECTIONS = {
-    *("reading", "entities", "autoencoder", "spectral", "sequence", "isolation_forest"),
-    *("detectors", "voting", "alerts"),
+    "reading",
+    "entities",
+    "autoencoder",
+    "spectral",
+    "sequence",
+    "isolation_forest",
+    "detectors",
+    "voting",
+    "alerts",
 }
 
 

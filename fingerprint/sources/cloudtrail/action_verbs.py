@@ -12,28 +12,55 @@ A module of its own: pages and commands ask this of single actions, and start wi
 from __future__ import annotations
 
 READ_PREFIXES = (
-    *("Get", "List", "Describe", "Head", "Lookup"),
-    *("Search", "Query", "Scan", "View", "Check", "Test"),
-    *("Filter", "Select", "Validate", "Simulate", "Estimate", "Calculate", "Count"),
+    "Get",
+    "List",
+    "Describe",
+    "Head",
+    "Lookup",
+    "Search",
+    "Query",
+    "Scan",
+    "View",
+    "Check",
+    "Test",
+    "Filter",
+    "Select",
+    "Validate",
+    "Simulate",
+    "Estimate",
+    "Calculate",
+    "Count",
 )
 # Reads whose verb also writes, whichever service has them.
 _READS = frozenset(
     (
-        *("StartQuery", "PartiQLSelect", "Verify", "VerifyMac", "DecodeAuthorizationMessage"),
-        *(
-            "GenerateCredentialReport",
-            "GenerateOrganizationsAccessReport",
-            "GenerateServiceLastAccessedDetails",
-        ),
-        *("IsAuthorized", "IsAuthorizedWithToken", "IsMemberInGroups"),
+        "StartQuery",
+        "PartiQLSelect",
+        "Verify",
+        "VerifyMac",
+        "DecodeAuthorizationMessage",
+        "GenerateCredentialReport",
+        "GenerateOrganizationsAccessReport",
+        "GenerateServiceLastAccessedDetails",
+        "IsAuthorized",
+        "IsAuthorizedWithToken",
+        "IsMemberInGroups",
     )
 )
 # Writes that begin like a read: they interrupt, run or send something, or use it up (botocore 1.43).
 _WRITES = frozenset(
     (
-        *("TestAlarm", "TestFailover", "TestInvokeMethod", "TestRepositoryTriggers", "TestState"),
-        *("CheckInLicense", "CheckoutBorrowLicense", "CheckoutLicense", "CheckpointDurableExecution"),
-        *("ValidateAwsAssociations", "ValidateNotifyCodeVerification"),
+        "TestAlarm",
+        "TestFailover",
+        "TestInvokeMethod",
+        "TestRepositoryTriggers",
+        "TestState",
+        "CheckInLicense",
+        "CheckoutBorrowLicense",
+        "CheckoutLicense",
+        "CheckpointDurableExecution",
+        "ValidateAwsAssociations",
+        "ValidateNotifyCodeVerification",
     )
 )
 

@@ -56,8 +56,15 @@ _BARE = re.compile(
 )
 RECORD_PREFIX = b'{"eventVersion":'  # how AWS begins nearly every record
 _HINTS = (
-    *(b'"Records"', b'"detail-type"', b'"logEvents"', b'"awslogs"', b'"messageType"'),
-    *(b'"Events"', b'"CloudTrailEvent"', b'"events"', b'"Message"'),
+    b'"Records"',
+    b'"detail-type"',
+    b'"logEvents"',
+    b'"awslogs"',
+    b'"messageType"',
+    b'"Events"',
+    b'"CloudTrailEvent"',
+    b'"events"',
+    b'"Message"',
 )
 _OBJECT_AS_TEXT = b'"{'
 _RECORDS = re.compile(rb'"Records"\s*:\s*\[')

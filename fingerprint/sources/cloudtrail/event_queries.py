@@ -21,8 +21,14 @@ from fingerprint.core.sanitize import storable
 from fingerprint.sources.base import EventQuery
 
 COLUMNS = (
-    *("eventTime", "eventSource", "eventName", "errorCode", "sourceIPAddress", "awsRegion"),
-    *("userIdentity.accessKeyId", "requestParameters"),
+    "eventTime",
+    "eventSource",
+    "eventName",
+    "errorCode",
+    "sourceIPAddress",
+    "awsRegion",
+    "userIdentity.accessKeyId",
+    "requestParameters",
 )
 MAX_NAME_LENGTH = 256  # characters; longer names are no names of AWS
 

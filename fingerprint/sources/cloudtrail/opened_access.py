@@ -21,8 +21,13 @@ MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
 _OPENS = {  # actions of IAM -> the member of the request that names what they open, and its kind
     **dict.fromkeys(
         (
-            *("CreateUser", "CreateAccessKey", "CreateLoginProfile", "UpdateLoginProfile"),
-            *("CreateServiceSpecificCredential", "UploadSigningCertificate", "UploadSSHPublicKey"),
+            "CreateUser",
+            "CreateAccessKey",
+            "CreateLoginProfile",
+            "UpdateLoginProfile",
+            "CreateServiceSpecificCredential",
+            "UploadSigningCertificate",
+            "UploadSSHPublicKey",
         ),
         ("userName", "user"),
     ),

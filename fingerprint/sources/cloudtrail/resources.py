@@ -130,8 +130,17 @@ _VARIABLE = re.compile(
 _GENERATED_ID = re.compile(r":[a-z]{1,5}-[0-9a-z]{8,17}\Z")
 # Few, and known by their ids alone; of permission sets the account, which says as much as the name.
 _KEPT_WHOLE = (
-    *("key:", "vpc:", "group:", "zone:", "detector:", "permission set:"),
-    *("account:", "target:", "agent:", "knowledge base:", "user pool:"),
+    "key:",
+    "vpc:",
+    "group:",
+    "zone:",
+    "detector:",
+    "permission set:",
+    "account:",
+    "target:",
+    "agent:",
+    "knowledge base:",
+    "user pool:",
 )
 
 

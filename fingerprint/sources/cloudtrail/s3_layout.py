@@ -24,7 +24,8 @@ from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.base import FileListing, FileSystem
 
 NON_EVENT_FOLDERS = (  # folders of a trail that hold no events
-    *("CloudTrail-Digest", "CloudTrail-Insight"),
+    "CloudTrail-Digest",
+    "CloudTrail-Insight",
     "CloudTrail-Aggregated",  # sums over data events, which are delivered one by one as well
 )
 _VALIDATION = "CloudTrail validation message."
