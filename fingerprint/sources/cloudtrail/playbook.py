@@ -125,49 +125,62 @@ def _verify(suspicion: Suspicion) -> NextStep:
     """Return the question to ask, and by which channel: never by one that the suspect session could answer."""
     asked = _gravest_new(suspicion)
     event = _event_of(suspicion, asked[0].action) if asked else suspicion.lead or suspicion.events[0]
+    human = _person(suspicion, event)
+    who = _whom_to_ask(suspicion, event, human)
     when = f"at {event.event_time.astimezone(UTC):%H:%M} UTC on {event.event_time.astimezone(UTC):%d %B}"
-    # What else is asked about names its own region.
+    sessions = "" if human and not _is_foreign(suspicion) else session_names(suspicion.events)
+    chosen = f" Session names ({SESSION_NAMES_CHOSEN}): {sessions}." if sessions else ""
+    # Nothing is stolen of a service, nor of callers without credentials.
+    may_be_stolen = not _is_service(suspicion) and not is_anonymous(suspicion.principal)
+    until = " Until they confirm it, treat it as stolen." if _is_urgent(suspicion) and may_be_stolen else ""
+    return NextStep(
+        "verify",
+        f"{who} about {_what_to_ask(suspicion, event, asked)} {when}.{chosen}"
+        f"{_own_record(suspicion)}{until}{_why_new(suspicion)}{_own_doing(suspicion, who)}",
+        "" if "@" in human else _who_it_is_command(suspicion),
+    )
+
+
+def _is_service(suspicion: Suspicion) -> bool:
+    """Return whether a service acts by itself, with no person behind it."""
+    return credential_kind(suspicion.principal, ()) == "service"
+
+
+def _what_to_ask(suspicion: Suspicion, event: AlertEvent, asked: Sequence[ActionImpact]) -> str:
+    """Return the calls to ask about, with the new place of `event`. What else is asked about names its own region."""
     region = suspicion.new_regions.get(event.event_id, "") if asked else ""
     where = f" in {region[:40]} (new region)" if region else ""
     where += suspicion.new_origins.get(event.event_id, "")[:200] if asked else ""
-    what = _named(asked, event, suspicion.cut) + where or suspicion.questioned[:400] or "this"
-    name, kind, human = (
-        principal_name(suspicion.principal),
-        principal_type(suspicion.principal),
-        _person(suspicion, event),
-    )
-    foreign = _is_foreign(suspicion)  # a caller from there may call the session anything
-    by_itself = credential_kind(suspicion.principal, ()) == "service"
-    if "@" in human and not foreign:
-        who = f"Ask {human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
-    elif center_user_id(suspicion):
-        who = f"Ask the person who is user {name[:100]} of IAM Identity Center, by telephone or in person,"
-    elif service := calling_service(suspicion):
-        who = f"{service[:100]} acted with role {name[:100]}: ask who told it to, by telephone or in person,"
-    elif is_anonymous(suspicion.principal):
+    return _named(asked, event, suspicion.cut) + where or suspicion.questioned[:400] or "this"
+
+
+def _whom_to_ask(suspicion: Suspicion, event: AlertEvent, human: str) -> str:
+    """Return who is asked, as the beginning of a sentence. A caller of another account may call the session anything."""
+    name = principal_name(suspicion.principal)
+    if "@" in human and not _is_foreign(suspicion):
+        return f"Ask {human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
+    if center_user_id(suspicion):
+        return f"Ask the person who is user {name[:100]} of IAM Identity Center, by telephone or in person,"
+    if service := calling_service(suspicion):
+        return f"{service[:100]} acted with role {name[:100]}: ask who told it to, by telephone or in person,"
+    if is_anonymous(suspicion.principal):
         owner = f"the owner of {event.resource[:200] or 'what they reached'}"
-        who = f"The calls had no credentials. Ask {owner}, by telephone or in person, whether it is public on purpose, and"
-    elif is_nameless(suspicion.principal):
-        who = f"The log does not name the caller: ask {_owner_of_addresses(suspicion)}, by telephone or in person,"
-    elif by_itself:
-        who = f"No person is behind {name[:100]}: ask who set it up or changed last what it acts for, by telephone or in person,"
-    else:
-        who = f"Ask the owner of {_owned(suspicion.principal)[:200]}, by telephone or in person,"
-    command = {
+        return f"The calls had no credentials. Ask {owner}, by telephone or in person, whether it is public on purpose, and"
+    if is_nameless(suspicion.principal):
+        return f"The log does not name the caller: ask {_owner_of_addresses(suspicion)}, by telephone or in person,"
+    if _is_service(suspicion):
+        return f"No person is behind {name[:100]}: ask who set it up or changed last what it acts for, by telephone or in person,"
+    return f"Ask the owner of {_owned(suspicion.principal)[:200]}, by telephone or in person,"
+
+
+def _who_it_is_command(suspicion: Suspicion) -> str:
+    """Return the command that tells whose the principal is; empty where AWS has none."""
+    name = principal_name(suspicion.principal)
+    return {
         "user": f"aws iam list-user-tags --user-name {value_or_word(name, 'USER_NAME')}",
         "role": f"aws iam list-role-tags --role-name {value_or_word(name, 'ROLE_NAME')}",
         "identitycenter": find_person("", value_or_word(name, "USER_ID")),
-    }.get("" if by_itself else kind, "")
-    # Nothing is stolen of a service, nor of callers without credentials.
-    stolen = _is_urgent(suspicion) and not by_itself and not is_anonymous(suspicion.principal)
-    until = " Until they confirm it, treat it as stolen." if stolen else ""
-    sessions = "" if human and not foreign else session_names(suspicion.events)
-    chosen = f" Session names ({SESSION_NAMES_CHOSEN}): {sessions}." if sessions else ""
-    return NextStep(
-        "verify",
-        f"{who} about {what} {when}.{chosen}{_own_record(suspicion)}{until}{_why_new(suspicion)}{_own_doing(suspicion, who)}",
-        "" if "@" in human else command,
-    )
+    }.get("" if _is_service(suspicion) else principal_type(suspicion.principal), "")
 
 
 def _own_doing(suspicion: Suspicion, who: str) -> str:
