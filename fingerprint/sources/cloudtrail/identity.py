@@ -69,7 +69,8 @@ _RUN = re.compile(
         )
     )
 )
-_PERSONAL = re.compile(r"^[^@\s]++@[^@\s][^@\s.]*+\.[^@\s]++$|^[A-Za-z]{2,}+[._][A-Za-z]{2,}+$")
+# An e-mail; the name on an identity card of the US military (1234567890@mil), which has no second label; first.last.
+_PERSONAL = re.compile(r"^[^@\s]++@(?:mil|[^@\s][^@\s.]*+\.[^@\s]++)$|^[A-Za-z]{2,}+[._][A-Za-z]{2,}+$")
 
 
 def principal_of(identity: Identity, person_roles: tuple[str, ...] = _PERSON_ROLES) -> Principal:

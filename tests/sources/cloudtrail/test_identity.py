@@ -372,6 +372,8 @@ def test_a_caller_of_another_account_has_a_session_whose_name_is_no_part_of_its_
         ("ann@example.com", "eve@example.com", "ann@example.com"),
         ("CN=gw-2489", "botocore-session-1700000000", ""),
         ("CN=gw-2489", "ann@example.com", "ann@example.com"),
+        ("", "BLOGGS.ANN.M.1234567890@mil", "BLOGGS.ANN.M.1234567890@mil"),
+        ("", "deploy@runner", ""),
     ],
 )
 def test_the_person_at_a_role_is_the_one_of_the_source_identity_and_no_part_of_the_key(
