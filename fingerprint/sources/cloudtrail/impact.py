@@ -391,12 +391,13 @@ _EFFECTS = (
     _Effect("notable", _QUOTA, "Impact", "T1496", "servicequotas:RequestServiceQuotaIncrease"),
 )  # fmt: skip
 
-# What a call does that its request made severe, where that is another thing than what the action does.
+# What a call does that its request made graver, where that is another thing than what the action does.
 _RANSOM = CallImpact("severe", "encrypts stored data with a key that only the caller has", "Impact", "T1486")
-_IF_SEVERE = {
-    ("s3", "PutObject"): _RANSOM,
-    ("s3", "CopyObject"): _RANSOM,
-    ("s3", "CreateMultipartUpload"): _RANSOM,
+_FOREIGN_KEY = CallImpact("grave", "encrypts stored data with a key of another account", "Impact", "T1486")
+_IF_GRAVER = {
+    ("s3", action, impact.gravity): impact
+    for action in ("PutObject", "CopyObject", "CreateMultipartUpload")
+    for impact in (_RANSOM, _FOREIGN_KEY)
 }
 
 # What a call does that its request made less grave, where the harm that the action can do is none that it did.
@@ -522,8 +523,7 @@ def impact_of(service: str, action: str, record: str) -> CallImpact:
     if found.effect == _QUOTA and (more := quota_of(record)):
         return found._replace(effect=f"{_QUOTA} of {more}")
     gravity = adjust_gravity(service, action, found.gravity, record)
-    if gravity == "severe":
-        found = _IF_SEVERE.get((service, action), found)
+    found = _IF_GRAVER.get((service, action, gravity), found)
     if GRAVITIES.index(gravity) < GRAVITIES.index(found.gravity):
         found = found._replace(effect=_IF_MILDER.get(found.effect, found.effect))
     return found if gravity == found.gravity else found._replace(gravity=gravity)

@@ -13,7 +13,7 @@ compared, and never shown from here.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_network
 from string import hexdigits
 from typing import Any
@@ -34,6 +34,7 @@ WIDEST_PREFIX = 8  # bits of a range that is as good as the internet: two halves
 LONG_RETENTION_DAYS = 365  # from which on keeping logs harms no one
 _RANGES = ("cidrip", "cidripv4", "cidripv6", "cidrblock", "ipv6cidrblock")  # members, in small letters
 _CUSTOMER_KEY = "x-amz-server-side-encryption-customer-algorithm"
+_KMS_KEY = "x-amz-server-side-encryption-aws-kms-key-id"
 _QUOTAS = {  # service codes of Service Quotas -> what a thief wants more of
     **dict.fromkeys(("ses", "sns", "mobiletargeting"), "mail or messages"),
     **dict.fromkeys(("bedrock", "sagemaker"), "models or machines for them"),
@@ -354,14 +355,21 @@ def _logging_enabled(request: Request, account: str) -> Gravity | None:
 def _bucket_encryption(request: Request, account: str) -> Gravity | None:
     """Return minor for encryption by AWS's keys or the account's own, the action's by a key of another account."""
     values = list(request_values(request))
-    keys = [text for name, text in values if name == "KMSMasterKeyID"]
-    own = all(text.count(":") < 5 or text.split(":")[4] == account for text in keys)
+    own = not _names_foreign_key(values, "KMSMasterKeyID", account)
     return "minor" if own and any(name == "SSEAlgorithm" for name, _ in values) else None
 
 
+def _names_foreign_key(values: Iterable[tuple[str, str]], member: str, account: str) -> bool:
+    """Return whether a member names a key of KMS by an ARN of another account; an id or an alias is the account's own."""
+    keys = [text.split(":") for name, text in values if name == member]
+    return any(len(parts) > 5 and parts[4] != account for parts in keys)
+
+
 def _by_own_key(request: Request, account: str) -> Gravity | None:
-    """Return severe for an object that is encrypted with a key that only the caller has: what ransom asks money for."""
-    return "severe" if any(name == _CUSTOMER_KEY for name, _ in _flat_members(request)) else None
+    """Return severe for an object encrypted with a key that only the caller has, as for ransom; grave for another account's."""
+    if any(name == _CUSTOMER_KEY for name, _ in _flat_members(request)):
+        return "severe"
+    return "grave" if _names_foreign_key(request_values(request), _KMS_KEY, account) else None
 
 
 def _database_opened(request: Request, account: str) -> Gravity | None:

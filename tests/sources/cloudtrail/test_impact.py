@@ -187,7 +187,7 @@ def test_a_retention_that_is_set_deletes_no_log_by_itself(record: str) -> None:
 
 
 @pytest.mark.parametrize("action", ["PutObject", "CopyObject", "CreateMultipartUpload"])
-def test_only_with_a_key_that_the_caller_has_alone_does_an_object_that_is_written_look_like_ransom(
+def test_only_with_a_key_that_the_account_has_not_does_an_object_that_is_written_look_like_ransom(
     action: str,
 ) -> None:
     request = {"x-amz-server-side-encryption-customer-algorithm": "AES256"}
@@ -195,6 +195,9 @@ def test_only_with_a_key_that_the_caller_has_alone_does_an_object_that_is_writte
     assert found == (
         "severe", "encrypts stored data with a key that only the caller has", "Impact", "T1486",
     )  # fmt: skip
+    key = {"x-amz-server-side-encryption-aws-kms-key-id": "arn:aws:kms:eu-west-1:210987654321:key/1"}
+    foreign = impact_of("s3", action, json.dumps({"requestParameters": key}))
+    assert foreign == ("grave", "encrypts stored data with a key of another account", "Impact", "T1486")
     plain = impact_of("s3", action, json.dumps({"requestParameters": {"bucketName": "b"}}))
     assert plain.gravity in ("minor", "notable")
     assert plain.technique != "T1486"

@@ -12,6 +12,7 @@ from fingerprint.sources.cloudtrail.impact_requests import _CHECKS, MAX_RECORD_C
 from tests.support.alerts import NASTY
 
 ACCOUNT = "123456789012"
+KMS_KEY = "x-amz-server-side-encryption-aws-kms-key-id"
 
 
 def gravity(call: str, request: Any, **record: Any) -> str:
@@ -196,6 +197,9 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ),
         ("s3:PutObject", {"x-amz-server-side-encryption-customer-algorithm": "AES256"}, "severe"),
         ("s3:PutObject", {"bucketName": "b", "key": "k"}, "minor"),
+        ("s3:PutObject", {KMS_KEY: "arn:aws-us-gov:kms:us-gov-west-1:210987654321:key/1"}, "grave"),
+        ("s3:CopyObject", {KMS_KEY: f"arn:aws:kms:eu-west-1:{ACCOUNT}:key/1"}, "notable"),
+        ("s3:CopyObject", {KMS_KEY: "alias/aws/s3"}, "notable"),
         ("rds:ModifyDBInstance", {"masterUserPassword": "****"}, "grave"),
         ("rds:ModifyDBInstance", {"backupRetentionPeriod": 0}, "grave"),
         ("rds:ModifyDBInstance", {"allocatedStorage": 100}, "notable"),
