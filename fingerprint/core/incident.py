@@ -5,10 +5,10 @@ Example:
     >>> group_alerts(links)["a2"]
     Membership(incident_id='a1', reason='principal', value='maria', with_alert='a1')
 
-Two alerts are linked where they share a principal, an access key, a credential chain (one used a key that issued the other's, or
-both have an issuer in common, or one is the sign-in that began the other's session) or a source address, and at most GAP_SECONDS
-lie between the end of one and the beginning of the other. Linked alerts are one incident. Some things keep an incident from
-swallowing its surroundings:
+Two alerts are linked where they share a principal, a person (at several roles, or in several accounts), an access key, a
+credential chain (one used a key that issued the other's, or both have an issuer in common, or one is the sign-in that began the
+other's session) or a source address, and at most GAP_SECONDS lie between the end of one and the beginning of the other. Linked
+alerts are one incident. Some things keep an incident from swallowing its surroundings:
 
 - An address links only alerts whose principals had never or hardly used its network before, and not where more than
   MANY_PRINCIPALS used it in the history: the address of an office, a VPN or a NAT gateway is usual for those behind it, also when
@@ -40,10 +40,8 @@ from typing import Any, Literal, NamedTuple
 from fingerprint.core.alert import MANY_PRINCIPALS, Decision
 from fingerprint.core.case import QueueRow
 
-LinkKind = Literal["principal", "access_key", "opened", "name", "service", "address"]
-LinkReason = Literal[
-    "first", "principal", "access_key", "credential_chain", "opened", "name", "service", "address", "hand"
-]
+LinkKind = Literal["principal", "access_key", "person", "opened", "name", "service", "address"]
+LinkReason = LinkKind | Literal["first", "credential_chain", "hand"]
 IncidentStatus = Literal["new", "in_progress", "closed"]
 IncidentStatusFilter = Literal["open", "new", "in_progress", "closed", "all"]
 IncidentOrder = Literal["urgency", "newest", "oldest"]
@@ -63,6 +61,7 @@ NEW_RARITIES = ("unseen", "rare")  # of a network whose addresses link
 _KINDS: tuple[LinkKind, ...] = (
     "access_key",
     "principal",
+    "person",
     "opened",
     "name",
     "service",

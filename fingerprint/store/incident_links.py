@@ -261,7 +261,10 @@ def _values_of_events(events: Iterable[Row]) -> defaultdict[str, _LinkValues]:
 
 def _link_rows(alert: Row, values: _LinkValues, service: str | None) -> Iterator[Row]:
     """Yield the links of one alert, at most `MAX_VALUES` of them keys; `service` made all of its calls for the principal."""
+    from fingerprint.sources.active import SOURCE  # as in `_values_of_events`
+
     own = _timed_link(alert)
+    person, _ = SOURCE.person_and_access(alert["principal"])
     used = sorted(values.keys)[:MAX_VALUES]
     given = sorted(values.issued - values.keys)[: MAX_VALUES - len(used)]
     others = sorted(values.opened - {own["principal_digest"]})[:MAX_OPENED]
@@ -269,6 +272,7 @@ def _link_rows(alert: Row, values: _LinkValues, service: str | None) -> Iterator
     names = [name_at_address(alert["principal"], each) for each in new_addresses(sources, alert["drivers"])]
     names += [] if alert["human"] else names_at_networks(alert["principal"], alert["drivers"])
     found = [("principal", own["principal_digest"])]
+    found += [("person", index_key(person.casefold()))] if person else []
     found += [("access_key", key) for key in used]
     found += [("opened", each) for each in others]
     found += [("address", each) for each in linking_addresses(sources, alert["drivers"])]

@@ -442,6 +442,17 @@ class IncidentRules(IncidentContract):
             ("d", "principal", f"{ACCOUNT}:user/admin", "b"),
         ]
 
+    def test_a_person_at_roles_of_several_accounts_is_one_incident(self, make_store):
+        """Identity Center names the role of a permission set otherwise in each account; addresses are private here."""
+        roles = ("111122223333:role/AWSReservedSSO_Audit_0a1b", "444455556666:role/AWSReservedSSO_Audit_2c3d")
+        people = (f"{roles[0]}/Ann@example.com", f"{roles[1]}/ann@example.com", f"{roles[1]}/bob@example.com")
+        named = zip("abcde", (*people, *roles), strict=True)
+        store = make_store()
+        store.alerts.save([replace(alert(name), principal=principal) for name, principal in named])
+        assert sorted(map(sorted, together(store))) == [["a", "b"], ["c"], ["d"], ["e"]]
+        second = store.incidents.get("a").alerts[1]
+        assert (second.reason, second.value, second.with_alert) == ("person", "ann@example.com", "a")
+
     @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))
     def test_a_sign_in_without_a_key_and_the_session_that_it_began_are_one_incident(self, make_store, order):
         """Another session of the same minute is not of it, nor is what a service assumes for itself."""

@@ -80,6 +80,7 @@ REASON_PHRASES = {
     "principal": N_("same principal"),
     "access_key": N_("same access key"),
     "credential_chain": N_("same credential chain, by key"),
+    "person": N_("same person at another role or in another account"),
     "opened": N_("one made or opened the other's user or role"),
     "name": N_("same name in another account, from the same new address or network"),
     "service": N_("same name in another account, by the same service"),
