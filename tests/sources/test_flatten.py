@@ -269,6 +269,23 @@ def test_the_target_account_is_the_first_foreign_one() -> None:
     assert pd.isna(event(recipientAccountId=here, resources=[{"accountId": "123"}]).target_account)
 
 
+@pytest.mark.parametrize(
+    ("request_", "found"),
+    [
+        ({"createVolumePermission": {"add": {"items": [{"userId": "222222222222"}]}}}, "222222222222"),
+        ({"launchPermission": {"remove": {"items": [{"userId": "222222222222"}]}}}, None),
+        ({"launchPermission": {"add": {"items": [{"userId": "111111111111"}]}}}, None),
+        ({"dBSnapshotIdentifier": "s", "valuesToAdd": ["222222222222"]}, "222222222222"),
+        ({"name": "patch", "accountIdsToAdd": ["222222222222"]}, "222222222222"),
+        ({"valuesToAdd": ["all"], "valuesToRemove": ["222222222222"]}, None),
+        ({"key": {"orderId": "222222222222"}}, None),
+    ],
+)
+def test_the_account_that_something_is_shared_with_is_the_target(request_: Any, found: str | None) -> None:
+    shared = event(recipientAccountId="111111111111", requestParameters=request_).target_account
+    assert (None if pd.isna(shared) else shared) == found
+
+
 def test_the_account_that_identity_center_gives_a_role_of_is_the_target() -> None:
     given = {"account_id": "222222222222", "role_name": "AdministratorAccess"}
     assert (

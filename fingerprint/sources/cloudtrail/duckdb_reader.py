@@ -67,6 +67,8 @@ from fingerprint.sources.joined_lines import join_lines
 # is their `line`, and the structure p of those that columns hold. q are the `resources` that the record lists, `recipient` and
 # `account` say whose it is, `given` is the account and the role that Identity Center gave.
 _ARN_ACCOUNT = '\'arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]\''
+# The account with which a snapshot, an image or a document is shared, which the request has as a bare number.
+_ADDED_ACCOUNT = '\'"(?:add" *: *{ *"items" *: *\\[ *{ *"userId" *: *|(?:values|accountIds)ToAdd" *: *\\[ *)"([0-9]{12})"\''
 _RESOURCE_ACCOUNTS = (  # written as ARNs
     "concat('arn:aws:::', array_to_string(list_transform(q, lambda x: x.accountId), ':arn:aws:::'), ':')"
 )
@@ -75,9 +77,9 @@ _RESOURCE_ACCOUNTS = (  # written as ARNs
 _OWN_ACCOUNT = "coalesce(recipient, account, '')"
 
 
-def _other_account(text: str) -> str:
-    """Return SQL for the first account in the ARNs of `text` that is not the record's own."""
-    return f"nullif(regexp_extract(replace({text}, {_OWN_ACCOUNT}, ''), {_ARN_ACCOUNT}, 1), '')"
+def _other_account(text: str, form: str = _ARN_ACCOUNT) -> str:
+    """Return SQL for the first account in `text` that is not the record's own, as ARNs have it or in another form."""
+    return f"nullif(regexp_extract(replace({text}, {_OWN_ACCOUNT}, ''), {form}, 1), '')"
 
 
 # How the parameters that may name a resource are read: the structure of each, and its (first) name in that.
@@ -107,6 +109,7 @@ _READ: dict[ColumnType, str] = {
     "target": "coalesce(CASE WHEN q[2] IS NOT NULL OR q[1].accountId <> coalesce(recipient, '')"
     f" THEN {_other_account(_RESOURCE_ACCOUNTS)} END,"
     f" CASE WHEN contains(line, 'arn:aws') THEN {_other_account('line')} END,"
+    f" CASE WHEN contains(line, 'dd\"') THEN {_other_account('line', _ADDED_ACCOUNT)} END,"
     f" nullif(nullif(regexp_extract(given, '^([0-9]{{12}})/', 1), ''), {_OWN_ACCOUNT}))",
 }
 _PARAMETER_TYPES = ("keys", "role", "resource", "target")

@@ -323,6 +323,13 @@ INSIDE bool names_any(Span text) {
   return false;
 }
 
+// Whether accounts may be added to something here (add, valuesToAdd): the host reads whose number that is.
+INSIDE bool adds_any(Span text) {
+  for (const u8 *at = text.at; text.end - at >= 3; at++)
+    if (*at == 'd' && same(at, at + 3, "dd\"")) return true;
+  return false;
+}
+
 INSIDE bool other_account(Span text, Span own, u8 *account) {
   if (!names_any(text)) return false;  // as it was written
   Without t = {text.at, text.end, own};
@@ -499,7 +506,10 @@ INSIDE bool target(Found *f, u8 *account, bool *found, Span *arn) {
   Span own = f->recipient.at ? f->recipient : f->account;
   if (!only_word(own)) return false;
   if (f->resources.at && !(only_digits(own) && of_resources(f->resources, own, account, found, arn))) return false;
-  if (!*found && f->parameters.at) *found = other_account(f->parameters, own, account);
+  if (!*found && f->parameters.at) {
+    *found = other_account(f->parameters, own, account);
+    if (!*found && adds_any(f->parameters)) return false;
+  }
   return *found || given_account(f, own, account, found);
 }
 

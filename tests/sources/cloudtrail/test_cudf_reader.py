@@ -199,6 +199,11 @@ NOT_PLAIN = {
     + b","
     + ID
     + b',"serviceEventDetails":{"account_id":"222222222222/x","role_name":"a"}}',
+    "an account that something is shared with": b"{"
+    + AT
+    + b","
+    + ID
+    + b',"requestParameters":{"valuesToAdd":["222222222222"]}}',
     "no object": b"[1]",
 }
 
@@ -217,7 +222,7 @@ def test_nearly_all_records_are_plain(organisation: sample_organisation.SampleOr
     plain = {name: filter_records(split_lines(lines).lines, fake_cupy).plain for name, lines in sets.items()}
     assert {name: round(float(each.mean()), 2) for name, each in plain.items()} == {
         **dict.fromkeys(sets, 1.0),
-        "panther_rule_tests": 0.63,
+        "panther_rule_tests": 0.6,
         "schema_variety": 0.97,
     }
     assert np.concatenate(list(plain.values())).mean() > 0.95
