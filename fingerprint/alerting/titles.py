@@ -335,8 +335,10 @@ def _region(facts: TitleFacts, lead: int) -> str:
 
 
 def _tool(facts: TitleFacts, lead: int) -> str:
-    """Return the tool of the leading call if that was new."""
+    """Return the tool of the leading call if that was new; a service that made the call for its caller is no tool."""
     program = facts.programs[lead] if facts.programs else ""
+    if program == facts.events[lead].source_address:
+        return ""
     new = (each.seen for each in facts.drivers if each.feature == PROGRAM_FEATURE and each.rarity == "unseen")
     return f", new tool {_cut(program)}" if program and program in new else ""
 

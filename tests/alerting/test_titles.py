@@ -429,6 +429,10 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
         "user/grace (first seen 3 hours before; the history has its first 2 hours) called iam:ListUsers from 84.17.50.9"
     )
     assert title.endswith(", new tool Terraform; delivered 8 days late")
+    forwarded = [replace(each, source_address="ec2.amazonaws.com") for each in some.events]
+    service = replace(tool, seen="ec2.amazonaws.com")
+    some = replace(some, events=forwarded, drivers=(service,), programs=["ec2.amazonaws.com"])
+    assert "new tool" not in title_of(some), "a service that calls for someone"
 
 
 def test_a_person_is_known_at_one_role_of_the_same_account_at_best() -> None:
