@@ -34,6 +34,7 @@ WIDEST_PREFIX = 8  # bits of a range that is as good as the internet: two halves
 LONG_RETENTION_DAYS = 365  # from which on keeping logs harms no one
 _RANGES = ("cidrip", "cidripv4", "cidripv6", "cidrblock", "ipv6cidrblock")  # members, in small letters
 _CUSTOMER_KEY = "x-amz-server-side-encryption-customer-algorithm"
+_OF_SERVICE = ":assumed-role/aws:"  # a role of AWS's own: no name of a customer's role has a colon
 _KMS_KEY = "x-amz-server-side-encryption-aws-kms-key-id"
 _QUOTAS = {  # service codes of Service Quotas -> what a thief wants more of
     **dict.fromkeys(("ses", "sns", "mobiletargeting"), "mail or messages"),
@@ -359,6 +360,12 @@ def _bucket_encryption(request: Request, account: str) -> Gravity | None:
     return "minor" if own and any(name == "SSEAlgorithm" for name, _ in values) else None
 
 
+def _grant_to_service(request: Request, account: str) -> Gravity | None:
+    """Return minor for a grant to an AWS service, as each start of a machine with encrypted volumes makes one."""
+    grantee = str(request.get("granteePrincipal") or "")
+    return "minor" if grantee.endswith(".amazonaws.com") or _OF_SERVICE in grantee else None
+
+
 def _names_foreign_key(values: Iterable[tuple[str, str]], member: str, account: str) -> bool:
     """Return whether a member names a key of KMS by an ARN of another account; an id or an alias is the account's own."""
     keys = [text.split(":") for name, text in values if name == member]
@@ -424,6 +431,7 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("logs:PutRetentionPolicy", _retention_days)
     | _table("s3:PutBucketLogging", _logging_enabled)
     | _table("s3:PutBucketEncryption", _bucket_encryption)
+    | _table("kms:CreateGrant", _grant_to_service)
     | _table("s3:PutObject s3:CopyObject s3:CreateMultipartUpload", _by_own_key)
     | _table("rds:ModifyDBInstance rds:ModifyDBCluster", _database_opened)
     | _table(_PARAMETERS, _with_decryption)

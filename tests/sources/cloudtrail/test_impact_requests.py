@@ -43,6 +43,7 @@ def selectors(**other: Any) -> dict[str, Any]:
 
 
 FINDINGS = {"criterion": {"severity": {"gte": 1}}}
+OF_EC2 = f"arn:aws-us-gov:sts::{ACCOUNT}:assumed-role/aws:ec2-infrastructure/i-0123456789abcdef0"
 OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root"
 
 
@@ -200,6 +201,10 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ("s3:PutObject", {KMS_KEY: "arn:aws-us-gov:kms:us-gov-west-1:210987654321:key/1"}, "grave"),
         ("s3:CopyObject", {KMS_KEY: f"arn:aws:kms:eu-west-1:{ACCOUNT}:key/1"}, "notable"),
         ("s3:CopyObject", {KMS_KEY: "alias/aws/s3"}, "notable"),
+        ("kms:CreateGrant", {"granteePrincipal": "rds.us-gov-west-1.amazonaws.com"}, "minor"),
+        ("kms:CreateGrant", {"granteePrincipal": OF_EC2}, "minor"),
+        ("kms:CreateGrant", {"granteePrincipal": OWN}, "grave"),
+        ("kms:CreateGrant", {"granteePrincipal": OTHER, "retiringPrincipal": OF_EC2}, "grave"),
         ("rds:ModifyDBInstance", {"masterUserPassword": "****"}, "grave"),
         ("rds:ModifyDBInstance", {"backupRetentionPeriod": 0}, "grave"),
         ("rds:ModifyDBInstance", {"allocatedStorage": 100}, "notable"),
