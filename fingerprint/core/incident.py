@@ -7,14 +7,15 @@ Example:
 
 Two alerts are linked where they share a principal, a person (at several roles, or in several accounts), an access key, a
 credential chain (one used a key that issued the other's, or both have an issuer in common, or one is the sign-in that began the
-other's session) or a source address, and at most GAP_SECONDS lie between the end of one and the beginning of the other. Linked
-alerts are one incident. Some things keep an incident from swallowing its surroundings:
+other's session) or a source address, and at most GAP_SECONDS lie between the end of one and the beginning of the other; and where
+they hold two records of one call, the caller's and that of the account it was made on. Linked alerts are one incident. Some
+things keep an incident from swallowing its surroundings:
 
 - An address links only alerts whose principals had never or hardly used its network before, and not where more than
   MANY_PRINCIPALS used it in the history: the address of an office, a VPN or a NAT gateway is usual for those behind it, also when
   a colleague comes by it for the first time. Names of cloud services and private addresses are no addresses.
-- A key or address that more than MAX_PRINCIPALS principals showed within RECENT_SECONDS links none of these alerts. Principals of
-  one name in several accounts (a role that is rolled out, or root) are linked by such an address all the same.
+- A key, address or call that more than MAX_PRINCIPALS principals showed within RECENT_SECONDS links none of these alerts.
+  Principals of one name in several accounts (a role that is rolled out, or root) are linked by such an address all the same.
 - An alert whose calls made a user or role, or let someone into one, is linked with that one's alerts of the next day. The name is
   that of a call which AWS carried out, at most MAX_OPENED an alert.
 - Principals of one name in several accounts, no persons, are linked where one service made all calls for them, as a rollout of
@@ -40,7 +41,7 @@ from typing import Any, Literal, NamedTuple
 from fingerprint.core.alert import MANY_PRINCIPALS, Decision
 from fingerprint.core.case import QueueRow
 
-LinkKind = Literal["principal", "access_key", "person", "opened", "name", "service", "address"]
+LinkKind = Literal["shared_call", "principal", "access_key", "person", "opened", "name", "service", "address"]
 LinkReason = LinkKind | Literal["first", "credential_chain", "hand"]
 IncidentStatus = Literal["new", "in_progress", "closed"]
 IncidentStatusFilter = Literal["open", "new", "in_progress", "closed", "all"]
@@ -49,16 +50,23 @@ EditKind = Literal["split", "join"]
 Network = IPv4Network | IPv6Network
 
 GAP_SECONDS = 6 * 3600  # between two alerts that touch
-GAPS: Mapping[LinkKind, int] = {"service": 3600, "opened": 86_400}  # of kinds that link over another gap
+GAPS: Mapping[LinkKind, int] = {  # of kinds that link over another gap
+    "shared_call": 3600,  # both alerts hold it: its two records have one time
+    "service": 3600,
+    "opened": 86_400,
+}
 RECENT_SECONDS = (
     7 * 86_400
 )  # before and after an alert, in which principals of a key or an address are counted
-MAX_PRINCIPALS: Mapping[LinkKind, int] = {"access_key": 20, "address": 5}  # of a key or address that links
+# Of a key, an address or a call that links; a call is recorded for its caller, and where what it touched lies.
+MAX_PRINCIPALS: Mapping[LinkKind, int] = {"access_key": 20, "address": 5, "shared_call": 5}
 MAX_ALERTS = 200  # of one incident
-MAX_VALUES = 50  # keys, and addresses, of one alert
+MAX_VALUES = 50  # keys, addresses, and shared calls, of one alert
 MAX_OPENED = 10  # users and roles that one alert made or opened
+MAX_OTHER_RECORDS = 5  # alerts that are named beside one as holding other records of its calls
 NEW_RARITIES = ("unseen", "rare")  # of a network whose addresses link
 _KINDS: tuple[LinkKind, ...] = (
+    "shared_call",
     "access_key",
     "principal",
     "person",
@@ -105,6 +113,17 @@ class Membership(NamedTuple):
     reason: LinkReason = "first"
     value: str = ""
     with_alert: str = ""
+
+
+class OtherRecord(NamedTuple):
+    """An alert that holds another account's record of a call that this alert holds, and whom that record names.
+
+    The caller's own account knows its user or role, any other account an id alone.
+    """
+
+    alert_id: str
+    principal: str
+    human: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -336,6 +336,9 @@ class LogSource(Protocol):
     def issued_key(self, record: str) -> str:
         """Return the access key that a call issued, by its record (JSON text, or empty), whose caller had none; else no text."""
 
+    def shared_call(self, record: str) -> str:
+        """Return the id that a record (JSON text, or empty) shares with another account's record of the call; else no text."""
+
     def opened_access(self, service: str, action: str, record: str) -> OpenedAccess:
         """Return what a call opened that others may act by, by its record (JSON text, or empty); nothing where it failed."""
 

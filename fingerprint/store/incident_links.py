@@ -27,6 +27,7 @@ from fingerprint.core.incident import (
     GAPS,
     MAX_ALERTS,
     MAX_OPENED,
+    MAX_OTHER_RECORDS,
     MAX_PRINCIPALS,
     MAX_VALUES,
     RECENT_SECONDS,
@@ -34,6 +35,7 @@ from fingerprint.core.incident import (
     IncidentEdit,
     LinkKind,
     Membership,
+    OtherRecord,
     forwarding_service,
     group_alerts,
     linking_addresses,
@@ -223,6 +225,7 @@ class _LinkValues(NamedTuple):
     issued: set[str]  # and of those that its calls were given
     calls: set[tuple[str, str]]  # entity and source address
     opened: set[str]  # digests of principals that it made, or whose access it opened
+    shared: set[str]  # ids of calls that another account's log has, too
 
 
 def _save_links(
@@ -239,13 +242,14 @@ def _save_links(
     ]
     _update_times(connection, [alert for alert in saved if alert["alert_id"] in known])
     _insert_links(connection, rows)
+    _trim_shared_calls(connection, [alert["alert_id"] for alert in saved if values[alert["alert_id"]].shared])
 
 
 def _values_of_events(events: Iterable[Row]) -> defaultdict[str, _LinkValues]:
     """Return the values by which alerts are linked, by alert."""
     from fingerprint.sources.active import SOURCE  # only saving needs the package that reads records
 
-    values = defaultdict[str, _LinkValues](lambda: _LinkValues(set(), set(), set(), set()))
+    values = defaultdict[str, _LinkValues](lambda: _LinkValues(set(), set(), set(), set(), set()))
     for event in events:
         own = values[event["alert_id"]]
         if event["access_key"]:
@@ -256,11 +260,15 @@ def _values_of_events(events: Iterable[Row]) -> defaultdict[str, _LinkValues]:
         own.issued.update([index_key(access.access_key)] if access.access_key else ())
         own.opened.update(map(principal_digest, access.principals))
         own.calls.add((event["entity"], event["source_address"]))
+        own.shared.update([call] if (call := SOURCE.shared_call(event["raw"])) else ())
     return values
 
 
 def _link_rows(alert: Row, values: _LinkValues, service: str | None) -> Iterator[Row]:
-    """Yield the links of one alert, at most `MAX_VALUES` of them keys; `service` made all of its calls for the principal."""
+    """Yield the links of one alert, at most `MAX_VALUES` of them keys; `service` made all of its calls for the principal.
+
+    Of shared calls those whose ids are smallest: of two alerts that hold the same ones, however many, both keep the same.
+    """
     from fingerprint.sources.active import SOURCE  # as in `_values_of_events`
 
     own = _timed_link(alert)
@@ -275,6 +283,7 @@ def _link_rows(alert: Row, values: _LinkValues, service: str | None) -> Iterator
     found += [("person", index_key(person.casefold()))] if person else []
     found += [("access_key", key) for key in used]
     found += [("opened", each) for each in others]
+    found += [("shared_call", index_key(each)) for each in sorted(values.shared)[:MAX_VALUES]]
     found += [("address", each) for each in linking_addresses(sources, alert["drivers"])]
     found += [("name", index_key(each)) for each in names]
     if service:
@@ -331,6 +340,35 @@ def _insert_links(connection: sql.Connection, rows: Sequence[Row]) -> None:
         index_elements=["alert_id", "kind", "value"], set_=own, where=alert_links.c.inherited
     )
     execute_batches(connection, again, rows)
+
+
+def _trim_shared_calls(connection: sql.Connection, alert_ids: Sequence[str]) -> None:
+    """Keep the MAX_VALUES smallest of each alert's shared calls, as if it had been saved at once."""
+    shared = alert_links.c.kind == "shared_call"
+    for batch in id_batches(alert_ids):
+        query = sql.select(alert_links.c.alert_id, alert_links.c.value)
+        stored: dict[str, list[str]] = defaultdict(list)
+        for alert_id, value in connection.execute(query.where(shared, alert_links.c.alert_id.in_(batch))):
+            stored[alert_id].append(value)
+        for alert_id, calls in stored.items():
+            for more in id_batches(sorted(calls)[MAX_VALUES:]):
+                own = (alert_links.c.alert_id == alert_id) & shared
+                connection.execute(sql.delete(alert_links).where(own, alert_links.c.value.in_(more)))
+
+
+def read_other_records(connection: sql.Connection, alert_id: str) -> list[OtherRecord]:
+    """Return the first alerts that hold other records of an alert's calls; of a call that too many principals show, none."""
+    query = (
+        sql.select(alerts.c.alert_id, alerts.c.principal, alerts.c.human, alerts.c.first_event_time)
+        .join_from(alert_links, _other, _same_value & ~_other.c.common)
+        .join(alerts, alerts.c.alert_id == _other.c.alert_id)
+        .where(alert_links.c.alert_id == alert_id, alert_links.c.kind == "shared_call", ~alert_links.c.common)
+        .where(_other.c.principal_digest != alert_links.c.principal_digest)
+        .order_by(alerts.c.first_event_time, alerts.c.alert_id)
+        .distinct()
+        .limit(MAX_OTHER_RECORDS)
+    )
+    return [OtherRecord(*row[:3]) for row in connection.execute(query)]
 
 
 def _alerts_with_keys(connection: sql.Connection, keys: Collection[str]) -> set[str]:

@@ -49,6 +49,7 @@ from fingerprint.core.incident import (
     IncidentRow,
     IncidentStatus,
     Membership,
+    OtherRecord,
 )
 from fingerprint.core.sanitize import index_key, storable
 from fingerprint.store import incident_links, page_cursor
@@ -146,6 +147,11 @@ class SqlIncidentRepository(Repository):
     def get(self, connection: sql.Connection, id_or_prefix: str) -> Incident:
         """Return the incident of an alert, which its id or first characters name. Raise NotFound without one."""
         return _read_incident(connection, _resolve(connection, id_or_prefix), self._session.now())
+
+    @reads
+    def other_records(self, connection: sql.Connection, alert_id: str) -> list[OtherRecord]:
+        """Return the alerts that hold other accounts' records of an alert's calls, and whom these name."""
+        return incident_links.read_other_records(connection, storable(alert_id))
 
     @reads
     def activity(

@@ -377,7 +377,7 @@ alert_links = (
         "alert_links",
         metadata,
         required_text("alert_id", primary_key=True),
-        required_text("kind", primary_key=True),  # principal, access_key, opened, name, service, address
+        required_text("kind", primary_key=True),  # of `core.incident.LinkKind`
         required_text("value", primary_key=True),
         required_text("principal_digest"),
         sql.Column("first_at", sql.BigInteger, nullable=False),

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -30,6 +30,7 @@ from fingerprint.core.alert import (
     session_names,
 )
 from fingerprint.core.case import QueueRow
+from fingerprint.core.incident import OtherRecord
 from fingerprint.core.ports.store import Store
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
@@ -81,8 +82,16 @@ def show_alert(
         decided = [triage.disposition_as_json(each) for each in dispositions]
         print_json(alert_detail(alert) | {"dispositions": decided, "thresholds": moved})
     else:
-        _explain(Console(), alert, row, dispositions, moved, _credential_chain(store, alert))
+        origin = _Origin(_credential_chain(store, alert), store.incidents.other_records(alert.alert_id))
+        _explain(Console(), alert, row, dispositions, moved, origin)
         print(f"page: {page}" if page else "`--page FILE` writes it as a page")
+
+
+class _Origin(NamedTuple):
+    """What the store knows of who was behind an alert: the calls that led to the session, and other records of its calls."""
+
+    chain: Sequence[CredentialIssue]
+    other_records: Sequence[OtherRecord]
 
 
 def _credential_chain(store: Store, alert: Alert) -> list[CredentialIssue]:
@@ -97,9 +106,9 @@ def _explain(
     row: QueueRow,
     disposition: list[Disposition],
     moved: list[dict[str, Any]],
-    chain: Sequence[CredentialIssue],
+    origin: _Origin,
 ) -> None:
-    _print_summary(console, alert, row, disposition, moved, chain)
+    _print_summary(console, alert, row, disposition, moved, origin)
     for each in alert.impact_of[:MAX_IMPACT_ROWS]:
         console.print(Text.assemble((f"{each.gravity}: ", "bold"), terminal_text(impact_text(each))))
     if alert.drivers:
@@ -175,13 +184,13 @@ def _print_summary(
     row: QueueRow,
     disposition: list[Disposition],
     moved: list[dict[str, Any]],
-    chain: Sequence[CredentialIssue],
+    origin: _Origin,
 ) -> None:
     console.print(Text.assemble(urgency_text(row.urgency), "  ", terminal_text(alert.title, "bold")))
     facts = Table.grid(padding=(0, 2))
     facts.add_row("alert", terminal_text(alert.alert_id))
     facts.add_row("urgency from", f"rarity {alert.rarity}, impact {alert.impact}")
-    _add_origin(facts, alert, chain)
+    _add_origin(facts, alert, origin)
     facts.add_row("when", formatting.format_span(alert.first_event_time, alert.last_event_time))
     _add_judgement(facts, alert, moved)
     _add_decisions(facts, row, disposition)
@@ -191,13 +200,17 @@ def _print_summary(
     console.print()
 
 
-def _add_origin(facts: Table, alert: Alert, chain: Sequence[CredentialIssue]) -> None:
-    """Add who it was, and the calls that led to the session."""
+def _add_origin(facts: Table, alert: Alert, origin: _Origin) -> None:
+    """Add who it was, whom other accounts' records of its calls name, and the calls that led to the session."""
     facts.add_row("principal", terminal_text(alert.principal))
     facts.add_row("behind it", terminal_text(alert.human or "not recorded"))
     if not alert.human and (sessions := session_names(alert.events)):
         facts.add_row("session names", terminal_text(f"{sessions} ({SESSION_NAMES_CHOSEN})"))
-    for place, issue in enumerate(chain[:MAX_CHAIN_SHOWN]):
+    for place, other in enumerate(origin.other_records):
+        human = f" ({other.human})" if other.human else ""
+        named = f"{other.principal}{human}, in another account's trail: alert {other.alert_id}"
+        facts.add_row("" if place else "same call by", terminal_text(named))
+    for place, issue in enumerate(origin.chain[:MAX_CHAIN_SHOWN]):
         human = f" ({issue.human})" if issue.human else ""
         opened = f"{issue.principal}{human} by {issue.action} from {issue.source_address}"
         facts.add_row("" if place else "opened by", terminal_text(opened))

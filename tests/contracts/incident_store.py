@@ -73,6 +73,17 @@ def opening_alert(
     return replace(made, events=(call,))
 
 
+def sharing_alert(name: str, principal: str, *calls: int, hour: float = 0) -> Alert:
+    """An alert of calls that another account's log has as well, by their numbers."""
+    made = alert(name, principal, hour, "10.0.0.7")
+    records = [json.dumps({"sharedEventID": f"7c5e1a2b-0000-4000-8000-{call:012}"}) for call in calls]
+    events = tuple(
+        replace(made.events[0], event_id=f"{name}{call}", raw=raw)
+        for call, raw in zip(calls, records, strict=True)
+    )
+    return replace(made, events=events)
+
+
 def issue(issued: str, by_key: str) -> CredentialIssue:
     """A call with `by_key` that issued another key."""
     return CredentialIssue(
@@ -214,6 +225,29 @@ class IncidentContract:
         second = store.incidents.get("a0").alerts[1]
         shared = "role/Audit 203.0.0.0/16 s3:ListAccessGrants"
         assert (second.reason, second.value) == ("name", shared)
+
+    @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+    def test_two_records_of_one_call_in_two_accounts_are_one_incident_and_name_its_caller(
+        self, make_store, order
+    ):
+        """However many calls they hold, saved at once or in parts, both keep the same."""
+        store, most = make_store(), rule.MAX_VALUES
+        called = replace(sharing_alert("a", "ann", 3, *range(50, 50 + 2 * most)), human="ann@example.com")
+        theirs = f"{ACCOUNT}:account/AROAEXAMPLE"
+        redacted = replace(sharing_alert("b", "x", *range(1, 4), hour=0.5), principal=theirs, human="")
+        parts = [replace(called, events=called.events[at : at + most]) for at in (most, 0)] + [called]
+        for at in order:
+            for part in ([redacted], parts)[at]:
+                store.alerts.save([part])
+        whole = make_store()
+        whole.alerts.save([called, redacted])
+        assert tables(store) == tables(whole)
+        assert together(store) == [{"a", "b"}]
+        [_, second] = store.incidents.get("a").alerts
+        assert (second.reason, second.value[-2:], second.with_alert) == ("shared_call", "03", "a")
+        assert store.incidents.other_records("b") == [("a", called.principal, "ann@example.com")]
+        assert store.incidents.other_records("a") == [("b", theirs, "")]
+        assert store.incidents.other_records("nothing") == []
 
     def test_an_alert_that_grows_by_a_direct_call_leaves_what_a_service_rolled_out(self, make_store):
         store, aws = make_store(), "cloudformation.amazonaws.com"
@@ -508,6 +542,16 @@ class IncidentRules(IncidentContract):
         store.alerts.save([alert(f"a{at}", f"p{at}", 1, key="ASIA2") for at in range(most)])
         store.alerts.save([signed_in_alert("b", "SAMLUser", "ASIA2")])
         assert max(map(len, together(store))) == 1
+
+    def test_a_shared_call_that_too_many_principals_show_joins_none_of_them_nor_do_those_of_one_name(
+        self, make_store
+    ):
+        """AWS writes an id for one call: any other use of it is forged, or another account's."""
+        store, most = make_store(), rule.MAX_PRINCIPALS["shared_call"]
+        store.alerts.save([sharing_alert(f"a{at}", f"p{at}", 7) for at in range(most + 1)])
+        store.alerts.save([sharing_alert("b0", "q0", 8), sharing_alert("b1", "q1", 8, hour=2)])
+        assert max(map(len, together(store))) == 1
+        assert store.incidents.other_records("a0") == []
 
     def test_an_address_that_too_many_principals_show_joins_none_of_them(self, make_store):
         store, most = make_store(), rule.MAX_PRINCIPALS["address"]

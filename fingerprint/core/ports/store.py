@@ -41,7 +41,14 @@ from fingerprint.core.case import (
     SuppressionPreview,
     ThresholdOverride,
 )
-from fingerprint.core.incident import Incident, IncidentEdit, IncidentFilter, IncidentOrder, IncidentPage
+from fingerprint.core.incident import (
+    Incident,
+    IncidentEdit,
+    IncidentFilter,
+    IncidentOrder,
+    IncidentPage,
+    OtherRecord,
+)
 from fingerprint.core.overview import Overview
 from fingerprint.core.ports import Partition, VoteTable
 from fingerprint.core.settings import Retention
@@ -352,6 +359,10 @@ class IncidentRepository(Protocol):
 
     def get(self, id_or_prefix: str) -> Incident:
         """Return the incident of an alert, which its id or first characters name. Raise NotFound without one."""
+        ...
+
+    def other_records(self, alert_id: str) -> list[OtherRecord]:
+        """Return the alerts that hold other records of an alert's calls, and whom these name: a few, the oldest first."""
         ...
 
     def activity(self, incident_id: str, limit: int = 500) -> tuple[list[AuditEntry], list[CaseNote]]:

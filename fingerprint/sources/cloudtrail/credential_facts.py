@@ -20,6 +20,7 @@ from fingerprint.core.story import ranked
 from fingerprint.sources.base import CredentialFacts, CredentialType
 
 MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
+UUID_LENGTH, UUID_CHARACTERS = 36, frozenset("0123456789abcdefABCDEF-")
 _KINDS: dict[str, CredentialType] = {
     "Root": "root",
     "AssumedRole": "role session",
@@ -40,6 +41,7 @@ class _Record(msgspec.Struct):
     requestParameters: Any = None
     responseElements: Any = None
     errorCode: Any = None
+    sharedEventID: Any = None
 
 
 _DECODER = msgspec.json.Decoder(_Record)
@@ -92,6 +94,19 @@ def issued_key(record: str) -> str:
     if read is None or _members(read.userIdentity).get("accessKeyId") or _kind(read) == "service":
         return ""
     return _text(_members(_members(read.responseElements).get("credentials")).get("accessKeyId"))
+
+
+def shared_call(record: str) -> str:
+    """Return the id by which the record of a call in the caller's account names the one in the account it was made on, and back.
+
+    Of the two, only the caller's own says who called. AWS writes UUIDs: any other text is none.
+
+    >>> shared_call('{"sharedEventID": "7c5e1a2b-0000-4000-8000-000000000001"}')
+    '7c5e1a2b-0000-4000-8000-000000000001'
+    """
+    read = _read(record) if '"sharedEventID"' in record else None
+    name = _text(read.sharedEventID) if read else ""
+    return name if len(name) == UUID_LENGTH and UUID_CHARACTERS.issuperset(name) else ""
 
 
 def _read(record: str) -> _Record | None:

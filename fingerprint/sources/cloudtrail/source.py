@@ -32,6 +32,7 @@ from fingerprint.sources.cloudtrail.console_links import event_links, principal_
 from fingerprint.sources.cloudtrail.credential_facts import (
     credential_facts,
     issued_key,
+    shared_call,
     signed_in_with_device_code,
     signed_in_without_mfa,
 )
@@ -108,6 +109,7 @@ __all__ = [
     "record_account",
     "record_searches",
     "serves_attackers",
+    "shared_call",
     "signed_in_by",
     "signed_in_with_device_code",
     "signed_in_without_mfa",

@@ -154,6 +154,7 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow, story: Ale
         "incident": incident,
         "neighbours": [each for each in _nearby_alerts(store, row) if each.alert_id not in known],
         "chain": _credential_chain(store, story),
+        "other_records": store.incidents.other_records(alert_id),
         "shared": store.prevalence.of_alert(alert_id),
         "similar": similar,
         "outcomes": Counter(each.decision for each in similar if each.decision),

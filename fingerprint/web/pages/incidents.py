@@ -77,6 +77,7 @@ DONE_SENTENCES = ACTION_SENTENCES | {  # one alert, and several
 }
 REASON_PHRASES = {
     "first": N_("the first alert"),
+    "shared_call": N_("the same call, as the other account's trail records it"),
     "principal": N_("same principal"),
     "access_key": N_("same access key"),
     "credential_chain": N_("same credential chain, by key"),

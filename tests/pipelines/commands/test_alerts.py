@@ -54,7 +54,9 @@ def test_it_says_who_opened_the_session(queue, capsys, monkeypatch):
     """The nearest call comes first; its names are an attacker's text like others."""
     monkeypatch.setenv("COLUMNS", "200")
     store, alert = open_store(queue), stolen_session()
-    events = tuple(replace(each, access_key="ASIATWO") for each in alert.events)
+    shared = '{"sharedEventID": "7c5e1a2b-0000-4000-8000-000000000001"}'
+    events = tuple(replace(each, access_key="ASIATWO", raw=shared) for each in alert.events)
+    other = replace(alert, alert_id="0ther", principal="999:role/x\x1b[32m", events=events[:1], human="eve")
     first = CredentialIssue(
         "ASIATWO", datetime(2026, 3, 4, tzinfo=UTC), "e1", "AssumeRole", "123456789012:role/agent", "i-0\x1b[31m", "ASIAONE",
         "10.0.0.1", "eu-west-1",
@@ -62,13 +64,14 @@ def test_it_says_who_opened_the_session(queue, capsys, monkeypatch):
     before = replace(
         first, issued_key="ASIAONE", event_id="e2", principal="123456789012:user/ann", access_key=""
     )
-    store.alerts.save([replace(alert, events=events)], credential_issues=[first, before])
+    store.alerts.save([replace(alert, events=events), other], credential_issues=[first, before])
     show_alert(queue, alert.alert_id)
     shown = capsys.readouterr().out
     assert "opened by" in shown
     assert shown.index("123456789012:role/agent") < shown.index("123456789012:user/ann")
     assert "by AssumeRole from 10.0.0.1" in shown
-    assert "\x1b[31m" not in shown
+    assert re.search(r"same call by +999:role/x.+ \(eve\), in another account's trail: alert 0ther", shown)
+    assert not {"\x1b[31m", "\x1b[32m"} & {*re.findall(r"\x1b\[3\dm", shown)}
 
 
 def test_the_grave_calls_are_shown_of_many_events(store_url, capsys, monkeypatch):

@@ -11,6 +11,7 @@ from fingerprint.sources.base import CredentialFacts
 from fingerprint.sources.cloudtrail.credential_facts import (
     credential_facts,
     issued_key,
+    shared_call,
     signed_in_without_mfa,
 )
 from tests.support.alerts import NASTY
@@ -81,6 +82,31 @@ GIVEN = {"responseElements": {"credentials": {"accessKeyId": "ASIAGIVEN"}}}
 )
 def test_the_key_that_was_issued_to_a_caller_without_one(text: str, key: str) -> None:
     assert issued_key(text) == key
+
+
+SHARED = "7c5e1a2b-0000-4000-8000-000000000001"
+
+
+@pytest.mark.parametrize(
+    ("shared", "name"),
+    [
+        (SHARED, SHARED),
+        (SHARED.upper(), SHARED.upper()),
+        *(
+            (other, "")
+            for other in ("", SHARED[1:], SHARED + "0", f"{SHARED[:-1]}\u202e", "'" * 36, "x" * 10**6)
+        ),
+        *((other, "") for other in (None, 7, [SHARED], {"id": SHARED}, "\ud800" * 36)),
+    ],
+)
+def test_a_shared_call_has_the_form_of_the_ids_that_aws_writes(shared: Any, name: str) -> None:
+    assert shared_call(record("AWSAccount", sharedEventID=shared)) == name
+    assert (
+        shared_call(record("AWSAccount"))
+        == shared_call("")
+        == shared_call(f'{{"sharedEventID": "{SHARED}"')
+        == ""
+    )
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))

@@ -93,6 +93,10 @@ def issued_key(record: str) -> str:
     return ""
 
 
+def shared_call(record: str) -> str:
+    return ""
+
+
 def opened_access(service: str, action: str, record: str) -> OpenedAccess:
     return OpenedAccess()
 

@@ -348,6 +348,22 @@ def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, sto
     assert said.index(person) < said.index(role) < said.index(PIPELINE.principal)
 
 
+def test_an_alert_names_the_caller_whom_the_other_accounts_record_of_a_call_names(analyst, store):
+    called = replace(PIPELINE.events[0], raw='{"sharedEventID": "7c5e1a2b-0000-4000-8000-00000000000a"}')
+    of_caller = replace(PIPELINE, alert_id="ca11e4", events=(called,), human="<b>bo")
+    there = replace(called, event_id="there", entity="x", access_key="")
+    redacted = replace(of_caller, alert_id="ca11ed", principal="999:account/AROA", human="", events=(there,))
+    store.alerts.save([of_caller, redacted])
+    heading = "Same call in another account's trail"
+    said = analyst.get("/alerts/ca11ed").text.partition(heading)[2].partition("</dd>")[0]
+    assert PIPELINE.principal in said
+    assert 'href="/alerts/ca11e4' in said
+    assert "&lt;b&gt;bo" in said
+    assert heading not in analyst.get(f"/alerts/{STOLEN.alert_id}").text
+    linked = unescape(analyst.get("/incidents/ca11ed").text)
+    assert "the same call, as the other account's trail records it" in linked
+
+
 def test_nothing_chosen_and_nothing_to_do_are_said(analyst):
     assert "tick the ones you mean" in analyst.post("/changes", data={"do": "benign"}).text
     nothing = analyst.post("/changes", data={"do": "dance", "selected": f"0:{STOLEN.alert_id}"})
