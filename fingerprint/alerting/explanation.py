@@ -262,6 +262,7 @@ def _gather_facts(
         new_regions=novelty.regions,
         new_ranges=novelty.ranges,
         usual_for_others=novelty.usual_for_others,
+        usual_places=novelty.usual_places,
         supporting=support.events,
         supporting_actions=supporting_actions,
         first_seen=first_seen,
@@ -361,7 +362,8 @@ class Novelty(NamedTuple):
     """The actions (`service:Action`) of an alert that its principal never called, its events' new networks and regions, by id.
 
     `ranges` are the ids of those of the networks that are new address ranges of a network that the principal used before;
-    `usual_for_others` of those whose address range many principals used in the history.
+    `usual_for_others` of those whose address range many principals used in the history; `usual_places` of those whose principal
+    comes from new ones all the time, so that another is nothing strange. Such a region is not among `regions`.
     Never is: not in what the bank learned. What began after the training stays new until the next one, so that a thief who comes
     again the next day is still one.
     """
@@ -371,6 +373,7 @@ class Novelty(NamedTuple):
     regions: Mapping[str, str]
     ranges: frozenset[str]
     usual_for_others: frozenset[str]
+    usual_places: frozenset[str]
 
 
 def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explainer: Explainer) -> Novelty:
@@ -384,7 +387,7 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
     )
     versions = np.asarray(frames.column_of(frame, "bank_version"), object)
     unseen = np.zeros((len(frame), 1 + len(PLACE_COLUMNS)), bool)
-    usual = np.zeros(len(frame), bool)
+    usual, often = np.zeros(len(frame), bool), np.zeros((len(frame), len(PLACE_COLUMNS)), bool)
     principal = _principal(frame)
     for version in set(versions.tolist()):
         of_version = np.flatnonzero(versions == version)
@@ -392,14 +395,17 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
         new = _new_to_principal(batch, of_version[first], explainer, principal)
         unseen[of_version] = new[inverse.reshape(-1)]
         usual[of_version] = _is_usual_range(batch, of_version[first], explainer)[inverse.reshape(-1)]
+        often[of_version] = _often_new(batch, of_version[first], explainer)[inverse.reshape(-1)]
     new_networks = unseen[:, 1 : 1 + len(NETWORKS)]
+    named = new_networks.argmax(axis=1)  # the wider one that is new
     ids = list(map(str, frames.column_of(frame, "event_id").tolist()))
     return Novelty(
         frozenset(compress(names, unseen[:, 0])),
         _new_networks(batch, frame, new_networks),
-        _new_regions(frame, unseen[:, -1]),
+        _new_regions(frame, unseen[:, -1] & ~often[:, -1]),
         frozenset(compress(ids, new_networks[:, -1] & ~new_networks[:, 0])),
         frozenset(compress(ids, new_networks.any(axis=1) & usual)),
+        frozenset(compress(ids, new_networks.any(axis=1) & often[np.arange(len(often)), named])),
     )
 
 
@@ -408,6 +414,18 @@ def _is_usual_range(batch: EventBatch, rows: NDArray[np.intp], explainer: Explai
     bank, _ = explainer.bank_and_rows(batch, rows)
     used: NDArray[np.float32] = bank.principals_that_showed(batch.codes[rows])[:, RANGE_COLUMN]
     return used > MANY_PRINCIPALS
+
+
+def _often_new(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:
+    """Return of which places (PLACE_COLUMNS) the principal of one version's events comes to new ones all the time, (R, places).
+
+    None of a principal without a fingerprint of its own: what is usual of its peers need not be of it.
+    """
+    bank, at = explainer.bank_and_rows(batch, rows)
+    whole = np.where(bank.whole[at] >= 0, bank.whole[at], at)
+    known = batch.level[rows] < PEER_LEVEL
+    often: NDArray[np.bool_] = bank.vocabulary.novelty_is_usual(whole)[:, PLACE_COLUMNS] & known[:, None]
+    return often
 
 
 def _new_regions(frame: Frame, unseen: NDArray[np.bool_]) -> dict[str, str]:

@@ -33,7 +33,8 @@ class TitleFacts:
     principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
     empty for none, and `programs` their tools (N,); `new_networks` maps the ids of events to the network that they came from,
     where it is new for the principal, `new_regions` to the region that they were made in; `new_ranges` are the ids of those whose
-    address range alone is new, and its network known; `usual_for_others` of those whose address range many others use.
+    address range alone is new, and its network known; `usual_for_others` of those whose address range many others use;
+    `usual_places` of those whose principal comes from new ones all the time: no title leads with them, nor calls them new.
     `supporting` are the events that support the alert, `supporting_actions` what they can do that was new, the gravest first.
     `first_seen` says when a newcomer was first seen and whether that is in the history, else empty; `in_history`: it has some of
     the principal. `is_learned`: the principal has a fingerprint of its own, so what is new is new to it; of another one it may be
@@ -52,6 +53,7 @@ class TitleFacts:
     new_regions: Mapping[str, str] = field(default_factory=dict)
     new_ranges: Collection[str] = ()
     usual_for_others: Collection[str] = ()
+    usual_places: Collection[str] = ()
     supporting: Sequence[AlertEvent] = ()
     supporting_actions: Sequence[ActionImpact] = ()
     first_seen: str = ""
@@ -151,7 +153,7 @@ def new_origin(facts: TitleFacts, row: int) -> str:
     ' from 159.65.0.0/16 (new network), new tool TruffleHog'
     """
     name = facts.events[row].event_id
-    place = f" from {_new_network(facts, name)}" if name in facts.new_networks else ""
+    place = f" from {_new_network(facts, name)}" if _has_strange_network(facts, name) else ""
     return f"{place}{_tool(facts, row)}"
 
 
@@ -299,12 +301,11 @@ def _origin(facts: TitleFacts, lead: int) -> str:
     Where it is in no new network or region, the first one of other calls is named.
     """
     event, how = facts.events[lead], f"{_region(facts, lead)}{_tool(facts, lead)}"
-    if event.event_id in facts.new_networks:
+    if _has_strange_network(facts, event.event_id):
         return f"{_new_network(facts, event.event_id)}{how}"
-    networks, regions = (
-        [each.event_id for each in facts.events if each.event_id in found]
-        for found in (facts.new_networks, facts.new_regions)
-    )
+    ids = [each.event_id for each in facts.events]
+    networks = [name for name in ids if _has_strange_network(facts, name)]
+    regions = [name for name in ids if name in facts.new_regions]
     networks.sort(key=lambda name: _how_usual(facts, name))
     elsewhere = f"; others from {_new_network(facts, networks[0])}" if networks else ""
     if regions and not elsewhere and event.event_id not in facts.new_regions:
@@ -315,10 +316,15 @@ def _origin(facts: TitleFacts, lead: int) -> str:
 def _how_usual(facts: TitleFacts, event_id: str) -> tuple[bool, bool, bool]:
     """Return what sorts events by where they came from, the strangest network first."""
     return (
-        event_id not in facts.new_networks,
+        not _has_strange_network(facts, event_id),
         event_id in facts.usual_for_others,
         event_id in facts.new_ranges,
     )
+
+
+def _has_strange_network(facts: TitleFacts, event_id: str) -> bool:
+    """Return whether an event came from a new network or address range, and its principal does not all the time."""
+    return event_id in facts.new_networks and event_id not in facts.usual_places
 
 
 def _new_network(facts: TitleFacts, event_id: str) -> str:

@@ -47,6 +47,9 @@ LOG_POSSIBLE_VALUES = np.log(POSSIBLE_VALUES).astype(np.float32)
 LOG_ROOT_SHARE = np.where(IS_BIN, -np.log(POSSIBLE_VALUES), -np.inf)
 MIN_UNKNOWN_SHARE = 1e-3  # of the parent is always left for the unknown, however much is known
 PARENT_WEIGHT = 5.0  # presences that a parent's curiosity is worth
+# New values are usual where so many different ones came, and about every other presence was the first of its value (T = n / 2).
+USUAL_NOVELTY_VALUES = 5
+USUAL_NOVELTY_SHARE = 1 / 3  # e
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +155,23 @@ class Vocabulary:
         count = np.zeros(codes.size, np.float32)
         count[to_host(found)] = to_host(self.count[place[found]])
         return count.reshape(codes.shape)
+
+    def novelty_is_usual(self, fingerprint: Ints) -> NDArray[np.bool_]:
+        """Return of which features the fingerprints themselves show new values all the time: (N,) -> (N, F).
+
+        Of a CI job on hosted runners the next address range is a new one, too. e follows from what it leaves of the commonest
+        value's share. It explains alerts and answers on the host, as `observed_count` does.
+        """
+        at = to_host(fingerprint)
+        distinct, commonest = (self.codes[at, :, 1:] != 0).sum(axis=2), self.codes[at, :, 1]
+        feature = np.broadcast_to(np.arange(commonest.shape[1]), commonest.shape)
+        keys = vocabulary_key(np.repeat(at, commonest.shape[1]), feature.ravel(), commonest.ravel())
+        place, found = find_sorted(self.keys, to_device_of(keys, self.keys))
+        total = to_host(self.total[to_device_of(at, self.total)]).ravel()
+        share = to_host(self.count[place]) / np.maximum(total, 1)
+        left = 1 - np.exp(to_host(self.logp[place])) / np.maximum(share, 1e-9)
+        usual = to_host(found) & (left >= USUAL_NOVELTY_SHARE)
+        return usual.reshape(commonest.shape) & (distinct >= USUAL_NOVELTY_VALUES)
 
 
 def vocabulary_key(fingerprint: Any, feature: Any, code: hashing.Hashes) -> hashing.Hashes:

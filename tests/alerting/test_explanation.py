@@ -423,6 +423,10 @@ def test_an_address_range_is_new_alone_where_its_network_is_known(monkeypatch: p
     monkeypatch.setattr(explanation, "_new_to_principal", lambda *_: new)
     monkeypatch.setattr(explanation, "_new_networks", lambda *_: {})
     monkeypatch.setattr(explanation, "_is_usual_range", lambda *_: np.array([True, False, True, True]))
+    often = np.array(
+        [[0, 1, 0], [0, 1, 0], [1, 1, 1], [0, 0, 1]], bool
+    )  # a range of a network that is new says nothing
+    monkeypatch.setattr(explanation, "_often_new", lambda *_: often)
     size = len(new)
     codes = np.arange(size * len(FEATURE_NAMES), dtype=np.uint64).reshape(size, -1)
     batch = SimpleNamespace(
@@ -435,6 +439,11 @@ def test_an_address_range_is_new_alone_where_its_network_is_known(monkeypatch: p
     assert found.ranges == {"b"}
     assert found.usual_for_others == {"a"}, "what is new to the principal alone"
     assert found.actions == {"iam:d"}
+    assert found.usual_places == {"b"}
+    assert not found.regions, "that it was in a new one is nothing strange"
+    often[:] = False
+    found = explanation.find_novelty(batch, frame, [f"iam:{name}" for name in "abcd"], SimpleNamespace())
+    assert (found.usual_places, found.regions) == (frozenset(), {"d": "eu-west-1"})
 
 
 def test_a_network_that_a_person_used_at_another_role_is_not_new_at_this_one(

@@ -527,6 +527,12 @@ def test_a_new_address_range_of_a_known_network_is_no_new_network() -> None:
     assert title_of(both).endswith(" from 139.59.0.0/16 (new network)"), "which says more"
     elsewhere = facts([events[2], *events[:2]], set(), new_networks=both.new_networks, new_ranges={"0"})
     assert title_of(elsewhere).endswith("; others from 139.59.0.0/16 (new network)")
+    hosted = replace(elsewhere, usual_places={"0"})
+    assert title_of(hosted).endswith("; others from 139.59.0.0/16 (new network)")
+    alone = replace(ranged, usual_places={"0"})
+    assert title_of(alone).endswith(" from 84.17.50.9"), "it comes from a new one all the time"
+    assert questioned(alone).endswith(" from 84.17.50.9")
+    assert title_of(replace(both, usual_places={"1"})).endswith(" from 86.140.13.0/24 (new address range)")
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))

@@ -158,6 +158,31 @@ def test_something_new_is_no_surprise_where_new_things_come_all_the_time() -> No
     assert steady > restless + 3.0
 
 
+@pytest.mark.parametrize(
+    ("presences", "values", "usual"),
+    [
+        (20, 20, True),
+        (200, 120, True),
+        (200, 60, False),
+        (40, 8, False),
+        (5, 5, True),
+        (4, 4, False),
+        (60, 1, False),
+    ],
+)
+def test_novelty_is_usual_where_every_other_presence_brings_a_new_value(
+    presences: int, values: int, usual: bool
+) -> None:
+    """Also of far more values than have slots; three or four first times are no habit."""
+    unit = np.arange(presences + 100, dtype=np.uint64)
+    codes = np.full((len(unit), F), 7, np.uint64)
+    codes[:presences, 0] = 10 + np.arange(presences) % values
+    owner = np.where(unit < presences, 2, 3).astype(np.int32)
+    found = stacked(owner, unit, codes).novelty_is_usual(np.array([3, 2], np.int32))
+    assert found[:, 0].tolist() == [False, usual]
+    assert not found[:, 1:].any()
+
+
 def test_one_feature_by_itself_is_found_as_among_all() -> None:
     """What the fingerprint itself knows, and in which slot; its parents are not asked."""
     owner, unit, codes = random_rows()

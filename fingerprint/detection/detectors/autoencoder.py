@@ -62,6 +62,7 @@ MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 # Nats beyond "something new": the cost of one of about ten recent novelties.
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
 PROGRAM_COLUMN = FEATURE_NAMES.index("program")
+PLACE_FEATURES = frozenset(EVIDENCE_GROUP_FEATURES[autoencoder.PLACE_GROUP].tolist())
 ACCOUNT_COLUMN = "recipient_account"  # whose log an event is in
 RARE_NATS = 5.0  # of loss, from which on a learned value is rare
 # Of an amount, that stay however often it came: one day in e has them, so they add nothing to a novelty (Fisher's method).
@@ -578,7 +579,7 @@ def _shown_values(batch: EventBatch) -> Iterator[_ShownValue]:
 class _KnownValues(NamedTuple):
     """What a bank knows of an event's values, by its `fingerprint` (a row, and its `key`).
 
-    `share` (F,) of presences; `peer_share` (F,) among its peers, None without any.
+    `share` (F,) of presences; `peer_share` (F,) among its peers, None without any; `often_new` (F,): new values are usual.
     """
 
     bank: Bank
@@ -586,6 +587,7 @@ class _KnownValues(NamedTuple):
     key: str
     share: Floats
     peer_share: Floats | None
+    often_new: Mask
 
     def driver(self, value: _ShownValue, text: object, action: str) -> SurpriseDriver:
         """Return the driver of a value of the event, whose text is `text` and whose action is `action`."""
@@ -612,7 +614,8 @@ class _KnownValues(NamedTuple):
             if not usual and self.share[ACTION_COLUMN] > 0 and slots.all():
                 return "nothing often"  # what it had is not among the values that the fingerprint names
         whose = " (in the organisation)" if self.fingerprint == GENERIC_ROW else ""
-        return ", ".join(usual[:MAX_USUAL_VALUES]) + whose if usual else "nothing yet"
+        often = ", often a new one" if self.often_new[feature] and feature in PLACE_FEATURES else ""
+        return ", ".join(usual[:MAX_USUAL_VALUES]) + often + whose if usual else "nothing yet"
 
 
 def _is_of_action(text: str, action: str) -> bool:
@@ -632,8 +635,10 @@ def _known_values(
         codes, peers = batch.codes[of_version], bank.peers[at]
         share = bank.vocabulary.observed_share(at, codes)
         peer_share = bank.vocabulary.observed_share(np.maximum(peers, 0), codes)
+        often_new = bank.vocabulary.novelty_is_usual(at)
         keys = bank.fingerprints["key"].array.take(at).tolist()
         for place, row in enumerate(of_version.tolist()):
             among_peers = peer_share[place] if peers[place] >= 0 else None
-            found[row] = _KnownValues(bank, int(at[place]), str(keys[place]), share[place], among_peers)
+            known = share[place], among_peers, often_new[place]
+            found[row] = _KnownValues(bank, int(at[place]), str(keys[place]), *known)
     return found

@@ -512,3 +512,8 @@ def test_the_usual_resources_of_an_action_are_not_those_of_other_actions(
     assert nothing
     assert len(usual) > 5
     assert all(each.startswith(f"{action} on ") for action, each in usual)
+    places, tools = (FEATURE_NAMES.index(name) for name in ("address", "program"))
+    roams = found[0]._replace(often_new=np.ones(len(FEATURE_NAMES), bool))
+    for known, feature, said in ((roams, places, True), (found[0], places, False), (roams, tools, False)):
+        expected = known.driver(ShownValue(feature, 0, 2.0, 1), "x", "y").expected
+        assert expected.endswith(", often a new one") is said
