@@ -17,12 +17,18 @@ from dataclasses import dataclass, field
 from fingerprint.alerting import impact
 from fingerprint.core.alert import GRAVITIES, ActionImpact, AlertEvent, SurpriseDriver
 from fingerprint.estimators.amounts import read_amount_text
+from fingerprint.features.encoding import FEATURES
 from fingerprint.sources.active import SOURCE
 
 MAX_NAME_LENGTH = 80  # characters of a name in a title
 MAX_ACCOUNT_LENGTH, MAX_REGION_LENGTH = 20, 40
 MAX_NAMED_ACTIONS = 3  # in a question
 ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", impact.PROGRAM_FEATURE
+VERSION_FEATURE = "program version"
+TOOL_FEATURES = (PROGRAM_FEATURE, VERSION_FEATURE)
+# Of the drivers, those that the score is made of: the nats of an order of calls, or of activity, are another detector's.
+SCORED_FEATURES = frozenset({AMOUNT_FEATURE, *(feature.label for feature in FEATURES)})
+COMPARABLE_SURPRISE = 0.5  # share of an upgrade's nats, from which on another driver says enough without it
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +82,8 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     signed_in = _how_signed_in(facts.events[lead])
     what = _called(facts, _reached(principal, facts, lead) + (f" {signed_in}" if signed_in else ""))
     others = "" if signed_in else _signed_in_beside(facts)
-    return f"{who} {what} from {_origin(facts, lead)}{_failures(facts)}{_also(facts)}{others}{late}"
+    origin = f"{_origin(facts, lead)}{_strangest_tool(facts, lead)}"
+    return f"{who} {what} from {origin}{_failures(facts)}{_also(facts)}{others}{late}"
 
 
 def leading_row(facts: TitleFacts) -> int:
@@ -347,6 +354,60 @@ def _tool(facts: TitleFacts, lead: int) -> str:
         return ""
     new = (each.seen for each in facts.drivers if each.feature == PROGRAM_FEATURE and each.rarity == "unseen")
     return f", new tool {_cut(program)}" if program and program in new else ""
+
+
+def _strangest_tool(facts: TitleFacts, lead: int) -> str:
+    """Return the program or version of which no driver surprises more, where `_tool` does not name it; empty for none.
+
+    It is named whichever calls it made, as the largest share of the score. An upgrade, another version of the same program with
+    the same first number, is left out beside a driver of a comparable surprise: fleets are upgraded on one day.
+    """
+    scored = [each for each in facts.drivers if each.feature in SCORED_FEATURES]
+    tools = [each for each in scored if each.feature in TOOL_FEATURES]
+    driver = max(tools, key=lambda each: each.surprise, default=None)
+    others = max((each.surprise for each in scored if each.feature not in TOOL_FEATURES), default=0.0)
+    if driver is None or driver.surprise < others:
+        return ""
+    program = facts.programs[lead] if _tool(facts, lead) else ""
+    is_version = driver.feature == VERSION_FEATURE
+    if program and (
+        _name_and_major(driver.seen)[0] == _name_and_major(program)[0]
+        if is_version
+        else driver.seen == program
+    ):
+        return ""
+    if is_version and _is_upgrade(driver) and others >= COMPARABLE_SURPRISE * driver.surprise:
+        return ""
+    some = f"; {driver.events:,}" if driver.events < len(facts.events) else ","
+    return f"{some} with {_tool_text(driver)}"
+
+
+def _tool_text(driver: SurpriseDriver) -> str:
+    """Return a program or version, and what is strange about it: its share here, or that the rest of the call came with it."""
+    if driver.rarity == "unseen":
+        is_version = driver.feature == VERSION_FEATURE
+        return (
+            f"a program version never seen here ({_cut(driver.seen)})"
+            if is_version
+            else f"new tool {_cut(driver.seen)}"
+        )
+    return f"{_cut(driver.seen)} ({'unusual in such calls' if driver.unusual_together else 'rare here'})"
+
+
+def _is_upgrade(driver: SurpriseDriver) -> bool:
+    """Return whether a version has the name and the first number of a usual one.
+
+    >>> _is_upgrade(SurpriseDriver("program version", "aws-cli 2.17 linux", "aws-cli 2.15 linux, Boto3 1.34", "unseen", 6.0))
+    True
+    """
+    return _name_and_major(driver.seen) in map(_name_and_major, driver.expected.split(", "))
+
+
+def _name_and_major(version: str) -> tuple[str, str]:
+    """Return the name of a program or version and its first number, empty without one: `aws-cli 2.17 linux` -> aws-cli, 2."""
+    name, _, rest = version.partition(" ")
+    major = rest.partition(" ")[0].partition(".")[0]
+    return name, major if major.isdigit() else ""
 
 
 def _failures(facts: TitleFacts) -> str:

@@ -9,8 +9,10 @@ from datetime import timedelta
 import pytest
 
 from fingerprint.alerting import impact
+from fingerprint.alerting.prevalence import feature_labels
 from fingerprint.alerting.titles import (
     MAX_NAME_LENGTH,
+    TOOL_FEATURES,
     TitleFacts,
     access_text,
     build_title,
@@ -18,7 +20,7 @@ from fingerprint.alerting.titles import (
     leading_row,
     questioned,
 )
-from fingerprint.core.alert import AlertEvent, SurpriseDriver
+from fingerprint.core.alert import AlertEvent, Rarity, SurpriseDriver
 from fingerprint.estimators.amounts import amount_text
 from fingerprint.sources.base import escape_key
 from tests.support.alerts import NASTY, event
@@ -422,7 +424,8 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
         first_seen="first seen 3 hours before; the history has its first 2 hours",
     )
     some = replace(some, late_days=8)
-    assert "new tool" not in title_of(replace(some, programs=["Boto3"])), "another call's"
+    stronger = replace(some, programs=["Boto3"], drivers=(tool, NETWORK))
+    assert "new tool" not in title_of(stronger), "another call's"
     some = replace(some, programs=["Terraform"])
     title = title_of(some)
     assert title.startswith(
@@ -433,6 +436,61 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
     service = replace(tool, seen="ec2.amazonaws.com")
     some = replace(some, events=forwarded, drivers=(service,), programs=["ec2.amazonaws.com"])
     assert "new tool" not in title_of(some), "a service that calls for someone"
+
+
+@pytest.mark.parametrize(
+    ("feature", "seen", "expected", "rarity", "beside", "said"),
+    [
+        ("program", "Terraform", "Boto3", "unseen", 9.9, "; 1 with new tool Terraform"),
+        ("program", "Terraform", "Boto3", "rare", 9.9, "; 1 with Terraform (rare here)"),
+        ("program", "Terraform", "Terraform", "frequent", 9.9, "; 1 with Terraform (unusual in such calls)"),
+        ("program", "Terraform", "Boto3", "unseen", 10.1, ""),  # the network says more
+        ("program version", "Boto3 1.40", "Boto3 1.34, aws-cli 2.1", "unseen", 5.0, ""),  # an upgrade
+        (
+            "program version",
+            "Boto3 1.40",
+            "aws-cli 2.1, Boto3 1.34",
+            "unseen",
+            4.9,
+            "; 1 with a program version never seen here (Boto3 1.40)",
+        ),
+        (
+            "program version",
+            "Boto3 2.0",
+            "Boto3 1.34",
+            "unseen",
+            9.9,
+            "; 1 with a program version never seen here (Boto3 2.0)",
+        ),
+        ("program version", "Boto3 2", "Boto3 2.1", "unseen", 9.9, ""),
+        ("program version", "Boto3", "Boto3 1.34", "rare", 9.9, "; 1 with Boto3 (rare here)"),
+    ],
+)
+def test_a_tool_that_surprises_most_is_named_unless_it_is_an_upgrade_beside_something_as_strange(
+    feature: str, seen: str, expected: str, rarity: Rarity, beside: float, said: str
+) -> None:
+    """Whichever call it made."""
+    tool = SurpriseDriver(feature, seen, expected, rarity, 9.9)
+    network = replace(NETWORK, surprise=beside)
+    some = facts(
+        called("iam:ListUsers", "iam:ListUsers"), set(), (network, tool), programs=["Boto3", "Boto3"]
+    )
+    assert title_of(some).endswith(f"from 139.59.0.0/16 (new network){said}")
+    after = SurpriseDriver("next action", "iam:ListUsers after iam:ListUsers", "", "unseen", 20.0)
+    assert title_of(replace(some, drivers=(after, network, tool))) == title_of(some), "another detector's"
+    every = replace(some, drivers=(network, replace(tool, events=2)))
+    assert title_of(every).endswith(f"(new network){said.replace('; 1', ',')}")
+
+
+def test_a_new_tool_of_the_leading_call_is_named_once_with_its_version() -> None:
+    assert feature_labels(("program", "version")) == set(TOOL_FEATURES)
+    new = [
+        SurpriseDriver(*each, "Boto3", "unseen", 9.9)
+        for each in (("program", "Terraform linux"), ("program version", "Terraform 1.9 linux"))
+    ]
+    for drivers in (new, new[::-1], new[:1]):
+        some = facts(called("iam:ListUsers"), set(), tuple(drivers), programs=["Terraform linux"])
+        assert title_of(some).endswith(" from 84.17.50.9, new tool Terraform linux")
 
 
 def test_a_person_is_known_at_one_role_of_the_same_account_at_best() -> None:
