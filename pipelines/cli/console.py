@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import shutil
 import sys
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -24,6 +26,7 @@ if TYPE_CHECKING:  # the simulator, for which a list need not wait
 PROGRAM = "fingerprint"
 FEW_HELD_OUT_DAYS = 4  # with fewer, the threshold of alerts is high because it is uncertain
 MIN_TEXT_WIDTH = 20  # characters that a column of text should have
+PROGRESS_SECONDS = 30.0  # between two lines about one stage, where standard error is no terminal
 COLUMN_GAP = 2  # characters between the columns of a table without lines
 
 
@@ -51,19 +54,43 @@ def print_stages() -> Progress:
     return show
 
 
+def progress_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
+    """Return a progress that writes a line to standard error where a stage begins, and again while it goes on, for log files.
+
+    >>> progress_lines()("worlds", 2, 12)
+    worlds: 2 of 12
+    """
+    told: dict[str, float] = {}
+
+    def show(stage: str, done: int, of: int = 0) -> None:
+        now = clock()
+        if now - told.get(stage, -math.inf) < PROGRESS_SECONDS:
+            return
+        told[stage] = now
+        count = f": {done:,} of {of:,}" if of else f": {done:,}" if done else ""
+        print(f"{stage}{count}", file=sys.stderr, flush=True)
+
+    return show
+
+
 @contextmanager
 def progress_bars(shown: bool = True) -> Iterator[Progress]:
-    """Show a bar for each stage on standard error while the block runs; nothing before the first stage."""
-    if not shown:
-        yield no_progress
+    """Show a bar for each stage on standard error while the block runs; nothing before the first stage.
+
+    Where that is no terminal, bars would be written at the end alone: stages are lines there.
+    """
+    console = Console(stderr=True)
+    if not shown or not console.is_terminal:
+        yield progress_lines() if shown else no_progress
         return
     columns = (
         bars.TextColumn("{task.description:<18}"),
         bars.BarColumn(),
         bars.TextColumn("{task.completed:>10,.0f}"),
+        bars.TextColumn("{task.fields[of]}"),
         bars.TimeElapsedColumn(),
     )
-    display = bars.Progress(*columns, console=Console(stderr=True))
+    display = bars.Progress(*columns, console=console)
     tasks: dict[str, bars.TaskID] = {}
 
     def finish() -> None:
@@ -74,8 +101,8 @@ def progress_bars(shown: bool = True) -> Iterator[Progress]:
         display.start()
         if stage not in tasks:
             finish()
-            tasks[stage] = display.add_task(stage, total=None)
-        display.update(tasks[stage], completed=done, total=of or None)
+            tasks[stage] = display.add_task(stage, total=None, of="")
+        display.update(tasks[stage], completed=done, total=of or None, of=f"of {of:,}" if of else "")
 
     try:
         yield show

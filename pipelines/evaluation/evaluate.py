@@ -119,7 +119,10 @@ def run_evaluation(
     if sources:
         runs = [OrganisationEvaluation(sources, settings, progress, options, labels).run()]
     else:
-        runs = [evaluate_seed(seed, organisation, settings, progress, options) for seed in seeds]
+        runs = []
+        for number, seed in enumerate(seeds, 1):
+            progress("organisations", number, len(seeds))
+            runs.append(evaluate_seed(seed, organisation, settings, progress, options))
     return {
         **pool_results(runs),
         "left_out": sorted(peers.UNAVAILABLE_PEERS.values()),

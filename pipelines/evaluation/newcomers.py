@@ -61,7 +61,8 @@ def evaluate_newcomers(
 ) -> Figures:
     """Return `rules`: what each of SUPPORT_RULES shows of the seeds' organisations together (`evaluation.newcomers`)."""
     attacked, runs = replace(organisation, attacks=organisation.attacks or ATTACK_COUNT), []
-    for seed in seeds:
+    for number, seed in enumerate(seeds, 1):
+        progress("organisations", number, len(seeds))
         with attacked.simulated(seed, progress=progress) as folder:
             runs.append(_evaluate_organisation(folder, settings, progress, seed))
     return {"rules": [_pool_organisations(same) for same in zip(*runs, strict=True)]}

@@ -59,6 +59,7 @@ def run_tasks(
         initargs=(threads,),
         max_tasks_per_child=1,  # so that a task's peak memory is its own
     )
+    progress(what, 0, len(tasks))
     with pool:
         futures = [pool.submit(task.run) for task in tasks]
         try:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from functools import partial
+
 import pytest
 from prometheus_client import CollectorRegistry
 from rich.console import Console
@@ -51,6 +54,40 @@ def test_a_stream_that_ends_says_what_it_published_and_saved(capsys: pytest.Capt
 )
 def test_a_training_says_of_how_many_days_the_threshold_of_alerts_is(days: float | None, said: str) -> None:
     assert console._threshold_of_alerts(3.0918, days) == said
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_where_no_terminal_is_the_progress_is_lines_while_it_works(
+    shown: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Bars came all at the end, after an hour of nothing in the log."""
+    now = [0.0]
+    monkeypatch.setattr(console, "progress_lines", partial(console.progress_lines, lambda: now[0]))
+    steps = [
+        ("worlds", 1, 12),
+        ("reading records", 0),
+        ("reading records", 4_000),
+        ("worlds", 2, 12),
+        ("fitting", 9),
+    ]
+    printed = []
+    with console.progress_bars(shown) as progress:
+        for step in steps:
+            progress(*step)
+            now[0] += 20
+            printed.append(capsys.readouterr().err)
+    lines = ["worlds: 1 of 12\n", "reading records\n", "", "worlds: 2 of 12\n", "fitting: 9\n"]
+    assert printed == (lines if shown else [""] * len(steps))
+    assert capsys.readouterr() == ("", "")
+
+
+def test_on_a_terminal_a_bar_says_how_many_of_how_many(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with console.progress_bars() as progress:
+        progress("worlds", 2, 1_200)
+    assert re.search("worlds .* 2 of 1,200 ", re.sub(r"\x1b\[[\d;?]*\w", "", capsys.readouterr().err))
 
 
 def test_a_scoring_says_that_activity_drops_are_votes_and_no_alerts(
