@@ -6,7 +6,7 @@ import gzip
 import json
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pytest
@@ -37,6 +37,7 @@ from tests.support.services.kafka import Broker
 from tests.support.services.ports import free_port
 from tests.support.stream_environment import environment
 
+SELDOM = 0.2  # seconds between two questions for each of which a client connects
 PEOPLE = ("alice", "bob", "carol", "dan")
 LIMIT = {"max_dead_letters": 5, "max_dead_letter_share": 0.5}
 POISON = b'{"eventVersion": "1.08", "userAgent": "\x1b[2J\xff'
@@ -230,7 +231,6 @@ def records(count: int) -> list[bytes]:
 
 # The tests that tell most about a client run through both; what only the bytes of a message decide needs no broker.
 EVERY_ADAPTER = pytest.mark.parametrize("stream", ["in memory", "on a broker", "confluent"], indirect=True)
-BOTH_CLIENTS = pytest.mark.parametrize("stream", ["on a broker", "confluent"], indirect=True)
 IN_MEMORY = pytest.mark.parametrize("stream", ["in memory"], indirect=True)
 
 
@@ -474,8 +474,8 @@ def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(
 ) -> None:
     stream.send(*records(20), POISON)
     ingest = start()
-    wait_until(arrived(stream, 20), "20 records in the events topic")
-    wait_until(lambda: stream.read(stream.dlq), "a dead letter")
+    wait_until(arrived(stream, 20), "20 records in the events topic", SELDOM)
+    wait_until(lambda: stream.read(stream.dlq), "a dead letter", SELDOM)
     status, out = ingest.end()
     assert status == 0, ingest.err
     assert out.startswith("21 messages: 20 records sent, 1 dead letters")
@@ -492,7 +492,7 @@ def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     stream.configure(kafka={"session_timeout_ms": 2000})
     stream.send(*records(20))
     ingest = start()
-    wait_until(stream.ids, "the first records in the events topic")
+    wait_until(stream.ids, "the first records in the events topic", SELDOM)
     ingest.end(signal.SIGKILL)
     stream.send(*records(40)[20:])
     stream.ingest()
@@ -506,55 +506,79 @@ def test_two_share_the_work_and_one_leaves(stream: Stream, start: Callable[[], P
     one.wait_until_joined()
     two.wait_until_joined()
     stream.send(*records(20))
-    wait_until(arrived(stream, 20), "20 records in the events topic")
+    wait_until(arrived(stream, 20), "20 records in the events topic", SELDOM)
     assert one.end()[0] == 0, one.err
     stream.send(*records(40)[20:])
-    wait_until(arrived(stream, 40), "40 records in the events topic")
+    wait_until(arrived(stream, 40), "40 records in the events topic", SELDOM)
     assert two.end()[0] == 0, two.err
 
 
-@pytest.mark.alone
-@BOTH_CLIENTS
-def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(
-    stream: OnBroker, start: Callable[[], Process]
-) -> None:
-    stream.configure(kafka={"max_poll_records": 20})
-    ingest = start()
-    ingest.wait_until_joined()
-    stream.send(*records(3_000))
-    watcher, homes = stream.consumer("watcher"), [Partition(stream.events, number) for number in range(2)]
-    wait_until(lambda: sum(watcher.end_offsets(homes).values()) > 0, "the first records in the events topic")
-    stream.broker.kill()
-    stream.broker.start()
-    assert stream.committed() < 3_000, "it was not in the middle"
-    stream.send(*records(3_200)[3_000:])
-    wait_until(lambda: stream.committed() == 3_200 or not ingest.running, "3,200 records dealt with")
-    assert ingest.end()[0] == 0, ingest.err
-    assert sorted(set(stream.ids())) == expected(3_200)
-
-
-@pytest.mark.alone
-@BOTH_CLIENTS
-def test_readiness_follows_a_broker_that_goes_away_and_comes_back(
-    stream: OnBroker, start: Callable[[], Process]
-) -> None:
-    brief = 5000  # on a busy machine a broker that has just started answers in it; without an answer the program would end
-    stream.configure(kafka={"request_timeout_ms": brief}, health={"port": free_port()})
-    ingest = start()
-    stream.send(*records(3))
-    wait_until(lambda: stream.committed() == 3, "3 records dealt with")
-    assert stream.ready() == (200, "ok\n")
-    stream.broker.kill()
+@contextmanager
+def ingesting(broker: Broker, name: str, **settings: Any) -> Iterator[list[tuple[OnBroker, Process]]]:
+    """A process of each client with topics of its own, so that one outage is enough for both."""
+    running: list[tuple[OnBroker, Process]] = []
     try:
-        wait_until(lambda: stream.ready()[0] == 503 or not ingest.running, "a program that is not")
-        assert "ingest: no broker has answered for" in stream.ready()[1], ingest.err[-3000:]
+        for client in (OnBroker, OnConfluent):
+            stream = client(broker, f"{name}-{client.__name__}")
+            stream.configure(**settings | {"health": {"port": free_port()}})
+            stream.create()
+            running.append((stream, Process(stream)))
+        yield running
     finally:
-        stream.broker.start()
-    wait_until(lambda: stream.ready() == (200, "ok\n"), "a program that is ready again")
-    stream.configure()  # the test's own adapters are patient with a broker that has just started
-    stream.send(*records(5))
-    wait_until(arrived(stream, 5), "5 records in the events topic")
-    assert ingest.end()[0] == 0, ingest.err
+        for stream, process in running:
+            process.end(signal.SIGKILL)
+            stream.end()
+
+
+@pytest.mark.alone
+def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(broker: Broker) -> None:
+    with ingesting(broker, "in-the-middle", kafka={"max_poll_records": 20}) as both:
+        for stream, ingest in both:
+            ingest.wait_until_joined()
+            stream.send(*records(1_500))
+        for stream, _ in both:
+            watcher, homes = stream.consumer("watcher"), [Partition(stream.events, each) for each in range(2)]
+            wait_until(lambda: sum(watcher.end_offsets(homes).values()) > 0, "the first records sent")  # noqa: B023
+        broker.kill()
+        broker.start()
+        for stream, _ in both:
+            assert stream.committed() < 1_500, "it was not in the middle"
+            stream.send(*records(1_600)[1_500:])
+        for stream, ingest in both:
+            wait_until(
+                lambda: stream.committed() == 1_600 or not ingest.running,  # noqa: B023
+                "1,600 records dealt with",
+                SELDOM,
+            )
+            assert ingest.end()[0] == 0, ingest.err
+            assert sorted(set(stream.ids())) == expected(1_600)
+
+
+@pytest.mark.alone
+def test_readiness_follows_a_broker_that_goes_away_and_comes_back(broker: Broker) -> None:
+    brief = 5000  # on a busy machine a broker that has just started answers in it; without an answer the program would end
+    with ingesting(broker, "readiness", kafka={"request_timeout_ms": brief}) as both:
+        for stream, _ in both:
+            stream.send(*records(3))
+            wait_until(lambda: stream.committed() == 3, "3 records dealt with", SELDOM)  # noqa: B023
+            assert stream.ready() == (200, "ok\n")
+        broker.kill()
+        try:
+            for stream, ingest in both:
+                wait_until(
+                    lambda: stream.ready()[0] == 503 or not ingest.running,  # noqa: B023
+                    "a program that is not ready",
+                    SELDOM,
+                )
+                assert "ingest: no broker has answered for" in stream.ready()[1], ingest.err[-3000:]
+        finally:
+            broker.start()
+        for stream, ingest in both:
+            wait_until(lambda: stream.ready() == (200, "ok\n"), "a program that is ready again", SELDOM)  # noqa: B023
+            stream.configure()  # the test's own adapters are patient with a broker that has just started
+            stream.send(*records(5))
+            wait_until(arrived(stream, 5), "5 records in the events topic", SELDOM)
+            assert ingest.end()[0] == 0, ingest.err
 
 
 @pytest.mark.alone

@@ -397,6 +397,8 @@ def test_anyone_who_comes_second_reads_who_was_first(analyst, store):
     assert re.search("was changed by <bdi>maria</bdi> <time [^>]*>just now</time>", page)
     assert "<strong><bdi>closed it as true positive</bdi></strong>, “<bdi>she was on a train</bdi>”" in page
     assert 'value="a new laptop &amp; &lt;b&gt;phone&lt;/b&gt;"' in page
+    written = "You wrote: “<bdi>a new laptop &amp; &lt;b&gt;phone&lt;/b&gt;</bdi>”."
+    assert f"{written} Reload it, then decide again." in page
     assert store.queue.row(STOLEN.alert_id).decision == "true_positive"
 
 
