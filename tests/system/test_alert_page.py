@@ -40,12 +40,20 @@ def reader(browser: Browser, place: Place) -> Any:
     return admitted(browser, place.setup)
 
 
+@pytest.fixture(scope="module")
+def window(browser: Browser, reader: Any) -> Iterator[Page]:
+    with seen(browser, storage_state=reader) as window:
+        yield window
+
+
 @pytest.fixture
-def page(browser: Browser, place: Place, reader: Any) -> Iterator[Page]:
-    with seen(browser, storage_state=reader, viewport=SCREEN) as page:
-        page.goto(f"{place.base}/alerts/{ALERT.alert_id}")
-        page.wait_for_load_state("load")
-        yield page
+def page(place: Place, window: Page) -> Page:
+    """The alert's page as it is when it is opened."""
+    window.set_viewport_size(SCREEN)
+    window.emulate_media(color_scheme="light")
+    window.goto(f"{place.base}/alerts/{ALERT.alert_id}")
+    window.wait_for_load_state("load")
+    return window
 
 
 def rows(page: Page) -> Locator:

@@ -27,7 +27,6 @@ WIDE, NARROW = {"width": 1280, "height": 860}, {"width": 390, "height": 800}
 PAGES = (
     "/",
     "/?by=service&by=tactic",
-    "/alerts/{alert}",
     "/incidents",
     "/overview",
     "/alerts/{alert}/preview",
@@ -41,7 +40,7 @@ PAGES = (
     "/thresholds",
     "/confirm",
     "/accounts",
-)  # an incident and one's own account are looked at where they are used
+)  # an incident and one's own account are looked at where they are used, an alert in test_alert_page.py
 STOLEN = stolen_session()
 expect.set_options(timeout=20_000)  # milliseconds; the machine may be busy with other things
 

@@ -48,6 +48,7 @@ from tests.support.running_stream import live, measured_by, serve
 from tests.support.services.triton import Triton
 from tests.support.stream_environment import Place, Records, Said
 
+SWAPPED = 50  # the number of the variant that a stream goes over to
 NO_ONE = "127.0.0.1:9"  # the port "discard", where no one listens
 
 
@@ -68,12 +69,10 @@ def breaker(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, float], None]:
 
 
 @pytest.fixture
-def options(
-    triton: Triton, bank: Bank, organisation: sample_organisation.SampleOrganisation
-) -> settings.Triton:
-    """Of the server, which serves the organisation's bank, by one process: each takes a second to start."""
+def server(triton: Triton) -> settings.Triton:
+    """Of the server, whatever it serves, by one process: each takes a second to start."""
     triton.assert_alive()
-    own = settings.Triton(
+    return settings.Triton(
         url=triton.address,
         model_repository=str(triton.repository),
         control_key_file=str(triton.key_file),
@@ -81,9 +80,17 @@ def options(
         load_timeout_seconds=60,
         instance_count=1,
     )
-    if triton_model.version_number(bank.version) not in ModelRepository(triton.repository).served_versions():
-        load_into_server(organisation.bank, own)
-    return own
+
+
+@pytest.fixture
+def options(
+    server: settings.Triton, bank: Bank, organisation: sample_organisation.SampleOrganisation
+) -> settings.Triton:
+    """The same, where the organisation's bank is served."""
+    served = ModelRepository(Path(server.model_repository)).served_versions()
+    if triton_model.version_number(bank.version) not in served:
+        load_into_server(organisation.bank, server)
+    return server
 
 
 @pytest.fixture
@@ -162,7 +169,7 @@ class Asking(threading.Thread):
             with closing(TritonInference(version, self.options)) as losses:
                 for _ in range(5):
                     self._ask(losses, wanted[version])
-                    self.over.wait(0.02)  # leaves something of two cores to the server
+                    self.over.wait(0.05)  # leaves something of two cores to the server
 
     def _ask(self, losses: TritonInference, wanted: np.ndarray) -> None:
         try:
@@ -173,33 +180,6 @@ class Asking(threading.Thread):
         self.answers[losses.version] = self.answers.get(losses.version, 0) + 1
         if np.abs(loss - wanted).max() > CLOSE:
             self.wrong.append(f"{losses.version}: another bank's losses")
-
-
-def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_it_names(
-    bank: Bank, in_parallel: settings.Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Two swaps, to more banks than are served at a time, and no second tries: nothing fails, nothing is mixed."""
-    monkeypatch.setattr(request, "MAX_ATTEMPTS", 1)
-    monkeypatch.setattr(request, "REQUEST_ROWS", 64)
-    variants = {each.version: each for each in (variant(bank, number) for number in range(1, 3))}
-    rows, over, current = rows_of(bank, 200), threading.Event(), [bank.version]
-    known = variants | {bank.version: bank}
-    asking = [Asking(in_parallel, known, rows, current, over) for _ in range(3)]
-    for each in asking:
-        each.start()
-    try:
-        for version, each in variants.items():
-            banks.publish_version(each, tmp_path / "bank")
-            load_into_server(tmp_path / "bank", in_parallel)
-            current.append(version)
-            wait_until(lambda version=version: all(version in each.answers for each in asking))
-    finally:
-        over.set()
-        for thread in asking:
-            thread.join(60)
-    assert [wrong for thread in asking for wrong in thread.wrong] == []
-    assert set(asking[0].answers) == set(known)
-    assert ready(in_parallel) == list(variants)[-SERVED_VERSIONS:]
 
 
 def wait_until(condition: object, seconds: float = 30.0) -> None:
@@ -225,14 +205,14 @@ def test_a_bank_that_is_no_longer_served_is_not_answered_for_by_another(
 def test_a_damaged_bank_is_refused_and_what_was_served_still_is(
     bank: Bank, losses: TritonInference, options: settings.Triton, tmp_path: Path
 ) -> None:
+    """So is one whose folder has another's number (tests/detection/test_triton_model.py)."""
     banks.publish_version(variant(bank, 77), tmp_path / "bank")
     repository = ModelRepository(Path(options.model_repository), options.instance_count)
     number, before = repository.add_version(tmp_path / "bank"), repository.served_versions()
     stack = next((repository.folder / str(number)).rglob("stack*.safetensors"))
     harmed = bytearray(stack.read_bytes())
     harmed[-1] ^= 1
-    stack.unlink()
-    stack.write_bytes(harmed)
+    replaced(stack, harmed)
     repository.set_served_versions([*before, number])
     try:
         with closing(ModelControl(options)) as control:
@@ -242,28 +222,6 @@ def test_a_damaged_bank_is_refused_and_what_was_served_still_is(
     finally:
         repository.set_served_versions(before)
         repository.remove_unserved()
-    assert losses.losses(*rows_of(bank, 5))[0].shape[0] == 5
-
-
-def test_a_bank_that_is_not_the_one_its_folder_says_is_refused(
-    bank: Bank, losses: TritonInference, options: settings.Triton
-) -> None:
-    """Or answers would name another bank than they are of."""
-    repository = ModelRepository(Path(options.model_repository), options.instance_count)
-    before, wrong = repository.served_versions(), triton_model.version_number("another")
-    shutil.copytree(
-        repository.folder / str(triton_model.version_number(bank.version)), repository.folder / str(wrong)
-    )
-    repository.set_served_versions([*before, wrong])
-    try:
-        with (
-            closing(ModelControl(options)) as control,
-            pytest.raises(FingerprintError, match=f"holds bank {bank.version}, whose number is"),
-        ):
-            control.load_model()
-    finally:
-        repository.set_served_versions(before)
-        shutil.rmtree(repository.folder / str(wrong))
     assert losses.losses(*rows_of(bank, 5))[0].shape[0] == 5
 
 
@@ -279,38 +237,10 @@ def test_a_damaged_bank_never_reaches_the_repository(
     assert server_status(options)["versions"] == before
 
 
-def replaced(file: Path, content: bytes) -> None:
+def replaced(file: Path, content: bytes | bytearray) -> None:
     """A file of the repository: what has a hard link to it keeps what it was."""
     file.unlink()
     file.write_bytes(content)
-
-
-def test_a_version_whose_model_py_an_older_image_wrote_is_loaded_after_an_upgrade(
-    bank: Bank, triton: Triton, options: settings.Triton, tmp_path: Path
-) -> None:
-    """It imports what was moved since, so the upgraded server serves nothing."""
-    before = ready(options)[-1]
-    triton.kill()
-    for model in triton.repository.glob("fingerprint/*/model.py"):
-        replaced(model, b"from fingerprint.core.alert import FingerprintError\n")
-    triton.start()
-    banks.publish_version(variant(bank, 82), tmp_path / "bank")
-    loaded = load_into_server(tmp_path / "bank", options)["loaded"]
-    assert ready(options) == [before, loaded]
-
-
-def test_a_served_version_that_cannot_be_loaded_any_more_keeps_no_later_one_out(
-    bank: Bank, options: settings.Triton, tmp_path: Path
-) -> None:
-    """Neither one whose files are damaged nor one whose folder was removed."""
-    repository, served = ModelRepository(Path(options.model_repository)), ready(options)[-1]
-    for number, spoil in ((83, damage), (84, shutil.rmtree)):
-        assert served is not None
-        spoil(repository.folder / str(triton_model.version_number(served)))
-        banks.publish_version(variant(bank, number), tmp_path / "bank")
-        served = load_into_server(tmp_path / "bank", options)["loaded"]
-        assert ready(options) == [served]
-        assert list(repository.bank_versions().values()) == [served]
 
 
 def damage(version: Path) -> None:
@@ -395,19 +325,6 @@ def test_as_many_instances_are_written_as_the_setting_says(
         )
         config = (tmp_path / "fingerprint" / "config.pbtxt").read_text()
         assert re.findall(r"instance_group.*count: (\d+)", config) == [str(count)]
-
-
-def test_what_is_served_is_asked_over_the_connection_that_loaded_it(
-    options: settings.Triton,
-    organisation: sample_organisation.SampleOrganisation,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """Kubernetes sends no new connection to a server that it has not yet seen ready again."""
-    made, connect = [], client.connect
-    monkeypatch.setattr(client, "connect", lambda own: made.append(own) or connect(own))
-    figures = load_into_server(organisation.bank, options)
-    assert made == [options]
-    assert {each["state"] for each in figures["versions"] if each["served"]} == {"READY"}
 
 
 def test_of_a_server_that_is_away_one_sentence_is_said(
@@ -600,7 +517,7 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
     tmp_path: Path,
 ) -> None:
     """Published first, loaded later: until then the one before judges, and nothing is measured in process."""
-    another = variant(bank, 50)
+    another = variant(bank, SWAPPED)
     known = {each.version: each for each in (bank, another)}
     shutil.copytree(organisation.bank, tmp_path / "bank")
     banks.write_bank(another, tmp_path / "bank")
@@ -614,8 +531,8 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
         stream.until(lambda: stream.program.banks.version_awaited == another.version)
         assert stream.judged_by() == {bank.version}
         loading.start()
-        for at in range(1000, len(records), 50):
-            stream.read(records[at : at + 50])
+        for at in range(1000, len(records), 150):
+            stream.read(records[at : at + 150])
             for version, batch in stream.waiting():
                 measured_by(known[version], batch)
         loading.join(60)
@@ -632,3 +549,70 @@ def test_a_server_that_is_away_keeps_no_bank_waiting(bank: Bank) -> None:
     """This process would measure for it in any case."""
     assert not server_lacks_version(settings.Triton(url=NO_ONE), bank.version, "another")
     assert not server_lacks_version(settings.Triton(), bank.version, "another")
+
+
+# --- after these another bank is served -------------------------------------------------------------------------------
+
+
+def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_it_names(
+    bank: Bank, in_parallel: settings.Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two swaps, to more banks than are served at a time, and no second tries: nothing fails, nothing is mixed."""
+    monkeypatch.setattr(request, "MAX_ATTEMPTS", 1)
+    monkeypatch.setattr(request, "REQUEST_ROWS", 64)
+    variants = {each.version: each for each in (variant(bank, number) for number in range(1, 3))}
+    rows, over, served = rows_of(bank, 200), threading.Event(), ready(in_parallel)[-1]
+    first = next(each for each in (bank, variant(bank, SWAPPED)) if each.version == served)
+    known, current = variants | {first.version: first}, [first.version]
+    asking = [Asking(in_parallel, known, rows, current, over) for _ in range(3)]
+    for each in asking:
+        each.start()
+    try:
+        for version, each in variants.items():
+            banks.publish_version(each, tmp_path / "bank")
+            load_into_server(tmp_path / "bank", in_parallel)
+            current.append(version)
+            wait_until(lambda version=version: all(version in each.answers for each in asking))
+    finally:
+        over.set()
+        for thread in asking:
+            thread.join(60)
+    assert [wrong for thread in asking for wrong in thread.wrong] == []
+    assert set(asking[0].answers) == set(known)
+    assert ready(in_parallel) == list(variants)[-SERVED_VERSIONS:]
+
+
+def test_a_version_whose_model_py_an_older_image_wrote_is_loaded_after_an_upgrade(
+    bank: Bank, triton: Triton, server: settings.Triton, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It imports what was moved since, so the upgraded server serves nothing.
+
+    What is served then is asked over the connection that loaded it: Kubernetes sends no new one to a server that it has not yet
+    seen ready again.
+    """
+    made, connect = [], client.connect
+    before = ready(server)[-1]
+    triton.kill()
+    for model in triton.repository.glob("fingerprint/*/model.py"):
+        replaced(model, b"from fingerprint.core.alert import FingerprintError\n")
+    triton.start()
+    banks.publish_version(variant(bank, 82), tmp_path / "bank")
+    monkeypatch.setattr(client, "connect", lambda own: made.append(own) or connect(own))
+    figures = load_into_server(tmp_path / "bank", server)
+    assert made == [server]
+    assert {each["state"] for each in figures["versions"] if each["served"]} == {"READY"}
+    assert ready(server) == [before, figures["loaded"]]
+
+
+def test_a_served_version_that_cannot_be_loaded_any_more_keeps_no_later_one_out(
+    bank: Bank, server: settings.Triton, tmp_path: Path
+) -> None:
+    """Neither one whose files are damaged nor one whose folder was removed."""
+    repository, served = ModelRepository(Path(server.model_repository)), ready(server)[-1]
+    for number, spoil in ((83, damage), (84, shutil.rmtree)):
+        assert served is not None
+        spoil(repository.folder / str(triton_model.version_number(served)))
+        banks.publish_version(variant(bank, number), tmp_path / "bank")
+        served = load_into_server(tmp_path / "bank", server)["loaded"]
+        assert ready(server) == [served]
+        assert list(repository.bank_versions().values()) == [served]
