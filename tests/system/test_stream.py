@@ -91,7 +91,7 @@ def test_an_alert_in_the_topic_carries_its_newest_events_without_their_records(o
 # --- where and when never matters -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("partitions", "messages"), [(1, 397), (2, 20_000), (16, 500)])
+@pytest.mark.parametrize(("partitions", "messages"), [(1, 20_000), (16, 397)])
 def test_neither_partitions_nor_polls_change_what_is_said(
     organisation: sample_organisation.SampleOrganisation,
     records: Records,
@@ -308,7 +308,7 @@ def test_killed_at_every_step_of_a_commit_one_after_the_other_it_says_the_same(
 
 
 def test_a_second_run_has_nothing_left_to_say(place: Place, records: Records) -> None:
-    place.send(records)
+    place.send(records[:1000])
     place.run()
     before = place.store().dump_tables()
     assert place.run()["messages"] == 0
@@ -443,25 +443,11 @@ def test_without_its_checkpoints_it_reads_again_from_the_beginning(
     assert not place.said().differences(oracle)
 
 
-def test_partitions_can_be_added(
-    organisation: sample_organisation.SampleOrganisation, records: Records, oracle: Said, tmp_path: Path
-) -> None:
-    place = Place(tmp_path, organisation.bank).create(2)
-    place.send(records[:1500])
-    place.run()
-    place.create(8)
-    place.send(records[1500:])
-    figures = place.run()
-    assert figures["misrouted"] == 0
-    end = max(json.loads(value)["eventTime"] for _, value in records)[:10]
-    assert not place.said().until(end).differences(oracle.until(end))
-
-
 def test_a_topic_that_ingest_did_not_write_is_warned_of_once(
     place: Place, records: Records, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.WARNING, "fingerprint.stream")
-    place.send((str(number).encode(), value) for number, (_, value) in enumerate(records))
+    place.send((str(number).encode(), value) for number, (_, value) in enumerate(records[:1000]))
     figures = place.run()
     assert figures["misrouted"] > 0.5 * figures["events"]
     assert len([each for each in caplog.records if "partitions of other principals" in each.message]) == 1
