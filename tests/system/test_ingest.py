@@ -7,6 +7,7 @@ import json
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any
 
 import pytest
@@ -538,7 +539,8 @@ def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(brok
             stream.send(*records(1_500))
         for stream, _ in both:
             watcher, homes = stream.consumer("watcher"), [Partition(stream.events, each) for each in range(2)]
-            wait_until(lambda: sum(watcher.end_offsets(homes).values()) > 0, "the first records sent")  # noqa: B023
+            sent = partial(watcher.end_offsets, homes)
+            wait_until(lambda sent=sent: sum(sent().values()) > 0, "the first records in the events topic")
         broker.kill()
         broker.start()
         for stream, _ in both:
@@ -546,7 +548,7 @@ def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(brok
             stream.send(*records(1_600)[1_500:])
         for stream, ingest in both:
             wait_until(
-                lambda: stream.committed() == 1_600 or not ingest.running,  # noqa: B023
+                lambda stream=stream, ingest=ingest: stream.committed() == 1_600 or not ingest.running,
                 "1,600 records dealt with",
                 SELDOM,
             )
@@ -560,13 +562,13 @@ def test_readiness_follows_a_broker_that_goes_away_and_comes_back(broker: Broker
     with ingesting(broker, "readiness", kafka={"request_timeout_ms": brief}) as both:
         for stream, _ in both:
             stream.send(*records(3))
-            wait_until(lambda: stream.committed() == 3, "3 records dealt with", SELDOM)  # noqa: B023
+            wait_until(lambda stream=stream: stream.committed() == 3, "3 records dealt with", SELDOM)
             assert stream.ready() == (200, "ok\n")
         broker.kill()
         try:
             for stream, ingest in both:
                 wait_until(
-                    lambda: stream.ready()[0] == 503 or not ingest.running,  # noqa: B023
+                    lambda stream=stream, ingest=ingest: stream.ready()[0] == 503 or not ingest.running,
                     "a program that is not ready",
                     SELDOM,
                 )
@@ -574,7 +576,9 @@ def test_readiness_follows_a_broker_that_goes_away_and_comes_back(broker: Broker
         finally:
             broker.start()
         for stream, ingest in both:
-            wait_until(lambda: stream.ready() == (200, "ok\n"), "a program that is ready again", SELDOM)  # noqa: B023
+            wait_until(
+                lambda stream=stream: stream.ready() == (200, "ok\n"), "a program that is ready again", SELDOM
+            )
             stream.configure()  # the test's own adapters are patient with a broker that has just started
             stream.send(*records(5))
             wait_until(arrived(stream, 5), "5 records in the events topic", SELDOM)
