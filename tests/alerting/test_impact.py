@@ -311,10 +311,15 @@ def test_many_records_of_one_action_are_not_all_read(monkeypatch: pytest.MonkeyP
             "role:sync for account 210987654321",
         ),
         ({"roleArn": "arn:aws:iam::210987654321:role/ops/sync"}, "role:sync in account 210987654321"),
+        ({"valuesToAdd": ["210987654321"]}, "role:sync for account 210987654321"),
+        (
+            {"createVolumePermission": {"add": {"items": [{"userId": "210987654321"}]}}},
+            "role:sync for account 210987654321",
+        ),
     ],
 )
-def test_a_role_that_lets_another_account_in_does_not_lie_there(
-    request_members: dict[str, str], text: str
+def test_what_lets_another_account_in_does_not_lie_there(
+    request_members: dict[str, object], text: str
 ) -> None:
     raw = json.dumps({"requestParameters": request_members})
     made = replace(event(0, "iam", "UpdateAssumeRolePolicy"), resource="role:sync", raw=raw)

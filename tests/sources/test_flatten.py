@@ -275,7 +275,7 @@ def test_the_target_account_is_the_first_foreign_one() -> None:
         ({"createVolumePermission": {"add": {"items": [{"userId": "222222222222"}]}}}, "222222222222"),
         ({"launchPermission": {"remove": {"items": [{"userId": "222222222222"}]}}}, None),
         ({"launchPermission": {"add": {"items": [{"userId": "111111111111"}]}}}, None),
-        ({"dBSnapshotIdentifier": "s", "valuesToAdd": ["222222222222"]}, "222222222222"),
+        ({"attributeName": "restore", "valuesToAdd": ["222222222222"]}, "222222222222"),
         ({"name": "patch", "accountIdsToAdd": ["222222222222"]}, "222222222222"),
         ({"valuesToAdd": ["all"], "valuesToRemove": ["222222222222"]}, None),
         ({"key": {"orderId": "222222222222"}}, None),

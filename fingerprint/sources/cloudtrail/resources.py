@@ -109,6 +109,10 @@ _TYPES_OF_ARN = {
     "sqs": "queue",
     "dynamodb": "table",
 }
+_SHARED_WITH = (
+    '"add":{"items":[{"userId":"',
+    'ToAdd":["',
+)  # before the account that something is shared with
 _NAMELESS = "resource"  # the type where neither the member nor an ARN says one
 
 # Words with one or two single digits between them, as in `prod2db1backup`, are a name. Words have two letters at least and no
@@ -164,13 +168,17 @@ def resource_of(named: str | None) -> str | None:
 def may_lie_in(record: str, resource: str, account: str) -> bool:
     """Return whether a call's resource may lie in another account that its record (JSON text) names.
 
-    It does not where every ARN of that account is of another thing: a policy names whom it lets in.
+    It does not where every ARN of that account is of another thing: a policy names whom it lets in. Nor does a snapshot that is
+    shared with that account, which the request has as a bare number.
 
     >>> may_lie_in('{"roleName": "sync", "policyDocument": "... arn:aws:iam::210987654321:root"}', "role:sync", "210987654321")
     False
     """
-    name = resource.partition(":")[2]
-    _, *rest = record[:MAX_RECORD_CHARACTERS].split(f":{account}:")
+    name, read = resource.partition(":")[2], record[:MAX_RECORD_CHARACTERS]
+    compact = read.replace(" ", "")
+    if any(f'{begins}{account}"' in compact for begins in _SHARED_WITH):
+        return False
+    _, *rest = read.split(f":{account}:")
     named = [each.partition('"')[0].partition("\\")[0] for each in rest]
     return not named or any(name in each for each in named)
 
