@@ -363,20 +363,19 @@ def _strangest_tool(facts: TitleFacts, lead: int) -> str:
     the same first number, is left out beside a driver of a comparable surprise: fleets are upgraded on one day.
     """
     scored = [each for each in facts.drivers if each.feature in SCORED_FEATURES]
-    tools = [each for each in scored if each.feature in TOOL_FEATURES]
+    services = {
+        event.source_address for event in facts.events
+    }  # one that made a call for its caller is no tool
+    tools = [each for each in scored if each.feature in TOOL_FEATURES and each.seen not in services]
     driver = max(tools, key=lambda each: each.surprise, default=None)
     others = max((each.surprise for each in scored if each.feature not in TOOL_FEATURES), default=0.0)
     if driver is None or driver.surprise < others:
         return ""
-    program = facts.programs[lead] if _tool(facts, lead) else ""
-    is_version = driver.feature == VERSION_FEATURE
-    if program and (
-        _name_and_major(driver.seen)[0] == _name_and_major(program)[0]
-        if is_version
-        else driver.seen == program
-    ):
+    named = facts.programs[lead] if _tool(facts, lead) else ""
+    if named and _is_of_program(driver, named):
         return ""
-    if is_version and _is_upgrade(driver) and others >= COMPARABLE_SURPRISE * driver.surprise:
+    is_comparable = others >= COMPARABLE_SURPRISE * driver.surprise
+    if driver.feature == VERSION_FEATURE and _is_upgrade(driver) and is_comparable:
         return ""
     some = f"; {driver.events:,}" if driver.events < len(facts.events) else ","
     return f"{some} with {_tool_text(driver)}"
@@ -384,14 +383,18 @@ def _strangest_tool(facts: TitleFacts, lead: int) -> str:
 
 def _tool_text(driver: SurpriseDriver) -> str:
     """Return a program or version, and what is strange about it: its share here, or that the rest of the call came with it."""
+    if driver.rarity == "unseen" and driver.feature == VERSION_FEATURE:
+        return f"a program version never seen here ({_cut(driver.seen)})"
     if driver.rarity == "unseen":
-        is_version = driver.feature == VERSION_FEATURE
-        return (
-            f"a program version never seen here ({_cut(driver.seen)})"
-            if is_version
-            else f"new tool {_cut(driver.seen)}"
-        )
+        return f"new tool {_cut(driver.seen)}"
     return f"{_cut(driver.seen)} ({'unusual in such calls' if driver.unusual_together else 'rare here'})"
+
+
+def _is_of_program(driver: SurpriseDriver, program: str) -> bool:
+    """Return whether a driver is a program, or a version of it."""
+    if driver.feature == VERSION_FEATURE:
+        return _name_and_major(driver.seen)[0] == _name_and_major(program)[0]
+    return driver.seen == program
 
 
 def _is_upgrade(driver: SurpriseDriver) -> bool:
