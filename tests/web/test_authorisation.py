@@ -1,4 +1,6 @@
-"""Who may do what: every route is asked by every kind of caller, against one table. A route that is missing there fails.
+"""Who may do what: every route is asked by every kind of caller that may fare unlike another there, against one table.
+
+A route that is missing there fails.
 
 A line of the table: the role it takes, how (`any` caller of that role, `person`: no token, `proven`: a person who proved within
 ten minutes who they are), method and path.
@@ -166,6 +168,7 @@ RULES = {
     for role, how, method, path in (line.split() for line in TABLE.splitlines() if line)
 }
 GUARDED = {route: rule for route, rule in RULES.items() if rule[0] != "open"}
+ONE_OF_EACH = {(method, path.startswith("/api/")): (method, path) for method, path in GUARDED}.values()
 GATES = re.compile("needs the role|a token cannot do this|too old or not ours", re.IGNORECASE)
 
 
@@ -178,6 +181,22 @@ class Kind:
     token: bool = False
     csrf: str = ""
     proven: bool = True
+
+    def is_telling(self, method: str, path: str) -> bool:
+        """Return whether this kind may fare unlike all others at a route.
+
+        A role is asked where it is the least that may or the greatest that may not; the admin who proved nothing of
+        late, and no one, everywhere. Any other who is not known is turned away before the route is looked at: one
+        route of each method will do.
+        """
+        role, how = GUARDED[method, path]
+        if self.role is None:
+            return not (self.token or self.csrf) or (method, path) in ONE_OF_EACH
+        if not self.proven:
+            return bool(self.csrf) or method != "GET"
+        if self.token and how != "any":
+            return self.role == "admin"
+        return ROLES.index(role) - ROLES.index(self.role) in (0, 1)
 
     def may_expect(self, method: str, path: str) -> str:
         """What comes of it, if the table is right."""
@@ -266,7 +285,8 @@ def test_every_route_does_for_every_kind_of_caller_what_the_table_says(kinds):
         (name, method, path, expected, came)
         for name, kind in kinds.items()
         for method, path in GUARDED
-        if (came := kind.asks(method, path)) != (expected := kind.may_expect(method, path))
+        if kind.is_telling(method, path)
+        and (came := kind.asks(method, path)) != (expected := kind.may_expect(method, path))
     ]
     assert wrong == []
     assert len(kinds) == 16
