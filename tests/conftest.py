@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 from collections.abc import Generator, Iterator
+from contextlib import closing
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from tests.support import sample_organisation
 from tests.support.compiled_once import share_compiled_statements
 from tests.support.migrated_once import MigratedOnce, PreparedOnce
 from tests.support.one_broker import OneBrokerScheduling
+from tests.support.reused_stores import ReusedStores
 from tests.support.services import kafka, postgres
 from tests.support.services.requirement import needed
 from tests.support.services.triton import Triton
@@ -194,6 +196,13 @@ def postgresql(postgresql_server: postgres.Postgres) -> Iterator[postgres.Postgr
     """That server, for a file of tests: their databases end with it."""
     yield postgresql_server
     postgresql_server.drop_copies()
+
+
+@pytest.fixture(scope="module")
+def postgresql_stores(postgresql: postgres.Postgres) -> Iterator[ReusedStores]:
+    """Stores on that server, which the tests of a file use one after the other."""
+    with closing(ReusedStores(postgresql)) as stores:
+        yield stores
 
 
 @pytest.fixture(scope="session")

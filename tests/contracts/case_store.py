@@ -1,5 +1,6 @@
 """What the queue of every alert store does (`core.ports.store`), whatever the database. A test class gives `make_store`: a
-function to a fresh, open alert store whose clock stands still unless it is told to go on."""
+function to a fresh, open alert store whose clock stands still unless it is told to go on; and `make_shared`, for those that
+the tests of the class share."""
 
 from __future__ import annotations
 
@@ -204,9 +205,9 @@ class QueueContract:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def busy(cls, make_store):
+    def busy(cls, make_shared):
         """An alert store in the middle of a morning: some alerts have an assignee, some are closed, some have grown since."""
-        store, alerts = make_store(), many()
+        store, alerts = make_shared(), many()
         store.alerts.save([only_events(each, 0, 1) for each in alerts])
         for place, alert in enumerate(alerts):
             if place % 3 == 0:
@@ -293,7 +294,7 @@ class QueueContract:
         assert rows == sorted(rows, key=SORTED[REVERSED.get(order, order)], reverse=order in REVERSED)
         assert Counter(row.open for row in rows)[False] > 3
         draw, found = random.Random(REVERSED.get(order, order)), 0
-        for _ in range(12):
+        for _ in range(9):
             which = drawn_filter(draw)
             wanted = [row for row in rows if asks_for(which, row)]
             assert everything(busy, which, order) == wanted, which
@@ -489,9 +490,9 @@ class QueueContract:
 
     @pytest.fixture(scope="class")
     @classmethod
-    def hostile(cls, make_store):
+    def hostile(cls, make_shared):
         """An alert store with an alert for each nasty text, its number as the id."""
-        store = make_store()
+        store = make_shared()
         store.alerts.save([replace(nasty(text), alert_id=f"{place:02d}") for place, text in enumerate(NASTY)])
         return store
 

@@ -403,10 +403,11 @@ class IncidentContract:
         ):  # fmt: skip
             wanted = [row for row in rows if _asks_for(which, row)]
             found, following = [], None
+            assert store.incidents.count(which) == len(wanted)
             while True:
-                page = store.incidents.page(which, order, 4, following)
+                page = store.incidents.page(which, order, 8, following)
                 found += page.rows
-                assert page.total == store.incidents.count(which) == len(wanted)
+                assert page.total == len(wanted)
                 if (following := page.following) is None:
                     break
             assert found == wanted

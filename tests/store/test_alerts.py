@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -31,14 +30,8 @@ class TestSqlite(StoreContract):
 
 class TestPostgres(StoreContract):
     @pytest.fixture
-    def make_store(self, postgresql):
-        with ExitStack() as opened:
-
-            def make():
-                store = open_store(postgresql.fresh())
-                opened.callback(store.close)
-                return store
-
+    def make_store(self, postgresql_stores):
+        with postgresql_stores.lent() as make:
             yield make
 
 

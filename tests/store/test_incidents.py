@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 
 import pytest
 
@@ -25,15 +24,9 @@ class TestSqlite(IncidentRules):
 
 class TestPostgres(IncidentContract):
     @pytest.fixture
-    def make_store(self, postgresql):
-        with ExitStack() as opened:
-
-            def make():
-                store = open_store(postgresql.fresh(), now=Moving())
-                opened.callback(store.close)
-                return store
-
-            yield make
+    def make_store(self, postgresql_stores):
+        with postgresql_stores.lent() as make:
+            yield lambda: make(Moving())
 
 
 def test_a_decision_counts_in_the_incident_that_its_alert_moves_to_at_the_same_time(postgresql):

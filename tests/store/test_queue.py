@@ -6,7 +6,6 @@ import itertools
 import random
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
 from threading import Barrier
@@ -41,23 +40,26 @@ def with_clock(url: str) -> SqlStore:
 class TestSqlite(QueueContract):
     @pytest.fixture(scope="class")
     @classmethod
-    def make_store(cls, tmp_path_factory):
+    def make_shared(cls, tmp_path_factory):
         folder, numbers = tmp_path_factory.mktemp("queue"), itertools.count()
         return lambda: with_clock(f"sqlite:///{folder}/{next(numbers)}.sqlite")
+
+    @pytest.fixture
+    def make_store(self, make_shared):
+        return make_shared
 
 
 class TestPostgres(QueueContract):
     @pytest.fixture(scope="class")
     @classmethod
-    def make_store(cls, postgresql):
-        with ExitStack() as opened:
+    def make_shared(cls, postgresql_stores):
+        with postgresql_stores.lent() as make:
+            yield lambda: make(StoppedClock())
 
-            def make():
-                store = with_clock(postgresql.fresh())
-                opened.callback(store.close)
-                return store
-
-            yield make
+    @pytest.fixture
+    def make_store(self, postgresql_stores):
+        with postgresql_stores.lent() as make:
+            yield lambda: make(StoppedClock())
 
 
 # --- at once ----------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -35,15 +35,9 @@ class TestSqlite(GuardRules):
 
 class TestPostgres(GuardContract):
     @pytest.fixture
-    def make_guarded(self, postgresql):
-        with ExitStack() as opened:
-
-            def make(now=None, redact=()):
-                store = open_store(postgresql.fresh(), redact=redact, now=now or Moving())
-                opened.callback(store.close)
-                return store
-
-            yield make
+    def make_guarded(self, postgresql_stores):
+        with postgresql_stores.lent() as make:
+            yield lambda now=None, redact=(): make(now or Moving(), redact)
 
 
 OF_NO_ONE = {  # tables that hold nothing of a principal, by neither an alert nor a name: a purge leaves them alone
