@@ -125,12 +125,18 @@ def test_a_worker_that_is_being_started_as_the_cluster_closes_hides_nothing(
     assert not cluster._loop_runner.is_started()
 
 
-def test_a_running_cluster_is_used_by_its_address_and_stays() -> None:
-    with Cluster.started(2) as others:
-        for _ in range(2):
-            with wiring.open_worker_pool(Options(scheduler=others.address)) as workers:
-                assert workers.parallelism == 2
-                assert dict(workers.map_unordered(squared, [2, 4])) == {0: 4, 1: 16}
+@pytest.fixture(scope="module")
+def others() -> Iterator[Cluster]:
+    """A cluster that is not ours, of two workers."""
+    with Cluster.started(2) as started:
+        yield started
+
+
+def test_a_running_cluster_is_used_by_its_address_and_stays(others: Cluster) -> None:
+    for _ in range(2):
+        with wiring.open_worker_pool(Options(scheduler=others.address)) as workers:
+            assert workers.parallelism == 2
+            assert dict(workers.map_unordered(squared, [2, 4])) == {0: 4, 1: 16}
 
 
 def test_a_scheduler_that_goes_away_in_the_middle_is_one_sentence(tmp_path: Path) -> None:
@@ -158,7 +164,7 @@ def test_a_scheduler_that_went_away_before_the_work_is_the_same_sentence() -> No
             list(workers.map_unordered(squared, range(2)))
 
 
-def test_a_connection_that_expires_as_the_client_closes_hides_nothing() -> None:
+def test_a_connection_that_expires_as_the_client_closes_hides_nothing(others: Cluster) -> None:
     """Dask's pool of connections raises then: seen when a scheduler had gone away, one time in some hundreds."""
     expiring: list[str] = []
 
@@ -167,10 +173,7 @@ def test_a_connection_that_expires_as_the_client_closes_hides_nothing() -> None:
             expiring.append(reason)
             raise RuntimeError("Cannot change state of expiring Timeout")
 
-    with (
-        Cluster.started(1) as others,
-        wiring.open_worker_pool(Options(scheduler=others.address)) as workers,
-    ):
+    with wiring.open_worker_pool(Options(scheduler=others.address)) as workers:
         client = workers.client
         client.rpc._connecting[others.address].add(cancel)
         client.loop.add_callback(client.loop.call_later, 1, client.rpc._connecting.clear)

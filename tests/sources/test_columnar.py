@@ -224,7 +224,7 @@ def test_damaged_messages_never_raise_and_cost_no_other(piece: DecodedMessages, 
     """Each of them is sent between two records; these are told apart from what is left of the damaged ones, which lacks them."""
     draw, good = random.Random(7), written(table, *range(1, 31))
     record, name = piece.lines[piece.row[0]], names([piece])[0]
-    for _ in range(15):
+    for _ in range(5):
         damaged = []
         for _ in range(10):
             bad = bytearray(good)

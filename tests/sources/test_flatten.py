@@ -354,7 +354,7 @@ def test_all_real_records_are_read() -> None:
     assert sum(len(result.rejects) for result in results) == 15
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.data())
 def test_mutated_real_records_never_raise_and_counts_add_up(data: st.DataObject) -> None:
     lines = []
