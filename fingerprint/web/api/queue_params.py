@@ -20,7 +20,8 @@ from fingerprint.core.sanitize import storable
 
 MAX_REQUEST_TEXT_LENGTH = 2_000  # characters of a text parameter
 MAX_DATABASE_INTEGER = 2**63 - 1  # that a database's number can be
-NON_BLANK_PATTERN = r"[^\s\x85\ufeff]"  # more than blanks, whichever these are: Python's, Rust's and JavaScript's differ in two
+# more than blanks, whichever these are: Python, Rust and JavaScript differ in the separators of ASCII and in two more
+NON_BLANK_PATTERN = r"[^\s\x1c-\x1f\x85\ufeff]"
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 
 
