@@ -92,6 +92,7 @@ def test_all_methods_are_held_to_the_same_attacks(figures: dict[str, Any]) -> No
     names = [method["name"] for method in figures["methods"]]
     assert names[0] == "fingerprint (2 of 3)"
     assert {"log-rarity", "IsolationForest", "first-seen action", "hourly volume z"} <= set(names)
+    assert {method["role"] for method in figures["methods"]} == {"queue", "left out", "detector", "term", "peer"}
     assert {method["per_session"]["total"] for method in figures["methods"]} == {2}
     assert {method["per_event"]["total"] for method in figures["methods"]} == {
         figures["organisations"][0]["attack_events"]
@@ -170,6 +171,8 @@ def test_the_figures_are_json_and_a_table(
     printed = capsys.readouterr().out
     assert "2 attack sessions" in printed
     assert "log-rarity that learns" in printed
+    for term in ("spectral without usual bursts", "sequence without contexts", "urgency without impact"):
+        assert printed.count(term) == 1, term
 
 
 @pytest.mark.parametrize("width", [80, 110])

@@ -36,7 +36,9 @@ SETTINGS = Settings(autoencoder=Autoencoder(max_epochs=1))
 
 @pytest.fixture(scope="module")
 def figures() -> dict[str, Any]:
-    small, options = Organisation(principals=4, days=8, attacks=3), EvaluationOptions(third=False)
+    """Of our own methods: peers and terms are evaluated with one organisation (test_evaluate.py)."""
+    small = Organisation(principals=4, days=8, attacks=3)
+    options = EvaluationOptions(peers=False, third=False, terms=False)
     return evaluate_worlds(SETTINGS, no_progress, 2, organisation=small, options=options, workers=1)
 
 
@@ -85,7 +87,7 @@ def test_each_world_has_its_statistics_and_every_method_on_the_same_rows(figures
         assert world["statistics"]["events"] > 0
         assert {method["sessions"] for method in world["methods"].values()} == {sessions_of(world)}
     assert list(first["methods"]) == list(second["methods"]) == list(figures["summary"])
-    assert {"fingerprint (2 of 3)", "log-rarity", "first-seen action"} <= set(figures["summary"])
+    assert {"fingerprint (2 of 3)", "without spectral (2 of 2)", "spectral alone"} <= set(figures["summary"])
 
 
 def test_the_pooled_figures_are_of_all_worlds(figures: dict[str, Any]) -> None:
@@ -135,9 +137,8 @@ def test_the_figures_are_json_and_tables(figures: dict[str, Any], capsys: pytest
     )
     assert max(map(len, printed.splitlines())) <= 110
     assert figures["time_to_alert"]["all"]["sessions"] > 0
-    for words in ("held after", "From first event to alert", "urgency without impact"):
+    for words in ("held after", "From first event to alert"):
         assert printed.count(words) == 1, words
-    assert all(name in printed for name in ("spectral without usual bursts", "sequence without contexts"))
 
 
 def test_each_world_says_how_long_it_took_what_it_held_and_what_votes_change(figures: dict[str, Any]) -> None:
@@ -149,8 +150,6 @@ def test_each_world_says_how_long_it_took_what_it_held_and_what_votes_change(fig
     pooled = figures["vote_effects"]
     for name, effect in pooled.items():
         assert effect["alerts"] == sum(world["vote_effects"][name]["alerts"] for world in figures["worlds"])
-    roles = {method["role"] for method in figures["methods"]}
-    assert {"queue", "detector", "term", "peer"} <= roles
 
 
 def test_a_vote_that_changes_no_row_in_any_world_fails_the_evaluation_by_name(
