@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -118,8 +118,10 @@ def stacked_on_a_cpu(data: TrainingData) -> BucketFitter:
 
 
 @pytest.fixture(scope="module", params=[trainer.CompiledFitter, stacked_on_a_cpu], ids=["compiled", "torch"])
-def history(request: pytest.FixtureRequest) -> History8:
-    return History8(request.param)
+def history(request: pytest.FixtureRequest) -> Iterator[History8]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "2")  # compiled code fits two nets at a time
+        yield History8(request.param)
 
 
 @pytest.fixture(scope="module")
