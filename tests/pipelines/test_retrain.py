@@ -213,7 +213,7 @@ def test_a_training_dated_in_the_future_does_not_count_and_is_logged_once(
 # --- a topic ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def history(tmp_path_factory: pytest.TempPathFactory) -> Records:
     """Three days of three principals."""
     return keyed(

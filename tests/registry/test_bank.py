@@ -18,8 +18,6 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
 from fingerprint.sources.active import SOURCE
-from pipelines.cli.console import no_progress
-from pipelines.train import train_bank
 from tests.support import sample_organisation
 from tests.support.sample_organisation import SETTINGS, SampleOrganisation
 
@@ -176,19 +174,6 @@ def test_publishing_again_changes_nothing_and_mends_what_was_damaged(
     (version_of(bank) / "words.parquet").write_bytes(b"damaged")
     assert banks.publish_version(good, bank) == good.version
     assert {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()} == before
-
-
-def test_training_twice_gives_the_same_bank(organisation: SampleOrganisation, tmp_path: Path) -> None:
-    again = train_bank(organisation.learned, tmp_path / "bank", SETTINGS, no_progress)
-    assert again["version"] == organisation.trained["version"]
-    one, other = banks.open_bank(organisation.bank), banks.open_bank(tmp_path / "bank")
-    for part in banks.ARRAY_PARTS:
-        for field in fields(getattr(one, part)):
-            left, right = getattr(getattr(one, part), field.name), getattr(getattr(other, part), field.name)
-            np.testing.assert_array_equal(left, right, err_msg=f"{part}.{field.name}")
-    assert list(one.scorer_state) == list(other.scorer_state)
-    for name, array in one.scorer_state.items():
-        np.testing.assert_array_equal(array, other.scorer_state[name], err_msg=name)
 
 
 # --- what is too large, or in pieces ---------------------------------------------------------------------------------

@@ -92,7 +92,13 @@ def test_all_methods_are_held_to_the_same_attacks(figures: dict[str, Any]) -> No
     names = [method["name"] for method in figures["methods"]]
     assert names[0] == "fingerprint (2 of 3)"
     assert {"log-rarity", "IsolationForest", "first-seen action", "hourly volume z"} <= set(names)
-    assert {method["role"] for method in figures["methods"]} == {"queue", "left out", "detector", "term", "peer"}
+    assert {method["role"] for method in figures["methods"]} == {
+        "queue",
+        "left out",
+        "detector",
+        "term",
+        "peer",
+    }
     assert {method["per_session"]["total"] for method in figures["methods"]} == {2}
     assert {method["per_event"]["total"] for method in figures["methods"]} == {
         figures["organisations"][0]["attack_events"]
