@@ -16,8 +16,14 @@ ROOT = Path(__file__).parents[1]
 FOLDERS = ("fingerprint", "pipelines", "models", "data", "tests")
 QUOTED = re.compile(r"`([A-Za-z_]\w*(?:\.\w+)*)(?:\(\))?`")
 OTHERS = {  # names that other programs and libraries gave, which our code does not write
-    *("BaseCoordinator", "Fetcher", "fetch_records", "join_group_async"),  # kafka-python
-    *("expf", "python3", "xargs"),
+    # kafka-python
+    "BaseCoordinator",
+    "Fetcher",
+    "fetch_records",
+    "join_group_async",
+    "expf",
+    "python3",
+    "xargs",
     "explicit",  # a mode of Triton
     "obstore",
     "render_to_log_kwargs",  # structlog

@@ -146,7 +146,11 @@ class GuardContract:
         store.alerts.save([alert], votes(alert))
         after = store.dump_tables()
         assert {name for name in after if after[name] != before[name]} == {
-            *("suppressions", "suppression_hits", "audit", "alert_changes", "change_counter")
+            "suppressions",
+            "suppression_hits",
+            "audit",
+            "alert_changes",
+            "change_counter",
         }
         assert store.alerts.get(alert.alert_id) == alert
         assert len(store.votes.read(principal=alert.principal)) == 3

@@ -93,17 +93,17 @@ def test_an_id_in_the_name_of_a_program_makes_no_new_program(agent: str, program
 @pytest.mark.parametrize(
     "name",
     [
-        *(
-            "s3cmd",
-            "boto3",
-            "log4j2",
-            "python3.11",
-            "ec2-api-tools 1.6.12.2",
-            "facade",
-            "aws-sdk-go-v2",
-            "k9s",
-        ),
-        *("ec2.amazonaws.com", "S3Console", "terraform-provider-aws-5.31"),
+        "s3cmd",
+        "boto3",
+        "log4j2",
+        "python3.11",
+        "ec2-api-tools 1.6.12.2",
+        "facade",
+        "aws-sdk-go-v2",
+        "k9s",
+        "ec2.amazonaws.com",
+        "S3Console",
+        "terraform-provider-aws-5.31",
     ],
 )
 def test_names_and_versions_of_programs_are_no_ids(name: str) -> None:

@@ -81,7 +81,12 @@ def test_whatever_wraps_records_their_message_is_known() -> None:
         raw({"detail-type": "AWS API Call via CloudTrail", "detail": record(5)}),
     )
     assert events_by_message(pieces) == [
-        *[(0, "event-0"), (0, "event-1"), (1, "event-2"), (1, "event-3"), (2, "event-4"), (3, "event-5")]
+        (0, "event-0"),
+        (0, "event-1"),
+        (1, "event-2"),
+        (1, "event-3"),
+        (2, "event-4"),
+        (3, "event-5"),
     ]
     assert rejects(pieces) == []
 

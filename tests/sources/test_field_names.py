@@ -18,8 +18,14 @@ SOURCE_PACKAGES = (
 )  # simulation writes CloudTrail
 MEMBERS = {part for path in (*(column.path for column in COLUMNS), *HELPER_PATHS) for part in path.split(".")}
 FIELDS = {name for name in MEMBERS if name.lower() != name} | {
-    *("AWSLogs", "additionalEventData", "amazonaws", "requestID", "serviceEventDetails", "tlsDetails"),
-    *("AKIA", "ASIA"),
+    "AWSLogs",
+    "additionalEventData",
+    "amazonaws",
+    "requestID",
+    "serviceEventDetails",
+    "tlsDetails",
+    "AKIA",
+    "ASIA",
 }
 
 # Packages and files that may spell some of them, and why.

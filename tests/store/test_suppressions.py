@@ -41,11 +41,26 @@ class TestPostgres(GuardContract):
 
 
 OF_NO_ONE = {  # tables that hold nothing of a principal, by neither an alert nor a name: a purge leaves them alone
-    *("meta", "audit", "views", "change_counter", "suppressions", "threshold_overrides"),
+    "meta",
+    "audit",
+    "views",
+    "change_counter",
+    "suppressions",
+    "threshold_overrides",
     "incidents",  # figures over alerts, computed again when one of them goes
-    *("feed_counts", "feed_progress", "feed_gaps", "receiver_positions", "heartbeats"),
-    *("accounts", "sessions", "tokens", "invitations"),
-    *("login_attempts", "pending_logins", "second_factors", "known_browsers"),
+    "feed_counts",
+    "feed_progress",
+    "feed_gaps",
+    "receiver_positions",
+    "heartbeats",
+    "accounts",
+    "sessions",
+    "tokens",
+    "invitations",
+    "login_attempts",
+    "pending_logins",
+    "second_factors",
+    "known_browsers",
 }
 
 

@@ -708,8 +708,18 @@ GERMAN_PAGES = (
 )
 # of axe-core, what other words can break; colours and structure are those of the English page
 RULES_OF_WORDS = [
-    *("html-has-lang", "html-lang-valid", "valid-lang", "document-title", "label", "select-name"),
-    *("button-name", "link-name", "image-alt", "aria-command-name", "aria-input-field-name", "empty-heading"),
+    "html-has-lang",
+    "html-lang-valid",
+    "valid-lang",
+    "document-title",
+    "label",
+    "select-name",
+    "button-name",
+    "link-name",
+    "image-alt",
+    "aria-command-name",
+    "aria-input-field-name",
+    "empty-heading",
 ]
 
 
@@ -1005,8 +1015,12 @@ def test_whatever_a_record_says_is_text_on_the_alert_and_on_whom_it_is_about(hos
 @pytest.mark.parametrize(
     "path",
     [
-        *("/?status=all", "/?status=all&by=tactic&by=principal&by=service", "/incidents?status=all"),
-        *("/suppressions", "/audit", "/banks"),
+        "/?status=all",
+        "/?status=all&by=tactic&by=principal&by=service",
+        "/incidents?status=all",
+        "/suppressions",
+        "/audit",
+        "/banks",
     ],
 )
 def test_whatever_a_record_says_is_text_on_every_list(hostile, reader, path):

@@ -31,8 +31,19 @@ from tests.support.web_app import Site, store_in
 
 ALERT = stolen_session()
 FIELDS = {
-    *("time", "level", "logger", "message", "event", "outcome", "reason", "who"),
-    *("address", "method", "route", "status", "request_id"),
+    "time",
+    "level",
+    "logger",
+    "message",
+    "event",
+    "outcome",
+    "reason",
+    "who",
+    "address",
+    "method",
+    "route",
+    "status",
+    "request_id",
 }
 
 

@@ -22,8 +22,15 @@ from pipelines.commands.triage import triage_alert
 from tests.support.alerts import NASTY, event, nasty, new_pipeline, stolen_session
 
 KEYS = [
-    *("alert_id", "principal", "first_event_time", "last_event_time"),
-    *("urgency", "rarity", "impact", "title", "event_ids"),
+    "alert_id",
+    "principal",
+    "first_event_time",
+    "last_event_time",
+    "urgency",
+    "rarity",
+    "impact",
+    "title",
+    "event_ids",
 ]
 
 

@@ -20,7 +20,10 @@ def test_a_user_is_asked_for_by_key_and_by_name() -> None:
     command, lake, athena = principal_queries("123456789012:user/ana", ("AKIAONE",), SINCE, UNTIL)
     first, second = command.text.splitlines()
     assert shlex.split(first)[:4] == [
-        *("aws", "cloudtrail", "lookup-events", "--lookup-attributes"),
+        "aws",
+        "cloudtrail",
+        "lookup-events",
+        "--lookup-attributes",
     ]
     assert json.loads(shlex.split(first)[4]) == [{"AttributeKey": "AccessKeyId", "AttributeValue": "AKIAONE"}]
     assert json.loads(shlex.split(second)[4]) == [{"AttributeKey": "Username", "AttributeValue": "ana"}]

@@ -232,21 +232,26 @@ def test_who_starts_a_pipeline_of_circleci_is_not_told_apart_and_its_project_is(
 
 def test_what_is_no_run_of_the_same_repository_is_another_principal() -> None:
     names = [
-        *(f"{{{uuid(1)}}}", uuid(1), f"us-east-1:{uuid(1)}x", f"a:{uuid(1)}", f"a:{uuid(2)}"),
-        *("repo:o/r:ref:refs/heads/main", "repo:o/other:ref:refs/heads/main", "repo:p/r:pull_request"),
-        *("repo:o/r:environment:prod", "repo:o/r:environment:dev", "repo:o/r:environment:pull_request"),
-        *(
-            "repo:o/r:environment:ref:x",
-            "x:repo:o/r:pull_request",
-            "repo:o/r:pull_request:x",
-            "repo:o/r:ref:",
-        ),
-        *(
-            "repo:o/r/x:pull_request",
-            "project_path:o/r:ref_type:branch:ref:main",
-            "system:serviceaccount:a:b",
-        ),
-        *("repo:o/r:ref:refs/heads/main\n", "user:ref:refs/heads/main"),
+        f"{{{uuid(1)}}}",
+        uuid(1),
+        f"us-east-1:{uuid(1)}x",
+        f"a:{uuid(1)}",
+        f"a:{uuid(2)}",
+        "repo:o/r:ref:refs/heads/main",
+        "repo:o/other:ref:refs/heads/main",
+        "repo:p/r:pull_request",
+        "repo:o/r:environment:prod",
+        "repo:o/r:environment:dev",
+        "repo:o/r:environment:pull_request",
+        "repo:o/r:environment:ref:x",
+        "x:repo:o/r:pull_request",
+        "repo:o/r:pull_request:x",
+        "repo:o/r:ref:",
+        "repo:o/r/x:pull_request",
+        "project_path:o/r:ref_type:branch:ref:main",
+        "system:serviceaccount:a:b",
+        "repo:o/r:ref:refs/heads/main\n",
+        "user:ref:refs/heads/main",
     ]
     assert len({subject(name).key for name in names}) == len(names)
 

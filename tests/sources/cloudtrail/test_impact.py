@@ -143,20 +143,22 @@ def test_a_record_that_says_it_only_read_outweighs_a_verb() -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        *("logs:FilterLogEvents", "logs:StartQuery", "cloudtrail:StartQuery", "dynamodb:PartiQLSelect"),
-        *("s3:SelectObjectContent", "config:SelectResourceConfig", "access-analyzer:ValidatePolicy"),
-        *(
-            "iam:SimulatePrincipalPolicy",
-            "iam:GenerateCredentialReport",
-            "iam:GenerateServiceLastAccessedDetails",
-        ),
-        *(
-            "iam:GenerateOrganizationsAccessReport",
-            "sts:DecodeAuthorizationMessage",
-            "kms:Verify",
-            "kms:VerifyMac",
-        ),
-        *("verifiedpermissions:BatchIsAuthorized", "identitystore:IsMemberInGroups"),
+        "logs:FilterLogEvents",
+        "logs:StartQuery",
+        "cloudtrail:StartQuery",
+        "dynamodb:PartiQLSelect",
+        "s3:SelectObjectContent",
+        "config:SelectResourceConfig",
+        "access-analyzer:ValidatePolicy",
+        "iam:SimulatePrincipalPolicy",
+        "iam:GenerateCredentialReport",
+        "iam:GenerateServiceLastAccessedDetails",
+        "iam:GenerateOrganizationsAccessReport",
+        "sts:DecodeAuthorizationMessage",
+        "kms:Verify",
+        "kms:VerifyMac",
+        "verifiedpermissions:BatchIsAuthorized",
+        "identitystore:IsMemberInGroups",
     ],
 )
 def test_a_read_by_another_verb_changes_nothing(call: str) -> None:
@@ -166,14 +168,16 @@ def test_a_read_by_another_verb_changes_nothing(call: str) -> None:
 @pytest.mark.parametrize(
     "call",
     [
-        *(
-            "elasticache:TestFailover",
-            "states:TestState",
-            "apigateway:TestInvokeMethod",
-            "sns:VerifySMSSandboxPhoneNumber",
-        ),
-        *("license-manager:CheckoutLicense", "athena:StartQueryExecution", "acm-pca:IssueCertificate"),
-        *("cognito-idp:VerifySoftwareToken", "kms:GenerateDataKey", "apigateway:PreviewPortal"),
+        "elasticache:TestFailover",
+        "states:TestState",
+        "apigateway:TestInvokeMethod",
+        "sns:VerifySMSSandboxPhoneNumber",
+        "license-manager:CheckoutLicense",
+        "athena:StartQueryExecution",
+        "acm-pca:IssueCertificate",
+        "cognito-idp:VerifySoftwareToken",
+        "kms:GenerateDataKey",
+        "apigateway:PreviewPortal",
     ],
 )
 def test_a_write_that_begins_like_a_read_is_not_made_harmless(call: str) -> None:

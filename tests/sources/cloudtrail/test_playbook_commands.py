@@ -64,10 +64,18 @@ def _check(text: str) -> int:
 @pytest.mark.parametrize(
     "principal",
     [
-        *("user/grace", "root", "role/web", "role/okta/ann@example.com", "role/AWSServiceRoleForEC2Spot"),
-        *("role/AWSReservedSSO_Admin_0a1b/ann@example.com", "identitycenter/0a1b", "federated/x/y"),
+        "user/grace",
+        "root",
+        "role/web",
+        "role/okta/ann@example.com",
+        "role/AWSServiceRoleForEC2Spot",
+        "role/AWSReservedSSO_Admin_0a1b/ann@example.com",
+        "identitycenter/0a1b",
+        "federated/x/y",
         "federated/x/system%3Aserviceaccount%3Aexports%3Aworker",
-        *("service/ec2.amazonaws.com", "account/1", "account/anonymous"),
+        "service/ec2.amazonaws.com",
+        "account/1",
+        "account/anonymous",
     ],
 )
 @pytest.mark.parametrize("key", [AKIA, ASIA, ""])

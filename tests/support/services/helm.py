@@ -74,7 +74,14 @@ def _build(staged: Path) -> None:
     stamp = f"-ldflags=-s -w -X {MODULE}/internal/version.version={VERSION} {known}ajor=1 {known}inor=34"
     fast = "-gcflags=all=-N -l"  # to build: 127 seconds of CPU, 193 without; it renders a chart once, not all day
     said(
-        *(go, "build", "-mod=mod", stamp, fast, "-o", "helm", f"{MODULE}/cmd/helm"),
+        go,
+        "build",
+        "-mod=mod",
+        stamp,
+        fast,
+        "-o",
+        "helm",
+        f"{MODULE}/cmd/helm",
         cwd=staged,
         env=building,
     )
