@@ -88,7 +88,7 @@ def test_small_steps_and_principals_who_are_new_or_fall_silent_change_nothing(
     organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:
     small = sample_organisation.SETTINGS.model_copy(
-        update={"reading": sample_organisation.SETTINGS.reading.model_copy(update={"batch_records": 500})}
+        update={"reading": sample_organisation.SETTINGS.reading.model_copy(update={"batch_records": 1500})}
     )
     sources = [str(strangers(organisation, tmp_path / "strangers"))]
     undivided = sample_organisation.run(sources, organisation.bank, tmp_path / "one", small)

@@ -214,7 +214,7 @@ def test_scoring_the_same_input_twice_changes_nothing(
 def test_where_a_batch_is_cut_never_changes_an_answer(
     organisation: SampleOrganisation, scored: Run, tmp_path: Path
 ) -> None:
-    small = SETTINGS.model_copy(update={"reading": Reading(batch_records=500)})
+    small = SETTINGS.model_copy(update={"reading": Reading(batch_records=1500)})
     cut = sample_organisation.run(organisation.new, organisation.bank, tmp_path, small)
     alike(cut.events, scored.events)
     assert cut.alerts == scored.alerts
