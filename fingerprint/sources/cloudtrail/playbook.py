@@ -131,7 +131,7 @@ def _verify(suspicion: Suspicion) -> NextStep:
     sessions = "" if human and not _is_foreign(suspicion) else session_names(suspicion.events)
     chosen = f" Session names ({SESSION_NAMES_CHOSEN}): {sessions}." if sessions else ""
     # Nothing is stolen of a service, nor of callers without credentials.
-    may_be_stolen = not _is_service(suspicion) and not is_anonymous(suspicion.principal)
+    may_be_stolen = not _acts_by_itself(suspicion) and not is_anonymous(suspicion.principal)
     until = " Until they confirm it, treat it as stolen." if _is_urgent(suspicion) and may_be_stolen else ""
     return NextStep(
         "verify",
@@ -141,8 +141,8 @@ def _verify(suspicion: Suspicion) -> NextStep:
     )
 
 
-def _is_service(suspicion: Suspicion) -> bool:
-    """Return whether a service acts by itself, with no person behind it."""
+def _acts_by_itself(suspicion: Suspicion) -> bool:
+    """Return whether no person is behind the calls: a service, or a role that only a service takes."""
     return credential_kind(suspicion.principal, ()) == "service"
 
 
@@ -168,7 +168,7 @@ def _whom_to_ask(suspicion: Suspicion, event: AlertEvent, human: str) -> str:
         return f"The calls had no credentials. Ask {owner}, by telephone or in person, whether it is public on purpose, and"
     if is_nameless(suspicion.principal):
         return f"The log does not name the caller: ask {_owner_of_addresses(suspicion)}, by telephone or in person,"
-    if _is_service(suspicion):
+    if _acts_by_itself(suspicion):
         return f"No person is behind {name[:100]}: ask who set it up or changed last what it acts for, by telephone or in person,"
     return f"Ask the owner of {_owned(suspicion.principal)[:200]}, by telephone or in person,"
 
@@ -180,7 +180,7 @@ def _who_it_is_command(suspicion: Suspicion) -> str:
         "user": f"aws iam list-user-tags --user-name {value_or_word(name, 'USER_NAME')}",
         "role": f"aws iam list-role-tags --role-name {value_or_word(name, 'ROLE_NAME')}",
         "identitycenter": find_person("", value_or_word(name, "USER_ID")),
-    }.get("" if _is_service(suspicion) else principal_type(suspicion.principal), "")
+    }.get("" if _acts_by_itself(suspicion) else principal_type(suspicion.principal), "")
 
 
 def _own_doing(suspicion: Suspicion, who: str) -> str:
