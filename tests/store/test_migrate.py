@@ -26,7 +26,7 @@ FOREIGN_INDEXES = {  # of the other database
 
 @pytest.fixture(autouse=True)
 def _migrations_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not what they said to an earlier database (tests/conftest.py)."""
+    """Not what they said to an earlier database (tests/support/fixtures.py)."""
     monkeypatch.setattr(migrate, "upgrade_schema", migrations)
 
 
