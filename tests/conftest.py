@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import gc
 import logging
 from collections.abc import Generator
@@ -51,8 +52,12 @@ def pytest_collection() -> Generator[None, object, object]:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow; order the files so that the long ones, with services, begin first and none is left for the end."""
+    answers: dict[tuple[object, str], bool] = {}
     for item in items:
-        if is_slow(item):
+        function = (item.parent, getattr(item, "originalname", item.name))  # with any of its parameters
+        if function not in answers:
+            answers[function] = is_slow(item)
+        if answers[function]:
             item.add_marker(pytest.mark.slow)
         if item.get_closest_marker("alone") and SYSTEM not in item.path.parents:
             raise pytest.UsageError(f"{item.nodeid}: `make test` looks for tests marked `alone` in {SYSTEM}")
@@ -61,15 +66,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Take modules and thousands of tests out of what the collector goes through again and again: a sixth of the CPU."""
-    gc.collect()
+    """Take modules and thousands of tests out of what the collector goes through again and again: a sixth of the CPU.
+
+    They come back as the process ends: DuckDB reports whatever is left of it as leaked.
+    """
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
-
-
-def pytest_unconfigure() -> None:
-    """Let the process tear down what is frozen as well: DuckDB reports whatever is left of it as leaked."""
-    gc.unfreeze()
+    atexit.register(gc.unfreeze)
 
 
 @pytest.hookimpl(wrapper=True)
