@@ -51,6 +51,8 @@ def to_host(array: Array) -> NDArray[Any]:
 
 def to_device_of(array: Array, other: Array) -> Array:
     """Return an array where `other` lies: a copy up or down, or the array itself."""
+    if type(array) is type(other):
+        return array
     xp = namespace(other)
     if xp is np:
         return to_host(array)
@@ -98,24 +100,30 @@ def unique_inverse(values: Array) -> tuple[Array, Array]:
     return codes, distinct
 
 
-def _number_on_host(values: NDArray[np.integer[Any]]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the number of each value in the order in which they first come, and the first place of each: (N,), (D,)."""
+def _number_on_host(
+    values: NDArray[np.integer[Any]], count: int = ANY_VALUE
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the number of each value in the order in which they first come, and the first place of each: (N,), (D,).
+
+    All are below `count`.
+    """
     from fingerprint.compute import compiled  # numba takes half a second, and most commands number nothing
 
     words = np.ascontiguousarray(values, None if values.dtype.itemsize == 8 else np.int64).view(np.uint64)
     words.flags.writeable = False  # so that all are of one type, and compiled once
     number, first = np.empty(len(words), np.intp), np.empty(len(words), np.intp)
-    return number, first[: compiled.number_distinct(words, number, first)]
+    if count > MAX_SPREAD * len(words):
+        return number, first[: compiled.number_distinct(words, number, first)]
+    return number, first[: compiled.number_marked(words, count, number, first)]
 
 
 def renumber(codes: Array, count: int) -> tuple[Array, Array]:
-    """Return the numbers, from 0, of those of `count` codes on the host that occur: (N,) -> (N,); and these codes (D,)."""
-    if count > MAX_SPREAD * len(codes):
-        return unique_inverse(codes)
-    used = np.flatnonzero(np.bincount(codes, minlength=count))
-    number = np.empty(count, np.intp)
-    number[used] = np.arange(len(used))
-    return number.take(codes), used
+    """Return the numbers, from 0, of those of `count` codes on the host that occur: (N,) -> (N,); and these codes (D,).
+
+    They are numbered in the order in which they first come.
+    """
+    number, first = _number_on_host(codes, count)
+    return number, codes[first]
 
 
 def unique_examples(values: Array, count: int = ANY_VALUE) -> tuple[Array, Array]:
@@ -123,15 +131,9 @@ def unique_examples(values: Array, count: int = ANY_VALUE) -> tuple[Array, Array
 
     In which order the distinct ones are numbered means nothing.
     """
-    xp = namespace(values)
-    if xp is not np:
-        _, example, codes = xp.unique(values, return_index=True, return_inverse=True)
-        return codes, example
-    if count > MAX_SPREAD * len(values):
-        return _number_on_host(values)
-    codes, distinct = renumber(values, count)
-    example = np.empty(len(distinct), np.intp)
-    example[codes] = np.arange(len(values))
+    if is_on_host(values):
+        return _number_on_host(values, count)
+    _, example, codes = namespace(values).unique(values, return_index=True, return_inverse=True)
     return codes, example
 
 
@@ -140,15 +142,15 @@ def unique_places(values: Array) -> tuple[Array, Array, Array]:
 
     (N,) -> (D,), (D,), (N,): what `unique` returns with its index and inverse.
     """
-    xp = namespace(values)
-    if xp is not np or len(values) <= FEW_VALUES:
-        distinct, first, inverse = xp.unique(values, return_index=True, return_inverse=True)
+    if not is_on_host(values):
+        distinct, first, inverse = namespace(values).unique(values, return_index=True, return_inverse=True)
         return distinct, first, inverse
     order = stable_argsort(values)
     ordered = values[order]
-    begins = np.append(True, ordered[1:] != ordered[:-1])
+    begins = np.ones(len(values), bool)
+    begins[1:] = ordered[1:] != ordered[:-1]
     number = np.empty(len(values), np.intp)
-    number[order] = np.cumsum(begins) - 1
+    number[order] = begins.cumsum() - 1
     return ordered[begins], order[begins], number
 
 

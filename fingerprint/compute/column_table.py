@@ -40,7 +40,7 @@ class TextDictionary(NamedTuple):
     values: NDArray[np.object_]
 
     def factorize(self) -> tuple[Places, list[str | None]]:
-        """Return the code of each row (N,), and the values that there are, by code."""
+        """Return the code of each row (N,), and the values that there are, in the order in which they first come."""
         codes, used = arrays.renumber(self.codes, len(self.values))
         return codes, self.values[used].tolist()
 

@@ -140,6 +140,21 @@ def number_distinct(values: NDArray[np.uint64], number: NDArray[np.intp], first:
     return distinct
 
 
+@compile_kernel
+def number_marked(
+    values: NDArray[np.uint64], count: int, number: NDArray[np.intp], first: NDArray[np.intp]
+) -> int:
+    """Do what `number_distinct` does with values below `count`, by a table with a slot for each."""
+    slots, distinct = np.full(count, -1, np.int32), 0
+    for place in range(len(values)):
+        value = np.int64(values[place])
+        if slots[value] < 0:
+            slots[value], first[distinct] = distinct, place
+            distinct += 1
+        number[place] = slots[value]
+    return distinct
+
+
 _HALF, _ONE = np.float32(0.5), np.float32(1)  # float32 times a literal would be float64
 _LOG2_E, _LN2, _LN2_REST = (np.float32(number) for number in (1.44269504, 0.693359375, -2.12194440e-4))
 _LEAST = np.float32(-87)  # exp of less is not a normal float32

@@ -61,9 +61,8 @@ class DictionaryEncoded:
         if len(columns) == 1:
             code, values = columns[0]
             return code, [(value,) for value in values]
-        xp = frames.array_module_of(self.events)
-        mixed = xp.zeros(len(self), np.int64)
-        for code, values in columns:
+        mixed = columns[0][0]
+        for code, values in columns[1:]:
             mixed = mixed * len(values) + code
         code, example = arrays.unique_examples(mixed, math.prod(len(values) for _, values in columns))
         parts = [[values[at] for at in codes[example].tolist()] for codes, values in columns]
@@ -75,9 +74,10 @@ class DictionaryEncoded:
 
     def _values(self, name: str) -> list[Any]:
         """Return the value of each of a few events."""
-        if name not in self._plain:
-            self._plain[name] = self._read_values(name)
-        return self._plain[name]
+        values = self._plain.get(name)
+        if values is None:
+            values = self._plain[name] = self._read_values(name)
+        return values
 
     def _read_values(self, name: str) -> list[Any]:
         if name in self.derived:

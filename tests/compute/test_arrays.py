@@ -58,6 +58,13 @@ def test_many_are_sorted_as_few_are(values: NDArray[Any], many: bool) -> None:
     np.testing.assert_array_equal(np.flatnonzero(first), np.sort(distinct[1]))
 
 
+@given(NUMBERS)
+def test_marked_numbers_are_told_apart_as_hashed_ones(values: NDArray[Any]) -> None:
+    marked, hashed = arrays.unique_examples(values, 31), arrays.unique_examples(values)
+    for found, expected in zip(marked, hashed, strict=True):
+        np.testing.assert_array_equal(found, expected)
+
+
 @given(NUMBERS | hnp.arrays(np.uint64, 300, elements=st.integers(0, 2**64 - 1)))
 def test_numbers_are_told_apart_as_pandas_does(values: NDArray[Any]) -> None:
     code, distinct = arrays.unique_inverse(values)
