@@ -192,21 +192,25 @@ class FeatureSet:
             hashing.HashMemory(partial(_hash_rows, feature), MAX_REMEMBERED_ROWS) for feature in self.features
         ]
 
+    @cached_property
+    def _places(self) -> tuple[list[int], list[int]]:
+        """The positions of the features that come from the record, and of those from the scorer state."""
+        stateful = np.array([feature.is_stateful for feature in self.features])
+        return np.flatnonzero(~stateful).tolist(), np.flatnonzero(stateful).tolist()
+
     def _fill(self, codes: Array, events: Frame, stateful: bool) -> None:
         if not len(events):  # a batch of nothing but repeats
             return
-        coded = DictionaryEncoded(events, self.derived_columns)
-        for place, feature in enumerate(self.features):
-            if feature.is_stateful != stateful:
-                continue
-            memory = self._memories[place]
-            if coded.is_few:
-                codes[:, place] = memory.look_up(coded.rows(feature.columns))
-            else:
-                code, distinct = coded.combined_column(feature.columns)
-                codes[:, place] = arrays.to_device_of(np.array(memory.look_up(distinct), np.uint64), codes)[
-                    code
-                ]
+        coded, places = DictionaryEncoded(events, self.derived_columns), self._places[stateful]
+        if coded.is_few:
+            rows = [coded.rows(self.features[place].columns) for place in places]
+            hashes = [self._memories[place].look_up(each) for place, each in zip(places, rows, strict=True)]
+            codes[:, places] = np.array(hashes, np.uint64).T
+            return
+        for place in places:
+            code, distinct = coded.combined_column(self.features[place].columns)
+            of_distinct = np.array(self._memories[place].look_up(distinct), np.uint64)
+            codes[:, place] = arrays.to_device_of(of_distinct, codes).take(code)
 
 
 def _hash_rows(feature: Feature, rows: list[tuple[Any, ...]]) -> hashing.Hashes:
