@@ -132,17 +132,20 @@ class ScorerState:
         The bits of a key that its bucket leaves no room for are kept beside it: a principal has so many ids that 48 bits
         would take some of them for repeats.
         """
-        fresh = is_first_occurrence(hashing.hash_pair(principal, keys)) & ~self.is_duplicate(principal, keys)
         homed, rest = hashing.rebucket(principal, keys), hashing.overflow_bits(keys)
+        fresh = is_first_occurrence(hashing.hash_pair(principal, keys)) & ~self._is_kept(homed, rest)
         self.repeats.add(homed[fresh], day=day[fresh], rest=rest[fresh])
         return fresh
 
     def is_duplicate(self, principal: Hashes, keys: Hashes) -> NDArray[np.bool_]:
         """Return which events (N,) came in an earlier batch."""
-        homed = hashing.rebucket(principal, keys)
+        return self._is_kept(hashing.rebucket(principal, keys), hashing.overflow_bits(keys))
+
+    def _is_kept(self, homed: Hashes, rest: NDArray[np.uint16]) -> NDArray[np.bool_]:
+        """Return which ids (N,) are kept, by their key in the bucket of the principal and the bits that it leaves out."""
         known = self.repeats.has(homed)
         if known.any():
-            known &= self.repeats.get(homed, "rest") == hashing.overflow_bits(keys)
+            known &= self.repeats.get(homed, "rest") == rest
         return known
 
     def update_history(self, principal: Hashes, interval: Ints, codes: Hashes) -> dict[str, Ints]:
@@ -152,8 +155,9 @@ class ScorerState:
         and distinct actions so far today; `sources`: address ranges so far today, at most 5.
         """
         slot = self._assign_slots(principal, interval)
-        self._count_activity(principal, slot, interval, codes)
-        _, first, which = unique_places(_activity_key(slot, interval))
+        cell = _activity_key(slot, interval)
+        self._count_activity(principal, cell, interval, codes)
+        _, first, which = unique_places(cell)
         history = self._visible_history(principal[first], slot[first], interval[first])
         return {name: column[which] for name, column in history.items()}
 
@@ -385,11 +389,11 @@ class ScorerState:
             first = _earliest_rows(principal, interval, earlier)
             self.principals.overwrite(principal[first], "since", interval[first])
 
-    def _count_activity(self, principal: Hashes, slot: Ints, interval: Ints, codes: Hashes) -> None:
+    def _count_activity(self, principal: Hashes, cell: Longs, interval: Ints, codes: Hashes) -> None:
         """Count events, and address ranges and actions that are new on their day, in the interval in which each came first."""
-        xp, at = namespace(slot), _activity_key(slot, interval)
-        ones, zeros = xp.ones(len(at), np.int32), xp.zeros(len(at), np.int32)
-        self.activity.add(at, events=ones, sources=zeros, actions=zeros)
+        xp = namespace(cell)
+        ones, zeros = xp.ones(len(cell), np.int32), xp.zeros(len(cell), np.int32)
+        self.activity.add(cell, events=ones, sources=zeros, actions=zeros)
         day = hashing.combine(principal, (interval // self.series.intervals_per_day).astype(np.uint64))
         keys = [
             hashing.combine(hashing.combine(day, codes[:, place]), place)
@@ -402,10 +406,10 @@ class ScorerState:
             return
         moved, sign = xp.concatenate([moved_to, moved_from]), xp.ones(2 * len(which), np.int32)
         sign[len(which) :] = -1
-        is_action, row = which >= len(slot), which % len(slot)
+        is_action, row = which >= len(cell), which % len(cell)
         is_action, row = (xp.concatenate([each, each])[moved >= 0] for each in (is_action, row))
         moved, sign = moved[moved >= 0], sign[moved >= 0]
-        cells = _activity_key(slot[row], moved)
+        cells = _activity_key(cell[row] >> 32, moved)
         self.activity.add(cells, events=0 * sign, sources=sign * ~is_action, actions=sign * is_action)
 
     def _idle_bins(self, latest: Longs, interval: Ints) -> Ints:
