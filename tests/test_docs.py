@@ -34,6 +34,8 @@ FILES = (".sqlite", ".html", ".json", ".jsonl", ".md", ".parquet", ".py")
 TOML = re.compile(r"^```toml\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SOURCE_FILE = re.compile(r"`((?:[\w-]+/)+[\w-]+\.(?:py|cu|ipynb|toml|yml|yaml|sh))`")
 EXAMPLE = "impossible_travel"  # the detector that a guide writes
+TABLE = re.compile(r"(?:^\|[^\n]*\n)+", re.MULTILINE)
+TABLE_HEAD = re.compile(r"\|[^\n]*\n\|[-:| ]+\n\|")  # a header, its rule and a row
 DOC_PAGE = re.compile(r"(?<![\w/.-])docs/[\w/-]+\.md")
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 
@@ -103,6 +105,13 @@ def test_files_in_the_text_exist(page: Path) -> None:
 def test_settings_files_in_the_text_are_accepted(page: Path) -> None:
     for block in TOML.findall(page.read_text()):
         Settings.model_validate(tomllib.loads(block))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_table_is_cut_by_an_empty_line(page: Path) -> None:
+    """Markdown ends a table there: the rows below it are shown as text."""
+    tables = TABLE.findall(page.read_text())
+    assert [table for table in tables if not TABLE_HEAD.match(table)] == []
 
 
 def test_every_route_of_the_api_is_in_its_reference() -> None:
