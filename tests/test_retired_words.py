@@ -56,6 +56,11 @@ RETIRED = {
 }
 # Fields and parameters of requests: as a verb in prose the word is plain English.
 RETIRED_FIELDS = {"chosen": "selected, or name what it is: alerts, overrides"}
+# Names of variables, parameters and functions: what is in them has a name of its own.
+RETIRED_NAMES = {
+    "said": "name what it is: metadata, claim, attributes, reason",
+    "told": "name what it is: detail, notified, and who tells whom",
+}
 # Where a word is another's, by file or folder. A snapshot is what AWS calls a copy of a disk.
 ALLOWED = {
     "fingerprint/simulation/identifiers.py": {"ledger"},  # what an organisation calls one of its services
@@ -143,6 +148,31 @@ def test_no_field_has_a_retired_name() -> None:
         if isinstance(field, ast.AnnAssign)
         and isinstance(field.target, ast.Name)
         and field.target.id in RETIRED_FIELDS
+    ]
+    assert wrong == []
+
+
+def names_given(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Yield each name that code gives to a variable, a parameter, a function or a class, with its line."""
+    for node in ast.walk(tree):
+        match node:
+            case (
+                ast.Name(id=name, ctx=ast.Store())
+                | ast.arg(arg=name)
+                | ast.FunctionDef(name=name)
+                | ast.AsyncFunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ):
+                yield name, node.lineno
+
+
+def test_no_name_is_a_verb_of_speech() -> None:
+    wrong = [
+        f"{file.relative_to(ROOT)}:{line}: {name}: {RETIRED_NAMES[word]}"
+        for folder in ("fingerprint", "pipelines")
+        for file in (ROOT / folder).rglob("*.py")
+        for name, line in names_given(ast.parse(file.read_text()))
+        for word in {each.lower() for each in WORD.findall(name)} & set(RETIRED_NAMES)
     ]
     assert wrong == []
 

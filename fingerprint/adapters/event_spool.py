@@ -301,15 +301,15 @@ class EventSpool:
             yield from (frames.to_device(events, library) for events in self.batches())
 
     def _tables(self) -> Iterator[pa.Table]:
-        most, held = self.settings.reading.batch_records, []
+        most, tables = self.settings.reading.batch_records, []
         for number in sorted(self.part_counts):
-            held.append(self._read_bucket(number))
-            events = pa.concat_tables(held)
+            tables.append(self._read_bucket(number))
+            events = pa.concat_tables(tables)
             whole = len(events) // most * most
             yield from (events.slice(start, most) for start in range(0, whole, most))
-            held = [events.slice(whole)]
-        if held and len(held[0]):
-            yield held[0]
+            tables = [events.slice(whole)]
+        if tables and len(tables[0]):
+            yield tables[0]
 
     def _read_bucket(self, number: int) -> pa.Table:
         """Return the events of one bucket, oldest first, ties broken by id."""

@@ -101,7 +101,7 @@ class OpenIdProvider:
         self._check_cooldown()
         try:
             with self._client(back) as client:
-                said = client.fetch_token(
+                tokens = client.fetch_token(
                     self._endpoint("token_endpoint"),
                     grant_type="authorization_code",
                     code=code,
@@ -116,9 +116,9 @@ class OpenIdProvider:
             ValueError,
         ) as error:  # an invented code may cause this: no cool-down for it
             raise self._log_unavailable(error) from None
-        if not isinstance(said.get("id_token"), str):
+        if not isinstance(tokens.get("id_token"), str):
             _refuse("there is no ID token")
-        return str(said["id_token"])
+        return str(tokens["id_token"])
 
     def _claims(self, token: str, nonce: str) -> dict[str, Any]:
         now = int(self.clock.now().timestamp())
@@ -164,17 +164,18 @@ class OpenIdProvider:
         if self.oidc.allowed_domain and not _has_verified_domain(claims, self.oidc.allowed_domain):
             raise AuthenticationFailed(f"only people of {self.oidc.allowed_domain} may log in here")
         name = next(
-            (said for key in (self.oidc.name_claim, "email") if isinstance(said := claims.get(key), str)), ""
+            (claim for key in (self.oidc.name_claim, "email") if isinstance(claim := claims.get(key), str)),
+            "",
         )
         role, proven = self._role(claims), self._authentication_time(claims)
         return ExternalIdentity(str(self.oidc.issuer), subject, name or subject, role, proven)
 
     def _authentication_time(self, claims: Mapping[str, Any]) -> datetime | None:
         """Return when the provider last asked for a proof; None if it does not say, or says something impossible."""
-        said, now = claims.get("auth_time"), self.clock.now()
-        if isinstance(said, bool) or not isinstance(said, int | float):
+        asked_at, now = claims.get("auth_time"), self.clock.now()
+        if isinstance(asked_at, bool) or not isinstance(asked_at, int | float):
             return None
-        since = now.timestamp() - said
+        since = now.timestamp() - asked_at
         return (
             now - timedelta(seconds=max(0.0, since))
             if -LEEWAY_SECONDS <= since <= MAX_AUTHENTICATION_AGE_SECONDS
@@ -185,8 +186,8 @@ class OpenIdProvider:
         """Return the highest role that the claim gives; None where roles are assigned in this application."""
         if self.oidc.role_claim is None:
             return None
-        said = _claim_at_path(claims, self.oidc.role_claim)
-        values = said if isinstance(said, list) else [said]
+        claim = _claim_at_path(claims, self.oidc.role_claim)
+        values = claim if isinstance(claim, list) else [claim]
         given = [
             self.oidc.roles[value] for value in values if isinstance(value, str) and value in self.oidc.roles
         ]
@@ -228,12 +229,12 @@ class OpenIdProvider:
         return url
 
     def _configuration(self) -> dict[str, Any]:
-        said = self._get_cached(f"{str(self.oidc.issuer).rstrip('/')}/.well-known/openid-configuration")
-        if said.get("issuer") != self.oidc.issuer:
+        metadata = self._get_cached(f"{str(self.oidc.issuer).rstrip('/')}/.well-known/openid-configuration")
+        if metadata.get("issuer") != self.oidc.issuer:
             raise FingerprintError(
                 f"the provider at {self.oidc.issuer} says that it is another: set web.oidc.issuer"
             )
-        return said
+        return metadata
 
     def _key_set(self) -> KeySet:
         """Return the provider's keys. Those that are not understood are ignored (RFC 7517, section 5); ValueError if all are."""
@@ -252,18 +253,18 @@ class OpenIdProvider:
                 return kept
             self._check_cooldown()
             try:
-                said = self._fetch_json(url)
+                document = self._fetch_json(url)
             except (httpx2.HTTPError, ValueError) as error:
                 raise self._record_failure(error) from None
-            if not isinstance(said, dict):
+            if not isinstance(document, dict):
                 raise self._record_failure("no object")
             self._circuit_breaker.record_success()
-            self._cache[url] = (self.clock.now().timestamp() + CACHE_SECONDS, said)
-            return said
+            self._cache[url] = (self.clock.now().timestamp() + CACHE_SECONDS, document)
+            return document
 
     def _cached_if_fresh(self, url: str) -> dict[str, Any] | None:
-        until, said = self._cache.get(url, (0.0, {}))
-        return said if self.clock.now().timestamp() < until else None
+        until, document = self._cache.get(url, (0.0, {}))
+        return document if self.clock.now().timestamp() < until else None
 
     def _fetch_json(self, url: str) -> Any:
         """Fetch one answer, with a bound on its length and on the time that all of it takes."""
@@ -300,10 +301,10 @@ def derive_secret(secret: str, purpose: str) -> str:
     return urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-def _import_key(said: Any) -> Key | None:
+def _import_key(jwk: Any) -> Key | None:
     """Return a key of a provider, None if it is not understood: its type or curve is unknown, or a part is missing or broken."""
     try:
-        key = JWKRegistry.import_key(said)
+        key = JWKRegistry.import_key(jwk)
         key.ensure_kid()
         _ = key.public_key  # read only now
     except (JoseError, ValueError, TypeError, LookupError, AttributeError):
@@ -315,10 +316,10 @@ def _claim_at_path(claims: Mapping[str, Any], name: str) -> Any:
     """Return a claim by its name, or by a path: `realm_access.roles`."""
     if name in claims:
         return claims[name]
-    said: Any = claims
+    found: Any = claims
     for part in name.split("."):
-        said = said.get(part) if isinstance(said, dict) else None
-    return said
+        found = found.get(part) if isinstance(found, dict) else None
+    return found
 
 
 def _has_verified_domain(claims: Mapping[str, Any], domain: str) -> bool:

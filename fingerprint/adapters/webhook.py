@@ -145,12 +145,12 @@ class WebhookReceiver:
 
     def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:
         """Send one message. Raise ObjectNotFound if the receiver wants no more, RateLimited or Unavailable if it failed."""
-        with _translate_errors(self.endpoint), self._post(key, body, now) as (status, given, told):
+        with _translate_errors(self.endpoint), self._post(key, body, now) as (status, given, detail):
             if status in PERMANENT_STATUSES:
                 raise ObjectNotFound(f"{self.endpoint} answered {status}: it wants no more")
             if not 200 <= status < 300:
-                told = self.endpoint.redact_path(told)
-                why = f"{self.endpoint} answered {status}{f': {told}' if told else ''}"
+                detail = self.endpoint.redact_path(detail)
+                why = f"{self.endpoint} answered {status}{f': {detail}' if detail else ''}"
                 raise RateLimited(_explain_redirect(why, status), _retry_after_seconds(given, now))
 
     def close(self) -> None:

@@ -32,20 +32,20 @@ def encode_alerts(alerts: Sequence[Alert], max_bytes: int) -> Iterator[tuple[byt
         yield key, _encode_within(alert, max_bytes - len(key))
 
 
-def _encode_within(alert: Alert, room: int) -> bytes:
+def _encode_within(alert: Alert, max_bytes: int) -> bytes:
     """Return an alert as a message of so many bytes, because a text of one record may be a mebibyte.
 
     It keeps the newer half of its events, again and again while it is too large, and loses what explains them last.
     """
     shown = replace(alert, events=alert.events[-MAX_ALERT_EVENTS:])
-    while len(value := _encode_alert(shown, len(alert.events))) > room and shown.events:
+    while len(value := _encode_alert(shown, len(alert.events))) > max_bytes and shown.events:
         events, supporting = shown.events, shown.supporting_events
         shown = replace(
             shown,
             events=events[(len(events) + 1) // 2 :],
             supporting_events=supporting[: len(supporting) // 2],
         )
-    if len(value) <= room:
+    if len(value) <= max_bytes:
         return value
     return _encode_alert(replace(shown, drivers=(), next_steps=(), supporting_events=()), len(alert.events))
 

@@ -310,7 +310,7 @@ def adjusted_thresholds(folder: Path, alert: Alert, settings: Settings) -> list[
         ]
     except FingerprintError:
         return []
-    held = _deciding_fingerprints(found, alert)
+    deciding = _deciding_fingerprints(found, alert)
     usual = quality.alert_threshold(figures, settings.alerts)
     return [
         {
@@ -320,7 +320,7 @@ def adjusted_thresholds(folder: Path, alert: Alert, settings: Settings) -> list[
             "benign": int(benign),
             "malicious": int(malicious),
         }
-        for key, shift, benign, malicious in held[["key", *FEEDBACK_COLUMNS]].itertuples(index=False)
+        for key, shift, benign, malicious in deciding[["key", *FEEDBACK_COLUMNS]].itertuples(index=False)
     ]
 
 

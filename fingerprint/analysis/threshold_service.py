@@ -115,14 +115,14 @@ class ThresholdForecast:
 
     def current(self) -> ThresholdEstimate:
         """Return the estimate for the threshold and quorum in force."""
-        held = self._settings_in_force()
-        return self.estimate(self._effective_threshold(held), held.voting.quorum)
+        settings = self._settings_in_force()
+        return self.estimate(self._effective_threshold(settings), settings.voting.quorum)
 
     def known_threshold(self) -> float | None:
         """Return the z that opens an alert now; None where a budget sets it and no bank says which z that is."""
-        held = self._settings_in_force()
-        is_known = held.alerts.threshold is not None or self._served_version() is not None
-        return self._effective_threshold(held) if is_known else None
+        settings = self._settings_in_force()
+        is_known = settings.alerts.threshold is not None or self._served_version() is not None
+        return self._effective_threshold(settings) if is_known else None
 
     def threshold_for_rate(self, alerts_per_day: float, quorum: int) -> float:
         """Return the lowest threshold that would have shown at most so many alerts a day, within the votes that are kept."""
@@ -190,9 +190,9 @@ class ThresholdForecast:
             0, now, by, reason, threshold, quorum, threshold is None and quorum is None
         )
         # Refused here, rather than by every program that reads it.
-        held = threshold_what_if.apply_override(self.settings, wanted)
+        settings = threshold_what_if.apply_override(self.settings, wanted)
         if not (wanted.cleared or may_hide_all):
-            self._refuse_to_hide_all(held.alerts.threshold, held.voting.quorum)
+            self._refuse_to_hide_all(settings.alerts.threshold, settings.voting.quorum)
         return self.store.thresholds.override(now, by, reason, threshold, quorum)
 
     def stored_alerts_per_day(self) -> float:
@@ -245,14 +245,16 @@ class ThresholdForecast:
     def _served_version(self) -> str | None:
         return versions.served_version(self.folder) if self.folder else None
 
-    def _effective_threshold(self, held: Settings) -> float:
+    def _effective_threshold(self, settings: Settings) -> float:
         """Return the configured threshold, or the one that the bank's held-out days give for the alert budget."""
-        if held.alerts.threshold is not None:
-            return held.alerts.threshold
+        if settings.alerts.threshold is not None:
+            return settings.alerts.threshold
         if not (self.folder and self._served_version()):
             return quality.DEFAULT_THRESHOLD
         place = versions.version_folder(self.folder, versions.require_served_version(self.folder))
-        return quality.alert_threshold(banks.read_manifest(place, self.settings.bank)["quality"], held.alerts)
+        return quality.alert_threshold(
+            banks.read_manifest(place, self.settings.bank)["quality"], settings.alerts
+        )
 
     def _what_if(self, quorum: int) -> ThresholdWhatIf:
         if not 1 <= quorum <= self.detector_count:

@@ -50,8 +50,8 @@ class CudaDevice:
 
     def __str__(self) -> str:
         major, minor = self.capability
-        room = f"{self.free / 2**30:.1f} of {self.memory / 2**30:.1f} GiB free"
-        return f"{self.name} (compute capability {major}.{minor}), {room}"
+        memory = f"{self.free / 2**30:.1f} of {self.memory / 2**30:.1f} GiB free"
+        return f"{self.name} (compute capability {major}.{minor}), {memory}"
 
 
 class GpuUnavailable(Exception):

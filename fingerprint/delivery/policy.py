@@ -87,11 +87,11 @@ def changes_to_deliver(
     if known is None and (status.suppressed or status.urgency < receiver.min_urgency):
         return []
     updated = known is not None and status.events > known.events and not status.suppressed
-    told = updated and "updated" in receiver.notify_on
+    notified = updated and "updated" in receiver.notify_on
     happened: dict[ChangeKind, bool] = {
         "new": known is None,
         "updated": updated,
-        "decided": _is_decided_again(status, known) or (_is_open_again(status, known) and not told),
+        "decided": _is_decided_again(status, known) or (_is_open_again(status, known) and not notified),
     }
     return [each for each, so in happened.items() if so and each in receiver.notify_on]
 

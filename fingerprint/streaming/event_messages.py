@@ -97,11 +97,11 @@ class EventMessages:
         rows = np.arange(len(codes))
         if not 0 < partitions <= len(rows) // MIN_EVENTS:
             return self._within_limit(events.as_records(rows))
-        table, home = events.as_table(), hashing.kafka_partitions(keys, partitions)[codes]
-        order = np.argsort(home, kind="stable")
+        table, partition = events.as_table(), hashing.kafka_partitions(keys, partitions)[codes]
+        order = np.argsort(partition, kind="stable")
         built = [
             each
-            for share in np.split(order, np.flatnonzero(np.diff(home[order])) + 1)
+            for share in np.split(order, np.flatnonzero(np.diff(partition[order])) + 1)
             for each in self._share_messages(events, table, share)
         ]
         return self._within_limit(sorted(built, key=lambda each: each[0]))

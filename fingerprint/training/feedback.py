@@ -62,15 +62,15 @@ def shift_thresholds(
 
     `end` is where the history ended, in seconds since 1970.
     """
-    said = dispositions.assign(row=_judging_rows(table, dispositions))
-    said = said[(said["row"] >= 0) & said["decision"].isin(list(DECISION_WEIGHTS))]
-    said = (
-        said.groupby(["row", "alert", "decision"])["event_time"].max().reset_index()
+    judged = dispositions.assign(row=_judging_rows(table, dispositions))
+    judged = judged[(judged["row"] >= 0) & judged["decision"].isin(list(DECISION_WEIGHTS))]
+    judged = (
+        judged.groupby(["row", "alert", "decision"])["event_time"].max().reset_index()
     )  # once for a fingerprint
-    row = said["row"].to_numpy(np.intp)
-    weight = said["decision"].map(DECISION_WEIGHTS).to_numpy(np.float64)
+    row = judged["row"].to_numpy(np.intp)
+    weight = judged["decision"].map(DECISION_WEIGHTS).to_numpy(np.float64)
     score = np.zeros(len(table))
-    np.add.at(score, row, weight * _decayed_weights(said["event_time"], end))
+    np.add.at(score, row, weight * _decayed_weights(judged["event_time"], end))
     benign, malicious = (np.bincount(row[which], minlength=len(table)) for which in (weight > 0, weight < 0))
     values = (score_to_shift(score, options), benign.astype(np.int32), malicious.astype(np.int32))
     return table.assign(**dict(zip(FEEDBACK_COLUMNS, values, strict=True)))

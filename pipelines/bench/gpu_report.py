@@ -85,8 +85,8 @@ class BenchmarkSide:
         try:
             return run(self.backend)
         except Exception as error:  # whatever a library or a driver may say: the other rows are measured
-            said = " ".join(str(error).split())[:300]
-            return Figure(None, f"{NOT_MEASURED}: {type(error).__name__}: {said}")
+            reason = " ".join(str(error).split())[:300]
+            return Figure(None, f"{NOT_MEASURED}: {type(error).__name__}: {reason}")
 
     def measure_pace(self, number: int, run: Callable[[Backend], Any], times: int = 3) -> Figure:
         """Return `number` things a second, by the fastest of some runs after a first one that is not counted."""

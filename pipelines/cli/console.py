@@ -60,13 +60,13 @@ def progress_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
     >>> progress_lines()("worlds", 2, 12)
     worlds: 2 of 12
     """
-    told: dict[str, float] = {}
+    shown_at: dict[str, float] = {}
 
     def show(stage: str, done: int, of: int = 0) -> None:
         now = clock()
-        if now - told.get(stage, -math.inf) < PROGRESS_SECONDS:
+        if now - shown_at.get(stage, -math.inf) < PROGRESS_SECONDS:
             return
-        told[stage] = now
+        shown_at[stage] = now
         count = f": {done:,} of {of:,}" if of else f": {done:,}" if done else ""
         print(f"{stage}{count}", file=sys.stderr, flush=True)
 

@@ -85,9 +85,9 @@ class FileCheckpointStore:
         with self._translate_errors("cannot list checkpoints"):
             topics = [name for name in sorted(self._store.list_folders("")) if is_topic_name(name)]
             found = [
-                self._partition_checkpoints(home).summary()
+                self._partition_checkpoints(partition).summary()
                 for topic in topics
-                for home in self.checkpointed_partitions(topic)
+                for partition in self.checkpointed_partitions(topic)
             ]
         return [each for each in found if each]
 

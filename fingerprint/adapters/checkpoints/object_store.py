@@ -209,10 +209,10 @@ class FsspecStore:
         return []
 
     def _modified_at(self, info: dict[str, Any]) -> float:
-        said = next((info[key] for key in MODIFIED_KEYS if info.get(key) is not None), None)
-        if isinstance(said, datetime):
-            return said.timestamp()
-        return float(said) if isinstance(said, int | float) else float("inf")
+        modified = next((info[key] for key in MODIFIED_KEYS if info.get(key) is not None), None)
+        if isinstance(modified, datetime):
+            return modified.timestamp()
+        return float(modified) if isinstance(modified, int | float) else float("inf")
 
 
 def _last_component(path: str) -> str:

@@ -131,10 +131,10 @@ def _kind(record: _Record) -> CredentialType | None:
 def _mfa(record: _Record) -> bool | None:
     """Return whether MFA was used; None where the record does not say."""
     session = _members(_members(record.userIdentity).get("sessionContext"))
-    said = _members(session.get("attributes")).get("mfaAuthenticated")
-    if said is None:
-        said = _members(record.additionalEventData).get("MFAUsed")
-    return {"true": True, "yes": True, "false": False, "no": False}.get(_text(said).lower())
+    mfa = _members(session.get("attributes")).get("mfaAuthenticated")
+    if mfa is None:
+        mfa = _members(record.additionalEventData).get("MFAUsed")
+    return {"true": True, "yes": True, "false": False, "no": False}.get(_text(mfa).lower())
 
 
 def _from_console(record: _Record) -> bool:

@@ -293,8 +293,8 @@ def _cut_source(suspicion: Suspicion, role: str) -> list[NextStep]:
     if session := session_of_person(suspicion.principal):
         return [_deny_session(role, value_or_word(session, "SESSION_NAME"))]
     if service := calling_service(suspicion):
-        told = "That stops what the service still does with it, and fails what others have it do."
-        return [_who_told(suspicion, service), _revoke(role, told)]
+        effect = "That stops what the service still does with it, and fails what others have it do."
+        return [_find_caller_of_service(suspicion, service), _revoke(role, effect)]
     if pools := _identity_pools(suspicion):
         return [_cut_pools(pools), _revoke(role, "Visitors get new ones as long as the pool gives them.")]
     if functions := _lambda_functions(suspicion):
@@ -367,7 +367,7 @@ class _Pool(NamedTuple):
     identities: Sequence[str]
 
 
-def _who_told(suspicion: Suspicion, service: str) -> NextStep:
+def _find_caller_of_service(suspicion: Suspicion, service: str) -> NextStep:
     return NextStep(
         "contain",
         f"{service[:100]} made the calls with the role because someone told it to: find who did, and contain that principal. "
@@ -386,18 +386,20 @@ def _identity_pools(suspicion: Suspicion) -> list[_Pool]:
         federation = session_context(event).get("webIdFederationData")
         if not isinstance(federation, dict) or federation.get("federatedProvider") != _COGNITO:
             return []
-        said = federation.get("attributes")
-        said = said if isinstance(said, dict) else {}
-        pool, identity = (safe_argument(said.get(f"{_COGNITO}:{name}")) for name in ("aud", "sub"))
-        to_all = "unauthenticated" in str(said.get(f"{_COGNITO}:amr"))
+        attributes = federation.get("attributes")
+        attributes = attributes if isinstance(attributes, dict) else {}
+        pool, identity = (safe_argument(attributes.get(f"{_COGNITO}:{name}")) for name in ("aud", "sub"))
+        to_all = "unauthenticated" in str(attributes.get(f"{_COGNITO}:amr"))
         found.setdefault((pool, to_all), {})[identity] = None
     return [_Pool(*of, [each for each in named if each]) for of, named in found.items()]
 
 
 def _identity_provider(suspicion: Suspicion) -> str:
     """Return the one provider of OpenID Connect by which an alert's sessions came, without its account; else nothing."""
-    said = [session_context(event).get("webIdFederationData") for event in first_events(suspicion)]
-    named = {safe_argument(each.get("federatedProvider")) if isinstance(each, dict) else "" for each in said}
+    federations = [session_context(event).get("webIdFederationData") for event in first_events(suspicion)]
+    named = {
+        safe_argument(each.get("federatedProvider")) if isinstance(each, dict) else "" for each in federations
+    }
     return named.pop().rpartition("oidc-provider/")[2] if len(named) == 1 else ""
 
 
