@@ -19,7 +19,6 @@ of records) the rest of the hash is kept beside them.
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -34,7 +33,6 @@ from fingerprint.core.ports.topics import VIRTUAL_PARTITIONS as VIRTUAL_PARTITIO
 
 MURMUR2_SEED = 0x9747B28C
 MURMUR2_MULTIPLIER = 0x5BD1E995
-_WORD = 0xFFFFFFFF
 
 Hashes = NDArray[np.uint64]
 MISSING = np.uint64(1)  # the hash of "there is no value", with a slot of its own
@@ -49,22 +47,8 @@ FEW_TEXTS = 300  # of a column on the host, each of which is looked up by itself
 MAX_REMEMBERED_LENGTH = 512  # characters
 
 
-def murmur2(key: bytes) -> int:
-    """Return MurmurHash 2, 32 bits, of the key."""
-    whole = len(key) & ~3
-    state = MURMUR2_SEED ^ len(key)
-    for (word,) in struct.iter_unpack("<I", key[:whole]):
-        word = word * MURMUR2_MULTIPLIER & _WORD
-        word = (word ^ word >> 24) * MURMUR2_MULTIPLIER & _WORD
-        state = state * MURMUR2_MULTIPLIER & _WORD ^ word
-    if key[whole:]:
-        state = (state ^ int.from_bytes(key[whole:], "little")) * MURMUR2_MULTIPLIER & _WORD
-    state = (state ^ state >> 13) * MURMUR2_MULTIPLIER & _WORD
-    return state ^ state >> 15
-
-
-def murmur2_many(keys: Sequence[bytes]) -> NDArray[np.uint32]:
-    """Return `murmur2` of many keys at once, (n,): a step for every four bytes of the longest, not for every key."""
+def murmur2(keys: Sequence[bytes]) -> NDArray[np.uint32]:
+    """Return MurmurHash 2, 32 bits, of each key, (n,): a step for every four bytes of the longest, not for every key."""
     length = np.fromiter(map(len, keys), np.int64, len(keys))
     data = np.frombuffer(b"".join(keys), np.uint8).astype(np.uint32)
     start, whole = np.cumsum(length) - length, length >> 2
@@ -91,14 +75,9 @@ def _little_endian(data: NDArray[np.uint32], place: NDArray[np.int64], size: int
     return out
 
 
-def kafka_partition(key: bytes, partitions: int) -> int:
-    """Return the number of the key's partition, 0 to `partitions` - 1."""
-    return (murmur2(key) & 0x7FFFFFFF) % partitions
-
-
 def kafka_partitions(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
-    """Return the number of each key's partition, (n,), as `kafka_partition` does."""
-    return (murmur2_many(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
+    """Return the number of each key's partition, 0 to `partitions` - 1, (n,), as Kafka's clients choose it."""
+    return (murmur2(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
 
 
 def hash_strings(values: frames.FrameColumn) -> Hashes:
@@ -235,7 +214,7 @@ def hash_with_bucket(principals: frames.FrameColumn) -> Hashes:
 
 def _hash_principals(principals: list[str | None]) -> Hashes:
     """Return the hash of each principal, (D,)."""
-    murmur = murmur2_many([str(text).encode() for text in principals]).astype(np.uint64)
+    murmur = murmur2([str(text).encode() for text in principals]).astype(np.uint64)
     bucket = (murmur & np.uint64(0xFF)) << np.uint64(8) | (murmur >> np.uint64(8)) & np.uint64(0xFF)
     hashes = hash_distinct(principals)
     return np.where(hashes == MISSING, MISSING, rebucket(bucket << _BUCKET_SHIFT, hashes))

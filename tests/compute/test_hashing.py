@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kafka.partitioner import murmur2 as theirs
 
 from fingerprint.compute import hashing
-from fingerprint.compute.hashing import hash_with_bucket, kafka_partition, murmur2, murmur2_many
+from fingerprint.compute.hashing import hash_with_bucket, kafka_partitions, murmur2
 
 
 def test_pairs_of_small_numbers_do_not_collide() -> None:
@@ -38,8 +38,8 @@ PEOPLE = pd.Series([f"123456789012:user/søren-{number}" for number in range(500
 @pytest.mark.parametrize("partitions", [1, 2, 8, 64, 256])
 def test_a_virtual_partition_lies_whole_in_the_kafka_partition_of_its_principals(partitions: int) -> None:
     virtual = hashing.bucket_of(hashing.hash_with_bucket(PEOPLE)) // 256
-    kafka = [kafka_partition(person.encode(), partitions) for person in PEOPLE]
-    assert (virtual % partitions).tolist() == kafka
+    kafka = kafka_partitions([person.encode() for person in PEOPLE], partitions)
+    assert (virtual % partitions).tolist() == kafka.tolist()
 
 
 def test_all_that_is_named_within_a_principal_stays_at_its_home() -> None:
@@ -57,14 +57,9 @@ def test_a_mask_of_virtual_partitions_is_a_mask_of_their_homes() -> None:
     assert (hashing.buckets_of_partitions(virtual)[homes] == np.isin(homes // 256, [3, 255])).all()
 
 
-@given(st.binary(max_size=70))
-def test_the_hash_is_kafka_s(key: bytes) -> None:
-    assert murmur2(key) == theirs(key) & 0xFFFFFFFF
-
-
 @given(st.lists(st.binary(max_size=70)))
-def test_many_keys_at_once_have_the_hash_of_each(keys: list[bytes]) -> None:
-    assert murmur2_many(keys).tolist() == [murmur2(key) for key in keys]
+def test_the_hash_of_each_key_is_that_of_kafka_s_client(keys: list[bytes]) -> None:
+    assert murmur2(keys).tolist() == [theirs(key) & 0xFFFFFFFF for key in keys]
 
 
 @pytest.mark.parametrize(
@@ -80,12 +75,12 @@ def test_many_keys_at_once_have_the_hash_of_each(keys: list[bytes]) -> None:
 )
 def test_the_hash_is_what_kafka_s_own_test_expects(key: bytes, java: int) -> None:
     """Source: Apache Kafka, clients/src/test/.../UtilsTest.java, testMurmur2."""
-    assert murmur2(key) == java & 0xFFFFFFFF
+    assert murmur2([key]).tolist() == [java & 0xFFFFFFFF]
 
 
-@given(st.binary(max_size=40), st.integers(1, 1000))
-def test_every_key_has_a_partition(key: bytes, partitions: int) -> None:
-    assert 0 <= kafka_partition(key, partitions) < partitions
+@given(st.lists(st.binary(max_size=40)), st.integers(1, 1000))
+def test_every_key_has_a_partition(keys: list[bytes], partitions: int) -> None:
+    assert all(0 <= partition < partitions for partition in kafka_partitions(keys, partitions))
 
 
 def test_a_principal_that_was_met_before_has_the_same_hash(monkeypatch: pytest.MonkeyPatch) -> None:

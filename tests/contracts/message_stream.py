@@ -17,7 +17,6 @@ from typing import Any, Protocol
 import confluent_kafka
 import pytest
 
-from fingerprint.compute.hashing import kafka_partition
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import (
     Consumer,
@@ -28,6 +27,7 @@ from fingerprint.core.ports import (
     QueueFull,
     RebalanceInProgress,
 )
+from tests.support.kafka_partition import kafka_partition
 
 # Seconds, on a machine with other work, until a condition that does not come true is a failure.
 PATIENCE = 90.0

@@ -7,7 +7,6 @@ from collections import defaultdict
 import numpy as np
 import pytest
 
-from fingerprint.compute.hashing import kafka_partition
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Kafka, Settings
@@ -23,6 +22,7 @@ from fingerprint.streaming.event_messages import (
 )
 from fingerprint.streaming.rekeying import Rekeyer
 from tests.streaming.test_rekeying import NOON, message, record
+from tests.support.kafka_partition import kafka_partition
 
 USERS = [f"user-{number}" for number in range(40)]
 

@@ -16,7 +16,6 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from fingerprint.adapters.kafka.base import FETCH_MAX_BYTES
-from fingerprint.compute.hashing import kafka_partition
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import (
     NO_METADATA,
@@ -31,6 +30,7 @@ from fingerprint.core.ports import (
 )
 from fingerprint.core.ports.topics import TopicAdmin, TopicSpec
 from fingerprint.core.settings import Kafka
+from tests.support.kafka_partition import kafka_partition
 from tests.support.memory_broker import MemoryBroker, OffsetOutOfRange, RemoteBroker, connect
 
 CLIENT = f"{__name__}:client_classes"
