@@ -46,7 +46,7 @@ from fingerprint.store.prevalence import SqlPrevalenceRepository
 from fingerprint.store.principals import SqlPrincipalRepository
 from fingerprint.store.queue import SqlQueueRepository
 from fingerprint.store.retention import SqlRetentionRepository
-from fingerprint.store.schema import REQUIRED_TABLES, STORED_AT, dump_rows, metadata
+from fingerprint.store.schema import REQUIRED_TABLES
 from fingerprint.store.suppressions import SqlSuppressionRepository
 from fingerprint.store.thresholds import SqlThresholdRepository
 from fingerprint.store.views import SqlViewRepository
@@ -63,14 +63,6 @@ class SqlStore(Store):
     def close(self) -> None:
         """Close all connections."""
         self.session.close()
-
-    def dump_tables(self) -> dict[str, str]:
-        """Return every row of every table as text, in order, without when it was stored: to see whether something changed."""
-
-        def dump(connection: sql.Connection) -> dict[str, str]:
-            return {table.name: _dump_table(connection, table) for table in metadata.sorted_tables}
-
-        return self.session.read(dump)
 
 
 def open_store(
@@ -148,8 +140,3 @@ def masked_url(url: str) -> str:
 
 def _is_missing_file(url: sql.URL) -> bool:
     return is_sqlite_file(url) and not Path(str(url.database)).is_file()
-
-
-def _dump_table(connection: sql.Connection, table: sql.Table) -> str:
-    columns = (column for column in table.c if column.name != STORED_AT)
-    return dump_rows(connection.execute(sql.select(*columns).order_by(*table.primary_key)).all())

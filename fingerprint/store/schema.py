@@ -742,8 +742,3 @@ def execute_batches(connection: sql.Connection, statement: Any, rows: Iterable[R
     """Execute a statement for each row, INSERT_BATCH of them at a time."""
     for batch in id_batches(list(rows), INSERT_BATCH):
         connection.execute(statement, batch)
-
-
-def dump_rows(rows: Sequence[sql.Row[Any]]) -> str:
-    """Return rows as one line of JSON each, to compare contents of tables."""
-    return "\n".join(json.dumps(list(row), default=str) for row in rows)

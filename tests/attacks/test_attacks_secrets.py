@@ -36,6 +36,7 @@ from pipelines.train import train_bank
 from tests.support import sample_organisation
 from tests.support.alerts import new_pipeline, stolen_session
 from tests.support.cpu_time import runs_within
+from tests.support.dump_tables import dump_tables
 from tests.support.forked import fingerprint_under_the_usual_umask
 from tests.support.http_receiver import Listening, listening
 from tests.support.web_app import Site
@@ -190,7 +191,7 @@ def test_a_delivery_that_fails_says_nothing_of_the_url_anywhere(
     assert "answered 404" in listed.stdout
     said = [sent.stdout, sent.stderr, listed.stdout, listed.stderr]
     assert CANARY not in "".join(
-        [*said, *open_store(canaries["FINGERPRINT_DATABASE__URL"]).dump_tables().values()]
+        [*said, *dump_tables(open_store(canaries["FINGERPRINT_DATABASE__URL"])).values()]
     )
 
 

@@ -38,6 +38,7 @@ from fingerprint.core.sanitize import storable
 from fingerprint.store import queue
 from tests.contracts.alert_store import judged, only_events
 from tests.support.alerts import ACCOUNT, DRIVERS, NASTY, START, event, nasty, new_pipeline, stolen_session
+from tests.support.dump_tables import dump_tables
 
 HUMANS = ("maria", "Ömer ÇELİK", "straße", "kim", "")
 SERVICES = ("iam", "s3", "ec2", "sts")
@@ -632,7 +633,7 @@ class QueueContract:
     def test_a_change_that_could_be_done_to_none_is_refused_and_changes_nothing(self, make_store):
         store = make_store()
         store.alerts.save([stolen_session()])
-        before = store.dump_tables()
+        before = dump_tables(store)
         for change in (
             SetDisposition("duplicate"),
             SetDisposition("duplicate", duplicate_of="nothing"),
@@ -641,7 +642,7 @@ class QueueContract:
         ):
             with pytest.raises(FingerprintError):
                 store.cases.change([AlertRevision(stolen_session().alert_id, 0)], change, "maria")
-            assert store.dump_tables() == before, change
+            assert dump_tables(store) == before, change
 
     def test_what_came_in_by_the_command_line_is_seen_in_the_queue(self, make_store):
         store, alert = make_store(), stolen_session()

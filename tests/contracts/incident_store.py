@@ -29,6 +29,7 @@ from fingerprint.core.errors import Conflict, FingerprintError, NotFound
 from fingerprint.core.incident import IncidentFilter
 from fingerprint.core.settings import Retention
 from tests.support.alerts import ACCOUNT, DRIVERS, NASTY, START, event, nasty, stolen_session
+from tests.support.dump_tables import dump_tables
 
 HOUR = timedelta(hours=1)
 EVERYTHING = IncidentFilter(status="all")
@@ -104,7 +105,7 @@ def together(store) -> list[set[str]]:
 
 
 def tables(store) -> dict[str, str]:
-    dumped = store.dump_tables()
+    dumped = dump_tables(store)
     return {name: dumped[name] for name in ("incident_alerts", "incidents", "alert_links")}
 
 

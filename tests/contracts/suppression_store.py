@@ -21,6 +21,7 @@ from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Retention
 from fingerprint.store import retention, schema
 from tests.support.alerts import ACCOUNT, IMPACT_OF, NASTY, event, nasty, new_pipeline, stolen_session, votes
+from tests.support.dump_tables import dump_tables
 
 NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
 DAY = timedelta(days=1)
@@ -141,10 +142,10 @@ class GuardContract:
     def test_what_is_hidden_stays_on_the_store_and_its_votes_are_untouched(self, make_guarded):
         store, alert = make_guarded(), new_pipeline()
         store.alerts.save([alert], votes(alert))
-        before = store.dump_tables()
+        before = dump_tables(store)
         store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
         store.alerts.save([alert], votes(alert))
-        after = store.dump_tables()
+        after = dump_tables(store)
         assert {name for name in after if after[name] != before[name]} == {
             "suppressions",
             "suppression_hits",
@@ -351,7 +352,7 @@ class GuardContract:
     def test_a_purge_leaves_nothing_that_names_the_principal_and_all_that_is_of_others(self, make_guarded):
         store, hers, other = make_guarded(), stolen_session(), new_pipeline()
         store.alerts.save([other], votes(other))
-        before = store.dump_tables()
+        before = dump_tables(store)
         began = CredentialIssue(
             "ASIAHERS", NOW, "e1", "AssumeRole", hers.principal, hers.human, "", "185.220.101.34", "eu-west-1"
         )
@@ -375,7 +376,7 @@ class GuardContract:
             1,
             1,
         )
-        after = store.dump_tables()
+        after = dump_tables(store)
         assert not [name for name, rows in after.items() if "lopez" in rows]
         told = ("audit", "alert_changes", "change_counter")
         assert {name: rows for name, rows in after.items() if name not in told} == {
@@ -463,11 +464,11 @@ class GuardRules(GuardContract):
         store.alerts.save([alert])
         if urgency < MINIMUM_URGENCY["critical"]:
             close(store, [alert], SetDisposition("true_positive", "it was one"))
-        before = store.dump_tables()
+        before = dump_tables(store)
         for force in (None, "", "  "):
             with pytest.raises(FingerprintError, match=r"--force REASON|say why"):
                 store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria", force=force)
-        assert store.dump_tables() == before
+        assert dump_tables(store) == before
         made = store.suppressions.create(
             ECS, "the move to ECS", NOW + DAY, by="maria", force="the red team, 4711"
         )
@@ -501,12 +502,12 @@ class GuardRules(GuardContract):
         close(store, alerts[:1], SetDisposition("true_positive", "it was an attack"))
         close(store, alerts[1:2], SetDisposition("duplicate", duplicate_of=alerts[0].alert_id))
         close(store, alerts[2:3], SetDisposition("benign"))
-        before = store.dump_tables()
+        before = dump_tables(store)
         would = store.suppressions.preview(ECS, limit=2)
         counts = (would.alerts, would.open, would.urgent, would.critical, would.confirmed)
         assert counts == (4, 1, 2, 0, 2)
         assert [row.alert_id for row in would.rows] == [alerts[3].alert_id, alerts[2].alert_id]
-        assert store.dump_tables() == before
+        assert dump_tables(store) == before
         made = store.suppressions.create(ECS, "why not", NOW + DAY, by="maria", force="a drill")
         assert made.hits == would.alerts
         assert store.suppressions.preview(SuppressionMatch(service="glue")).alerts == 0
@@ -514,11 +515,11 @@ class GuardRules(GuardContract):
     def test_a_suppression_that_may_not_be_leaves_nothing_behind(self, make_guarded):
         store = make_guarded()
         store.alerts.save([new_pipeline()])
-        before = store.dump_tables()
+        before = dump_tables(store)
         for match, reason, end in NEVER:
             with pytest.raises(FingerprintError):
                 store.suppressions.create(match, reason, end, by="maria")
-        assert store.dump_tables() == before
+        assert dump_tables(store) == before
 
     # --- shared surprises ---------------------------------------------------------------------------------------------
 
@@ -529,10 +530,10 @@ class GuardRules(GuardContract):
         for alert in [*alerts[::-1], *alerts[::3]]:
             apart.alerts.save([alert])
         assert urgencies(together) == urgencies(apart)
-        assert together.dump_tables()["shared_surprises"] == apart.dump_tables()["shared_surprises"]
-        once = together.dump_tables()
+        assert dump_tables(together)["shared_surprises"] == dump_tables(apart)["shared_surprises"]
+        once = dump_tables(together)
         together.alerts.save(alerts)
-        assert together.dump_tables() == once
+        assert dump_tables(together) == once
 
     def test_who_showed_it_more_than_a_day_before_or_after_does_not_count(self, make_guarded):
         store = make_guarded()
@@ -655,7 +656,7 @@ class GuardRules(GuardContract):
         clock, closed, opened = Moving(), new_pipeline(), stolen_session()
         store = make_guarded(now=clock)
         store.alerts.save([closed, opened])
-        empty = {name for name, rows in store.dump_tables().items() if not rows}
+        empty = {name for name, rows in dump_tables(store).items() if not rows}
         store.suppressions.create(ECS, "the move to ECS", NOW + DAY, by="maria")
         store.cases.add_note(closed.alert_id, "asked the owner", by="maria")
         close(store, [closed], SetDisposition("benign", "planned"))
@@ -664,7 +665,7 @@ class GuardRules(GuardContract):
             Retention(record_days=0, vote_days=0, closed_alert_days=30), by="retention"
         ) == {"alerts": 1}
         assert store.alerts.by_urgency() == [opened]
-        left = store.dump_tables()
+        left = dump_tables(store)
         naming = {name for name, rows in left.items() if closed.alert_id in rows}
         assert naming == {"audit"}
         assert {"suppression_hits", "notes", "dispositions", "cases"} & empty <= {
@@ -688,9 +689,9 @@ class GuardRules(GuardContract):
         clock = Moving(NOW + 10_000 * DAY)
         store = make_guarded(now=clock)
         store.alerts.save([new_pipeline()], votes(new_pipeline()))
-        before = store.dump_tables()
+        before = dump_tables(store)
         assert store.retention.apply(FOR_EVER, by="retention") == {}
-        assert store.dump_tables() == before
+        assert dump_tables(store) == before
 
     def test_pruning_is_told_while_it_goes_on_and_audited_and_done_once(self, make_guarded, monkeypatch):
         monkeypatch.setattr(retention, "ALERT_BATCH", 4)
@@ -718,7 +719,7 @@ class GuardRules(GuardContract):
         alert, answer = stolen_session(), {"responseElements": {"items": [{"password": "hunter2"}]}}
         events = [replace(each, raw=json.dumps(json.loads(each.raw) | answer)) for each in alert.events]
         store.alerts.save([replace(alert, events=tuple(events))])
-        rows = "".join(store.dump_tables().values())
+        rows = "".join(dump_tables(store).values())
         assert not [word for word in ("prod/warehouse", "ASIAEXAMPLE", "hunter2") if word in rows]
         record = json.loads(store.alerts.get(alert.alert_id).events[5].raw)
         assert record["requestParameters"] == {"secretId": "[redacted]"}
@@ -735,11 +736,11 @@ class GuardRules(GuardContract):
     def test_only_the_whole_name_of_a_principal_is_purged(self, make_guarded):
         store = make_guarded()
         store.alerts.save([stolen_session(), new_pipeline()], votes(stolen_session()))
-        before = store.dump_tables()
+        before = dump_tables(store)
         for name in ("", "%", f"{ACCOUNT}:role/AWSReservedSSO%", f"{new_pipeline().principal} ", ACCOUNT):
             with pytest.raises(NotFound):
                 store.retention.purge_principal(name, by="omar")
-        assert store.dump_tables() == before
+        assert dump_tables(store) == before
 
     def test_anyone_who_shared_with_a_purged_principal_shares_with_one_less(self, make_guarded):
         store, alerts = make_guarded(), [rolled_out(number) for number in range(4)]

@@ -25,6 +25,7 @@ from pipelines.cli.app import app
 from pipelines.cli.run import EXIT_NO_HISTORY
 from pipelines.commands.alerts import list_alerts
 from tests.support import sample_organisation
+from tests.support.dump_tables import dump_tables
 from tests.support.sample_organisation import SETTINGS, Run, SampleOrganisation
 
 COLUMNS = {
@@ -207,7 +208,7 @@ def test_scoring_the_same_input_twice_changes_nothing(
 ) -> None:
     shutil.copytree(scored.out.parent, tmp_path / "copy")
     again = sample_organisation.run(organisation.new, organisation.bank, tmp_path / "copy")
-    assert again.store.dump_tables() == scored.store.dump_tables()
+    assert dump_tables(again.store) == dump_tables(scored.store)
     assert again.out.read_bytes() == scored.out.read_bytes()
 
 
