@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import UTC, date, datetime
 from itertools import chain
 from typing import Any, BinaryIO
 
@@ -121,10 +121,11 @@ def find_files_in_span(sources: Sequence[str], span: TimeRange) -> FilesInSpan:
     """
     expanded = [_expand_source(str(source), span) for source in sources]
     found = [file for files, _, _ in expanded for file in files]
-    wide = span.anchored_at_day(time_range.newest_day(SOURCE.object_day(file.path) for file in found))
+    days = [SOURCE.object_day(file.path) for file in found]
+    wide = span.anchored_at_day(time_range.newest_day(days, datetime.now(UTC).date()))
     return FilesInSpan(
         found,
-        [file for file in found if wide.may_contain_day(SOURCE.object_day(file.path))],
+        [file for file, day in zip(found, days, strict=True) if wide.may_contain_day(day)],
         [month for _, months, _ in expanded for month in months],
         sum(other_logs for _, _, other_logs in expanded),
     )

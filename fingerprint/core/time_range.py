@@ -116,9 +116,9 @@ def check_days(days: float, most: float = MAX_DAYS) -> float:
     return days
 
 
-def newest_day(days: Iterable[date | None], today: date | None = None) -> date | None:
-    """Return the latest of the days that have begun somewhere on earth; `today` (UTC) is by the clock."""
-    latest = (today or datetime.now(UTC).date()) + KEY_DAY_MARGIN
+def newest_day(days: Iterable[date | None], today: date) -> date | None:
+    """Return the latest of the days that have begun somewhere on earth, while it is `today` in UTC."""
+    latest = today + KEY_DAY_MARGIN
     return max((day for day in days if day and day <= latest), default=None)
 
 

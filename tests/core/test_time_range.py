@@ -74,13 +74,13 @@ def test_a_day_of_delivery_is_passed_over_when_it_lies_more_than_a_day_outside()
 
 
 def test_with_days_alone_the_newest_day_says_what_is_too_old() -> None:
-    days = [date(2026, 1, day) for day in range(1, 29)]
-    assert time_range.newest_day([*days, None]) == date(2026, 1, 28)
-    assert time_range.newest_day([*days, date(2099, 1, 1)]) == date(2026, 1, 28), (
+    days, today = [date(2026, 1, day) for day in range(1, 29)], date(2026, 2, 10)
+    assert time_range.newest_day([*days, None], today) == date(2026, 1, 28)
+    assert time_range.newest_day([*days, date(2099, 1, 1)], today) == date(2026, 1, 28), (
         "no log is delivered in 2099"
     )
-    assert time_range.newest_day([None]) is None
-    wide = time_range.parse_time_range(days=3).anchored_at_day(time_range.newest_day(days))
+    assert time_range.newest_day([None], today) is None
+    wide = time_range.parse_time_range(days=3).anchored_at_day(time_range.newest_day(days, today))
     assert [day.day for day in days if wide.may_contain_day(day)] == [23, 24, 25, 26, 27, 28]
     assert time_range.parse_time_range(days=3).anchored_at_day(None).may_contain_day(days[0])
 
