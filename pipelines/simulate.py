@@ -24,6 +24,7 @@ from fingerprint.simulation.world import SimulatedWorld
 from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
 
 DEFAULT_START = date(2026, 1, 5)  # a Monday
+ACCOUNTS = 3
 
 
 def simulate_organisation(
@@ -36,8 +37,6 @@ def simulate_organisation(
     start: date = DEFAULT_START,
     sharp: bool = False,
     scale: float = 1.0,
-    accounts: int = 3,
-    strengths: Sequence[str] = STRENGTHS,
     surprises: Sequence[str] = tuple(ANOMALY_PLANNERS),
     parameters: WorldParameters = DEFAULT_WORLD,
     progress: Callable[[int, int], None] | None = None,
@@ -54,9 +53,9 @@ def simulate_organisation(
     `days`); `progress` is called with (days done, records so far).
     Raise FingerprintError for impossible arguments.
     """
-    _check_arguments(principals, days, accounts, scale, attacks)
-    organisation = Organisation.create(seed, start, days, accounts, parameters)
-    world = SimulatedWorld.create(organisation, principals, attacks, scale, strengths, surprises)
+    _check_arguments(principals, days, scale, attacks)
+    organisation = Organisation.create(seed, start, days, ACCOUNTS, parameters)
+    world = SimulatedWorld.create(organisation, principals, attacks, scale, STRENGTHS, surprises)
     summary = SimulationSummary(
         out, principals, attacks=dict(Counter(attack.strength for attack in world.attacks))
     )
@@ -111,11 +110,10 @@ def first_day(until: str, days: int, today: date) -> date:
         raise FingerprintError(f"--until {until} is no day: give one like 2026-01-31, or today") from None
 
 
-def _check_arguments(principals: int, days: int, accounts: int, scale: float, attacks: int) -> None:
+def _check_arguments(principals: int, days: int, scale: float, attacks: int) -> None:
     for name, value, least in (
         ("principals", principals, 1),
         ("days", days, 1),
-        ("accounts", accounts, 1),
         ("attacks", attacks, 0),
     ):
         if value < least:

@@ -31,7 +31,6 @@ log = get_logger("fingerprint.stream")
 def run_stream(
     settings: Settings,
     folder: Path,
-    database_url: str | None = None,
     once: bool = False,
     wait_for_bank: bool = False,
 ) -> dict[str, Any]:
@@ -48,7 +47,7 @@ def run_stream(
         wiring.open_consumer(settings.kafka, "stream") as consumer,
         wiring.producing(settings.kafka) as producer,
     ):
-        url = database_url or settings.database.url
+        url = settings.database.url
         with announce_wait(f"the database {masked_url(url)}"):
             store = open_store(
                 url,

@@ -99,7 +99,6 @@ def build_graph(
     found: Sequence[PrincipalEvent],
     issues: Sequence[CredentialIssue] = (),
     total: int | None = None,
-    most: Mapping[NodeKind, int] = MOST_NODES,
 ) -> InvestigationGraph:
     """Return the graph of events and of the calls that issued their credentials; `total` events there are in all."""
     nodes: dict[Key, list[_Mark]] = defaultdict(list)
@@ -113,7 +112,7 @@ def build_graph(
         for link in _links(each.principal, each.event):
             edges[link].append(mark)
     _add_issues(found, issues, nodes, edges)
-    place = _choose_nodes(nodes, most)
+    place = _choose_nodes(nodes)
     return InvestigationGraph(
         tuple(_make_nodes(nodes, place)),
         tuple(_make_edges(edges, place)),
@@ -179,7 +178,7 @@ def _add_issues(
 # --- folding ----------------------------------------------------------------------------------------------------------
 
 
-def _choose_nodes(nodes: Mapping[Key, Sequence[_Mark]], most: Mapping[NodeKind, int]) -> dict[Key, Key]:
+def _choose_nodes(nodes: Mapping[Key, Sequence[_Mark]]) -> dict[Key, Key]:
     """Return where each value is drawn: as itself, or in the node that holds the rest of its kind.
 
     One value more than fits keeps its own node: "and 1 other" would take as much room.
@@ -187,7 +186,8 @@ def _choose_nodes(nodes: Mapping[Key, Sequence[_Mark]], most: Mapping[NodeKind, 
     place: dict[Key, Key] = {}
     for kind in NODE_KINDS:
         ranked = sorted((key for key in nodes if key[0] == kind), key=lambda key: (-len(nodes[key]), key[1]))
-        kept = len(ranked) if len(ranked) <= most[kind] + 1 else most[kind]
+        most = MOST_NODES[kind]
+        kept = len(ranked) if len(ranked) <= most + 1 else most
         place |= {key: key if at < kept else (kind, "") for at, key in enumerate(ranked)}
     return place
 

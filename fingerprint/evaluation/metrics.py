@@ -136,12 +136,15 @@ def rank_alerts(events: pd.DataFrame) -> pd.DataFrame:
     return alerts.sort_values(["best", "first", "group"], ascending=[False, True, True])
 
 
-def within_budget(events: pd.DataFrame, budget: int) -> pd.DataFrame:
-    """Return the events shown when only the `budget` best alerts are, cut at the score of the last of them.
+def within_budget(events: pd.DataFrame, queue: pd.DataFrame, budget: int) -> pd.DataFrame:
+    """Return the events shown when only the `budget` best alerts of the `queue` are, cut at the score of the last of them.
 
     So the threshold fits the budget with hindsight, for every method alike.
     """
-    return _top_alerts(events, rank_alerts(events), budget)
+    kept = queue.head(budget)
+    least = kept["best"].min() if len(kept) else np.inf
+    shown: pd.DataFrame = events[(events["score"] >= least) & events["group"].isin(kept["group"])]
+    return shown
 
 
 def _alerts_per_100(principals: int, days: float) -> dict[int, int]:
@@ -160,19 +163,12 @@ def _read_alerts(
     Numbers past the end of the queue are one.
     """
     length = {count: min(count, len(queue)) for count in counts}
-    read = {some: _top_alerts(events, queue, some) for some in set(length.values())}
+    read = {some: within_budget(events, queue, some) for some in set(length.values())}
     pairs = {some: alert_session_pairs(shown) for some, shown in read.items()}
     return (
         {count: read[some] for count, some in length.items()},
         {count: pairs[some] for count, some in length.items()},
     )
-
-
-def _top_alerts(events: pd.DataFrame, queue: pd.DataFrame, budget: int) -> pd.DataFrame:
-    kept = queue.head(budget)
-    least = kept["best"].min() if len(kept) else np.inf
-    shown: pd.DataFrame = events[(events["score"] >= least) & events["group"].isin(kept["group"])]
-    return shown
 
 
 def _session_table(events: pd.DataFrame) -> pd.DataFrame:

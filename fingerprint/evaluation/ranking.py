@@ -9,7 +9,7 @@ Example:
 
 Peers that count are made of the first part: codes and hashes of pairs are counted, no loop runs over events.
 
-`metrics.within_budget` ranks an alert by its best event. That is the plain way, and it wastes what some peers know: a
+`metrics.rank_alerts` ranks an alert by its best event. That is the plain way, and it wastes what some peers know: a
 session of twenty rare calls is stranger than one rare call. Our own alerts are ranked by an urgency that is known when they
 are complete, so a peer may do the same.
 """

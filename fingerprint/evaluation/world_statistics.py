@@ -31,18 +31,6 @@ Mask = NDArray[np.bool_]
 PEOPLE_KINDS = ("person", "user", "root")  # kinds of principals that are people; pods are federated, too
 MACHINE_KIND = "role"
 SERVICE_PATH = "service"  # call path of what AWS services do, by themselves or for a caller
-ACTIVITY_COLUMNS = (
-    "event",
-    "principal",
-    "kind",
-    "by_service",
-    "seconds",
-    "action",
-    "network",
-    "program",
-    "session",
-    "strength",
-)
 MANY_NEW_ACTIONS = 5  # new actions of one hour that come as a bunch
 IN_BULK = 100  # calls of one action in a session, of one that the victim makes anyway: an insider's
 HOURS_OLD = 24 * HOUR_SECONDS  # age of a principal that is hours old
@@ -52,7 +40,7 @@ DAY_HOURS, DAY_SECONDS = 24, 24 * HOUR_SECONDS
 
 
 def activity_of(events: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
-    """Return ACTIVITY_COLUMNS of a chunk of events with entities.
+    """Return what the statistics read of a chunk of events with entities, one row an event.
 
     `event`, `principal`, `action`, `network` (/16, IPv6 /32, or the name of a service) and `program` (with its version) are
     hashes; `kind` is the principal's, `by_service` says that a service made the call; `session` and `strength` are those of
@@ -87,7 +75,7 @@ def _hash_texts(column: pd.Series, text_of: Any) -> Hashes:
 
 
 def measure_world(activity: pd.DataFrame, cut: int) -> Figures:
-    """Return the statistics of a history's events (ACTIVITY_COLUMNS), of which those from `cut` (seconds) on are judged."""
+    """Return the statistics of a history's events (rows of `activity_of`), of which those from `cut` (seconds) on are judged."""
     rows = activity.drop_duplicates(["event", "principal"]).sort_values("seconds", kind="stable")
     rows = rows.reset_index(drop=True)
     attack = rows["session"].notna().to_numpy()

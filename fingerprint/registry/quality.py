@@ -196,12 +196,8 @@ def _certain_count(allowed: float, peaks: int) -> float:
     return allowed * math.exp(-NormalDist().inv_cdf(BUDGET_CONFIDENCE) * error)
 
 
-def named_quantiles(
-    values: NDArray[Any],
-    probabilities: tuple[float, ...] = QUANTILES,
-    weight: NDArray[np.float64] | None = None,
-) -> dict[str, float]:
-    """Return quantiles by name, as a manifest keeps them: `{"0.5": 11.2, ...}`; nothing for no values.
+def named_quantiles(values: NDArray[Any], weight: NDArray[np.float64] | None = None) -> dict[str, float]:
+    """Return the QUANTILES by name, as a manifest keeps them: `{"0.5": 11.2, ...}`; nothing for no values.
 
     `weight` (N,) says how much each value counts; without it, all count alike.
     """
@@ -209,7 +205,7 @@ def named_quantiles(
         return {}
     return {
         f"{share:g}": round(float(at), 4)
-        for share, at in zip(probabilities, _quantiles(values, probabilities, weight), strict=True)
+        for share, at in zip(QUANTILES, _quantiles(values, QUANTILES, weight), strict=True)
     }
 
 

@@ -110,10 +110,10 @@ def terraform(level: int) -> UserAgent:
 
 
 @cache
-def go(level: int, what: str = "") -> UserAgent:
+def go(level: int) -> UserAgent:
     """Return the Go SDK at a level of upgrades."""
     return UserAgent(
-        f"aws-sdk-go-v2/1.3{level % 6}.0 ua/2.1 os/linux lang/go#1.22.{level % 9} md/GOOS#linux md/GOARCH#amd64 api/{{api}}#1.4.2{what}"
+        f"aws-sdk-go-v2/1.3{level % 6}.0 ua/2.1 os/linux lang/go#1.22.{level % 9} md/GOOS#linux md/GOARCH#amd64 api/{{api}}#1.4.2"
     )
 
 

@@ -60,7 +60,6 @@ def assumed_role(
     session: str,
     key: str,
     created: str,
-    mfa: bool = False,
     invoked_by: str = "",
     instance: bool = False,
     federated: str = "",
@@ -79,7 +78,7 @@ def assumed_role(
     context: dict[str, Any] = {"sessionIssuer": issuer}
     if federated:
         context["webIdFederationData"] = {"federatedProvider": federated, "attributes": {}}
-    context["attributes"] = {"creationDate": created, "mfaAuthenticated": str(mfa).lower()}
+    context["attributes"] = {"creationDate": created, "mfaAuthenticated": "false"}
     if instance:
         context["ec2RoleDelivery"] = "2.0"
     block = {
@@ -93,7 +92,7 @@ def assumed_role(
     return _json(block, invoked_by)
 
 
-def iam_user(user: User, key: str, created: str = "", mfa: bool = False, invoked_by: str = "") -> str:
+def iam_user(user: User, key: str, created: str = "", mfa: bool = False) -> str:
     """Return an IAM user: by a long-term key, or at the console with a session `created` at a time.
 
     Without a key it is the user at the sign-in.
@@ -111,7 +110,7 @@ def iam_user(user: User, key: str, created: str = "", mfa: bool = False, invoked
         block["sessionContext"] = {
             "attributes": {"creationDate": created, "mfaAuthenticated": str(mfa).lower()}
         }
-    return _json(block, invoked_by)
+    return _json(block)
 
 
 def root_user(account: str, key: str, created: str) -> str:

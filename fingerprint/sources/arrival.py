@@ -46,18 +46,12 @@ def future_dated_mask(event_times: Longs, arrived_at: Longs | int) -> NDArray[np
     return event_times > np.asarray(arrived_at) + CLOCK_TOLERANCE_SECONDS * 1000
 
 
-def check_watermark(
-    what: str,
-    watermark: int,
-    remedy: str,
-    now: int | None = None,
-    seconds: int = CLOCK_TOLERANCE_SECONDS,
-) -> None:
-    """Raise FingerprintError if a stored watermark (seconds since 1970) lies more than `seconds` ahead of the clock (ms).
+def check_watermark(what: str, watermark: int, remedy: str, seconds: int = CLOCK_TOLERANCE_SECONDS) -> None:
+    """Raise FingerprintError if a stored watermark (seconds since 1970) lies more than `seconds` ahead of the clock.
 
     `what` names where it is stored, `remedy` says what to do about it.
     """
-    now = wall_clock_ms() if now is None else now
+    now = wall_clock_ms()
     if watermark * 1000 > now + seconds * 1000:
         stored, clock = format_epoch_seconds(watermark), format_epoch_seconds(now // 1000)
         raise FingerprintError(

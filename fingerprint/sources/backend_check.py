@@ -1,9 +1,7 @@
 """Self-check of a backend: it reads the same records as pandas does and must find exactly the same in them.
 
 Example:
-    >>> first_difference("cudf") is None
-    True
-    >>> first_difference("pandas", "cudf")
+    >>> first_difference("cudf")
     "record 12: user_agent is 'aws-cli/2.0' by pandas, None by cudf"
 
 Libraries change, and a driver may be untested. So before a device reads anything that matters, it reads the check records of
@@ -12,7 +10,7 @@ the log source (`LogSource.check_batches`). Rejects, events, entities, codes and
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Any, NamedTuple
 
@@ -39,19 +37,15 @@ class BackendOutput(NamedTuple):
     keys: NDArray[np.uint64]
 
 
-def first_difference(
-    dataframe_library: str, by: str = "pandas", lines: Sequence[bytes] | None = None
-) -> str | None:
-    """Return the first difference between two backends in one sentence; None where there is none."""
-    return next(
-        _batch_differences(dataframe_library, by, SOURCE.check_batches() if lines is None else [lines]), None
-    )
+def first_difference(dataframe_library: str) -> str | None:
+    """Return the first difference between a backend and pandas in one sentence; None where there is none."""
+    return next(_differences(dataframe_library), None)
 
 
-def _batch_differences(tables: str, by: str, many: Iterable[Sequence[bytes]]) -> Iterator[str]:
-    for lines in many:
-        ours, theirs = (read_with_backend(lines, name) for name in (by, tables))
-        yield from _output_differences(ours, theirs, by, tables)
+def _differences(tables: str) -> Iterator[str]:
+    for lines in SOURCE.check_batches():
+        ours, theirs = (read_with_backend(lines, name) for name in ("pandas", tables))
+        yield from _output_differences(ours, theirs, tables)
 
 
 def read_with_backend(lines: Sequence[bytes], dataframe_library: str) -> BackendOutput:
@@ -62,24 +56,24 @@ def read_with_backend(lines: Sequence[bytes], dataframe_library: str) -> Backend
     return BackendOutput(flat.rejects, flat.skipped, frames.to_pandas(events), codes, keys)
 
 
-def _output_differences(ours: BackendOutput, theirs: BackendOutput, by: str, tables: str) -> Iterator[str]:
+def _output_differences(ours: BackendOutput, theirs: BackendOutput, tables: str) -> Iterator[str]:
     for one, other in zip_longest(ours.rejects, theirs.rejects):
         if one != other:
-            yield f"a reject is {_format_value(one)} by {by}, {_format_value(other)} by {tables}"
+            yield f"a reject is {_format_value(one)} by pandas, {_format_value(other)} by {tables}"
     if ours.skipped != theirs.skipped:
-        yield f"{ours.skipped} records are no events by {by}, {theirs.skipped} by {tables}"
+        yield f"{ours.skipped} records are no events by pandas, {theirs.skipped} by {tables}"
     if len(ours.events) != len(theirs.events):
-        yield f"{len(ours.events)} records are events by {by}, {len(theirs.events)} by {tables}"
+        yield f"{len(ours.events)} records are events by pandas, {len(theirs.events)} by {tables}"
         return
-    yield from _column_differences(ours.events, theirs.events, by, tables)
+    yield from _column_differences(ours.events, theirs.events, tables)
     for name, one, other in (("code", ours.codes, theirs.codes), ("key", ours.keys, theirs.keys)):
         if not np.array_equal(one, other):
             places = np.argwhere(one != other)[0] if one.shape == other.shape else [0]
             what = f"the {name} of {encoding.FEATURE_NAMES[places[1]]}" if len(places) > 1 else f"the {name}"
-            yield f"record {ours.events['row'].iloc[int(places[0])]}: {what} is not the same by {by} and {tables}"
+            yield f"record {ours.events['row'].iloc[int(places[0])]}: {what} is not the same by pandas and {tables}"
 
 
-def _column_differences(ours: pd.DataFrame, theirs: pd.DataFrame, by: str, tables: str) -> Iterator[str]:
+def _column_differences(ours: pd.DataFrame, theirs: pd.DataFrame, tables: str) -> Iterator[str]:
     for name in ours.columns:
         if name not in theirs.columns:
             yield f"column {name} is missing by {tables}"
@@ -92,7 +86,7 @@ def _column_differences(ours: pd.DataFrame, theirs: pd.DataFrame, by: str, table
         )
         for one, other, row in pairs:
             if one != other:
-                yield f"record {row}: {name} is {_format_value(one)} by {by}, {_format_value(other)} by {tables}"
+                yield f"record {row}: {name} is {_format_value(one)} by pandas, {_format_value(other)} by {tables}"
 
 
 def _comparable_values(column: pd.Series) -> list[Any]:

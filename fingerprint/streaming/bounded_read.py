@@ -8,6 +8,8 @@ from collections.abc import Iterator, Sequence
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Consumer, Message, Offsets, Partition, next_offsets
 
+POLL_SECONDS = 0.2  # a poll that finds no message waits so long
+ASSIGNMENT_TIMEOUT_SECONDS = 75.0
 NO_PARTITION_ASSIGNED = (
     "no partition was assigned to this member: the topic does not exist (`fingerprint doctor` tells), or others of its group "
     "own all of it: try again when they are done"
@@ -23,7 +25,10 @@ class EndOffsets:
     """
 
     def __init__(
-        self, consumer: Consumer, assignment_timeout_seconds: float = 75.0, end_offsets: Offsets | None = None
+        self,
+        consumer: Consumer,
+        assignment_timeout_seconds: float = ASSIGNMENT_TIMEOUT_SECONDS,
+        end_offsets: Offsets | None = None,
     ) -> None:
         self.consumer, self.assignment_timeout_seconds = consumer, assignment_timeout_seconds
         self.end_offsets: dict[Partition, int] = dict(end_offsets or {})
@@ -54,19 +59,14 @@ class EndOffsets:
             self.end_offsets |= self.consumer.end_offsets(partitions)
 
 
-def poll_until_end(
-    consumer: Consumer,
-    seconds: float = 0.2,
-    assignment_timeout_seconds: float = 75.0,
-    end_offsets: Offsets | None = None,
-) -> Iterator[list[Message]]:
+def poll_until_end(consumer: Consumer, end_offsets: Offsets | None = None) -> Iterator[list[Message]]:
     """Yield polled messages until every assigned partition was read to where it ended at the start, or to its end offset.
 
-    Raises FingerprintError if none is assigned for `assignment_timeout_seconds`.
+    Raises FingerprintError if none is assigned for ASSIGNMENT_TIMEOUT_SECONDS.
     """
-    end = EndOffsets(consumer, assignment_timeout_seconds, end_offsets)
+    end = EndOffsets(consumer, end_offsets=end_offsets)
     while not end.is_reached():
-        messages = consumer.poll(seconds)
+        messages = consumer.poll(POLL_SECONDS)
         end.observe(messages)
         if messages:
             yield messages

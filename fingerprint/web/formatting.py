@@ -101,13 +101,11 @@ GRAVEST_TACTICS = (
 )
 _BREAKS = re.compile(r"([^\w:.-])")  # what stands between the words of a value
 _UNITS = ((86400, N_("day")), (3600, N_("hour")), (60, N_("minute")), (1, N_("second")))
-_SEVERITIES = (
+_WORDS = (  # for the catalogue alone
     N_("critical"),
     N_("high"),
     N_("medium"),
     N_("low"),
-)  # for the catalogue, as are the words below
-_WORDS = (
     N_("open"),
     N_("new"),
     N_("in progress"),

@@ -27,6 +27,7 @@ PROGRAM = "fingerprint"
 FEW_HELD_OUT_DAYS = 4  # with fewer, the threshold of alerts is high because it is uncertain
 MIN_TEXT_WIDTH = 20  # characters that a column of text should have
 PROGRESS_SECONDS = 30.0  # between two lines about one stage, where standard error is no terminal
+MAX_REASONS = 20  # of rejects that are printed
 COLUMN_GAP = 2  # characters between the columns of a table without lines
 
 
@@ -359,11 +360,11 @@ def _records_read(figures: dict[str, Any]) -> str:
     )
 
 
-def _print_rejections(figures: dict[str, Any], most: int = 20) -> None:
-    for reason in figures["reasons"][:most]:
+def _print_rejections(figures: dict[str, Any]) -> None:
+    for reason in figures["reasons"][:MAX_REASONS]:
         print(f"  rejected {escape_control_characters(reason)}")
-    if figures["rejects"] > most:
-        print(f"  ... and {figures['rejects'] - most:,} more (all of the first thousand with --json)")
+    if figures["rejects"] > MAX_REASONS:
+        print(f"  ... and {figures['rejects'] - MAX_REASONS:,} more (all of the first thousand with --json)")
 
 
 def fit_columns(table: Table, whole: Collection[str] = (), words: Collection[str] = ()) -> None:

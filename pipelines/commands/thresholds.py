@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ from fingerprint.web import formatting
 from pipelines.runtime import host
 
 DEFAULT_FOLDER = Path("bank")
-DEFAULT_ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # for which thresholds are estimated
+ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # for which thresholds are estimated
 
 
 def show_threshold(database_url: str, settings: Settings, folder: Path | None = None) -> dict[str, Any]:
@@ -50,7 +49,6 @@ def estimate_thresholds(
     folder: Path | None,
     settings: Settings,
     days: float = HISTORY_DAYS,
-    alerts_per_day: Sequence[float] = DEFAULT_ALERTS_PER_DAY,
 ) -> list[dict[str, Any]]:
     """Return the current threshold, then for each number of alerts a day the threshold that shows them and what it finds.
 
@@ -64,7 +62,7 @@ def estimate_thresholds(
     )
     rows = [{"wanted": None, **asdict(forecast.current())}]
     for quorum in range(forecast.detector_count, 0, -1):
-        for wish in alerts_per_day:
+        for wish in ALERTS_PER_DAY:
             rows.append(
                 {
                     "wanted": wish,

@@ -53,15 +53,13 @@ class History(StrEnum):
     SIMULATED = "simulated"
 
 
-def evaluate_real_sets(
-    settings: Settings, progress: Progress, more: Sequence[Path] = (), draws: int = DRAWS
-) -> Figures:
+def evaluate_real_sets(settings: Settings, progress: Progress, more: Sequence[Path] = ()) -> Figures:
     """Return `masquerade`, of every real set in which sessions can be moved, and `labelled`, of those with labelled attacks.
 
     The sets are those of the project, and those in the folders `more`.
     """
     sets = real_sets([samples.data_folder("real"), *more])
-    moved = [evaluate_masquerade(folder, settings, progress, draws) for folder in sets]
+    moved = [evaluate_masquerade(folder, settings, progress, DRAWS) for folder in sets]
     return {
         "masquerade": [each for each in moved if each],
         "not_movable": [folder.name for folder, each in zip(sets, moved, strict=True) if not each],
@@ -81,9 +79,8 @@ def evaluate_labelled(
     progress: Progress,
     principals: int = PRINCIPALS,
     days: int = DAYS,
-    seed: int = 0,
 ) -> Figures:
-    """Return what every method finds on a labelled real set; `principals`, `days` and `seed` are the simulated organisation's.
+    """Return what every method finds on a labelled real set; `principals` and `days` are the simulated organisation's.
 
     Raises FingerprintError where nothing is learned, or there is nothing to find.
     """
@@ -96,7 +93,7 @@ def evaluate_labelled(
         return _labelled_figures(folder, history, result, int((~kept).sum()))
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as temporary:
         merged = Path(temporary)
-        simulate_organisation(principals, days, seed, merged, surprises=())
+        simulate_organisation(principals, days, 0, merged, surprises=())
         day = DEFAULT_START + timedelta(days=days - DAYS_BEFORE_END)
         lines = "".join(line + "\n" for line in samples.moved_to_day(events["raw"].tolist(), day))
         (merged / "moved.jsonl.gz").write_bytes(gzip.compress(lines.encode(), 1))

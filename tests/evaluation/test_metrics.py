@@ -16,6 +16,7 @@ from fingerprint.evaluation.metrics import (
     alert_session_pairs,
     compute_metrics,
     event_curve,
+    rank_alerts,
     true_alert_scores,
     within_budget,
 )
@@ -114,13 +115,13 @@ def test_a_budget_keeps_the_best_alerts_over_the_whole_span() -> None:
 
 def test_what_is_never_shown_fills_no_budget() -> None:
     events = table((0, "s", -np.inf, False, "A"), (1, None, 3.0, True, "B"))
-    assert within_budget(events, 10)["group"].tolist() == ["B"]
+    assert within_budget(events, rank_alerts(events), 10)["group"].tolist() == ["B"]
     assert compute_metrics(events, days=1, principals=1)["recall_at"]["50"] == 0
 
 
 def test_within_a_budget_an_alert_holds_what_scores_no_less_than_the_last_alert() -> None:
     events = table((0, None, 9.0, False, "A"), (1, None, 1.0, False, "A"), (2, None, 5.0, False, "B"))
-    assert within_budget(events, 2)["score"].tolist() == [9.0, 5.0]
+    assert within_budget(events, rank_alerts(events), 2)["score"].tolist() == [9.0, 5.0]
 
 
 def test_each_strength_has_its_own_recall() -> None:
@@ -163,7 +164,7 @@ def ratios(figures: dict) -> list[float]:
 def test_every_ratio_lies_between_zero_and_one_and_a_larger_budget_shows_more(events: pd.DataFrame) -> None:
     figures = compute_metrics(events, days=0.2, principals=3)
     assert all(0 <= ratio <= 1 for ratio in ratios(figures))
-    shown = [len(within_budget(events, most)) for most in (1, 2, 5)]
+    shown = [len(within_budget(events, rank_alerts(events), most)) for most in (1, 2, 5)]
     assert shown == sorted(shown)
 
 

@@ -320,7 +320,6 @@ def test_an_outage_fails_the_calls_of_its_service(records: list[Record]) -> None
         ({"principals": 0}, "principals"),
         ({"days": 0}, "days"),
         ({"attacks": 99}, "victims"),
-        ({"strengths": ("loud",)}, "loud"),
         ({"surprises": ("party",)}, "party"),
         ({"scale": 0.0}, "scale"),
     ],

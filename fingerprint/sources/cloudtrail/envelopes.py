@@ -708,7 +708,7 @@ def _as_text(raw: msgspec.Raw | bytes | msgspec.UnsetType) -> str:
         return ""
 
 
-def _nested_origins(origin: Origin, count: int, first: int = 0) -> list[Origin]:
+def _nested_origins(origin: Origin, count: int, first: int) -> list[Origin]:
     source, position = origin
     prefix = f"{position}/" if position else ""
     return [(source, f"{prefix}{index}") for index in range(first, first + count)]
