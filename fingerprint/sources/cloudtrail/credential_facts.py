@@ -18,8 +18,8 @@ import msgspec
 
 from fingerprint.core.story import ranked
 from fingerprint.sources.base import CredentialFacts, CredentialType
+from fingerprint.sources.cloudtrail.record_members import as_members, as_text, decode_record
 
-MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
 UUID_LENGTH, UUID_CHARACTERS = 36, frozenset("0123456789abcdefABCDEF-")
 _KINDS: dict[str, CredentialType] = {
     "Root": "root",
@@ -49,7 +49,7 @@ _DECODER = msgspec.json.Decoder(_Record)
 
 def credential_facts(records: Iterable[str]) -> CredentialFacts:
     """Return what records say, those that cannot be read left out."""
-    read = [found for record in records if (found := _read(record)) is not None]
+    read = [found for record in records if (found := decode_record(_DECODER, record)) is not None]
     kinds: Counter[str] = Counter(kind for each in read if (kind := _kind(each)) is not None)
     used = [_mfa(each) for each in read]
     console = sum(map(_from_console, read))
@@ -61,10 +61,10 @@ def signed_in_without_mfa(record: str) -> bool:
 
     Of a person who comes from an identity provider it says so, too, whatever that provider asked for: they do not count.
     """
-    read = _read(record) if "ConsoleLogin" in record else None
+    read = decode_record(_DECODER, record) if "ConsoleLogin" in record else None
     if read is None or read.eventName != "ConsoleLogin" or _mfa(read) is not False:
         return False
-    succeeded = _text(_members(read.responseElements).get("ConsoleLogin")) == "Success"
+    succeeded = as_text(as_members(read.responseElements).get("ConsoleLogin")) == "Success"
     return succeeded and _kind(read) in ("root", "console sign-in")
 
 
@@ -74,11 +74,11 @@ def signed_in_with_device_code(record: str) -> bool:
     >>> signed_in_with_device_code('{"eventName": "CreateToken", "requestParameters": {"deviceCode": "***"}}')
     True
     """
-    read = _read(record) if "CreateToken" in record else None
+    read = decode_record(_DECODER, record) if "CreateToken" in record else None
     if read is None or read.eventName != "CreateToken" or read.errorCode:
         return False
-    request = _members(read.requestParameters)
-    return "deviceCode" in request or _text(request.get("grantType")).endswith(":device_code")
+    request = as_members(read.requestParameters)
+    return "deviceCode" in request or as_text(request.get("grantType")).endswith(":device_code")
 
 
 def issued_key(record: str) -> str:
@@ -90,10 +90,10 @@ def issued_key(record: str) -> str:
     >>> issued_key(f'{{"userIdentity": {identity}, "responseElements": {credentials}}}')
     'ASIAEXAMPLE'
     """
-    read = _read(record)
-    if read is None or _members(read.userIdentity).get("accessKeyId") or _kind(read) == "service":
+    read = decode_record(_DECODER, record)
+    if read is None or as_members(read.userIdentity).get("accessKeyId") or _kind(read) == "service":
         return ""
-    return _text(_members(_members(read.responseElements).get("credentials")).get("accessKeyId"))
+    return as_text(as_members(as_members(read.responseElements).get("credentials")).get("accessKeyId"))
 
 
 def shared_call(record: str) -> str:
@@ -104,24 +104,15 @@ def shared_call(record: str) -> str:
     >>> shared_call('{"sharedEventID": "7c5e1a2b-0000-4000-8000-000000000001"}')
     '7c5e1a2b-0000-4000-8000-000000000001'
     """
-    read = _read(record) if '"sharedEventID"' in record else None
-    name = _text(read.sharedEventID) if read else ""
+    read = decode_record(_DECODER, record) if '"sharedEventID"' in record else None
+    name = as_text(read.sharedEventID) if read else ""
     return name if len(name) == UUID_LENGTH and UUID_CHARACTERS.issuperset(name) else ""
-
-
-def _read(record: str) -> _Record | None:
-    if not 0 < len(record) <= MAX_RECORD_CHARACTERS:
-        return None
-    try:
-        return _DECODER.decode(record)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
 
 
 def _kind(record: _Record) -> CredentialType | None:
     """Return the kind of credential; None where the record names none."""
-    identity = _members(record.userIdentity)
-    named, key = identity.get("type"), _text(identity.get("accessKeyId"))
+    identity = as_members(record.userIdentity)
+    named, key = identity.get("type"), as_text(identity.get("accessKeyId"))
     if named == "IAMUser":
         by_key: dict[str, CredentialType] = {"AKIA": "access key", "ASIA": "user session"}
         return by_key.get(key[:4], "console sign-in" if record.eventName == "ConsoleLogin" else None)
@@ -130,20 +121,17 @@ def _kind(record: _Record) -> CredentialType | None:
 
 def _mfa(record: _Record) -> bool | None:
     """Return whether MFA was used; None where the record does not say."""
-    session = _members(_members(record.userIdentity).get("sessionContext"))
-    mfa = _members(session.get("attributes")).get("mfaAuthenticated")
+    session = as_members(as_members(record.userIdentity).get("sessionContext"))
+    mfa = as_members(session.get("attributes")).get("mfaAuthenticated")
     if mfa is None:
-        mfa = _members(record.additionalEventData).get("MFAUsed")
-    return {"true": True, "yes": True, "false": False, "no": False}.get(_text(mfa).lower())
+        mfa = as_members(record.additionalEventData).get("MFAUsed")
+    return {"true": True, "yes": True, "false": False, "no": False}.get(_flag(mfa))
 
 
 def _from_console(record: _Record) -> bool:
-    return record.eventName == "ConsoleLogin" or _text(record.sessionCredentialFromConsole).lower() == "true"
+    return record.eventName == "ConsoleLogin" or _flag(record.sessionCredentialFromConsole) == "true"
 
 
-def _text(value: Any) -> str:
-    return str(value) if isinstance(value, str | bool) else ""
-
-
-def _members(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _flag(value: Any) -> str:
+    """Return a flag in small letters: AWS writes some as text, some as JSON's true and false."""
+    return str(value).lower() if isinstance(value, str | bool) else ""

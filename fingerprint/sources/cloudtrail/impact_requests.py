@@ -21,13 +21,13 @@ from typing import Any
 import msgspec
 
 from fingerprint.core.alert import Gravity
+from fingerprint.sources.cloudtrail.record_members import decode_record
 
 Request = dict[str, Any]
 Check = Callable[
     [Request, str], Gravity | None
 ]  # request and the caller's account -> gravity; None: as the action's
 
-MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
 MAX_VALUES = 5_000  # of a request that are examined
 EVERYBODY = ("*", "0.0.0.0/0", "::/0", "all")
 WIDEST_PREFIX = 8  # bits of a range that is as good as the internet: two halves of it are opened as easily
@@ -58,7 +58,7 @@ _DECODER = msgspec.json.Decoder(_Record)
 def adjust_gravity(service: str, action: str, gravity: Gravity, record: str) -> Gravity:
     """Return the gravity of a call whose action alone has `gravity`, by what its record says of the request."""
     check = _CHECKS.get((service, action))
-    read = _read_record(record) if check else None
+    read = decode_record(_DECODER, record) if check else None
     if check is None or read is None or not isinstance(read.requestParameters, dict):
         return gravity
     return check(read.requestParameters, str(read.recipientAccountId or "")) or gravity
@@ -66,7 +66,7 @@ def adjust_gravity(service: str, action: str, gravity: Gravity, record: str) -> 
 
 def quota_of(record: str) -> str:
     """Return what a request for a higher quota asks more of, by its service: `mail or messages`; empty for any other."""
-    read = _read_record(record)
+    read = decode_record(_DECODER, record)
     request = read.requestParameters if read is not None else None
     code = request.get("serviceCode") if isinstance(request, dict) else None
     return _QUOTAS.get(code, "") if isinstance(code, str) else ""
@@ -74,18 +74,8 @@ def quota_of(record: str) -> str:
 
 def reads_only(record: str) -> bool:
     """Return whether a record says that its call only read; False where there is none."""
-    read = _read_record(record)
+    read = decode_record(_DECODER, record)
     return read is not None and read.readOnly is True
-
-
-def _read_record(record: str) -> _Record | None:
-    """Return what is read of a record; None for one that is missing, too long or no record."""
-    if not 0 < len(record) <= MAX_RECORD_CHARACTERS:
-        return None
-    try:
-        return _DECODER.decode(record)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return None
 
 
 def request_values(node: Any) -> Iterator[tuple[str, str]]:

@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 
 from fingerprint.sources.base import OpenedAccess, escape_key
+from fingerprint.sources.cloudtrail.record_members import as_members, as_text, decode_record
 
-MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
 _OPENS = {  # actions of IAM -> the member of the request that names what they open, and its kind
     **dict.fromkeys(
         (
@@ -49,24 +49,13 @@ _NOTHING = OpenedAccess()
 def opened_access(service: str, action: str, record: str) -> OpenedAccess:
     """Return the user or role that a call made or opened, and the long-term key that it issued; nothing where it failed."""
     named, kind = _OPENS.get(action, ("", ""))
-    if service != "iam" or not named or not 0 < len(record) <= MAX_RECORD_CHARACTERS:
-        return _NOTHING
-    try:
-        read = _DECODER.decode(record)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
+    read = decode_record(_DECODER, record) if service == "iam" and named else None
+    if read is None:
         return _NOTHING
     account, request = read.recipientAccountId, read.requestParameters
     if read.errorCode or not isinstance(account, str) or not account:
         return _NOTHING
-    key = _members(_members(read.responseElements).get("accessKey"))
-    name = _text(_members(request).get(named)) or _text(key.get(named))
+    key = as_members(as_members(read.responseElements).get("accessKey"))
+    name = as_text(as_members(request).get(named)) or as_text(key.get(named))
     principals = (f"{account}:{kind}/{escape_key(name)}",) if name else ()
-    return OpenedAccess(principals, _text(key.get("accessKeyId")))
-
-
-def _text(value: Any) -> str:
-    return value if isinstance(value, str) else ""
-
-
-def _members(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    return OpenedAccess(principals, as_text(key.get("accessKeyId")))

@@ -20,6 +20,7 @@ from fingerprint.core.alert import AlertEvent
 from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.identity import SSO_ROLE
 from fingerprint.sources.cloudtrail.playbook_undo import Call, safe_argument
+from fingerprint.sources.cloudtrail.record_members import decode_record
 
 CredentialKind = Literal[
     "access key", "user session", "role session", "single sign-on", "root", "service", "unknown"
@@ -27,7 +28,6 @@ CredentialKind = Literal[
 MAX_KEYS = 10  # access keys, machines and addresses named in commands
 MAX_REGIONS = 50  # AWS has fewer
 MAX_RECORDS_READ = 50  # of one action, for what to undo
-MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
 BEFORE = timedelta(days=1)  # before the first event, from which everything of a credential is looked up
 SERVICE_DOMAIN = ".amazonaws.com"
 BY_CERTIFICATE = "rolesanywhere:CreateSession"
@@ -213,7 +213,4 @@ def recorded_user_name(event: AlertEvent) -> str:
 
 def read_record(event: AlertEvent) -> RecordParts:
     """Return the members of an event's record; nothing where it is not kept, is too long, or cannot be read."""
-    try:
-        return _DECODER.decode(event.raw) if 0 < len(event.raw) <= MAX_RECORD_CHARACTERS else RecordParts()
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return RecordParts()
+    return decode_record(_DECODER, event.raw) or RecordParts()

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fingerprint.sources.cloudtrail.impact import impact_of
-from fingerprint.sources.cloudtrail.impact_requests import _CHECKS, MAX_RECORD_CHARACTERS, adjust_gravity
+from fingerprint.sources.cloudtrail.impact_requests import _CHECKS, adjust_gravity
+from fingerprint.sources.cloudtrail.record_members import MAX_RECORD_CHARACTERS
 from tests.support.alerts import NASTY
 
 ACCOUNT = "123456789012"
