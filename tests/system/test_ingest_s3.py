@@ -572,7 +572,9 @@ def replay(trail: Trail, queue: Any) -> dict[str, Any]:
 
 
 def test_a_notice_that_was_taken_often_by_readers_that_died_is_a_dead_letter_unread(trail: Trail) -> None:
-    trail.configure(sqs={"visibility_timeout_seconds": 60})  # a slow machine takes longer than BRISK for five receives
+    trail.configure(
+        sqs={"visibility_timeout_seconds": 60}
+    )  # a slow machine takes longer than BRISK for five receives
     trail.write(f"{FOLDER}/a.json.gz", *records(4))
     queue = trail.queue()
     for _ in range(4):
