@@ -18,6 +18,7 @@ from fingerprint.core.ports.store import Store
 from fingerprint.core.read_ahead import read_ahead
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
+from fingerprint.detection.batch import FRAME_COLUMNS
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
@@ -31,6 +32,9 @@ from pipelines.cli.console import Progress
 from pipelines.runtime import backend as backends
 from pipelines.runtime import host, wiring
 from pipelines.runtime.input_check import require_events, require_files, unread_objects
+
+# What scoring reads, and the key by which issued credentials are found.
+SCORED_COLUMNS = (*FRAME_COLUMNS, "issued_key")
 
 
 def score_sources(
@@ -57,7 +61,7 @@ def score_sources(
     settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     with (
         state_files.locked_state(state_folder),
-        backends.open_history(settings, span) as history,
+        backends.open_history(settings, span, SCORED_COLUMNS) as history,
         ResultWriter(out, settings) as results,
         wiring.open_inference(settings.triton, bank) as losses,
     ):

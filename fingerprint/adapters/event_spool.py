@@ -19,7 +19,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -78,9 +78,11 @@ class EventSpool:
         span: TimeRange = ALL_TIME,
         backend: Backend = HOST_BACKEND,
         now: Now = wall_clock_ms,
+        columns: Sequence[str] | None = None,
     ) -> None:
+        """`columns` are kept of each event beside `network` and `raw`; by default, all are."""
         self.settings, self.networks, self.span = settings, networks or NetworkTable(), span
-        self.backend, self.now = backend, now
+        self.backend, self.now, self.columns = backend, now, columns
         self.folder = Path(tempfile.mkdtemp(prefix="fingerprint-"))
         self.part_counts: Counter[int] = Counter()
         self.event_counts: Counter[int] = Counter()  # events in the parts of a number
@@ -180,11 +182,12 @@ class EventSpool:
         return frames.select_rows(events, inside)
 
     def _spill_with_networks(self, named: pd.DataFrame, lines: list[bytes]) -> None:
-        named = named.assign(network=self.networks.lookup(named["source_address"]))
-        events = _sorted_by_bucket(pa.Table.from_pandas(named, preserve_index=False))
+        network = self.networks.lookup(named["source_address"])
+        kept = named if self.columns is None else frames.select_columns(named, [*self.columns, "row"])
+        events = _sorted_by_bucket(pa.Table.from_pandas(kept.assign(network=network), preserve_index=False))
         # Records are most of the bytes: they are put in order before they are copied.
         raw = lines_array([lines[row] for row in events["row"].to_pylist()])
-        self._spill(events.append_column("raw", raw))
+        self._spill(events.drop_columns("row").append_column("raw", raw))
 
     def _spill(self, events: pa.Table) -> None:
         """Write events that lie in the order of their buckets."""

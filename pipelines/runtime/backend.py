@@ -14,6 +14,7 @@ import importlib
 import logging
 import sys
 import warnings
+from collections.abc import Sequence
 from dataclasses import asdict
 from functools import cache
 from typing import Any
@@ -42,13 +43,16 @@ def get_backend(settings: Settings) -> Backend:
     return load_backend_and_announce(settings.backend)
 
 
-def open_history(settings: Settings, span: TimeRange = ALL_TIME) -> EventSpool:
-    """Return an empty history that is read by the backend of the settings and lies on disk."""
+def open_history(
+    settings: Settings, span: TimeRange = ALL_TIME, columns: Sequence[str] | None = None
+) -> EventSpool:
+    """Return an empty history that is read by the backend of the settings and lies on disk; with all columns, or some."""
     return EventSpool(
         settings,
         network_table.load_networks(settings.reading.networks_file),
         span,
         load_backend(settings.backend),
+        columns=columns,
     )
 
 

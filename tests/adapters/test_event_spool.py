@@ -65,6 +65,16 @@ def test_tables_to_score_are_the_same_events(batches: list[RecordBatch]) -> None
         )
 
 
+def test_columns_that_are_not_asked_for_are_not_kept(batches: list[RecordBatch]) -> None:
+    columns = ["event_id", "event_time", "principal", "entity"]
+    with EventSpool(SETTINGS) as whole, EventSpool(SETTINGS, columns=columns) as spool:
+        for each in (whole, spool):
+            each.add_batches(batches)
+        kept, expected = (pd.concat(each.batches()) for each in (spool, whole))
+    assert [*kept] == [*columns, "network", "raw"]
+    pd.testing.assert_frame_equal(kept, expected[[*kept]])
+
+
 def test_what_a_reader_raises_is_raised_once_what_came_before_is_added(batches: list[RecordBatch]) -> None:
     def torn() -> Iterator[RecordBatch]:
         yield from batches[:2]

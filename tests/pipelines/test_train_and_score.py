@@ -21,6 +21,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Entities, Reading, Spectral
 from fingerprint.core.time_range import parse_time_range
 from fingerprint.sources.active import SOURCE
+from pipelines import score
 from pipelines.cli.app import app
 from pipelines.cli.run import EXIT_NO_HISTORY
 from pipelines.commands.alerts import list_alerts
@@ -219,6 +220,15 @@ def test_where_a_batch_is_cut_never_changes_an_answer(
     cut = sample_organisation.run(organisation.new, organisation.bank, tmp_path, small)
     alike(cut.events, scored.events)
     assert cut.alerts == scored.alerts
+
+
+def test_the_columns_that_score_leaves_out_change_no_answer(
+    organisation: SampleOrganisation, scored: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score, "SCORED_COLUMNS", None)
+    whole = sample_organisation.run(organisation.new, organisation.bank, tmp_path)
+    assert whole.out.read_bytes() == scored.out.read_bytes()
+    assert whole.alerts == scored.alerts
 
 
 def test_the_order_of_delivery_never_changes_an_answer(
