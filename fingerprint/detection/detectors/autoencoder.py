@@ -316,8 +316,9 @@ class AutoencoderDetector(Detector):
         rows = xp.flatnonzero(surprise[:, PROGRAM_COLUMN] >= autoencoder.RECHECK_THRESHOLD)
         if len(rows):
             of_event, some = unique_examples(program[rows])
-            named = frames.to_pandas(frames.select_rows(batch.frame, rows[some]))
-            texts = encoding.feature_texts(named, ["program"])["program"]
+            named = frames.select_columns(batch.frame, encoding.FEATURES[PROGRAM_COLUMN].columns)
+            of_some = frames.to_pandas(frames.select_rows(named, rows[some]))
+            texts = encoding.feature_texts(of_some, ["program"])["program"]
             nats[rows] = to_device_of(harm.harm_of_tools(texts), nats)[of_event]
         return nats
 
