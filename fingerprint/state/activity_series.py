@@ -100,8 +100,8 @@ class ActivitySeries:
 
     @property
     def late_intervals(self) -> int:
-        """Return how many intervals before the running one late records may still change."""
-        return -(-self.options.allowed_lateness_seconds // self.options.interval_seconds)
+        """How many intervals before the running one late records may still change."""
+        return self.options.late_intervals
 
     def add_counts(
         self, owner: Hashes, channel: Hashes, interval: Ints, since: Ints, weight: Floats

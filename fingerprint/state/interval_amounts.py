@@ -12,6 +12,7 @@ interval is over, and what is made of a count (`estimators.amounts`) never falls
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -35,11 +36,12 @@ class IntervalAmounts:
     def __post_init__(self) -> None:
         self.counts = SortedTable.empty(place=self.placement, calls=np.int32, interval=np.int32)
 
-    def add(self, principal: Hashes, interval: Ints, action: Hashes) -> None:
-        """Count N events, one call each."""
+    def add(self, principal: Hashes, interval: Ints, action: Hashes, calls: Ints | None = None) -> None:
+        """Count N events, one call each, or rows that stand for so many `calls` (N,)."""
         keys, xp = _amount_key(principal, interval, action), namespace(principal)
         fresh = is_first_occurrence(keys) & ~self.counts.has(keys)  # columns of a key are summed
-        self.counts.add(keys, calls=xp.ones(len(keys), np.int32), interval=xp.where(fresh, interval, 0))
+        of_row = xp.ones(len(keys), np.int32) if calls is None else calls
+        self.counts.add(keys, calls=of_row, interval=xp.where(fresh, interval, 0))
 
     def count(self, principal: Hashes, interval: Ints, action: Hashes, intervals: int = 1) -> Ints:
         """Return how often each event's action was called by its principal so far, in `intervals` that end with its own, (N,)."""
@@ -55,6 +57,14 @@ class IntervalAmounts:
         old = self.counts.compact()[1]["interval"] < before
         if old.any():
             self.counts.retain(~old)
+
+
+def calls_before(counted: IntervalAmounts, day: int, late: int) -> Callable[[Hashes, Ints, Hashes], Ints]:
+    """Return a function of principals, intervals and actions (N,): their calls in the last whole day before each interval.
+
+    A `day` is so many intervals. It ends before the `late` intervals that late records may still change.
+    """
+    return lambda principal, interval, action: counted.count(principal, interval - 1 - late, action, day)
 
 
 def _amount_key(principal: Hashes, interval: Ints, action: Hashes) -> Hashes:

@@ -94,6 +94,7 @@ def assemble_bank(dataset: PartitionedDataset, index: FingerprintIndex, settings
             **_merge_samples(dataset),
             **_merge_amounts(dataset, findings.figures),
             **_merge_by_key(dataset, "bursts", "burst"),
+            **_merge_by_key(dataset, "load", "load"),
             **findings.surges.as_arrays(),
             **newcomers.as_arrays(),
             **{f"holdout.{name}": array for name, array in findings.losses.items()},

@@ -30,7 +30,7 @@ from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import Mask, VoteMasks
 from fingerprint.estimators import amounts, surge_tails, tail_calibration
-from fingerprint.estimators.amounts import AmountTail
+from fingerprint.estimators.amounts import LOADED_AMOUNTS, AmountTail
 from fingerprint.estimators.autoencoder import Baseline, EventNats, has_just_come, is_newcomer
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.surge_tails import SurgeTails
@@ -81,7 +81,11 @@ class HoldoutRows:
         )
         calls = amounts.calls_of_last_day(principal, interval, action, events, 1)
         share = voted.astype(np.float32)
-        share[by_amount] = amounts.carrying_share(self["amount"][by_amount], calls[by_amount], tails)
+        ratio = self["amount"][by_amount]
+        ratio[:, LOADED_AMOUNTS] += self["load"][
+            by_amount, None
+        ]  # it says nothing about which events carry an amount
+        share[by_amount] = amounts.carrying_share(ratio, calls[by_amount], tails)
         return share
 
     def vote_rates(self, voted: Mask | Floats, judged: Mask | None = None) -> vote_rates.RatesByKind:

@@ -1,4 +1,4 @@
-"""Checks of what a bank learned: figures, vocabulary, networks, baseline, tails, bursts, amounts and transitions.
+"""Checks of what a bank learned: figures, vocabulary, networks, baseline, tails, bursts, amounts, load and transitions.
 
 Example:
     >>> list(find_broken_parts(bank))
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import mapped_arrays
 from fingerprint.compute.arrays import identity_placement
 from fingerprint.estimators import amounts, sequence
+from fingerprint.estimators.load import BUSY_ACTIONS, UsualLoad
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.sequence import ANY, ORGANISATION
 from fingerprint.estimators.surge_tails import SurgeTails
@@ -43,6 +44,7 @@ def find_broken_parts(bank: Bank) -> Iterator[str]:
     yield from _first(_newcomer_tail_faults(bank))
     yield from _first(_burst_faults(bank))
     yield from _first(_amount_faults(bank))
+    yield from _first(_load_faults(bank))
     yield from _first(_transition_faults(bank, enough))
 
 
@@ -125,6 +127,13 @@ def _amount_faults(bank: Bank) -> Iterator[str]:
         amounts.amount_nats(np.full(len(edge), LARGE_AMOUNT, np.float32), edge, slope).min() < MIN_AMOUNT_NATS
     ):
         yield f"the tail of its amounts is flat: {LARGE_AMOUNT:,.0f} times the usual calls would hardly be strange"
+
+
+def _load_faults(bank: Bank) -> Iterator[str]:
+    usual = UsualLoad.from_bank(bank.scorer_state, identity_placement)
+    busy = usual.log_usual[:, :BUSY_ACTIONS]
+    if not (_ascends(usual.key) and _all_finite(busy) and not np.isnan(usual.log_usual).any()):
+        yield "the usual actions of its principals are not in order, or their usual calls are not finite"
 
 
 def _transition_faults(bank: Bank, enough: bool) -> Iterator[str]:

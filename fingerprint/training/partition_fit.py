@@ -33,12 +33,15 @@ from fingerprint.detection.detectors.spectral import (
     Bursts,
     count_events,
 )
-from fingerprint.estimators import amounts, autoencoder, harm, newcomer_tails, surge_tails
+from fingerprint.estimators import amounts, autoencoder, harm, load, newcomer_tails, surge_tails
+from fingerprint.estimators.amounts import LOADED_AMOUNTS
 from fingerprint.estimators.autoencoder import Weights
+from fingerprint.estimators.load import UsualLoad
 from fingerprint.features import vocabulary
 from fingerprint.features.encoding import ACTION_COLUMN, had_no_effect, makes_no_amount
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
 from fingerprint.state.activity_series import ACTION_CHANNELS
+from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
 from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import baseline, distinct_rows, fingerprint_index, shared_priors
@@ -137,6 +140,17 @@ class PartitionContext:
         """The usual amounts of each principal and action before the held-out days."""
         before = self.rows.take(self.early)
         return amounts.UsualAmounts.from_columns(_usual_amounts(before, self.intervals_per_day))
+
+    def load_of(self, late: NDArray[np.intp]) -> Floats:
+        """Return the load of the principals of held-out rows (L,), as scoring measures it, by what was usual before."""
+        rows, day, counted = self.rows, self.intervals_per_day, IntervalAmounts()
+        before = UsualLoad.from_arrays(_usual_load(rows.take(self.early), day))
+        calls = _counted_calls(rows).astype(np.int32)
+        first = rows.interval[late].min(initial=np.iinfo(np.int32).max)
+        some = np.flatnonzero((calls > 0) & (rows.interval >= first - 2 * day))
+        counted.add(rows.principal[some], rows.interval[some], rows.codes[some, ACTION_COLUMN], calls[some])
+        of_day = calls_before(counted, day, self.settings.spectral.late_intervals)
+        return before.log_ratio(rows.principal[late], rows.interval[late], of_day)
 
     def count_presences(self, which: NDArray[np.bool_]) -> list[PresenceCounts]:
         """Return the presences of some rows at this partition's own fingerprints, principals before entities."""
@@ -271,8 +285,9 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     series, counted = _activity_series(piece, known)
     beginnings = Beginnings.of_rows(piece, counted)
     mapped_arrays.write_arrays(series, folder, "scorer_state", SHARD_BYTES)
-    usual = _usual_amounts(piece.rows.take(piece.rows.learned), piece.intervals_per_day)
-    mapped_arrays.write_arrays(usual, folder, "amounts", SHARD_BYTES)
+    learned, day = piece.rows.take(piece.rows.learned), piece.intervals_per_day
+    mapped_arrays.write_arrays(_usual_amounts(learned, day), folder, "amounts", SHARD_BYTES)
+    mapped_arrays.write_arrays(_usual_load(learned, day), folder, "load", SHARD_BYTES)
     mapped_arrays.write_arrays(counted.bursts(np.ones(len(piece.rows), bool)), folder, "bursts", SHARD_BYTES)
     mapped_arrays.write_arrays(beginnings.hours(), folder, "beginnings", SHARD_BYTES)
     held_out = _holdout_nats(piece, center, counted) | beginnings.rows_at(np.flatnonzero(piece.held_out))
@@ -325,12 +340,14 @@ def _holdout_nats(piece: PartitionContext, center: Floats, counted: CountedRows)
     surprise = baseline.holdout_surprise(held, center)
     nats = baseline.holdout_nats(held, surprise)
     seconds = held.interval.astype(np.int64) * options.spectral.interval_seconds
+    busy = piece.load_of(late)
     return {
         "loss": held.loss.sum(1),
         **nats._asdict(),
         "since": piece.rows.since[late],
         "interval": held.interval,
-        "amount": _holdout_amounts(piece, late, surprise),
+        "amount": _holdout_amounts(piece, late, surprise, busy),
+        "load": busy,
         "surge": counted.surges(~piece.held_out)[late],
         "events": piece.rows.events[late],
         "hour": held.principal_interval,
@@ -366,6 +383,12 @@ def _usual_amounts(rows: DistinctRows, intervals_per_day: int) -> Arrays:
     )
 
 
+def _usual_load(rows: DistinctRows, intervals_per_day: int) -> Arrays:
+    """Return the usual actions of each principal, by some rows (`load.usual_load`)."""
+    day = rows.interval // intervals_per_day
+    return load.usual_load(rows.principal, day, rows.codes[:, ACTION_COLUMN], _counted_calls(rows))
+
+
 def _calls_by_window(rows: DistinctRows, window: Ints) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
     """Return the keys of actions and their calls, by principal, window (R,) and action: (U,) each."""
     calls = amounts.interval_calls(rows.principal, window, rows.codes[:, ACTION_COLUMN], _counted_calls(rows))
@@ -373,10 +396,12 @@ def _calls_by_window(rows: DistinctRows, window: Ints) -> tuple[NDArray[np.uint6
     return calls.of_action[some], calls.events[some]
 
 
-def _holdout_amounts(piece: PartitionContext, late: NDArray[np.intp], surprise: Floats) -> Floats:
+def _holdout_amounts(
+    piece: PartitionContext, late: NDArray[np.intp], surprise: Floats, busy: Floats
+) -> Floats:
     """Return the log ratios of each held-out row's calls to what was usual before, by amount: (L, 3).
 
-    `surprise` (L, F) says which of them touch unusual resources.
+    `surprise` (L, F) says which of them touch unusual resources, `busy` (L,) is the load of their principals.
     """
     rows, day = piece.rows, piece.intervals_per_day
     principal, interval, action = rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN]
@@ -389,7 +414,9 @@ def _holdout_amounts(piece: PartitionContext, late: NDArray[np.intp], surprise: 
         principal[late], interval[late], action[late], events[late] * unusual, 1
     )
     usual = piece.usual_before.usual(principal[late], action[late])
-    return amounts.log_ratio(np.stack([*calls, on_unusual * unusual], axis=1), usual).astype(np.float32)
+    ratio = amounts.log_ratio(np.stack([*calls, on_unusual * unusual], axis=1), usual).astype(np.float32)
+    ratio[:, LOADED_AMOUNTS] -= busy[:, None]
+    return ratio
 
 
 def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.HoldoutLosses:

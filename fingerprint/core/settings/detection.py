@@ -132,6 +132,11 @@ class Spectral(Section):
         return 86400 // self.interval_seconds
 
     @property
+    def late_intervals(self) -> int:
+        """The number of intervals before the running one that late records may still change."""
+        return -(-self.allowed_lateness_seconds // self.interval_seconds)
+
+    @property
     def threshold(self) -> float:
         """The score in standard deviations (z) from which the detector votes: what `vote_share` of harmless events exceed."""
         return -NormalDist().inv_cdf(self.vote_share)

@@ -33,7 +33,8 @@ from fingerprint.detection.detectors import Detector, ExplanationContext, Floats
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, reaches_threshold
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, harm, tail_calibration
-from fingerprint.estimators.amounts import UsualAmounts
+from fingerprint.estimators.amounts import LOADED_AMOUNTS, UsualAmounts
+from fingerprint.estimators.load import UsualLoad
 from fingerprint.features import encoding
 from fingerprint.features.encoding import (
     ACCOUNT_FEATURES,
@@ -46,7 +47,7 @@ from fingerprint.features.encoding import (
 from fingerprint.registry import quality
 from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, PERSON_KINDS, Bank, accounts_of
 from fingerprint.state.event_batch import EventBatch
-from fingerprint.state.interval_amounts import IntervalAmounts
+from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
 from fingerprint.state.interval_surprise import IntervalSurprise
 from fingerprint.state.scorer_state import ScorerState
 
@@ -71,7 +72,7 @@ LEAST_AMOUNT_NATS = 1.0
 INTERVAL, APART, RECENT, WHOLE = "interval surprise", "two places", "recent novelty", "principal's view"
 PEERS, NETS, COUNTS, NEWCOMER = "peers", "nets", "counts", "newcomer"
 AMOUNT, DAY_AMOUNT, UNUSUAL_AMOUNT, HARM = "amount", "day's amount", "unusual resources", "harm"
-RECENT_AMOUNT = "recent amount"
+RECENT_AMOUNT, LOAD = "recent amount", "load"
 GROUP_TERM = "evidence: "
 TERMS = {
     INTERVAL: "what else of the principal surprised in the interval",
@@ -86,6 +87,7 @@ TERMS = {
     DAY_AMOUNT: "how often the action was called in the day",
     UNUSUAL_AMOUNT: "how often the action was called on unusual resources in the interval",
     RECENT_AMOUNT: "an amount that came the day before is less of one",
+    LOAD: "an amount is less of one where all that the principal usually does has risen",
     HARM: "what a new action can do, and what a new tool is made for",
     **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
 }
@@ -113,6 +115,7 @@ class AutoencoderDetector(Detector):
         self.options = self.options_from(settings)
         self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
         self.usual_amounts = UsualAmounts.from_arrays(bank.scorer_state, state.placement)
+        self.usual_load = UsualLoad.from_bank(bank.scorer_state, state.placement)
         self.alert_nats = alert_nats(bank, settings)
 
     @classmethod
@@ -259,7 +262,21 @@ class AutoencoderDetector(Detector):
         counted = [self.left_out not in (AMOUNT, term) for term in (AMOUNT, DAY_AMOUNT, UNUSUAL_AMOUNT)]
         slope = slope * namespace(slope).asarray(counted, dtype=np.float32)
         slope[:, -1] *= unusual
-        return log_usual, slope * (batch.level < PEER_LEVEL)[:, None]
+        slope = slope * (batch.level < PEER_LEVEL)[:, None]
+        rows = namespace(slope).flatnonzero((slope[:, LOADED_AMOUNTS] > 0).any(axis=1))
+        log_usual[rows, LOADED_AMOUNTS] += self._load(batch.principal[rows], batch.interval[rows])[:, None]
+        return log_usual, slope
+
+    def _load(self, principal: Hashes, interval: NDArray[np.int32]) -> Floats:
+        """Return how much busier than usual principals are in all they usually do, before intervals: (M,) log ratios."""
+        if self.left_out in (AMOUNT, LOAD):
+            return namespace(principal).zeros(len(principal), np.float32)
+        series = self.state.series
+        return self.usual_load.log_ratio(
+            principal,
+            interval,
+            calls_before(self.state.interval_amounts, series.intervals_per_day, series.late_intervals),
+        )
 
     def _tail_parameters(self, batch: EventBatch, surprise: Floats) -> list[Floats]:
         usual, at = self.bank.baseline, batch.fingerprint

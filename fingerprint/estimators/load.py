@@ -1,0 +1,119 @@
+"""Load: how much more than usual a principal does of all that it usually does -> the log ratio that its amounts lose.
+
+Example:
+    >>> usual = UsualLoad.from_arrays(usual_load(principal, day, action, calls))      # by (principal, action), of a history
+    >>> usual.log_ratio(principal, interval, calls_of_day)                            # (N,): 1.4 is four times the usual
+    array([1.4, 0. ], dtype=float32)
+
+A sale, a load test or an incident makes a workload do everything more often: four times as many orders are four times as many
+reads, messages and keys. None of these amounts is news beside the others. A thief who reads four times as much does not write
+four times as much as well.
+
+So load is the third largest log ratio of the `USUAL_ACTIONS` actions that a principal calls on most days, of the calls of a day
+to the usual calls a day (the root mean square over the days on which it called the action). It is 0 where that is less than
+usual, and for principals with fewer than `BUSY_ACTIONS` actions: one or two actions that rise are what amounts are there to find.
+
+The day ends before the interval that is judged, and before all that late records may still change. So a burst of an hour never
+excuses itself, load does not move while an interval fills, and where a batch is cut changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import Placement, identity_placement, namespace, unique_examples
+from fingerprint.compute.hashing import Hashes
+from fingerprint.estimators.amounts import PRIOR_CALLS_A_DAY, PRIOR_WINDOWS
+from fingerprint.features.vocabulary import Floats, Ints
+
+USUAL_ACTIONS = 5  # of a principal: those that it calls on most days ...
+BUSY_ACTIONS = 3  # ... and how many of them are as busy as its load says
+LEAST_CALLS = 0.5  # a day without a call of an action
+
+Arrays = dict[str, NDArray[Any]]
+CallsOfDay = Callable[[Hashes, Ints, Hashes], Ints]
+
+
+def usual_load(principal: Hashes, day: Ints, action: Hashes, calls: NDArray[np.float64]) -> Arrays:
+    """Return the usual actions of each principal, from rows (N,) that stand for so many `calls`.
+
+    Returns `key` (P,), the principals with BUSY_ACTIONS actions or more, sorted; `action` (P, USUAL_ACTIONS), and `log_usual`
+    (P, USUAL_ACTIONS), the log of the usual calls a day; infinite where a principal has fewer actions.
+    """
+    owner, called, days, squares = _daily_squares(principal, day, action, calls)
+    order = np.lexsort((called, -squares, -days, owner))
+    owner, called, days, squares = (column[order] for column in (owner, called, days, squares))
+    key, first, count = np.unique(owner, return_index=True, return_counts=True)
+    some = count >= BUSY_ACTIONS
+    key, first, count = key[some], first[some], count[some]
+    place = np.arange(USUAL_ACTIONS)
+    at = first[:, None] + np.minimum(place, count[:, None] - 1)
+    mean = (squares + PRIOR_WINDOWS * PRIOR_CALLS_A_DAY**2) / (days + PRIOR_WINDOWS)
+    log_usual = np.where(place < count[:, None], np.log(mean)[at] / 2, np.inf).astype(np.float32)
+    return {"key": key, "action": called[at], "log_usual": log_usual}
+
+
+def _daily_squares(
+    principal: Hashes, day: Ints, action: Hashes, calls: NDArray[np.float64]
+) -> tuple[Hashes, Hashes, NDArray[np.int64], NDArray[np.float64]]:
+    """Return principal, action, active days, and the summed squares of a day's calls, by principal and action: (U,) each."""
+    some = calls > 0
+    principal, day, action, calls = principal[some], day[some], action[some], calls[some]
+    pair = hashing.combine(principal, action)
+    of_day, example = unique_examples(hashing.hash_pair(pair, day.astype(np.uint64)))
+    squares = np.bincount(of_day, calls, len(example)) ** 2
+    _, first, of_pair = np.unique(pair[example], return_index=True, return_inverse=True)
+    at = example[first]
+    return principal[at], action[at], np.bincount(of_pair), np.bincount(of_pair, squares)
+
+
+@dataclass(frozen=True)
+class UsualLoad:
+    """The usual actions of principals, as `usual_load` returns them, where they are placed."""
+
+    key: Hashes
+    action: Hashes
+    log_usual: Floats
+
+    @classmethod
+    def from_arrays(cls, arrays: Arrays, placement: Placement = identity_placement) -> UsualLoad:
+        """Return those of arrays `key`, `action` and `log_usual`."""
+        return cls(**{name: placement(np.asarray(each)) for name, each in arrays.items()})
+
+    @classmethod
+    def from_bank(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> UsualLoad:
+        """Return those of a bank, from its arrays by name (`load.*`); no principal has any without."""
+        nothing = usual_load(*[np.empty(0, dtype) for dtype in (np.uint64, np.int32, np.uint64, np.float64)])
+        return cls.from_arrays(mapped_arrays.part_arrays("load", arrays) or nothing, placement)
+
+    def log_ratio(self, principal: Hashes, interval: Ints, calls_of_day: CallsOfDay) -> Floats:
+        """Return the load of principals (N,) in intervals (N,), 0 or more.
+
+        `calls_of_day` returns the calls of principals, intervals and actions (M,) in the day that load is measured on.
+        """
+        xp = namespace(principal)
+        load: Floats = xp.zeros(len(principal), np.float32)
+        if not len(self.key):
+            return load
+        at = xp.minimum(xp.searchsorted(self.key, principal), len(self.key) - 1)
+        rows = xp.flatnonzero(self.key[at] == principal)
+        of_row, some = unique_examples(hashing.combine(principal[rows], interval[rows].astype(np.uint64)))
+        load[rows] = self._of_distinct(
+            principal[rows[some]], interval[rows[some]], at[rows[some]], calls_of_day
+        )[of_row]
+        return load
+
+    def _of_distinct(self, principal: Hashes, interval: Ints, at: Any, calls_of_day: CallsOfDay) -> Floats:
+        """Return the load of principals (M,), which are known and lie `at` (M,) these places, in intervals (M,)."""
+        xp, action = namespace(principal), self.action[at]
+        owner, when = (xp.repeat(column, USUAL_ACTIONS) for column in (principal, interval))
+        calls = calls_of_day(owner, when, action.ravel()).reshape(action.shape)
+        ratio = xp.log(xp.maximum(calls, LEAST_CALLS)).astype(np.float32) - self.log_usual[at]
+        busy: Floats = xp.maximum(xp.sort(ratio, axis=1)[:, -BUSY_ACTIONS], 0)
+        return busy
