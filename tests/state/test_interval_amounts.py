@@ -7,7 +7,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from fingerprint.state.interval_amounts import IntervalAmounts
+from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
 
 
 def events(count: int = 300) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -50,3 +50,20 @@ def test_what_is_over_is_forgotten() -> None:
     old = parts[1] < 102
     assert (amounts.count(*parts)[old] == 0).all()
     assert (amounts.count(*parts)[~old] > 0).all()
+
+
+def test_a_row_that_stands_for_many_calls_counts_as_often() -> None:
+    parts, calls = events(), np.random.default_rng(1).integers(1, 9, 300).astype(np.int32)
+    one_by_one, together = IntervalAmounts(), IntervalAmounts()
+    one_by_one.add(*(column.repeat(calls) for column in parts))
+    together.add(*parts, calls)
+    assert together.count(*parts).tolist() == one_by_one.count(*parts).tolist()
+
+
+def test_the_day_before_ends_before_what_late_records_may_change() -> None:
+    amounts = IntervalAmounts()
+    hours = np.arange(100, 130, dtype=np.int32)
+    one = np.ones(len(hours), np.uint64)
+    amounts.add(one, hours, one, 2 ** (hours - 100))
+    found = calls_before(amounts, day=24, late=1)(one[:1], np.array([128], np.int32), one[:1])
+    assert found.tolist() == [sum(2 ** (hour - 100) for hour in range(103, 127))]

@@ -215,6 +215,33 @@ def test_an_amount_that_came_the_day_before_grows_while_the_hour_fills(
 
 
 @pytest.mark.usefixtures("each_event_carries")
+@pytest.mark.parametrize("risen", [1, 2, 5])
+def test_an_amount_is_no_news_where_all_that_the_principal_does_has_risen(
+    risen: int, bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    """A sale makes a workload do everything more often; who takes more of one thing or two is not busier."""
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+    known = here.usual_load
+    batch = encode(events, state)
+    busiest = np.argmax(np.isfinite(known.log_usual).sum(axis=1) * np.isin(known.key, batch.principal))
+    row = int(np.flatnonzero(batch.principal == known.key[busiest])[0])
+    actions, usual = known.action[busiest, :risen], known.log_usual[busiest, :risen]
+    before = np.full(risen, batch.interval[row] - 5, np.int32)
+    state.interval_amounts.add(
+        batch.principal[[row]].repeat(risen), before, actions, (20 * np.exp(usual)).astype(np.int32)
+    )
+    batch = measured(
+        here, encode(copies(events.iloc[[row]], 300).assign(event_id=list(map(str, range(300)))), state)
+    )
+    without = here.without("load")
+    bare = replace(batch, evidence={here.name: without.measure(batch)})
+    now, then = here.amount_surprise(batch)[:, 0].max(), without.amount_surprise(bare)[:, 0].max()
+    assert then > 5
+    assert (now < then - 4) if risen == 5 else now == then
+
+
+@pytest.mark.usefixtures("each_event_carries")
 def test_what_a_day_and_a_half_held_together_is_no_amount_of_a_day(
     bank: Bank, encode: Encode, events: pd.DataFrame
 ) -> None:
