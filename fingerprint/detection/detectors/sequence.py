@@ -231,9 +231,12 @@ def _driver(
 
 
 def _after(bank: Bank, batch: EventBatch, frame: Frame, before: np.uint64) -> str:
-    """Return a context in words; what the bank has never seen is among the alert's own events, or was done before them."""
+    """Return a context in words; what the bank has never seen is among the alert's own events, or was done before them.
+
+    An action is judged as the first of a session also where others came before it and explain it less.
+    """
     if before == START:
-        return "as the first in a minute"
+        return "judged as the first in a minute"
     known = bank.value_texts(np.array([before]))[0]
     here = np.flatnonzero(batch.codes[:, ACTION_COLUMN] == before)
     if not known and len(here):
