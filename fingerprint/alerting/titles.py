@@ -168,19 +168,17 @@ def _reached(principal: str, facts: TitleFacts, lead: int) -> str:
     """Return what the leading call of someone from outside was made on: a name from elsewhere says less than the role it took.
 
     And by which provider, where the name does not say it. Of one's own principals a role is named, and what is called in bulk.
+    Nothing is named beside a count of more calls than the alert has: all of them would seem to be on what is named.
     """
     event, length = facts.events[lead], MAX_NAME_LENGTH // 2
-    on = f" on {_cut(event.resource, length)}" if event.resource else ""
+    action = impact.action_name(event)
+    on = f" on {_cut(event.resource, length)}" if event.resource and _has_all_calls(facts, action) else ""
     if SOURCE.plain_principal(principal) != principal.split(":", 1)[-1]:
         provider = SOURCE.signed_in_by(event.raw)
         return f"{on} by {_cut(provider, length)}" if provider else on
-    action = impact.action_name(event)
     if not on or not (event.resource.startswith("role:") or _often(facts, action)):
         return ""
-    others = {each.resource for each in facts.events if impact.action_name(each) == action} - {
-        "",
-        event.resource,
-    }
+    others = {each.resource for each in _calls_of(facts, action)} - {"", event.resource}
     return on + (f" and {_count(len(others), 'other')}" if others else "")
 
 
@@ -203,7 +201,9 @@ def _called(facts: TitleFacts, on: str) -> str:
     `on` is what is said about its resource or its second factor.
     """
     lead, tried = _lead(facts)
-    verb = "tried" if tried and not _succeeded_beside(facts, lead) else "called"
+    verb = (
+        "tried" if tried and _has_all_calls(facts, lead) and not _succeeded_beside(facts, lead) else "called"
+    )
     often = _often(facts, lead)
     if lead in facts.new_actions:
         others = len(facts.new_actions) - 1
@@ -238,22 +238,38 @@ def _often(facts: TitleFacts, action: str) -> str:
 
     Few of many calls are events of the alert, so their number says less. It is that of all who act as the principal.
     """
+    for driver, calls, span in _counted_calls(facts, action):
+        shorter = _shorter_span(facts, action, calls)
+        span, unusual, _ = span.partition(" on unusual")
+        places = " on resources unusual for it" if unusual else ""
+        compared = f"{driver.expected} in {span}" if shorter else driver.expected
+        before = f" ({compared})" if action not in facts.new_actions else ""
+        together = " together" if len(set(filter(None, facts.humans))) > 1 else ""
+        return f"{together} {calls} times in {shorter or span}{places}{before}"
+    return ""
+
+
+def _counted_calls(facts: TitleFacts, action: str) -> Iterator[tuple[SurpriseDriver, str, str]]:
+    """Yield the amounts of an action that drive the alert and were never as large: driver, calls and span."""
     for driver in _unseen_amounts(facts):
         if amount := read_amount_text(driver.seen, action):
-            calls, span = amount
-            shorter = _shorter_span(facts, action, calls)
-            span, unusual, _ = span.partition(" on unusual")
-            places = " on resources unusual for it" if unusual else ""
-            compared = f"{driver.expected} in {span}" if shorter else driver.expected
-            before = f" ({compared})" if action not in facts.new_actions else ""
-            together = " together" if len(set(filter(None, facts.humans))) > 1 else ""
-            return f"{together} {calls} times in {shorter or span}{places}{before}"
-    return ""
+            yield driver, *amount
+
+
+def _has_all_calls(facts: TitleFacts, action: str) -> bool:
+    """Return whether all calls that the title counts of an action are events of the alert; True where it gives no count."""
+    events = f"{len(_calls_of(facts, action)):,}"
+    return next((calls for _, calls, _ in _counted_calls(facts, action)), events) == events
+
+
+def _calls_of(facts: TitleFacts, action: str) -> list[AlertEvent]:
+    """Return the alert's own events of an action."""
+    return [event for event in facts.events if impact.action_name(event) == action]
 
 
 def _shorter_span(facts: TitleFacts, action: str, calls: str) -> str:
     """Return the minutes within which all of so many calls were made, if they are all events and that is less than an hour."""
-    times = [event.event_time for event in facts.events if impact.action_name(event) == action]
+    times = [event.event_time for event in _calls_of(facts, action)]
     minutes = math.ceil((max(times) - min(times)).total_seconds() / 60) if times else 0
     if f"{len(times):,}" != calls or not 0 < minutes < 60:
         return ""
@@ -294,7 +310,7 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
         *facts.ranked,
     )
     lead = next(filter(None, candidates), "something")
-    return lead, all(bool(event.error_code) for event in facts.events if impact.action_name(event) == lead)
+    return lead, all(bool(event.error_code) for event in _calls_of(facts, lead))
 
 
 def _counted(facts: TitleFacts) -> list[ActionImpact]:
@@ -416,26 +432,25 @@ def _name_and_major(version: str) -> tuple[str, str]:
 def _failures(facts: TitleFacts) -> str:
     """Return how many of the events failed; if all did, also what else succeeded among the supporting ones.
 
-    Beside an amount, which counts calls that are no events of the alert as well, it says of how many of those that are shown:
-    the alert's own and the supporting ones.
+    Beside a count of more calls than the alert has, it says of how many of those that are shown: the alert's own and the
+    supporting ones.
     """
     failed = _count_failed(facts.events)
     if not failed:
         return ""
     lead, _ = _lead(facts)
-    shown = " shown" if _often(facts, lead) else ""
+    every = (*facts.events, *facts.supporting)
+    of_shown = (
+        f"{_count_failed(every):,} of the {len(every):,} shown" if not _has_all_calls(facts, lead) else ""
+    )
     if failed < len(facts.events):
-        tried = _tried(facts, failed)
-        if shown:
-            every = (*facts.events, *facts.supporting)
-            return f"; {_count_failed(every):,} of the {len(every):,} shown failed{tried}"
-        return f"; {failed:,} failed{tried}"
+        return f"; {of_shown or f'{failed:,}'} failed{_tried(facts, failed)}"
     has_lead = _succeeded_beside(facts, lead)
     gravest = [row.action for row in facts.supporting_actions if row.succeeded]
     others = [impact.action_name(event) for event in facts.supporting if not event.error_code]
     done = [each for each in dict.fromkeys((*gravest, *others)) if not (has_lead and each == lead)]
-    everything = f"all{shown} " if shown or not done else ""
-    all_failed = f"{failed:,}{shown} failed" if has_lead else f"{everything}failed"
+    how_many = of_shown or (f"{failed:,}" if has_lead else "" if done else "all")
+    all_failed = f"{how_many} failed".lstrip()
     if not done:
         return f"; {all_failed}"
     elsewhere = " from elsewhere" if done[0] == lead else ""
@@ -486,7 +501,7 @@ def _by_another(facts: TitleFacts, action: str) -> str:
 
 def _succeeded_beside(facts: TitleFacts, action: str) -> bool:
     """Return whether a supporting call of an action succeeded, from an address that the alert's own calls of it came from."""
-    addresses = {event.source_address for event in facts.events if impact.action_name(event) == action}
+    addresses = {event.source_address for event in _calls_of(facts, action)}
     return any(
         impact.action_name(event) == action and not event.error_code and event.source_address in addresses
         for event in facts.supporting

@@ -141,8 +141,8 @@ def test_a_caller_of_which_the_log_has_nothing_is_said_to_have_no_name() -> None
 
 
 def test_a_bulk_names_what_it_was_called_on_and_that_several_people_called_it() -> None:
-    seen = amount_text(60, "dynamodb:GetItem", "an hour on unusual resources")
-    amount = SurpriseDriver("amount", seen, "none before", "unseen", 4.9, 60)
+    seen = amount_text(4, "dynamodb:GetItem", "an hour on unusual resources")
+    amount = SurpriseDriver("amount", seen, "none before", "unseen", 4.9, 4)
     events = [
         replace(each, resource=f"table:t{at % 2}")
         for at, each in enumerate(called(*["dynamodb:GetItem"] * 4))
@@ -150,14 +150,28 @@ def test_a_bulk_names_what_it_was_called_on_and_that_several_people_called_it() 
     people = ["ann@example.com", "bob@example.com"] * 2
     some = facts(events, set(), (amount,), humans=people)
     assert title_of(some, "123456789012:role/Media") == (
-        "role/Media (ann@example.com and 1 other) called dynamodb:GetItem on table:t0 and 1 other together 60 times in an hour "
-        "on resources unusual for it (none before) from 84.17.50.9"
+        "role/Media (ann@example.com and 1 other) called dynamodb:GetItem on table:t0 and 1 other together 4 times in 3 minutes "
+        "on resources unusual for it (none before in an hour) from 84.17.50.9"
     )
     assert questioned(some).startswith(
-        "dynamodb:GetItem together 60 times in an hour on resources unusual for it"
+        "dynamodb:GetItem together 4 times in 3 minutes on resources unusual for it"
     )
-    alone = facts(events[:1], set(), (amount,), humans=people[:1])
-    assert "called dynamodb:GetItem on table:t0 60 times in an hour" in title_of(alone)
+    alone = facts([*events[:1] * 4], set(), (amount,), humans=people[:1] * 4)
+    assert "called dynamodb:GetItem on table:t0 4 times in an hour" in title_of(alone)
+
+
+@pytest.mark.parametrize("principal", [WHO, "976280145156:account/AROAPGA3KWCATOSOSJNFU"])
+def test_nothing_is_named_beside_a_count_of_calls_that_the_alert_does_not_have(principal: str) -> None:
+    """Of 42 calls one was on this secret: "on webhook-1 42 times" would be false."""
+    name = "secretsmanager:GetSecretValue"
+    amount = SurpriseDriver("amount", amount_text(42, name, "an hour"), "at most 23 before", "unseen", 5.6)
+    events = [replace(each, resource=f"secret:webhook-{at}") for at, each in enumerate(called(name, name))]
+    title = title_of(facts(events, set(), (amount,)), principal)
+    assert f"called {name} 42 times in an hour (at most 23 before) from 84.17.50.9" in title
+    roles = [replace(each, resource="role:admin") for each in events]
+    assert "role:admin" not in title_of(facts(roles, set(), (amount,)), principal)
+    all_of_them = replace(amount, seen=amount_text(2, name, "an hour"))
+    assert "on secret:webhook-0" in title_of(facts(events, set(), (all_of_them,)), principal)
 
 
 def test_what_another_person_at_the_role_did_is_said_to_be_theirs() -> None:
@@ -270,11 +284,24 @@ def test_beside_a_number_of_all_calls_a_title_says_of_how_many_shown_ones_failed
     partly = [replace(some[0], error_code=""), *some[1:]]
     counted = "called s3:GetObject 177 times in an hour (at most 3 before) from 84.17.50.9; "
     assert title_of(facts(partly, set(), (amount,))) == f"user/grace {counted}2 of the 3 shown failed"
-    tried = counted.replace("called", "tried")
-    assert title_of(facts(some, set(), (amount,))) == f"user/grace {tried}all shown failed"
+    assert title_of(facts(some, set(), (amount,))) == f"user/grace {counted}3 of the 3 shown failed"
     assert title_of(facts(partly, set())).endswith("; 2 failed")
     beside = facts(some, set(), (amount,), supporting=called("s3:ListBuckets"))
-    assert title_of(beside).endswith("; all shown failed, but s3:ListBuckets succeeded")
+    assert title_of(beside).endswith("; 3 of the 4 shown failed, but s3:ListBuckets succeeded")
+
+
+def test_counted_calls_were_only_tried_where_all_of_them_are_known_to_have_failed() -> None:
+    amount = SurpriseDriver(
+        "amount", amount_text(3, "s3:GetObject", "an hour"), "at most 1 before", "unseen", 5.5
+    )
+    some = called(*["s3:GetObject"] * 3, failed=("s3:GetObject",))
+    assert title_of(facts(some, set(), (amount,))) == (
+        "user/grace tried s3:GetObject 3 times in 2 minutes (at most 1 before in an hour) from 84.17.50.9; all failed"
+    )
+    more = replace(amount, seen=amount_text(4, "s3:GetObject", "an hour"))
+    assert title_of(facts(some, set(), (more,))) == (
+        "user/grace called s3:GetObject 4 times in an hour (at most 1 before) from 84.17.50.9; 3 of the 3 shown failed"
+    )
 
 
 def test_of_the_shown_calls_that_failed_those_that_support_an_alert_are_counted_as_well() -> None:
