@@ -26,7 +26,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fingerprint.core.alert import (
     GRAVITIES,
@@ -37,9 +37,6 @@ from fingerprint.core.alert import (
     SurpriseDriver,
 )
 from fingerprint.core.attack_tools import is_made_for_attacks
-
-if TYPE_CHECKING:
-    from fingerprint.sources.base import CallImpact
 
 # Nats of rarity and impact together at which urgency is 50: one active interval in 22,000.
 HALF_URGENCY_NATS = 10.0
@@ -59,7 +56,6 @@ MAX_NAMED_ACCOUNTS = 2  # in which a resource of one name was used
 MANY_DELETIONS = 20
 DESTROYING_TECHNIQUES = ("T1485", "T1490")  # of such an action: data destruction, inhibiting system recovery
 PROGRAM_FEATURE = "program"
-MAX_RECORDS_READ = 50  # records of one action whose request is read
 
 
 def alert_impact(
@@ -77,10 +73,7 @@ def alert_impact(
     for event in events:
         by_action.setdefault(action_name(event), []).append(event)
     rows = [
-        replace(
-            _of_action(name, called, name in new_actions, new_places),
-            resources=_resource_texts(called, other_accounts),
-        )
+        _of_action(name, called, name in new_actions, new_places, other_accounts)
         for name, called in by_action.items()
     ]
     return tuple(sorted((row for row in rows if row.gravity != "none"), key=_order))
@@ -225,20 +218,30 @@ def _order(row: ActionImpact) -> tuple[float, int, bool, bool, int, str]:
 
 
 def _of_action(
-    name: str, events: Sequence[AlertEvent], new: bool, new_places: Collection[str]
+    name: str,
+    events: Sequence[AlertEvent],
+    new: bool,
+    new_places: Collection[str],
+    other_accounts: Mapping[str, str],
 ) -> ActionImpact:
-    gravest = _gravest_call(events)
-    done = sum(not event.error_code for event in events)
+    """Return what an action's calls can do: of those whose requests do the gravest harm, how many and on what."""
+    # Judging needs the source; the store reads what was judged without it.
+    from fingerprint.sources.active import SOURCE
+    from fingerprint.sources.base import gravest_calls
+
+    gravest, harmful = gravest_calls(SOURCE.impact_of, events)
+    done = sum(not event.error_code for event in harmful)
     row = ActionImpact(
         action=name,
         gravity=gravest.gravity,
         effect=gravest.effect,
         tactic=gravest.tactic,
         technique=gravest.technique,
-        calls=len(events),
-        failed=len(events) - done,
+        calls=len(harmful),
+        failed=len(harmful) - done,
         new=new,
         new_place=any(event.event_id in new_places for event in events),
+        resources=_resource_texts(harmful, other_accounts),
     )
     return _as_many(row, done)
 
@@ -273,7 +276,7 @@ def _resource_texts(events: Sequence[AlertEvent], other_accounts: Mapping[str, s
 
 def _relation(event: AlertEvent, account: str) -> str:
     """Return whether what a call was made on lies `in` another account, or the call only names that one `for` it."""
-    from fingerprint.sources.active import SOURCE  # as in `_gravest_call`
+    from fingerprint.sources.active import SOURCE  # as in `_of_action`
 
     return "in" if not account or SOURCE.may_lie_in(event.raw, event.resource, account) else "for"
 
@@ -286,16 +289,3 @@ def _accounts_text(relation: str, accounts: Sequence[str]) -> str:
     more = len(accounts) - MAX_NAMED_ACCOUNTS
     named = ", ".join(accounts[:MAX_NAMED_ACCOUNTS])
     return f" {relation} {len(accounts):,} accounts: {named}{f' and {more:,} more' if more > 0 else ''}"
-
-
-def _gravest_call(events: Sequence[AlertEvent]) -> CallImpact:
-    """Return the impact of the gravest of an action's calls; of many, what lies behind the first ones is not read."""
-    from fingerprint.sources.active import (
-        SOURCE,
-    )  # judging needs the source; the store reads what was judged without it
-
-    judged = [
-        SOURCE.impact_of(event.service, event.action, event.raw if place < MAX_RECORDS_READ else "")
-        for place, event in enumerate(events[: MAX_RECORDS_READ + 1])
-    ]
-    return max(judged, key=lambda each: GRAVITIES.index(each.gravity))

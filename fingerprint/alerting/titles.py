@@ -298,7 +298,7 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
     if counted := _counted(facts):
         done = (row for row in counted if row.succeeded or _succeeded_beside(facts, row.action))
         row = next(done, counted[0])
-        return row.action, not row.succeeded
+        return row.action, all(event.error_code for event in _calls_of(facts, row.action))
     surprising = (each.seen for each in facts.drivers if each.feature == ACTION_FEATURE)
     sign_ins = (
         impact.action_name(event) for event in facts.events if SOURCE.signed_in_without_mfa(event.raw)
@@ -310,7 +310,7 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
         *facts.ranked,
     )
     lead = next(filter(None, candidates), "something")
-    return lead, all(bool(event.error_code) for event in _calls_of(facts, lead))
+    return lead, all(event.error_code for event in _calls_of(facts, lead))
 
 
 def _counted(facts: TitleFacts) -> list[ActionImpact]:

@@ -15,13 +15,14 @@ are the product's own words. `core.log_source` says which package a process uses
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from fingerprint.core.alert import (
+    GRAVITIES,
     ActionImpact,
     AlertEvent,
     CallPath,
@@ -37,6 +38,9 @@ from fingerprint.sources.limits import ReadLimits
 if TYPE_CHECKING:
     from fingerprint.compute.frames import Frame
 
+MAX_JUDGED_RECORDS = (
+    1_000  # of one action; a request is read in 2 to 40 microseconds. Further calls are judged by the action
+)
 Origin = tuple[str, str]  # source, position
 FileListing = dict[str, dict[str, Any]]  # path: the details that fsspec gives
 PrincipalKind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]
@@ -178,6 +182,26 @@ class CallImpact(NamedTuple):
     effect: str
     tactic: str
     technique: str
+
+
+NO_IMPACT = CallImpact("none", "", "", "")
+
+
+def gravest_calls(
+    impact_of: Callable[[str, str, str], CallImpact], calls: Sequence[AlertEvent]
+) -> tuple[CallImpact, list[AlertEvent]]:
+    """Return the gravest impact of an action's calls, and the calls that have its gravity: others ask for less harm, or for none.
+
+    `impact_of` is that of `LogSource`.
+    """
+    judged = [
+        impact_of(call.service, call.action, call.raw if place < MAX_JUDGED_RECORDS else "")
+        for place, call in enumerate(calls)
+    ]
+    gravest = max(judged, key=lambda each: GRAVITIES.index(each.gravity), default=NO_IMPACT)
+    return gravest, [
+        call for call, each in zip(calls, judged, strict=True) if each.gravity == gravest.gravity
+    ]
 
 
 class Suspicion(NamedTuple):

@@ -19,6 +19,7 @@ from fingerprint.core.alert import (
     SurpriseDriver,
 )
 from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import MAX_JUDGED_RECORDS
 from tests.support.alerts import event
 
 STOP, LIST = "cloudtrail:StopLogging", "guardduty:ListDetectors"
@@ -295,9 +296,31 @@ def test_many_records_of_one_action_are_not_all_read(monkeypatch: pytest.MonkeyP
     read: list[str] = []
     whole = SOURCE.impact_of
     monkeypatch.setattr(SOURCE, "impact_of", lambda *call: (read.append(call[2]), whole(*call))[1])
-    events = [replace(call("s3:PutBucketPolicy", number), raw="{}") for number in range(500)]
+    events = [
+        replace(call("s3:PutBucketPolicy", number), raw="{}") for number in range(MAX_JUDGED_RECORDS * 2)
+    ]
     impact.alert_impact(events, {"s3:PutBucketPolicy"}, ())
-    assert read.count("{}") == impact.MAX_RECORDS_READ
+    assert read.count("{}") == MAX_JUDGED_RECORDS
+
+
+def test_a_row_counts_and_names_the_calls_whose_requests_do_the_harm() -> None:
+    """A thief encrypts what is in one bucket while the owner goes on writing to another."""
+    name = "s3:PutObject"
+    ransom = json.dumps({"requestParameters": {"x-amz-server-side-encryption-customer-algorithm": "AES256"}})
+    usual = [replace(call(name, number), raw="{}", resource="bucket:invoices") for number in range(100)]
+    harm = [replace(call(name, number), raw=ransom, resource="bucket:orders") for number in range(100, 250)]
+    [found] = impact.alert_impact([*usual, *harm], {name}, ())
+    assert (found.gravity, found.calls, found.failed, found.resources) == (
+        "severe",
+        150,
+        0,
+        ("bucket:orders",),
+    )
+    denied = [replace(each, error_code="AccessDenied") for each in harm]
+    [found] = impact.alert_impact([*usual, *denied], {name}, ())
+    assert (found.calls, found.succeeded) == (150, False), "the owner's writes are no success of the thief's"
+    [found] = impact.alert_impact(usual, {name}, ())
+    assert (found.gravity, found.calls) == ("minor", 100)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,14 @@ def test_a_call_that_failed_each_time_was_tried() -> None:
     assert title == "user/grace tried cloudtrail:StopLogging, new to them, from 84.17.50.9; 1 failed"
 
 
+def test_an_action_of_which_only_the_harmful_call_failed_was_called() -> None:
+    raw = json.dumps({"requestParameters": {"x-amz-server-side-encryption-customer-algorithm": "AES256"}})
+    denied, usual = called("s3:PutObject", "s3:PutObject")
+    denied = replace(denied, raw=raw, error_code="AccessDenied")
+    title = title_of(facts([denied, usual], {"s3:PutObject"}))
+    assert title == "user/grace called s3:PutObject, new to them, from 84.17.50.9; 1 failed"
+
+
 def test_what_succeeded_leads_before_what_is_graver_and_failed_each_time() -> None:
     names = ("ec2:AuthorizeSecurityGroupIngress", "ec2:RunInstances", "ec2:DescribeRegions")
     some = facts(called(*names, failed=names[:1]), set(names))

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from fingerprint.sources.base import TACTICS, CallImpact, Technique
+from fingerprint.sources.base import NO_IMPACT, TACTICS, CallImpact, Technique
 from fingerprint.sources.cloudtrail.attack_mappings import (
     mapped_tactics,
     mapped_techniques,
     technique_name,
     without_api_version,
 )
-from fingerprint.sources.cloudtrail.impact import NO_IMPACT, listed_actions
+from fingerprint.sources.cloudtrail.impact import listed_actions
 
 EVERYDAY_TACTIC = "Discovery"  # looking around: work does it as much as attacks do
 

@@ -25,13 +25,12 @@ from functools import cache
 from typing import NamedTuple
 
 from fingerprint.core.alert import GRAVITIES, Gravity
-from fingerprint.sources.base import CallImpact
+from fingerprint.sources.base import NO_IMPACT, CallImpact
 from fingerprint.sources.cloudtrail.action_verbs import changes_something, without_batch
 from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, without_api_version
 from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, quota_of, reads_only
 
 _QUOTA = "asks for a higher quota"
-NO_IMPACT = CallImpact("none", "", "", "")
 
 
 class _Effect(NamedTuple):

@@ -29,7 +29,7 @@ from fingerprint.core.alert import (
     NextStep,
     session_names,
 )
-from fingerprint.sources.base import Suspicion
+from fingerprint.sources.base import Suspicion, gravest_calls
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.credential_facts import signed_in_without_mfa
@@ -39,6 +39,7 @@ from fingerprint.sources.cloudtrail.identity import (
     person_and_access,
     plain_principal,
 )
+from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.impact_requests import reads_only
 from fingerprint.sources.cloudtrail.playbook_contain import contain_steps, find_person
 from fingerprint.sources.cloudtrail.playbook_extent import extent_steps
@@ -272,8 +273,11 @@ def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
 
 
 def _event_of(suspicion: Suspicion, action: str) -> AlertEvent:
-    """Return the call of an action to ask about: the one that leads, else the first that succeeded, else the first at all."""
-    called = [each for each in suspicion.events if action_of(each) == action]
+    """Return the call of an action to ask about: the one that leads, else the first that succeeded, else the first at all.
+
+    Of those that do the gravest harm.
+    """
+    _, called = gravest_calls(impact_of, [each for each in suspicion.events if action_of(each) == action])
     if suspicion.lead in called:
         return suspicion.lead
     return min(called, key=lambda each: bool(each.error_code), default=suspicion.events[0])
@@ -301,16 +305,23 @@ NOT_SET_BACK = {  # what to do about actions that no step of their own sets back
 def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     """Yield how to undo the actions that succeeded and were new, the gravest first; what was only read cannot be set back.
 
-    Calls that only support the alert are undone, too: a secret that they read is as known as any other.
+    Of each those whose requests did the gravest harm: of writes to a bucket those with a thief's key, not the owner's own. Calls
+    that only support the alert are undone, too: a secret that they read is as known as any other.
     """
     calls = _successful_calls(suspicion)
     by_root = principal_type(suspicion.principal) == "root"
     steps: list[NextStep] = []
     left: dict[str, list[ActionImpact]] = {why: [] for why in NOT_SET_BACK}
     for row in suspicion.actions:
-        if not row.succeeded or not (row.new or row.new_place) or row.gravity == "minor":
+        if not (row.new or row.new_place) or row.gravity == "minor":
             continue
-        events = calls.get((row.action, row.supporting), [])
+        harm, events = gravest_calls(impact_of, calls.get((row.action, row.supporting), []))
+        if not row.succeeded:  # the gravest calls, and maybe milder ones did
+            if harm.gravity in ("none", "minor"):
+                continue
+            row = replace(
+                row, resources=tuple(dict.fromkeys(each.resource for each in events if each.resource))
+            )
         called, unread = events[:MAX_RECORDS_READ], max(0, len(events) - MAX_RECORDS_READ)
         made = [call_of(event) for event in called]
         to_undo = [each for each in made if not only_denies(without_api_version(row.action), each)]

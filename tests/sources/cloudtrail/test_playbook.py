@@ -1327,3 +1327,26 @@ def test_objects_that_were_encrypted_with_a_key_of_the_thiefs_own_are_taken_from
     steps = next_steps(suspicion(call("s3:CopyObject", request)))
     assert "list-object-versions --bucket reports" in commands(steps, "undo")
     assert "infrastructure code" not in " ".join(step.text for step in steps)
+
+
+def test_only_calls_whose_requests_did_the_harm_are_asked_about_and_set_back() -> None:
+    """The owner's own writes in the same hour are none; nor does a policy that was denied hide another one that was not."""
+    own = call("s3:PutObject", {"bucketName": "invoices"}, resource="bucket:invoices")
+    request = {"bucketName": "reports", "x-amz-server-side-encryption-customer-algorithm": "AES256"}
+    encrypted = call("s3:PutObject", request, resource="bucket:reports")
+    steps = next_steps(suspicion(*[own] * MAX_RECORDS_READ, encrypted))
+    assert "list-object-versions --bucket reports" in commands(steps, "undo")
+    assert "invoices" not in "".join(f"{step.text}{step.command}" for step in steps if step.phase == "undo")
+    assert any("about s3:PutObject on bucket:reports" in step.text for step in steps)
+
+    def policy(bucket: str, principal: str, **fields: Any) -> AlertEvent:
+        members = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": principal}}]}
+        named = {"bucketName": bucket, "bucketPolicy": members}
+        return call("s3:PutBucketPolicy", named, resource=f"bucket:{bucket}", **fields)
+
+    denied = policy("orders", "*", error_code="AccessDenied")
+    done = policy("reports", f"arn:aws:iam::{ACCOUNT}:root")
+    [step] = (each for each in next_steps(suspicion(denied, done)) if each.phase == "undo")
+    assert "s3:PutBucketPolicy on bucket:reports" in step.text
+    assert "orders" not in step.text + step.command
+    assert not commands(next_steps(suspicion(denied)), "undo")
