@@ -188,6 +188,7 @@ def _own_doing(suspicion: Suspicion, who: str) -> str:
     """Return whom else to ask where a person's own place and tool make a thief unlikely: asking an insider warns them."""
     if (
         suspicion.from_new_origin
+        or suspicion.new_origins
         or suspicion.first_seen
         or not who.startswith("Ask ")
         or _is_foreign(suspicion)

@@ -744,6 +744,16 @@ def test_who_may_have_done_it_themselves_is_not_warned_before_their_manager_is_a
     assert ("ask their manager first" in ask) is not new_origin
 
 
+def test_a_new_address_range_of_a_known_network_is_not_called_usual() -> None:
+    made = call("s3:GetObject")
+    some = suspicion(made, principal=f"{ACCOUNT}:role/okta/ann", human="ann@example.com")
+    some = some._replace(
+        from_new_origin=False, new_origins={made.event_id: " from 192.0.2.0/24 (new address range)"}
+    )
+    [ask] = [each.text for each in next_steps(some) if each.phase == "verify"]
+    assert "Network and tool are usual" not in ask
+
+
 def test_the_extent_is_searched_by_key_from_a_day_before_in_its_regions_and_where_global_services_log() -> (
     None
 ):
