@@ -387,6 +387,9 @@ class LogSource(Protocol):
         Below a high severity, verify comes before contain.
         """
 
+    def name_opener(self, steps: Iterable[NextStep], opener: CredentialIssue) -> tuple[NextStep, ...]:
+        """Return the steps of an alert about one session, with the call that opened it in place of how to find that call."""
+
     def known_attacks(self) -> list[tuple[str, bytes]]:
         """Return (technique, record) of the labelled attack calls that travel with the project; empty where there are none."""
 

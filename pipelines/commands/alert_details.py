@@ -38,7 +38,7 @@ from fingerprint.delivery.formats.text import impact_text
 from fingerprint.detection.detectors import detector_label
 from fingerprint.store import open_store
 from fingerprint.web import formatting
-from fingerprint.web.alert_story import fingerprint_in_words
+from fingerprint.web.alert_story import fingerprint_in_words, with_opener
 from fingerprint.web.static_report import write_alert_page
 from pipelines.commands import triage
 from pipelines.commands.alerts import (
@@ -76,13 +76,16 @@ def show_alert(
     alert = store.alerts.get(alert_id)
     dispositions, row = store.cases.dispositions(alert.alert_id), store.queue.row(alert.alert_id)
     moved = principal_profile.adjusted_thresholds(bank, alert, settings) if bank else []
+    keys = Counter(event.access_key for event in alert.events if event.access_key)
+    chain = _credential_chain(store, keys)
+    alert = with_opener(alert, chain, len(keys))
     if page:
         write_alert_page(alert, page)
     if json:
         decided = [triage.disposition_as_json(each) for each in dispositions]
         print_json(alert_detail(alert) | {"dispositions": decided, "thresholds": moved})
     else:
-        origin = _Origin(_credential_chain(store, alert), store.incidents.other_records(alert.alert_id))
+        origin = _Origin(chain, store.incidents.other_records(alert.alert_id))
         _explain(Console(), alert, row, dispositions, moved, origin)
         print(f"page: {page}" if page else "`--page FILE` writes it as a page")
 
@@ -94,9 +97,8 @@ class _Origin(NamedTuple):
     other_records: Sequence[OtherRecord]
 
 
-def _credential_chain(store: Store, alert: Alert) -> list[CredentialIssue]:
+def _credential_chain(store: Store, keys: Counter[str]) -> list[CredentialIssue]:
     """Return the calls that led to the access key which most events used, the nearest first."""
-    keys = Counter(event.access_key for event in alert.events if event.access_key)
     return store.alerts.credential_chain(keys.most_common(1)[0][0]) if keys else []
 
 

@@ -11,10 +11,11 @@ user guide).
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from fingerprint.core.alert import AlertEvent, NextStep
+from fingerprint.core.alert import AlertEvent, CredentialIssue, NextStep
 from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.identity import SSO_ROLE, is_anonymous, permission_set, saml_provider
 from fingerprint.sources.cloudtrail.playbook_extent import find_opened_sessions
@@ -63,6 +64,14 @@ _DENY_SESSION = (
 _DENY_PERSON = (  # AWS's own condition for one person of Identity Center
     '\'{"Effect":"Deny","Action":"*","Resource":"*","Condition":{"StringEquals":{"identitystore:userId":"USER_ID"}}}\''
 )
+_FIND_OPENER = (
+    "find who assumed it, by the session's access key. Where that was a provider of SAML or web identity, block the person or "
+    "the workload there; where another account did, take it out of the role's trust policy: it knows the external id. Where "
+    "Lambda did, the session has the function's name: set the function's reserved concurrency to 0, and mend it."
+)
+_IF_NAMED_BY_SAML = "Where a provider of SAML opened them, it fixed their name: disable the person there."
+_NAMED_BY_SAML = "The provider of SAML that opened them fixed their name: disable the person there."
+_NAMED_BY_OPENER = "Who opened them chose their name: it is the person's where that one can be trusted."
 _LIST_TRUST = "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json"
 
 
@@ -611,8 +620,8 @@ def _deny_people(role: str, people: Sequence[str]) -> NextStep:
     policy = _DENY_SESSION.replace('"*:SESSION_NAME"', f'["{names}"]')
     return NextStep(
         "contain",
-        "Where a provider of SAML opened the sessions, it fixed their name: disable the person there, and deny their sessions "
-        "alone. Other sessions of the role go on." + not_shown(len(people) - MAX_KEYS, "session"),
+        f"Deny the person's sessions alone: other sessions of the role go on. {_IF_NAMED_BY_SAML}"
+        + not_shown(len(people) - MAX_KEYS, "session"),
         f"aws iam put-role-policy --role-name {role} --policy-name incident-deny-session --policy-document {policy}",
     )
 
@@ -621,12 +630,45 @@ def _who_assumed(suspicion: Suspicion, by_certificate: bool) -> NextStep:
     openers = ("AssumeRole", "AssumeRoleWithSAML", "AssumeRoleWithWebIdentity")
     return NextStep(
         "contain",
-        "First cut who opens the role's sessions, or the revoked role gives them a new one: find who assumed it, by the "
-        "session's access key. Where that was a provider of SAML or web identity, block the person or the workload there; where "
-        "another account did, take it out of the role's trust policy: it knows the external id. Where Lambda did, the session "
-        "has the function's name: set the function's reserved concurrency to 0, and mend it.",
+        f"First cut who opens the role's sessions, or the revoked role gives them a new one: {_FIND_OPENER}",
         find_opened_sessions(suspicion, (*openers, "CreateSession") if by_certificate else openers),
     )
+
+
+def name_opener(steps: Iterable[NextStep], opener: CredentialIssue) -> tuple[NextStep, ...]:
+    """Return the steps of an alert about one session, with the call that opened it where they say how to find that call.
+
+    An alert is explained without it: the call may have been read later, or by another scorer.
+    """
+    return tuple(_with_opener(step, opener) for step in steps)
+
+
+def _with_opener(step: NextStep, opener: CredentialIssue) -> NextStep:
+    if _FIND_OPENER in step.text:
+        record = f"AttributeKey=EventId,AttributeValue={value_or_word(opener.event_id, 'EVENT_ID')}"
+        region = value_or_word(opener.region, "REGION")
+        return replace(
+            step,
+            text=step.text.replace(_FIND_OPENER, _cut_opener(opener)),
+            command=f"aws cloudtrail lookup-events --region {region} --lookup-attributes {record}",
+        )
+    named = _NAMED_BY_SAML if opener.action == "AssumeRoleWithSAML" else _NAMED_BY_OPENER
+    return replace(step, text=step.text.replace(_IF_NAMED_BY_SAML, named))
+
+
+def _cut_opener(opener: CredentialIssue) -> str:
+    """Return who opened a session, and how to keep them from opening the next one."""
+    kind = principal_type(opener.principal)
+    how = {
+        "account": "take that account out of the role's trust policy (it knows the external id), and tell its owner.",
+        "federated": "block the person or the workload at its provider.",
+    }.get(
+        kind,
+        "contain it as well, and take it out of the role's trust policy if it should not assume the role.",
+    )
+    human = f" ({opener.human[:100]})" if opener.human else ""
+    where = f" from {opener.source_address[:100]}" if opener.source_address else ""
+    return f"{unquote(opener.principal)[:200]}{human} opened them by {opener.action[:100]}{where}: {how}"
 
 
 def _contain_single_sign_on(suspicion: Suspicion, name: str) -> Iterator[NextStep]:

@@ -56,6 +56,7 @@ from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.lenient import NO_EVENT_FIELDS
 from fingerprint.sources.cloudtrail.opened_access import opened_access
 from fingerprint.sources.cloudtrail.playbook import next_steps
+from fingerprint.sources.cloudtrail.playbook_contain import name_opener
 from fingerprint.sources.cloudtrail.record_search import record_searches
 from fingerprint.sources.cloudtrail.resources import may_lie_in
 from fingerprint.sources.cloudtrail.s3_layout import (
@@ -95,6 +96,7 @@ __all__ = [
     "list_months",
     "may_be_envelope",
     "may_lie_in",
+    "name_opener",
     "next_steps",
     "notified_objects",
     "object_day",

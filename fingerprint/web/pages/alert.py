@@ -24,7 +24,7 @@ from fingerprint.core.sanitize import storable
 from fingerprint.core.story import CallSummary, EventRun, RunPage
 from fingerprint.sources.active import SOURCE
 from fingerprint.web import audit_text, flash, queue_query, urls
-from fingerprint.web.alert_story import AlertStory, alert_story, shown_scores
+from fingerprint.web.alert_story import AlertStory, alert_story, shown_scores, with_opener
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps, active_people
 from fingerprint.web.language import gettext
@@ -57,6 +57,7 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         store.evidence.tallies([alert_id]),
         _some_records(store, alert_id),
     )
+    chain = _credential_chain(store, story)
     return render_page(
         request,
         "queue/alert.html",
@@ -72,9 +73,10 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         urls=urls,
         total=row.events,
         story=story,
-        **alert_context(found),
+        **alert_context(with_opener(found, chain, story.tallies["access_key"].distinct)),
         **_timeline_context(store, alert_id, story, parse_timeline(asks), queue),
         **_related_context(deps, found, row, story),
+        chain=chain[::-1],
     )
 
 
@@ -144,7 +146,7 @@ def _read_rows(store: Store, alert_id: str, story: AlertStory, asked: TimelineQu
 
 
 def _related_context(deps: Dependencies, found: Alert, row: QueueRow, story: AlertStory) -> dict[str, Any]:
-    """Return what is shown beside an alert: related alerts, credential chain, thresholds and activity."""
+    """Return what is shown beside an alert: related alerts, thresholds and activity."""
     store, alert_id = deps.store, row.alert_id
     similar = [each for each in store.queue.similar(alert_id, limit=MAX_SIMILAR) if each.alert_id != alert_id]
     incident = _incident_alerts(store, row)
@@ -153,7 +155,6 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow, story: Ale
     return {
         "incident": incident,
         "neighbours": [each for each in _nearby_alerts(store, row) if each.alert_id not in known],
-        "chain": _credential_chain(store, story),
         "other_records": store.incidents.other_records(alert_id),
         "shared": store.prevalence.of_alert(alert_id),
         "similar": similar,
@@ -199,9 +200,9 @@ def _nearby_alerts(store: Store, row: QueueRow) -> list[QueueRow]:
 
 
 def _credential_chain(store: Store, story: AlertStory) -> list[CredentialIssue]:
-    """Return the credential chain of the access key that most events used, the first caller first."""
+    """Return the credential chain of the access key that most events used, the nearest call first."""
     keys = story.tallies["access_key"].values
-    return store.alerts.credential_chain(keys[0][0])[::-1] if keys else []
+    return store.alerts.credential_chain(keys[0][0]) if keys else []
 
 
 def console_links(principal: str, keys: Sequence[str], distinct: int, region: str) -> dict[str, Any]:

@@ -6,17 +6,18 @@ import json
 import shlex
 import subprocess
 from dataclasses import replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 
 from fingerprint.alerting.impact import action_name, alert_impact, with_support
-from fingerprint.core.alert import STEP_PHASES, AlertEvent, NextStep
+from fingerprint.core.alert import STEP_PHASES, AlertEvent, CredentialIssue, NextStep
 from fingerprint.sources.base import Suspicion, escape_key
 from fingerprint.sources.cloudtrail.impact import listed_actions
 from fingerprint.sources.cloudtrail.playbook import MAX_UNDO_STEPS, next_steps
+from fingerprint.sources.cloudtrail.playbook_contain import name_opener
 from fingerprint.sources.cloudtrail.playbook_facts import MAX_KEYS, MAX_RECORDS_READ, credential_kind
 from fingerprint.sources.cloudtrail.playbook_undo import (
     _UNDO,
@@ -33,6 +34,7 @@ from tests.support.alerts import NASTY, event
 
 ACCOUNT = "123456789012"
 AKIA, ASIA = "AKIAIOSFODNN7EXAMPLE", "ASIAIOSFODNN7EXAMPLE"
+OPENED = datetime(2026, 3, 4, 13, 0, tzinfo=UTC)
 
 
 def call(name: str, request: Any = None, response: Any = None, key: str = AKIA, **fields: Any) -> AlertEvent:
@@ -1360,3 +1362,36 @@ def test_only_calls_whose_requests_did_the_harm_are_asked_about_and_set_back() -
     assert "s3:PutBucketPolicy on bucket:reports" in step.text
     assert "orders" not in step.text + step.command
     assert not commands(next_steps(suspicion(denied)), "undo")
+
+
+@pytest.mark.parametrize(
+    ("opener", "action", "then"),
+    [
+        ("210987654321:account/AROAVENDOR", "AssumeRole", "take that account out of the role's trust policy"),
+        (f"{ACCOUNT}:role/broker", "AssumeRole", "contain it as well"),
+        (f"{ACCOUNT}:federated/okta/ann", "AssumeRoleWithSAML", "block the person or the workload"),
+    ],
+)
+def test_who_is_known_to_have_opened_a_session_is_named_and_no_other_way_is_told(
+    opener: str, action: str, then: str
+) -> None:
+    called = call("s3:GetObject", key=ASIA, session="ann@example.com")
+    found = next_steps(suspicion(called, principal=f"{ACCOUNT}:role/support"))
+    opened = CredentialIssue(ASIA, OPENED, "e-1", action, opener, "", "", "192.0.2.7", "eu-west-1")
+    steps = [step for step in name_opener(found, opened) if step.phase == "contain"]
+    assert f"{opener} opened them by {action} from 192.0.2.7: {then}" in steps[0].text
+    assert steps[0].command == (
+        "aws cloudtrail lookup-events --region eu-west-1 --lookup-attributes AttributeKey=EventId,AttributeValue=e-1"
+    )
+    text = " ".join(step.text for step in steps)
+    assert "find who assumed it" not in text
+    assert "Lambda" not in text
+    assert ("provider of SAML" in text) is (action == "AssumeRoleWithSAML")
+
+
+@pytest.mark.parametrize("nasty", NASTY)
+def test_an_opener_of_a_session_can_put_nothing_into_a_command(nasty: str) -> None:
+    found = next_steps(suspicion(call("s3:GetObject", key=ASIA), principal=f"{ACCOUNT}:role/support"))
+    opened = CredentialIssue(ASIA, OPENED, *[nasty] * 7)
+    [shown] = {step.command for step in name_opener(found, opened)} - {step.command for step in found}
+    assert shown.endswith("--region REGION --lookup-attributes AttributeKey=EventId,AttributeValue=EVENT_ID")
