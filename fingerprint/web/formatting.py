@@ -307,8 +307,8 @@ def count_of(count: int, unit: str) -> str:
 
 
 def impact_facts(each: ActionImpact) -> str:
-    """Return how often an action was called, how often it failed, how new it is and if it counts: `3 calls, all failed, new`."""
-    parts = [ngettext("%(num)s call", "%(num)s calls", each.calls)]
+    """Return how many events an action has, how many failed, how new it is and if it counts: `3 events, all failed, new`."""
+    parts = [ngettext("%(num)s event", "%(num)s events", each.calls)]
     if each.failed:
         all_failed = each.failed == each.calls
         parts.append(

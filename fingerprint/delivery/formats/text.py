@@ -38,13 +38,15 @@ def truncate_texts(value: Any, max_length: int = MAX_TEXT_LENGTH) -> Any:
 
 
 def impact_text(row: ActionImpact) -> str:
-    """Return one action behind an alert's impact as a phrase: `iam:CreateUser creates a user, T1136.003 (3 calls, 1 failed)`."""
+    """Return one action behind an alert's impact as a phrase: `iam:CreateUser creates a user, T1136.003 (3 events, 1 failed)`."""
     technique = f", {row.technique}" if row.technique else ""
     failed = f", {row.failed:,} failed" if row.failed else ""
     failed += ", supporting" if row.supporting else ""
     where = f" on {', '.join(row.resources)}" if row.resources else ""
     where += ", and maybe others" if len(row.resources) >= MAX_RESOURCES else ""  # no more are kept
-    return f"{row.action} {row.effect}{technique} ({row.calls:,} call{'s' * (row.calls != 1)}{failed}){where}"
+    return (
+        f"{row.action} {row.effect}{technique} ({row.calls:,} event{'s' * (row.calls != 1)}{failed}){where}"
+    )
 
 
 def step_text(step: NextStep) -> str:

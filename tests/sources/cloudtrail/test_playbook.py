@@ -735,6 +735,20 @@ def test_an_amount_or_reads_from_the_usual_place_are_asked_about_first(
     assert next_steps(some)[0].phase == first
 
 
+@pytest.mark.parametrize("human", ["ann.lee", "ann@example.com"])
+def test_a_person_known_behind_a_role_is_asked_and_no_owner_of_the_role(human: str) -> None:
+    some = suspicion(call("s3:GetObject", session=""), principal=f"{ACCOUNT}:role/support", human=human)
+    [ask] = [each for each in next_steps(some) if each.phase == "verify"]
+    assert ask.text.startswith(f"Ask {human} by telephone or in person")
+
+
+@pytest.mark.parametrize("human", ["i-0123456789abcdef0", "backup_job", "worker.7", ""])
+def test_a_machine_behind_a_role_is_not_asked(human: str) -> None:
+    some = suspicion(call("s3:GetObject"), principal=f"{ACCOUNT}:role/worker", human=human)
+    [ask] = [each for each in next_steps(some) if each.phase == "verify"]
+    assert ask.text.startswith(f"Ask the owner of {ACCOUNT}:role/worker")
+
+
 @pytest.mark.parametrize("new_origin", [True, False])
 def test_who_may_have_done_it_themselves_is_not_warned_before_their_manager_is_asked(
     new_origin: bool,
