@@ -81,6 +81,7 @@ PLACES = (*NETWORKS, "region")
 MAX_ROLES = 50  # of one person, whose places are looked at
 PROGRAM_COLUMN = FEATURE_NAMES.index(titles.PROGRAM_FEATURE)
 RANGE_COLUMN = FEATURE_NAMES.index(NETWORKS[-1])
+TARGET_COLUMN = FEATURE_NAMES.index("target")
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
 
 
@@ -158,8 +159,14 @@ def _find_new_actions(
     part: Verdicts, events: Sequence[AlertEvent], explainer: Explainer
 ) -> tuple[ActionImpact, ...]:
     novelty = find_novelty(*part, [impact.action_name(event) for event in events], explainer)
-    actions = impact.alert_impact(events, novelty.actions, novelty.networks, _other_accounts(part.frame))
+    actions = _find_impact(events, novelty, part.frame)
     return tuple(row for row in actions if row.new or row.new_place)
+
+
+def _find_impact(events: Sequence[AlertEvent], novelty: Novelty, frame: Frame) -> tuple[ActionImpact, ...]:
+    """Return what events can do by what of them is new; `frame` is theirs."""
+    accounts = _other_accounts(frame)
+    return impact.alert_impact(events, novelty.actions, novelty.networks, accounts, novelty.strange_accounts)
 
 
 def _other_accounts(frame: Frame) -> dict[str, str]:
@@ -246,7 +253,7 @@ def _gather_facts(
     """Return what title and next steps say of an alert's events (N,); `names` (N,) are their actions, `z` (N,) how strange."""
     batch, frame = verdicts
     novelty = find_novelty(batch, frame, names, explainer)
-    own = impact.alert_impact(events, novelty.actions, novelty.networks, _other_accounts(frame))
+    own = _find_impact(events, novelty, frame)
     drivers = _find_drivers(batch, frame, explainer)
     actions, supporting_actions = impact.count_together(own, support.actions, counted_calls(drivers, names))
     first_seen, in_history = _first_seen(batch, frame, explainer)
@@ -364,6 +371,7 @@ class Novelty(NamedTuple):
     `ranges` are the ids of those of the networks that are new address ranges of a network that the principal used before;
     `usual_for_others` of those whose address range many principals used in the history; `usual_places` of those whose principal
     comes from new ones all the time, so that another is nothing strange. Such a region is not among `regions`.
+    `strange_accounts` are the ids of events on another account that no principal dealt with in the history, and none is of.
     Never is: not in what the bank learned. What began after the training stays new until the next one, so that a thief who comes
     again the next day is still one.
     """
@@ -374,6 +382,7 @@ class Novelty(NamedTuple):
     ranges: frozenset[str]
     usual_for_others: frozenset[str]
     usual_places: frozenset[str]
+    strange_accounts: frozenset[str]
 
 
 def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explainer: Explainer) -> Novelty:
@@ -388,6 +397,7 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
     versions = np.asarray(frames.column_of(frame, "bank_version"), object)
     unseen = np.zeros((len(frame), 1 + len(PLACE_COLUMNS)), bool)
     usual, often = np.zeros(len(frame), bool), np.zeros((len(frame), len(PLACE_COLUMNS)), bool)
+    strange = np.zeros(len(frame), bool)
     principal = _principal(frame)
     for version in set(versions.tolist()):
         of_version = np.flatnonzero(versions == version)
@@ -396,6 +406,7 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
         unseen[of_version] = new[inverse.reshape(-1)]
         usual[of_version] = _is_usual_range(batch, of_version[first], explainer)[inverse.reshape(-1)]
         often[of_version] = _often_new(batch, of_version[first], explainer)[inverse.reshape(-1)]
+        strange[of_version] = _has_strange_account(batch, frame, of_version, explainer)
     new_networks = unseen[:, 1 : 1 + len(NETWORKS)]
     named = new_networks.argmax(axis=1)  # the wider one that is new
     ids = list(map(str, frames.column_of(frame, "event_id").tolist()))
@@ -406,7 +417,21 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
         frozenset(compress(ids, new_networks[:, -1] & ~new_networks[:, 0])),
         frozenset(compress(ids, new_networks.any(axis=1) & usual)),
         frozenset(compress(ids, new_networks.any(axis=1) & often[np.arange(len(often)), named])),
+        frozenset(compress(ids, strange)),
     )
+
+
+def _has_strange_account(
+    batch: EventBatch, frame: Frame, rows: NDArray[np.intp], explainer: Explainer
+) -> NDArray[np.bool_]:
+    """Return which of one version's events are on an account that no principal of the history dealt with, nor is of, (R,)."""
+    named = np.asarray(frames.column_of(frame, "target_account"), object)[rows]
+    strange = ~pd.isna(named) & (named != "")
+    if strange.any():
+        bank, _ = explainer.bank_and_rows(batch, rows)
+        strange[strange] = ~bank.knows_account(hashing.hash_strings(named[strange]))
+        strange &= bank.principals_that_showed(batch.codes[rows])[:, TARGET_COLUMN] == 0
+    return strange
 
 
 def _is_usual_range(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:

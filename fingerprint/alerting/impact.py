@@ -13,8 +13,9 @@ another kind: how much more often such a call is new in an attack than in harmle
 the gravest counts in full and each further one with a fading weight, so an alert that grows never becomes less urgent.
 
 What a principal does every day from where it always is says nothing about an attack, whatever it can do: only an action that is
-new for the principal counts in full, one that only comes from a network new for it by KNOWN_ACTION_SHARE. A call that failed
-counts less (FAILED_SHARE): it shows what is wanted, and has done nothing yet.
+new for the principal counts in full, one that only comes from a network new for it by KNOWN_ACTION_SHARE. A right that is given
+to an account which no one dealt with is new, too: who makes roles all day does not let a stranger in with them. A call that
+failed counts less (FAILED_SHARE): it shows what is wanted, and has done nothing yet.
 
 A sum can still be low where the rarity is: so a grave call, or a tool of attackers, that was new has a floor (`urgency_floor`),
 which neither prevalence nor a fallback to peers lowers. Docs: docs/explanation/detection.md, "Urgency".
@@ -63,17 +64,26 @@ def alert_impact(
     new_actions: Collection[str],
     new_places: Collection[str],
     other_accounts: Mapping[str, str] = MappingProxyType({}),
+    strange_accounts: Collection[str] = (),
 ) -> tuple[ActionImpact, ...]:
     """Return the actions of an alert that can do harm, those that count most first.
 
     `new_actions` are the `service:Action` that are new for the principal, `new_places` the ids of events from a network that is.
-    `other_accounts` maps the ids of events to the account that they were made on, where that is not the log's own.
+    `other_accounts` maps the ids of events to the account that they were made on, where that is not the log's own, and
+    `strange_accounts` are the ids of those whose account no one dealt with before: a right that it is given is new, whoever
+    gives it and however often they gave others.
     """
     by_action: dict[str, list[AlertEvent]] = {}
     for event in events:
         by_action.setdefault(action_name(event), []).append(event)
     rows = [
-        _of_action(name, called, name in new_actions, new_places, other_accounts)
+        _of_action(
+            name,
+            called,
+            name in new_actions or _lets_in(called, strange_accounts),
+            new_places,
+            other_accounts,
+        )
         for name, called in by_action.items()
     ]
     return tuple(sorted((row for row in rows if row.gravity != "none"), key=_order))
@@ -244,6 +254,14 @@ def _of_action(
         resources=_resource_texts(harmful, other_accounts),
     )
     return _as_many(row, done)
+
+
+def _lets_in(events: Sequence[AlertEvent], strange_accounts: Collection[str]) -> bool:
+    """Return whether any of an action's events gave an account a right that no one dealt with before."""
+    from fingerprint.sources.active import SOURCE  # as in `_gravest_call`
+
+    asked = [event for event in events if event.event_id in strange_accounts][:MAX_RECORDS_READ]
+    return any(SOURCE.lets_outsiders_in(each.service, each.action, each.raw) for each in asked)
 
 
 def _as_many(row: ActionImpact, done: int) -> ActionImpact:

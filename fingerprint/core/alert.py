@@ -138,10 +138,11 @@ class ActionImpact:
     """One action of an alert that can do harm: what it does, and how often it was called, failed, and on which resources.
 
     `action` is `service:Action`, `effect` completes "the call ..." ("stops or removes an audit log"). `tactic` and `technique`
-    are MITRE ATT&CK's, empty where none fits. `new`: the principal never called it before. `new_place`: it came from a network
-    that is new for the principal. `calls` counts its events in the alert, `failed` those of them that were refused or failed.
-    `resources` are the first few, `type:name`. `supporting`: the calls are those of events that support the alert, beside any row
-    of its own events, and count only where they are grave, new and succeeded (`alerting.impact`).
+    are MITRE ATT&CK's, empty where none fits. `new`: the principal never called it before, or gave a right by it to an account
+    that no one dealt with. `new_place`: it came from a network that is new for the principal. `calls` counts its events in the
+    alert, `failed` those of them that were refused or failed. `resources` are the first few, `type:name`. `supporting`: the
+    calls are those of events that support the alert, beside any row of its own events, and count only where they are grave, new
+    and succeeded (`alerting.impact`).
     """
 
     action: str

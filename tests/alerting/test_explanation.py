@@ -20,6 +20,7 @@ import pytest
 
 from fingerprint.alerting import explanation, impact, titles
 from fingerprint.alerting.grouping import alert_ids
+from fingerprint.compute import hashing
 from fingerprint.core.alert import (
     MINIMUM_URGENCY,
     STEP_PHASES,
@@ -435,6 +436,7 @@ def test_an_address_range_is_new_alone_where_its_network_is_known(monkeypatch: p
     frame = pd.DataFrame(
         {"event_id": list("abcd"), "region": "eu-west-1", "bank_version": "1", "principal": "1:user/ann"}
     )
+    frame["target_account"] = None
     found = explanation.find_novelty(batch, frame, [f"iam:{name}" for name in "abcd"], SimpleNamespace())
     assert found.ranges == {"b"}
     assert found.usual_for_others == {"a"}, "what is new to the principal alone"
@@ -649,6 +651,22 @@ def test_an_alert_says_whether_its_principals_account_is_one_of_the_organisation
     for account, is_known in ((own, True), ("151912345678", False)):
         frame = pd.DataFrame({"principal": [f"{account}:account/AROA1"], "recipient_account": [own]})
         assert explanation._knows_account(SimpleNamespace(), frame, explainer) is is_known
+
+
+def test_an_account_is_strange_that_no_principal_dealt_with_and_none_is_of() -> None:
+    """Own accounts, an account that others dealt with, and two strangers, of which a call need not name any."""
+    shown = np.zeros((5, len(FEATURE_NAMES)))
+    shown[1, explanation.TARGET_COLUMN] = 3
+    own = hashing.hash_strings(np.array(["111111111111"], object))
+    bank = SimpleNamespace(
+        knows_account=lambda asked: np.isin(asked, own),
+        principals_that_showed=lambda codes: shown[codes[:, 0]],
+    )
+    batch = SimpleNamespace(codes=np.arange(5)[:, None])
+    frame = pd.DataFrame({"target_account": ["111111111111", "222222222222", "333333333333", None, ""]})
+    explainer: Any = SimpleNamespace(bank_and_rows=lambda batch, rows: (bank, rows))
+    strange = explanation._has_strange_account(batch, frame, np.arange(5), explainer)
+    assert strange.tolist() == [False, False, True, False, False]
 
 
 def test_a_call_on_another_account_names_it(

@@ -348,3 +348,27 @@ def test_what_lets_another_account_in_does_not_lie_there(
     made = replace(event(0, "iam", "UpdateAssumeRolePolicy"), resource="role:sync", raw=raw)
     [row] = impact.alert_impact([made], (), (), {made.event_id: "210987654321"})
     assert row.resources == (text,)
+
+
+def trust(account: str) -> AlertEvent:
+    principal = {"AWS": f"arn:aws:iam::{account}:root"}
+    document = json.dumps({"Statement": [{"Effect": "Allow", "Principal": principal}]})
+    request = {"roleName": "backup", "assumeRolePolicyDocument": document}
+    raw = json.dumps({"recipientAccountId": "123456789012", "requestParameters": request})
+    return replace(call("iam:CreateRole", resource="role:backup"), raw=raw)
+
+
+def test_a_right_for_an_account_that_no_one_dealt_with_counts_in_full_by_a_known_action() -> None:
+    made, stranger = trust("210987654321"), {"iam:CreateRole 0": "210987654321"}
+    [known] = impact.alert_impact([made], (), (), stranger)
+    assert impact.action_nats(known) == 0
+    [found] = impact.alert_impact([made], (), (), stranger, strange_accounts={made.event_id})
+    assert impact.action_nats(found) == impact.GRAVITY_NATS["severe"]
+    assert found.resources == ("role:backup for account 210987654321",)
+
+
+def test_a_known_call_that_lets_no_one_in_is_not_new_by_the_account_that_it_names() -> None:
+    event_ids = {"iam:CreateRole 0"}
+    for made in (trust("123456789012"), call("iam:CreateRole")):
+        [found] = impact.alert_impact([made], (), (), strange_accounts=event_ids)
+        assert not found.new

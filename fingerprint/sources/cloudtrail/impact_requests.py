@@ -64,6 +64,12 @@ def adjust_gravity(service: str, action: str, gravity: Gravity, record: str) -> 
     return check(read.requestParameters, str(read.recipientAccountId or "")) or gravity
 
 
+def lets_outsiders_in(service: str, action: str, record: str) -> bool:
+    """Return whether a call gives everybody, or another account, a right or a copy of stored data, as its record says."""
+    check = _CHECKS.get((service, action))
+    return check in _GIVES_RIGHTS and adjust_gravity(service, action, "none", record) == "severe"
+
+
 def quota_of(record: str) -> str:
     """Return what a request for a higher quota asks more of, by its service: `mail or messages`; empty for any other."""
     read = decode_record(_DECODER, record)
@@ -428,3 +434,4 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("ec2:DescribeInstanceAttribute", _user_data)
     | _table("sns:Publish", _text_message)
 )
+_GIVES_RIGHTS = (_grants_outside, _shares_with_others, _public_acl)

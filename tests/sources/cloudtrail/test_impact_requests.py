@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from fingerprint.sources.cloudtrail.impact import impact_of
-from fingerprint.sources.cloudtrail.impact_requests import _CHECKS, adjust_gravity
+from fingerprint.sources.cloudtrail.impact_requests import _CHECKS, adjust_gravity, lets_outsiders_in
 from fingerprint.sources.cloudtrail.record_members import MAX_RECORD_CHARACTERS
 from tests.support.alerts import NASTY
 
@@ -277,3 +277,27 @@ def test_a_request_for_a_quota_is_told_by_the_service_that_it_is_for(service: An
     text = json.dumps({"requestParameters": {"serviceCode": service, "quotaCode": "L-1216C47A"}})
     found = impact_of("servicequotas", "RequestServiceQuotaIncrease", text)
     assert (found.gravity, found.effect) == ("notable", effect)
+
+
+@pytest.mark.parametrize(
+    ("call", "request_members", "lets_in"),
+    [
+        ("s3:PutBucketPolicy", {"bucketPolicy": policy({"AWS": "arn:aws:iam::210987654321:root"})}, True),
+        ("s3:PutBucketPolicy", {"bucketPolicy": policy({"AWS": f"arn:aws:iam::{ACCOUNT}:root"})}, False),
+        ("kms:PutKeyPolicy", {"policy": json.dumps(policy({"AWS": "210987654321"}))}, True),
+        (
+            "ec2:ModifySnapshotAttribute",
+            {"createVolumePermission": {"add": {"items": [{"userId": "2"}]}}},
+            True,
+        ),
+        ("ec2:ModifyImageAttribute", {"launchPermission": {"remove": {"items": [{"userId": "2"}]}}}, False),
+        ("guardduty:UpdateDetector", {"enable": False}, False),
+        ("iam:CreateUser", {"userName": "eve"}, False),
+    ],
+)
+def test_what_gives_an_outsider_a_right_is_told_from_other_severe_calls(
+    call: str, request_members: dict[str, Any], lets_in: bool
+) -> None:
+    record = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request_members})
+    assert lets_outsiders_in(*call.split(":"), record) is lets_in
+    assert not lets_outsiders_in(*call.split(":"), ""), "without a record nothing is known to be given"
