@@ -87,9 +87,15 @@ _EFFECTS = (
     ),
     _Effect(
         "grave", "deletes logs or alarms", "Defense Evasion", "T1562.008",
-        "logs:DeleteLogGroup DeleteLogStream DeleteSubscriptionFilter DeleteMetricFilter DeleteDestination "
-        "monitoring:DeleteAlarms DisableAlarmActions s3:PutBucketLogging",
+        "logs:DeleteLogGroup DeleteLogStream monitoring:DeleteAlarms",
     ),
+    _Effect(
+        "grave", "deletes what watches or forwards logs", "Defense Evasion", "T1562.008",
+        "logs:DeleteSubscriptionFilter DeleteMetricFilter DeleteDestination",
+    ),
+    _Effect("grave", "silences alarms", "Defense Evasion", "T1562.001", "monitoring:DisableAlarmActions"),
+    _Effect("minor", "sets an alarm, or changes when it rings", "", "", "monitoring:PutMetricAlarm PutCompositeAlarm"),
+    _Effect("grave", "stops or moves a bucket's access log", "Defense Evasion", "T1562.008", "s3:PutBucketLogging"),
     _Effect(
         "grave", "switches off what reacts to events", "Defense Evasion", "T1562.001",
         "events:DeleteRule DisableRule RemoveTargets",
@@ -179,7 +185,8 @@ _EFFECTS = (
         "notable", "adds a second factor", "Persistence", "T1556.006",
         "iam:EnableMFADevice CreateVirtualMFADevice ResyncMFADevice",
     ),
-    _Effect("notable", "changes a password or key", "Persistence", "T1098.001", "iam:ChangePassword UpdateAccessKey UpdateUser"),
+    _Effect("notable", "changes a password or key", "Persistence", "T1098.001", "iam:ChangePassword UpdateAccessKey"),
+    _Effect("notable", "renames a user", "Persistence", "T1098", "iam:UpdateUser"),
     _Effect(
         "grave", "changes what code runs, or who may start it", "Persistence", "T1546",
         "lambda:AddPermission CreateFunctionUrlConfig UpdateFunctionUrlConfig AddLayerVersionPermission",
@@ -245,14 +252,25 @@ _EFFECTS = (
     # --- secrets read
     _Effect(
         "notable", "reads a secret or password", "Credential Access", "T1555.006",
-        "secretsmanager:GetSecretValue BatchGetSecretValue ec2:GetPasswordData rds:DownloadDBLogFilePortion "
-        "DownloadCompleteDBLogFile redshift:GetClusterCredentials GetClusterCredentialsWithIAM "
-        "rds-db:connect lightsail:GetInstanceAccessDetails DownloadDefaultKeyPair GetRelationalDatabaseMasterUserPassword "
-        "redshift-serverless:GetCredentials",
+        "secretsmanager:GetSecretValue BatchGetSecretValue ec2:GetPasswordData "
+        "lightsail:GetInstanceAccessDetails DownloadDefaultKeyPair GetRelationalDatabaseMasterUserPassword",
     ),
     _Effect(
-        "minor", "reads a secret or password", "Credential Access", "T1555.006",
-        "ssm:GetParameter GetParameters GetParametersByPath GetParameterHistory kms:Decrypt ecr:GetAuthorizationToken",
+        "notable", "reads a database's log, which may hold passwords", "Credential Access", "T1552",
+        "rds:DownloadDBLogFilePortion DownloadCompleteDBLogFile",
+    ),
+    _Effect(
+        "notable", "fetches a temporary password of a database, or signs in to it", "Credential Access", "T1555.006",
+        "redshift:GetClusterCredentials GetClusterCredentialsWithIAM redshift-serverless:GetCredentials rds-db:connect",
+    ),
+    _Effect(  # in plain text: `_IF_GRAVER`
+        "minor", "reads a parameter", "Credential Access", "T1555.006",
+        "ssm:GetParameter GetParameters GetParametersByPath GetParameterHistory",
+    ),
+    _Effect("minor", "reads what a key encrypts", "Credential Access", "T1555.006", "kms:Decrypt"),
+    _Effect(
+        "minor", "fetches a token that signs in to a registry", "Credential Access", "T1528",
+        "ecr:GetAuthorizationToken ecr-public:GetAuthorizationToken codeartifact:GetAuthorizationToken",
     ),
     _Effect("minor", "reads a machine's start script", "Credential Access", "T1552", "ec2:DescribeInstanceAttribute"),
     _Effect(
@@ -393,10 +411,14 @@ _EFFECTS = (
 # What a call does that its request made graver, where that is another thing than what the action does.
 _RANSOM = CallImpact("severe", "encrypts stored data with a key that only the caller has", "Impact", "T1486")
 _FOREIGN_KEY = CallImpact("grave", "encrypts stored data with a key of another account", "Impact", "T1486")
+_IN_PLAIN_TEXT = CallImpact("notable", "reads a secret or password", "Credential Access", "T1555.006")
 _IF_GRAVER = {
     ("s3", action, impact.gravity): impact
     for action in ("PutObject", "CopyObject", "CreateMultipartUpload")
     for impact in (_RANSOM, _FOREIGN_KEY)
+} | {
+    ("ssm", action, "notable"): _IN_PLAIN_TEXT
+    for action in ("GetParameter", "GetParameters", "GetParametersByPath", "GetParameterHistory")
 }
 
 # What a call does that its request made less grave, where the harm that the action can do is none that it did.
@@ -409,7 +431,7 @@ _IF_MILDER = {
     "has threat detection trust addresses or hide findings": "changes threat detection",
     "stops or weakens the audit log": "changes the audit log",
     "stops network or access logs": "changes what is logged, or who reaches it",
-    "deletes logs or alarms": "changes what is logged",
+    "stops or moves a bucket's access log": "changes what is logged",
 }
 
 _GUARDED_SERVICES = frozenset(

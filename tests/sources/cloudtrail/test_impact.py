@@ -76,6 +76,34 @@ def test_what_a_listed_action_does_is_known(call: str, gravity: str, tactic: str
             "changes where a domain's names lead, or what its visitors get",
             "T1565",
         ),
+        ("monitoring:DisableAlarmActions", "grave", "silences alarms", "T1562.001"),
+        ("monitoring:DeleteAlarms", "grave", "deletes logs or alarms", "T1562.008"),
+        ("monitoring:PutMetricAlarm", "minor", "sets an alarm, or changes when it rings", ""),
+        ("s3:PutBucketLogging", "grave", "stops or moves a bucket's access log", "T1562.008"),
+        ("logs:DeleteMetricFilter", "grave", "deletes what watches or forwards logs", "T1562.008"),
+        *(
+            (
+                f"{service}:GetAuthorizationToken",
+                "minor",
+                "fetches a token that signs in to a registry",
+                "T1528",
+            )
+            for service in ("ecr", "ecr-public", "codeartifact")
+        ),
+        (
+            "redshift:GetClusterCredentials",
+            "notable",
+            "fetches a temporary password of a database, or signs in to it",
+            "T1555.006",
+        ),
+        (
+            "rds:DownloadDBLogFilePortion",
+            "notable",
+            "reads a database's log, which may hold passwords",
+            "T1552",
+        ),
+        ("ssm:GetParameter", "minor", "reads a parameter", "T1555.006"),
+        ("iam:UpdateUser", "notable", "renames a user", "T1098"),
         ("events:DisableRule", "grave", "switches off what reacts to events", "T1562.001"),
         (
             "guardduty:UpdateIPSet",
@@ -241,3 +269,8 @@ def test_every_technique_of_the_table_has_a_name() -> None:
 def test_sending_mail_is_said_to_be_that() -> None:
     found = impact_of("ses", "SendRawEmail", "")
     assert (found.gravity, found.effect) == ("notable", "sends mail or messages")
+
+
+def test_a_parameter_in_plain_text_is_said_to_be_a_secret() -> None:
+    found = impact_of("ssm", "GetParameter", json.dumps({"requestParameters": {"withDecryption": True}}))
+    assert (found.gravity, found.effect) == ("notable", "reads a secret or password")
