@@ -258,9 +258,10 @@ def _of_action(
 
 def _lets_in(events: Sequence[AlertEvent], strange_accounts: Collection[str]) -> bool:
     """Return whether any of an action's events gave an account a right that no one dealt with before."""
-    from fingerprint.sources.active import SOURCE  # as in `_gravest_call`
+    from fingerprint.sources.active import SOURCE  # as in `_of_action`
+    from fingerprint.sources.base import MAX_JUDGED_RECORDS
 
-    asked = [event for event in events if event.event_id in strange_accounts][:MAX_RECORDS_READ]
+    asked = [event for event in events if event.event_id in strange_accounts][:MAX_JUDGED_RECORDS]
     return any(SOURCE.lets_outsiders_in(each.service, each.action, each.raw) for each in asked)
 
 
