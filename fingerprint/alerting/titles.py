@@ -167,8 +167,9 @@ def new_origin(facts: TitleFacts, row: int) -> str:
 def _reached(principal: str, facts: TitleFacts, lead: int) -> str:
     """Return what the leading call of someone from outside was made on: a name from elsewhere says less than the role it took.
 
-    And by which provider, where the name does not say it. Of one's own principals a role is named, and what is called in bulk.
-    Nothing is named beside a count of more calls than the alert has: all of them would seem to be on what is named.
+    And by which provider, where the name does not say it. Of one's own principals a role is named, what is called in bulk, and
+    what another account is let into, with that. Nothing is named beside a count of more calls than the alert has: all of them
+    would seem to be on what is named.
     """
     event, length = facts.events[lead], MAX_NAME_LENGTH // 2
     action = impact.action_name(event)
@@ -176,10 +177,19 @@ def _reached(principal: str, facts: TitleFacts, lead: int) -> str:
     if SOURCE.plain_principal(principal) != principal.split(":", 1)[-1]:
         provider = SOURCE.signed_in_by(event.raw)
         return f"{on} by {_cut(provider, length)}" if provider else on
+    if account := _let_in(facts, event):
+        return f"{on} for {_cut(account)}"
     if not on or not (event.resource.startswith("role:") or _often(facts, action)):
         return ""
     others = {each.resource for each in _calls_of(facts, action)} - {"", event.resource}
     return on + (f" and {_count(len(others), 'other')}" if others else "")
+
+
+def _let_in(facts: TitleFacts, event: AlertEvent) -> str:
+    """Return the accounts that a call names `for` what it was made on, as `account 210987654321`; empty for none."""
+    start, action = f"{event.resource} for ", impact.action_name(event)
+    named = (each for row in facts.actions if row.action == action and row.new for each in row.resources)
+    return next((each.removeprefix(start) for each in named if event.resource and each.startswith(start)), "")
 
 
 def _how_signed_in(event: AlertEvent) -> str:

@@ -54,6 +54,19 @@ def title_of(made: TitleFacts, principal: str = WHO, human: str = "") -> str:
     return build_title(principal, replace(made, humans=made.humans or [human] * len(made.events)))
 
 
+def test_a_title_names_the_account_that_a_call_lets_in() -> None:
+    [made] = called("iam:CreateRole")
+    document = json.dumps({"Statement": [{"Principal": {"AWS": "arn:aws:iam::210987654321:root"}}]})
+    raw = json.dumps({"requestParameters": {"assumeRolePolicyDocument": document}})
+    made = replace(made, resource="role:backup", raw=raw)
+    accounts = {made.event_id: "210987654321"}
+    actions = impact.alert_impact([made], (), (), accounts, strange_accounts={made.event_id})
+    title = title_of(replace(facts([made], set()), actions=actions))
+    assert title == (
+        "user/grace called iam:CreateRole on role:backup for account 210987654321 from 84.17.50.9"
+    )
+
+
 def test_the_gravest_new_call_leads_and_the_others_are_counted() -> None:
     events = called("guardduty:ListDetectors", "cloudtrail:StopLogging", *(f"iam:List{n}" for n in range(52)))
     new = {impact.action_name(each) for each in events}
