@@ -45,7 +45,7 @@ def test_a_labelled_set_is_evaluated_without_the_history_of_its_attacked() -> No
 
 @pytest.mark.usefixtures("quick")
 def test_real_attacks_are_found_once_weeks_of_other_habits_are_learned() -> None:
-    figures = evaluate_labelled(STRATUS, History.SIMULATED, SETTINGS, no_progress, principals=5, days=14)
+    figures = evaluate_labelled(STRATUS, History.SIMULATED, SETTINGS, no_progress, principals=3, days=12)
     assert figures["cut_away"] == 0
     assert figures["sessions"] == 8, "none of them lies in what was learned"
     served = figures["methods"]["fingerprint (2 of 3)"]
