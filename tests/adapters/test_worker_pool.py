@@ -139,29 +139,27 @@ def test_a_running_cluster_is_used_by_its_address_and_stays(others: Cluster) -> 
             assert dict(workers.map_unordered(squared, [2, 4])) == {0: 4, 1: 16}
 
 
-def test_a_scheduler_that_goes_away_in_the_middle_is_one_sentence(tmp_path: Path) -> None:
+def test_a_scheduler_that_goes_away_is_one_sentence_in_the_middle_and_before_the_work(tmp_path: Path) -> None:
     def kill() -> None:
         until((tmp_path / "begun-0").exists)
         others.process.kill()
 
-    with Cluster.started(1) as others, wiring.open_worker_pool(Options(scheduler=others.address)) as workers:
+    with (
+        Cluster.started(1) as others,
+        wiring.open_worker_pool(Options(scheduler=others.address)) as idle,
+        wiring.open_worker_pool(Options(scheduler=others.address)) as workers,
+    ):
         killer = threading.Thread(target=kill)
         killer.start()
         with pytest.raises(FingerprintError, match="the scheduler of the workers is gone"):
             list(workers.map_unordered(partial(endless, tmp_path), range(2)))
         killer.join()
-
-
-def test_a_scheduler_that_went_away_before_the_work_is_the_same_sentence() -> None:
-    with (
-        Cluster.started(1) as others,
-        wiring.open_worker_pool(Options(scheduler=others.address)) as workers,
-        dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
-    ):
-        others.process.kill()
         others.process.wait()
-        with pytest.raises(FingerprintError, match="the scheduler of the workers is gone"):
-            list(workers.map_unordered(squared, range(2)))
+        with (
+            dask.config.set({"distributed.comm.timeouts.connect": "1s"}),
+            pytest.raises(FingerprintError, match="the scheduler of the workers is gone"),
+        ):
+            list(idle.map_unordered(squared, range(2)))
 
 
 def test_a_connection_that_expires_as_the_client_closes_hides_nothing(others: Cluster) -> None:
