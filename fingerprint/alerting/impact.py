@@ -70,8 +70,8 @@ def alert_impact(
 
     `new_actions` are the `service:Action` that are new for the principal, `new_places` the ids of events from a network that is.
     `other_accounts` maps the ids of events to the account that they were made on, where that is not the log's own, and
-    `strange_accounts` are the ids of those whose account no one dealt with before: a right that it is given is new, whoever
-    gives it and however often they gave others.
+    `strange_accounts` are the ids of those whose account no one dealt with before: a right that it is given is new, however
+    often others were given one.
     """
     by_action: dict[str, list[AlertEvent]] = {}
     for event in events:

@@ -100,7 +100,7 @@ class ActivitySeries:
 
     @property
     def late_intervals(self) -> int:
-        """How many intervals before the running one late records may still change."""
+        """Return how many intervals before the running one late records may still change."""
         return self.options.late_intervals
 
     def add_counts(
