@@ -186,6 +186,7 @@ def test_a_morning_by_mouse(browser, place, admitted):
         page.get_by_role("dialog").get_by_role("button", name="Benign").click()
         expect(page.locator(".outcome")).to_contain_text("3 alerts closed as benign.")
         expect(rows(page)).to_have_count(urgent - 4)
+        page.wait_for_load_state("load")  # the script moves the result to where the eye is
         page.get_by_role("button", name="Undo").click()
         expect(page.locator(".outcome")).to_contain_text("The decisions on 3 alerts were taken back.")
         expect(rows(page)).to_have_count(urgent - 1)

@@ -19,7 +19,8 @@ def test_of_an_hour_that_is_unusual_by_its_amount_alone_the_calls_that_carry_it_
         "action": np.array([9, 9, 9], np.uint64),
         "day": np.zeros(3, np.int32),
         "events": np.array([300, 100, 40], np.float32),
-        "amount": np.array([[alerting, -3, -3], [alerting, -3, -3], [-3, -3, -3]], np.float32),
+        "amount": np.array([[alerting - 1, -3, -3], [alerting - 1, -3, -3], [-3, -3, -3]], np.float32),
+        "load": np.array([1, 1, 0], np.float32),
     }
     rows = HoldoutRows(columns, np.array(["person"] * 3, object), np.zeros(3, bool))
     share = rows.voted_share(np.array([True, True, True]), np.array([True, True, False]), tails)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from fingerprint.core.alert import AlertEvent, NextStep, Reject
+from fingerprint.core.alert import AlertEvent, CredentialIssue, NextStep, Reject
 from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.base import (
     EVENT_COLUMNS,
@@ -179,8 +179,16 @@ def impact_of(service: str, action: str, record: str) -> CallImpact:
     return CallImpact("none", "", "", "")
 
 
+def lets_outsiders_in(service: str, action: str, record: str) -> bool:
+    return False
+
+
 def next_steps(suspicion: Suspicion) -> tuple[NextStep, ...]:
     return (NextStep("verify", f"Ask {suspicion.principal}."),)
+
+
+def name_opener(steps: Iterable[NextStep], opener: CredentialIssue) -> tuple[NextStep, ...]:
+    return tuple(steps)
 
 
 def record_account(record: str) -> str:
