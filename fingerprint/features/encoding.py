@@ -61,8 +61,13 @@ def feature_texts(
 
 
 def had_no_effect(codes: Array) -> Array:
-    """Return which events (N,) came to nothing whatever they asked for, as in an outage; codes (N, F)."""
+    """Return which events (N,) came to nothing through no doing of their caller, as in an outage; codes (N, F)."""
     return FEATURE_SET.had_no_effect(codes)
+
+
+def makes_no_amount(codes: Array) -> Array:
+    """Return which events (N,) do not count as calls of their action; codes (N, F)."""
+    return FEATURE_SET.makes_no_amount(codes)
 
 
 def is_from_address(codes: Array) -> Array:

@@ -68,7 +68,8 @@ class FeatureSet:
 
     `is_write` returns which events (N,) changed something, as a boolean array where the events lie. `derived_columns` are columns
     that features read and events do not have. `says_nothing` has, by feature, a text that is no surprise of any caller; the
-    text of the feature named by `no_effect` means that the call came to nothing whatever it asked for: such calls make no amount.
+    text of the feature named by `no_effect` means that the call came to nothing through no doing of its caller: such calls make
+    no amount. Nor do those with a text of `throttled` there: a call that was turned away and is sent again by itself.
     `ranges` names the features that are a wide and a narrow range of the address: where both have one text, it is the name of a
     service, or PRIVATE. What is usual of the features `of_account` is the account's: in a new one nothing is.
     """
@@ -78,6 +79,7 @@ class FeatureSet:
     derived_columns: DerivedColumns = field(default_factory=dict)
     says_nothing: Mapping[str, str] = field(default_factory=dict)
     no_effect: str | None = None
+    throttled: frozenset[str] = frozenset()
     ranges: tuple[str, str] | None = None
     of_account: frozenset[str] = frozenset()
 
@@ -119,11 +121,23 @@ class FeatureSet:
         return {self.names.index(name): hashing.hash_string(text) for name, text in self.says_nothing.items()}
 
     def had_no_effect(self, codes: Array) -> Array:
-        """Return which events (N,) came to nothing whatever they asked for, from their codes (N, F)."""
+        """Return which events (N,) came to nothing through no doing of their caller, from their codes (N, F)."""
         if self.no_effect is None:
             return arrays.namespace(codes).zeros(len(codes), bool)
         place = self.names.index(self.no_effect)
         return codes[:, place] == self.codes_without_evidence[place]
+
+    @cached_property
+    def _throttled_codes(self) -> NDArray[np.uint64]:
+        return np.array([hashing.hash_string(text) for text in sorted(self.throttled)], np.uint64)
+
+    def makes_no_amount(self, codes: Array) -> Array:
+        """Return which events (N,) do not count as calls of their action: they had no effect, or were turned away."""
+        none = self.had_no_effect(codes)
+        if self.no_effect is None:
+            return none
+        error = codes[:, self.names.index(self.no_effect)]
+        return none | arrays.namespace(error).isin(error, arrays.to_device_of(self._throttled_codes, error))
 
     def is_from_address(self, codes: Array) -> Array:
         """Return which events (N,) came from an address, and not through a service that names itself instead."""

@@ -38,7 +38,7 @@ from fingerprint.estimators.amounts import LOADED_AMOUNTS
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.estimators.load import UsualLoad
 from fingerprint.features import vocabulary
-from fingerprint.features.encoding import ACTION_COLUMN, had_no_effect
+from fingerprint.features.encoding import ACTION_COLUMN, had_no_effect, makes_no_amount
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
 from fingerprint.state.activity_series import ACTION_CHANNELS
 from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
@@ -372,7 +372,7 @@ def _weekly_activity(piece: PartitionContext) -> Arrays:
 
 def _counted_calls(rows: DistinctRows) -> Floats:
     """Return how many calls each row stands for that make an amount, (R,)."""
-    calls: Floats = rows.events * ~had_no_effect(rows.codes)
+    calls: Floats = rows.events * ~makes_no_amount(rows.codes)
     return calls
 
 

@@ -243,7 +243,7 @@ class AutoencoderDetector(Detector):
 
     def _count_calls(self, batch: EventBatch, unusual: Mask) -> None:
         """Count the calls that make an amount by their action, and those on `unusual` resources (N,) once more."""
-        counted = ~encoding.had_no_effect(batch.codes)
+        counted = ~encoding.makes_no_amount(batch.codes)
         for rows, code_of in (
             (counted, amounts.every_resource_of),
             (counted & unusual, amounts.unusual_resources_of),

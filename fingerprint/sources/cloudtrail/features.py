@@ -36,9 +36,8 @@ from fingerprint.sources.cloudtrail.resources import fold
 ACCOUNT_DIGITS = 12
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
 
-# Error codes of calls that a service did not serve, whatever they asked for: it failed, or there were too many at once. The call
-# did nothing, and SDKs send it again by themselves. So the code says what the service bore, and no more of its caller: the next
-# try has another outcome, which is judged, and calls that come in a surge are counted, however they end.
+# Error codes of failures of the service itself: the call did nothing, and its caller had no part in it. In an outage everyone's
+# calls fail so, and are tried again and again.
 SERVICE_FAILURES = frozenset(
     {
         "InternalError",
@@ -63,7 +62,14 @@ SERVICE_FAILURES = frozenset(
         "Server.InternalError",
         "Server.ServiceUnavailable",
         "Server.Unavailable",
-        # too many at once
+    }
+)
+
+# Error codes of calls that were turned away for their rate. SDKs send them again by themselves, so their number says how long
+# that went on, and nothing of what was taken: they make no amount. Who makes too many calls has a part in it, so the error and
+# the surge are judged.
+THROTTLING = frozenset(
+    {
         "Throttling",
         "ThrottlingException",
         "ThrottledException",
@@ -76,8 +82,6 @@ SERVICE_FAILURES = frozenset(
         "ProvisionedThroughputExceededException",
         "PriorRequestNotComplete",
         "BandwidthLimitExceeded",
-        "TooManyRequests",
-        "EC2ThrottledException",
     }
 )
 SERVICE_FAILURE = "failure of the service"
@@ -278,6 +282,7 @@ FEATURE_SET = FeatureSet(
     {"key_kind": _key_kind, "hour": time_of_day, "age": session_age},
     says_nothing={"error": SERVICE_FAILURE, "region": GLOBAL_REGION},
     no_effect="error",
+    throttled=THROTTLING,
     ranges=("network", "address"),
     of_account=frozenset({"region"}),
 )

@@ -92,16 +92,13 @@ def test_an_endpoint_is_not_compared_where_the_record_has_no_account_of_its_own(
     assert texts(sourceIPAddress="10.0.5.7", vpcEndpointAccountId="111122223333")["network"] == "private"
 
 
-@pytest.mark.parametrize(
-    "code",
-    ["ServiceUnavailable", "InternalFailure", "KMSInternalException", "ThrottlingException", "SlowDown"],
-)
+@pytest.mark.parametrize("code", ["ServiceUnavailable", "InternalFailure", "KMSInternalException"])
 def test_failures_of_the_service_itself_are_one_error_which_no_caller_brings_about(code: str) -> None:
     assert texts(errorCode=code)["error"] == SERVICE_FAILURE
 
 
 def test_a_refusal_is_not_a_failure_of_the_service() -> None:
-    for code in ("AccessDenied", "Client.UnauthorizedOperation", "NoSuchBucket"):
+    for code in ("AccessDenied", "ThrottlingException", "Client.UnauthorizedOperation", "NoSuchBucket"):
         assert texts(errorCode=code)["error"] == code
 
 
