@@ -40,37 +40,35 @@ Arrays = dict[str, NDArray[Any]]
 CallsOfDay = Callable[[Hashes, Ints, Hashes], Ints]
 
 
-def usual_load(principal: Hashes, day: Ints, action: Hashes, calls: NDArray[np.float64]) -> Arrays:
+def usual_load(principal: Hashes, day: Ints, action: Hashes, calls: Floats) -> Arrays:
     """Return the usual actions of each principal, from rows (N,) that stand for so many `calls`.
 
     Returns `key` (P,), the principals with BUSY_ACTIONS actions or more, sorted; `action` (P, USUAL_ACTIONS), and `log_usual`
     (P, USUAL_ACTIONS), the log of the usual calls a day; infinite where a principal has fewer actions.
     """
-    owner, called, days, squares = _daily_squares(principal, day, action, calls)
+    some = np.flatnonzero(calls > 0)
+    example, days, squares = _daily_squares(principal[some], day[some], action[some], calls[some])
+    owner, called = principal[some[example]], action[some[example]]
     order = np.lexsort((called, -squares, -days, owner))
-    owner, called, days, squares = (column[order] for column in (owner, called, days, squares))
-    key, first, count = np.unique(owner, return_index=True, return_counts=True)
-    some = count >= BUSY_ACTIONS
-    key, first, count = key[some], first[some], count[some]
-    place = np.arange(USUAL_ACTIONS)
-    at = first[:, None] + np.minimum(place, count[:, None] - 1)
+    key, first, count = np.unique(owner[order], return_index=True, return_counts=True)
+    enough = count >= BUSY_ACTIONS
+    first, last = first[enough, None], (first + count)[enough, None] - 1
+    place = first + np.arange(USUAL_ACTIONS)
+    at = order[np.minimum(place, last)]
     mean = (squares + PRIOR_WINDOWS * PRIOR_CALLS_A_DAY**2) / (days + PRIOR_WINDOWS)
-    log_usual = np.where(place < count[:, None], np.log(mean)[at] / 2, np.inf).astype(np.float32)
-    return {"key": key, "action": called[at], "log_usual": log_usual}
+    log_usual = np.where(place <= last, np.log(mean)[at] / 2, np.inf).astype(np.float32)
+    return {"key": key[enough], "action": called[at], "log_usual": log_usual}
 
 
 def _daily_squares(
-    principal: Hashes, day: Ints, action: Hashes, calls: NDArray[np.float64]
-) -> tuple[Hashes, Hashes, NDArray[np.int64], NDArray[np.float64]]:
-    """Return principal, action, active days, and the summed squares of a day's calls, by principal and action: (U,) each."""
-    some = calls > 0
-    principal, day, action, calls = principal[some], day[some], action[some], calls[some]
+    principal: Hashes, day: Ints, action: Hashes, calls: Floats
+) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any]]:
+    """Return a row of each principal and action, its active days, and the sum of the squares of a day's calls: (U,) each."""
     pair = hashing.combine(principal, action)
     of_day, example = unique_examples(hashing.hash_pair(pair, day.astype(np.uint64)))
     squares = np.bincount(of_day, calls, len(example)) ** 2
     _, first, of_pair = np.unique(pair[example], return_index=True, return_inverse=True)
-    at = example[first]
-    return principal[at], action[at], np.bincount(of_pair), np.bincount(of_pair, squares)
+    return example[first], np.bincount(of_pair), np.bincount(of_pair, squares)
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,8 @@ class UsualLoad:
     @classmethod
     def from_bank(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> UsualLoad:
         """Return those of a bank, from its arrays by name (`load.*`); no principal has any without."""
-        nothing = usual_load(*[np.empty(0, dtype) for dtype in (np.uint64, np.int32, np.uint64, np.float64)])
+        none = np.empty(0, np.uint64)
+        nothing = usual_load(none, np.empty(0, np.int32), none, np.empty(0, np.float32))
         return cls.from_arrays(mapped_arrays.part_arrays("load", arrays) or nothing, placement)
 
     def log_ratio(self, principal: Hashes, interval: Ints, calls_of_day: CallsOfDay) -> Floats:
