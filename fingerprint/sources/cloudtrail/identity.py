@@ -22,6 +22,7 @@ import msgspec
 from fingerprint.core.alert import CallPath
 from fingerprint.core.sanitize import printable
 from fingerprint.sources.base import Principal, escape_key
+from fingerprint.sources.cloudtrail.record_members import decode_record
 
 Identity = Mapping[str, str]  # the columns of IDENTITY; "" for missing
 
@@ -377,10 +378,8 @@ _SAML_DECODER = msgspec.json.Decoder(_SamlSignIn)
 
 def record_account(record: str) -> str:
     """Return the account whose trail recorded a call: the record's own field, never one from the caller's parameters."""
-    try:
-        return _RECORD_DECODER.decode(record).recipientAccountId
-    except (msgspec.DecodeError, UnicodeError):
-        return ""
+    read = decode_record(_RECORD_DECODER, record)
+    return read.recipientAccountId if read else ""
 
 
 def saml_provider(record: str) -> str:
@@ -390,12 +389,9 @@ def saml_provider(record: str) -> str:
     >>> saml_provider(record)
     'arn:aws:iam::1:saml-provider/A'
     """
-    try:
-        read = _SAML_DECODER.decode(record)
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        return ""
-    request = read.requestParameters
-    return request.principalArn if request and read.eventName == "AssumeRoleWithSAML" else ""
+    read = decode_record(_SAML_DECODER, record)
+    request = read.requestParameters if read and read.eventName == "AssumeRoleWithSAML" else None
+    return request.principalArn if request else ""
 
 
 def signed_in_by(record: str) -> str:

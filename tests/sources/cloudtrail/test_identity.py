@@ -20,6 +20,7 @@ from fingerprint.sources.cloudtrail.identity import (
     person_and_access,
     plain_principal,
     principal_of,
+    record_account,
     saml_provider,
     signed_in_by,
 )
@@ -481,3 +482,18 @@ def test_the_provider_of_a_sign_in_by_saml_is_read_from_its_record_and_from_no_d
     for damaged in ("", "{", "[]", '{"requestParameters": 7}', json.dumps(record | {"eventName": 7}), deep):
         assert saml_provider(damaged) == ""
     assert saml_provider(json.dumps(record | {"eventName": "AssumeRole"})) == ""
+
+
+def test_the_account_of_a_trail_is_read_from_any_record_and_none_from_what_is_no_record() -> None:
+    assert (
+        record_account('{"recipientAccountId": "111122223333", "requestParameters": {"account": "4"}}')
+        == "111122223333"
+    )
+    nested = (
+        '{"recipientAccountId": "111122223333", "requestParameters": '
+        + '{"a": ' * 100_000
+        + "1"
+        + "}" * 100_001
+    )
+    for damaged in ("", "{", "[]", '{"recipientAccountId": 4}', '"\ud800"', nested):
+        assert record_account(damaged) == ""
