@@ -38,9 +38,8 @@ from fingerprint.sources.limits import ReadLimits
 if TYPE_CHECKING:
     from fingerprint.compute.frames import Frame
 
-MAX_JUDGED_RECORDS = (
-    1_000  # of one action; a request is read in 2 to 40 microseconds. Further calls are judged by the action
-)
+# Of one action; a request is read in 2 to 40 microseconds. Further calls are judged by the action.
+MAX_JUDGED_RECORDS = 1_000
 Origin = tuple[str, str]  # source, position
 FileListing = dict[str, dict[str, Any]]  # path: the details that fsspec gives
 PrincipalKind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]

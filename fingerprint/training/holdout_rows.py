@@ -84,7 +84,7 @@ class HoldoutRows:
         ratio = self["amount"][by_amount]
         ratio[:, LOADED_AMOUNTS] += self["load"][
             by_amount, None
-        ]  # it says nothing about which events carry an amount
+        ]  # which events carry an amount is known without it
         share[by_amount] = amounts.carrying_share(ratio, calls[by_amount], tails)
         return share
 

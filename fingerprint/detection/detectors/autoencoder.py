@@ -269,7 +269,7 @@ class AutoencoderDetector(Detector):
 
     def _load(self, principal: Hashes, interval: NDArray[np.int32]) -> Floats:
         """Return how much busier than usual principals are in all they usually do, before intervals: (M,) log ratios."""
-        if self.left_out in (AMOUNT, LOAD):
+        if self.left_out == LOAD:
             return namespace(principal).zeros(len(principal), np.float32)
         series = self.state.series
         return self.usual_load.log_ratio(
