@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from fingerprint.analysis.attack_phases import Phase, PhaseCall, attack_phases, new_calls
-from fingerprint.core.alert import Alert, AlertEvent, CredentialIssue, SurpriseDriver
+from fingerprint.core.alert import Alert, AlertEvent, SurpriseDriver
 from fingerprint.core.case import MAX_THRESHOLD
 from fingerprint.core.story import CallSummary, Tally, ranked
 from fingerprint.features.value_texts import program_and_version
@@ -184,13 +184,3 @@ def _score_words(z: float, threshold: float | None, weak: bool) -> tuple[str, st
     return gettext(words), gettext(
         "score %(score)s, threshold %(threshold)s", score=figure, threshold=format_decimal(threshold, 1)
     )
-
-
-def with_opener(alert: Alert, chain: Sequence[CredentialIssue], access_keys: int) -> Alert:
-    """Return an alert whose next steps name who opened its session: the first of a credential chain, the nearest call first.
-
-    `access_keys` is how many the alert has: other sessions may have been opened by someone else.
-    """
-    if not chain or access_keys != 1:
-        return alert
-    return replace(alert, next_steps=SOURCE.name_opener(alert.next_steps, chain[0]))

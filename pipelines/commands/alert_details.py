@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from rich.console import Console
 from rich.measure import Measurement
@@ -30,15 +29,14 @@ from fingerprint.core.alert import (
     session_names,
 )
 from fingerprint.core.case import QueueRow
-from fingerprint.core.incident import OtherRecord
-from fingerprint.core.ports.store import Store
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.delivery.formats.text import impact_text
 from fingerprint.detection.detectors import detector_label
 from fingerprint.store import open_store
 from fingerprint.web import formatting
-from fingerprint.web.alert_story import fingerprint_in_words, with_opener
+from fingerprint.web.alert_story import fingerprint_in_words
+from fingerprint.web.session_origin import SessionOrigin, read_origin, with_opener
 from fingerprint.web.static_report import write_alert_page
 from pipelines.commands import triage
 from pipelines.commands.alerts import (
@@ -76,30 +74,18 @@ def show_alert(
     alert = store.alerts.get(alert_id)
     dispositions, row = store.cases.dispositions(alert.alert_id), store.queue.row(alert.alert_id)
     moved = principal_profile.adjusted_thresholds(bank, alert, settings) if bank else []
-    keys = Counter(event.access_key for event in alert.events if event.access_key)
-    chain = _credential_chain(store, keys)
-    alert = with_opener(alert, chain, len(keys))
+    origin = read_origin(store, alert.alert_id)
+    alert = with_opener(alert, origin)
     if page:
         write_alert_page(alert, page)
     if json:
         decided = [triage.disposition_as_json(each) for each in dispositions]
-        print_json(alert_detail(alert) | {"dispositions": decided, "thresholds": moved})
+        print_json(
+            alert_detail(alert) | _origin_as_json(origin) | {"dispositions": decided, "thresholds": moved}
+        )
     else:
-        origin = _Origin(chain, store.incidents.other_records(alert.alert_id))
         _explain(Console(), alert, row, dispositions, moved, origin)
         print(f"page: {page}" if page else "`--page FILE` writes it as a page")
-
-
-class _Origin(NamedTuple):
-    """What the store knows of who was behind an alert: the calls that led to the session, and other records of its calls."""
-
-    chain: Sequence[CredentialIssue]
-    other_records: Sequence[OtherRecord]
-
-
-def _credential_chain(store: Store, keys: Counter[str]) -> list[CredentialIssue]:
-    """Return the calls that led to the access key which most events used, the nearest first."""
-    return store.alerts.credential_chain(keys.most_common(1)[0][0]) if keys else []
 
 
 def _explain(
@@ -108,7 +94,7 @@ def _explain(
     row: QueueRow,
     disposition: list[Disposition],
     moved: list[dict[str, Any]],
-    origin: _Origin,
+    origin: SessionOrigin,
 ) -> None:
     _print_summary(console, alert, row, disposition, moved, origin)
     for each in alert.impact_of[:MAX_IMPACT_ROWS]:
@@ -153,6 +139,13 @@ def alert_detail(alert: Alert) -> dict[str, Any]:
     }
 
 
+def _origin_as_json(origin: SessionOrigin) -> dict[str, Any]:
+    return {
+        "credential_chain": [_as_json(issue, CredentialIssue.__slots__) for issue in origin.chain],
+        "other_records": [other._asdict() for other in origin.other_records],
+    }
+
+
 def sparkline(values: tuple[float, ...], width: int = 84, top: float = 0.0) -> str:
     """Return the last `width` values as blocks of eight heights; zero and values that are not finite are the lowest.
 
@@ -186,7 +179,7 @@ def _print_summary(
     row: QueueRow,
     disposition: list[Disposition],
     moved: list[dict[str, Any]],
-    origin: _Origin,
+    origin: SessionOrigin,
 ) -> None:
     console.print(Text.assemble(urgency_text(row.urgency), "  ", terminal_text(alert.title, "bold")))
     facts = Table.grid(padding=(0, 2))
@@ -202,7 +195,7 @@ def _print_summary(
     console.print()
 
 
-def _add_origin(facts: Table, alert: Alert, origin: _Origin) -> None:
+def _add_origin(facts: Table, alert: Alert, origin: SessionOrigin) -> None:
     """Add who it was, whom other accounts' records of its calls name, and the calls that led to the session."""
     facts.add_row("principal", terminal_text(alert.principal))
     facts.add_row("behind it", terminal_text(alert.human or "not recorded"))

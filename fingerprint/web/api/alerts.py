@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import Field, field_validator
 
-from fingerprint.core.alert import AlertEvent, Disposition, Gravity, Rarity, StepPhase
+from fingerprint.core.alert import AlertEvent, CredentialIssue, Disposition, Gravity, Rarity, StepPhase
 from fingerprint.core.case import (
     MAX_GROUP_FIELDS,
     AlertGroup,
@@ -23,6 +23,7 @@ from fingerprint.core.case import (
     QueuePage,
     QueueRow,
 )
+from fingerprint.core.incident import OtherRecord
 from fingerprint.web.api.queue_params import (
     AlertFilterParams,
     AlertListParams,
@@ -35,6 +36,7 @@ from fingerprint.web.api.responses import FiniteFloat, ResponseModel, alert_etag
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Deps
 from fingerprint.web.security_metrics import record_read
+from fingerprint.web.session_origin import read_origin, with_opener
 
 router = APIRouter(tags=["alerts"])
 MAX_SIMILAR_ALERTS = 10
@@ -153,6 +155,8 @@ class AlertDetail(ResponseModel):
     """One alert with everything that helps to decide on it. A change names `alert.version` and `alert.events`.
 
     `supporting_events` were unusual in the same hours and have no verdict; they have no records, and are not counted.
+    `credential_chain` are the calls that led to its session, the nearest first; `other_records` the alerts that hold another
+    account's record of a call that this alert holds.
     `records_removed`: when its raw records were removed; null while all are kept.
     """
 
@@ -161,6 +165,8 @@ class AlertDetail(ResponseModel):
     curve: CurveResponse | None
     impact_of: tuple[ImpactResponse, ...]
     next_steps: tuple[StepResponse, ...]
+    credential_chain: tuple[CredentialIssue, ...]
+    other_records: tuple[OtherRecord, ...]
     shared: tuple[SharedSurprise, ...]
     similar: tuple[QueueRow, ...]
     notes: tuple[CaseNote, ...]
@@ -214,13 +220,16 @@ def get_alert(alert_id: StorableText, caller: Viewer, deps: Deps, response: Resp
     store = deps.store
     row = store.queue.row(alert_id)
     response.headers["ETag"] = alert_etag(row)
-    explained = store.evidence.summary(alert_id)
+    origin = read_origin(store, alert_id)
+    explained = with_opener(store.evidence.summary(alert_id), origin)
     return AlertDetail(
         alert=row,
         drivers=[DriverResponse.model_validate(each) for each in explained.drivers],
         curve=explained.curve and CurveResponse.model_validate(explained.curve),
         impact_of=[ImpactResponse.model_validate(each) for each in explained.impact_of],
         next_steps=[StepResponse.model_validate(each) for each in explained.next_steps],
+        credential_chain=origin.chain,
+        other_records=origin.other_records,
         shared=[
             SharedSurprise(feature=name, seen=seen, others=others)
             for name, seen, others in store.prevalence.of_alert(alert_id)

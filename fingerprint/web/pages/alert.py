@@ -16,7 +16,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 
 from fingerprint.analysis.principal_profile import FingerprintSummary, PrincipalProfile, build_profile
-from fingerprint.core.alert import Alert, CredentialIssue
+from fingerprint.core.alert import Alert
 from fingerprint.core.case import AlertFilter, QueueRow
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.store import Store
@@ -24,13 +24,14 @@ from fingerprint.core.sanitize import storable
 from fingerprint.core.story import CallSummary, EventRun, RunPage
 from fingerprint.sources.active import SOURCE
 from fingerprint.web import audit_text, flash, queue_query, urls
-from fingerprint.web.alert_story import AlertStory, alert_story, shown_scores, with_opener
+from fingerprint.web.alert_story import AlertStory, alert_story, shown_scores
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps, active_people
 from fingerprint.web.language import gettext
 from fingerprint.web.layout import render_page
 from fingerprint.web.pages.preview import decision_in_force
 from fingerprint.web.security_metrics import record_read
+from fingerprint.web.session_origin import read_origin, with_opener
 from fingerprint.web.static_report import alert_context
 from fingerprint.web.timeline_query import MAX_CALL_LENGTH, TimelineQuery, parse_timeline
 
@@ -57,7 +58,7 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         store.evidence.tallies([alert_id]),
         _some_records(store, alert_id),
     )
-    chain = _credential_chain(store, story)
+    origin = read_origin(store, alert_id, story.tallies["access_key"])
     return render_page(
         request,
         "queue/alert.html",
@@ -73,10 +74,11 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         urls=urls,
         total=row.events,
         story=story,
-        **alert_context(with_opener(found, chain, story.tallies["access_key"].distinct)),
+        **alert_context(with_opener(found, origin)),
         **_timeline_context(store, alert_id, story, parse_timeline(asks), queue),
         **_related_context(deps, found, row, story),
-        chain=chain[::-1],
+        chain=origin.chain[::-1],
+        other_records=origin.other_records,
     )
 
 
@@ -155,7 +157,6 @@ def _related_context(deps: Dependencies, found: Alert, row: QueueRow, story: Ale
     return {
         "incident": incident,
         "neighbours": [each for each in _nearby_alerts(store, row) if each.alert_id not in known],
-        "other_records": store.incidents.other_records(alert_id),
         "shared": store.prevalence.of_alert(alert_id),
         "similar": similar,
         "outcomes": Counter(each.decision for each in similar if each.decision),
@@ -197,12 +198,6 @@ def _nearby_alerts(store: Store, row: QueueRow) -> list[QueueRow]:
     near = AlertFilter(status="all", principal=row.principal, since=start, until=end)
     rows = store.queue.first_rows(near, "oldest", 20) if row.principal else ()
     return [each for each in rows if each.alert_id != row.alert_id]
-
-
-def _credential_chain(store: Store, story: AlertStory) -> list[CredentialIssue]:
-    """Return the credential chain of the access key that most events used, the nearest call first."""
-    keys = story.tallies["access_key"].values
-    return store.alerts.credential_chain(keys[0][0]) if keys else []
 
 
 def console_links(principal: str, keys: Sequence[str], distinct: int, region: str) -> dict[str, Any]:

@@ -79,6 +79,13 @@ def test_it_says_who_opened_the_session(queue, capsys, monkeypatch):
     assert "by AssumeRole from 10.0.0.1" in shown
     assert re.search(r"same call by +999:role/x.+ \(eve\), in another account's trail: alert 0ther", shown)
     assert not {"\x1b[31m", "\x1b[32m"} & {*re.findall(r"\x1b\[3\dm", shown)}
+    show_alert(queue, alert.alert_id, json=True)
+    shown_json = json.loads(capsys.readouterr().out)
+    assert [issue["action"] for issue in shown_json["credential_chain"]] == ["AssumeRole"] * 2
+    assert [issue["event_id"] for issue in shown_json["credential_chain"]] == ["e1", "e2"]
+    assert shown_json["other_records"] == [
+        {"alert_id": "0ther", "principal": other.principal, "human": "eve"}
+    ]
 
 
 def test_the_grave_calls_are_shown_of_many_events(store_url, capsys, monkeypatch):

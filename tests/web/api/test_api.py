@@ -23,10 +23,11 @@ from pydantic import StringConstraints, TypeAdapter, ValidationError
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.address import NO_ADDRESS_TABLES
-from fingerprint.core.alert import Alert
+from fingerprint.core.alert import Alert, CredentialIssue, NextStep
 from fingerprint.core.case import AlertFilter
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Settings
+from fingerprint.sources.cloudtrail import playbook_contain
 from fingerprint.store import evidence, open_store
 from fingerprint.web.api import export
 from fingerprint.web.api.queue_params import NON_BLANK_PATTERN
@@ -247,6 +248,22 @@ def test_an_alert_comes_with_all_that_explains_it(api: Api) -> None:
     assert {each["raw"] for each in found["evidence"]["events"]} == {""}
     assert found["similar"]
     assert STOLEN not in {row["alert_id"] for row in found["similar"]}
+
+
+def test_a_program_reads_who_opened_the_session(api: Api, place: Place) -> None:
+    stolen = stolen_session()
+    step = NextStep("contain", f"First cut who opens the role's sessions: {playbook_contain._FIND_OPENER}")
+    events = tuple(replace(each, access_key="ASIAAPI") for each in stolen.events)
+    alert = replace(stolen, alert_id="0pened", events=events, next_steps=(step,), human="")
+    issue = CredentialIssue(
+        "ASIAAPI", alert.first_event_time, "e-api", "sts:AssumeRole", "123456789012:user/ann", "", "", "192.0.2.7", "eu-west-1"
+    )  # fmt: skip
+    place.store.alerts.save([alert], credential_issues=[issue])
+    found = said(api("GET", "/alerts/0pened", "viewer"))
+    [hop] = found["credential_chain"]
+    assert (hop["principal"], hop["action"], hop["event_id"]) == (issue.principal, issue.action, "e-api")
+    assert "user/ann opened them by sts:AssumeRole from 192.0.2.7" in found["next_steps"][0]["text"]
+    assert found["other_records"] == []
 
 
 def test_events_come_page_by_page_with_their_records(api: Api) -> None:
