@@ -262,7 +262,7 @@ def _lets_in(events: Sequence[AlertEvent], strange_accounts: Collection[str]) ->
     from fingerprint.sources.base import MAX_JUDGED_RECORDS
 
     asked = [event for event in events if event.event_id in strange_accounts][:MAX_JUDGED_RECORDS]
-    return any(SOURCE.lets_outsiders_in(each.service, each.action, each.raw) for each in asked)
+    return any(SOURCE.outsiders_let_in(each.service, each.action, each.raw) for each in asked)
 
 
 def _as_many(row: ActionImpact, done: int) -> ActionImpact:

@@ -377,8 +377,8 @@ class LogSource(Protocol):
     def impact_of(self, service: str, action: str, record: str) -> CallImpact:
         """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
 
-    def lets_outsiders_in(self, service: str, action: str, record: str) -> bool:
-        """Return whether a call gives everybody, or another account, a right or a copy of data; `record` is its JSON text."""
+    def outsiders_let_in(self, service: str, action: str, record: str) -> tuple[str, ...]:
+        """Return whom a call gives a right or a copy of data, by its record (JSON text): accounts, users, `*` for everybody."""
 
     def may_lie_in(self, record: str, resource: str, account: str) -> bool:
         """Return whether a call's resource may lie in another account that its record (JSON text, or empty) names."""

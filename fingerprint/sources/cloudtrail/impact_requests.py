@@ -12,24 +12,43 @@ compared, and never shown from here.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_network
-from string import hexdigits
 from typing import Any
 
 import msgspec
 
 from fingerprint.core.alert import Gravity
-from fingerprint.sources.cloudtrail.record_members import decode_record
+from fingerprint.sources.cloudtrail.impact_grants import (
+    EVERYBODY,
+    HANDED_OVER,
+    LENT,
+    SHARED,
+    Reader,
+    Request,
+    admitted_by_acl,
+    admitted_by_member,
+    admitted_by_names,
+    admitted_by_policies,
+    admitted_by_sharing,
+    by_action,
+    denies_only,
+    gives_full_rights,
+    outside_gravity,
+)
+from fingerprint.sources.cloudtrail.record_members import (
+    decode_record,
+    flat_members,
+    request_objects,
+    request_values,
+)
 
-Request = dict[str, Any]
 Check = Callable[
     [Request, str], Gravity | None
 ]  # request and the caller's account -> gravity; None: as the action's
 
-MAX_VALUES = 5_000  # of a request that are examined
-EVERYBODY = ("*", "0.0.0.0/0", "::/0", "all")
+_EVERY_ADDRESS = ("0.0.0.0/0", "::/0")
+WEB_PORTS = (80, 443)  # that everybody is meant to reach
 WIDEST_PREFIX = 8  # bits of a range that is as good as the internet: two halves of it are opened as easily
 LONG_RETENTION_DAYS = 365  # from which on keeping logs harms no one
 _RANGES = ("cidrip", "cidripv4", "cidripv6", "cidrblock", "ipv6cidrblock")  # members, in small letters
@@ -43,7 +62,11 @@ _QUOTAS = {  # service codes of Service Quotas -> what a thief wants more of
         ("ec2", "ecs", "fargate", "lightsail", "batch", "elasticmapreduce", "gamelift"), "machines"
     ),
 }
-_PUBLIC_GROUPS = ("AllUsers", "AuthenticatedUsers", "public-read", "public-read-write", "authenticated-read")
+_REMOVED = ("remove", "valuesToRemove", "accountIdsToRemove")
+_DENYING = (
+    "policy/AWSCompromisedKeyQuarantine",
+    "policy/AWSDenyAll",
+)  # policies of AWS, by what the last part begins with
 
 
 class _Record(msgspec.Struct):
@@ -64,12 +87,6 @@ def adjust_gravity(service: str, action: str, gravity: Gravity, record: str) -> 
     return check(read.requestParameters, str(read.recipientAccountId or "")) or gravity
 
 
-def lets_outsiders_in(service: str, action: str, record: str) -> bool:
-    """Return whether a call gives everybody, or another account, a right or a copy of stored data, as its record says."""
-    check = _CHECKS.get((service, action))
-    return check in _GIVES_RIGHTS and adjust_gravity(service, action, "none", record) == "severe"
-
-
 def quota_of(record: str) -> str:
     """Return what a request for a higher quota asks more of, by its service: `mail or messages`; empty for any other."""
     read = decode_record(_DECODER, record)
@@ -84,122 +101,134 @@ def reads_only(record: str) -> bool:
     return read is not None and read.readOnly is True
 
 
-def request_values(node: Any) -> Iterator[tuple[str, str]]:
-    """Yield (member, text) of every plain value of a request, members of lists by the list's; policies in text are opened."""
-    waiting: list[tuple[str, Any]] = [("", node)]
-    for _ in range(MAX_VALUES):
-        if not waiting:
-            return
-        name, value = waiting.pop()
-        if isinstance(value, dict):
-            waiting += [(str(member), each) for member, each in value.items()]
-        elif isinstance(value, list):
-            waiting += [(name, each) for each in value]
-        elif isinstance(value, str) and value.lstrip()[:1] == "{":
-            try:
-                waiting.append((name, json.loads(value)))
-            except (ValueError, RecursionError):
-                yield name, value
-        else:
-            yield name, str(value)
-
-
 def _grants_outside(request: Request, account: str) -> Gravity | None:
-    """Return severe for a policy that allows everybody or another account something, notable for its own account or no one.
-
-    Whom a provider of identities lets in, a policy does not say: it leaves the gravity as it is.
-    """
-    principals = list(request_values(_principals(request)))
-    if not principals and any(name == "Policy" and not text for name, text in request_values(request)):
-        return "notable"  # it is deleted, with what it denied
-    statements = [value for name, value in _flat_members(request) if name == "Statement"]
+    """Return how grave it is whom a policy lets in; notable where it is deleted, with what it denied."""
+    admitted = admitted_by_policies(request, account)
+    if any(admitted):
+        return outside_gravity(admitted)
+    if any(name == "Policy" and not text for name, text in request_values(request)):
+        return "notable"
+    statements = [value for name, value in flat_members(request) if name == "Statement"]
     if statements and not any(statements):
-        return "notable"  # as above
-    if not principals:
-        return "minor" if "attributes" in request or "attributeName" in request else None
-    if any(_is_outside(text, account) for name, text in principals if name != "Federated"):
-        return "severe"
-    return None if any(map(_is_provider, principals)) else "notable"
+        return "notable"
+    return denies_only(request) or ("minor" if _sets_no_policy(request) else None)
 
 
-def _is_provider(principal: tuple[str, str]) -> bool:
-    """Return whether a policy's principal lets in whom another one vouches for: by a token, or by a certificate."""
-    return principal[0] == "Federated" or principal[1].startswith("rolesanywhere.")
-
-
-def _principals(node: Any) -> list[Any]:
-    """Return what stands under `Principal` in the statements of a request that allow something; all but some are everybody."""
-    found: list[Any] = []
-    waiting: list[Any] = [node]
-    for _ in range(MAX_VALUES):
-        if not waiting:
-            break
-        value = waiting.pop()
-        if isinstance(value, dict):
-            if str(value.get("Effect", "Allow")) == "Allow":
-                found += [value["Principal"]] if "Principal" in value else []
-                found += ["*"] if "NotPrincipal" in value else []
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
-        elif isinstance(value, str) and value.lstrip()[:1] == "{":
-            try:
-                waiting.append(json.loads(value))
-            except (ValueError, RecursionError):
-                continue
-    return found
-
-
-def _is_outside(text: str, account: str) -> bool:
-    """Return whether a policy's principal is everybody, or of an account that is not the caller's; services are not.
-
-    A canonical user id is one of another account: policies name their own by its number.
-    """
-    if text == "*" or (len(text) == 64 and set(text) <= set(hexdigits)):
+def _sets_no_policy(request: Request) -> bool:
+    """Return whether a request sets other attributes of a queue, a topic or a domain."""
+    if "attributes" in request or "attributeName" in request:
         return True
-    digits = text.split(":")[4] if text.startswith("arn:") and text.count(":") >= 5 else text
-    return digits.isdigit() and len(digits) == 12 and digits != account
+    return "domainName" in request and not {"accessPolicies", "advancedSecurityOptions"} & request.keys()
+
+
+def _domain_outside(request: Request, account: str) -> Gravity | None:
+    """Return how grave a domain's policy is: grave at most inside a network, from where alone it is reached."""
+    found = _grants_outside(request, account)
+    return "grave" if found == "severe" and request.get("vPCOptions") else found
+
+
+def _hands_over(reader: Reader) -> Check:
+    """Return the check of what gives away data, code or keys: severe for outsiders."""
+    return lambda request, account: outside_gravity(reader(request, account))
+
+
+def _gives_use(reader: Reader) -> Check:
+    """Return the check of what lets others reach or use something: grave for outsiders."""
+
+    def check(request: Request, account: str) -> Gravity | None:
+        found = outside_gravity(reader(request, account))
+        return "grave" if found == "severe" else found
+
+    return check
+
+
+def _where(members: str, values: str, then: Gravity, otherwise: Gravity | None = None) -> Check:
+    """Return the check that is `then` where one of some members has one of some values, else `otherwise` where it has any.
+
+    Names and values are in small letters, separated by spaces.
+    """
+
+    def check(request: Request, account: str) -> Gravity | None:
+        found = {text.lower() for name, text in request_values(request) if name.lower() in members.split()}
+        if not found.isdisjoint(values.split()):
+            return then
+        return otherwise if found else None
+
+    return check
+
+
+def _resource_share(request: Request, account: str) -> Gravity | None:
+    """Return notable for a share that none outside the organisation can accept."""
+    if request.get("allowExternalPrincipals") is False:
+        return "notable"
+    return _gives_use(admitted_by_member("principals"))(request, account)
+
+
+def _image_copies(request: Request, account: str) -> Gravity | None:
+    """Return minor where the right to copy an image is taken back."""
+    if request.get("allowCopyImage") is False:
+        return "minor"
+    return outside_gravity(admitted_by_member("sharedaccountid")(request, account))
+
+
+def _may_invoke(request: Request, account: str) -> Gravity | None:
+    """Return severe for a function that another account or everybody may call, grave by a public address or an organisation."""
+    admitted = admitted_by_member("principal")(request, account)
+    source = admitted_by_names([str(request.get("sourceAccount") or account)], account)
+    by_address = request.get("functionUrlAuthType") == "NONE" or "principalOrgID" in request
+    if source.outsiders or (EVERYBODY in admitted.outsiders and by_address):
+        return "grave"
+    return outside_gravity(admitted)
+
+
+def _grants_key(request: Request, account: str) -> Gravity | None:
+    """Return severe for a key's grant to another account, minor to a service: each start of a machine with encrypted volumes."""
+    grantee = str(request.get("granteePrincipal") or "")
+    if grantee.endswith(".amazonaws.com") or _OF_SERVICE in grantee:
+        return "minor"
+    return "severe" if admitted_by_names([grantee], account).outsiders else None
 
 
 def _shares_with_others(request: Request, account: str) -> Gravity | None:
-    """Return severe where an account or everybody is added to a snapshot or image, minor where one is only removed."""
-    added = [value for name, value in _flat_members(request) if name in ("add", "valuesToAdd")]
-    removed = [value for name, value in _flat_members(request) if name in ("remove", "valuesToRemove")]
-    if any(text for each in added for _, text in request_values(each)):
-        return "severe"
-    return "minor" if any(text for each in removed for _, text in request_values(each)) else None
-
-
-def _flat_members(node: Any) -> Iterator[tuple[str, Any]]:
-    waiting = [node]
-    for _ in range(MAX_VALUES):
-        if not waiting:
-            return
-        value = waiting.pop()
-        if isinstance(value, dict):
-            yield from value.items()
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
+    """Return how grave it is who is added; minor where someone is only removed, or nothing is shared but described."""
+    admitted = admitted_by_sharing(request, account)
+    if any(admitted):
+        return outside_gravity(admitted)
+    removed = [value for name, value in flat_members(request) if name in _REMOVED]
+    closes = any(text for each in removed for _, text in request_values(each))
+    return "minor" if closes or "description" in request else None
 
 
 def _opens_to_everybody(request: Request, account: str) -> Gravity | None:
     """Return grave for a rule that opens to the internet or much of it, minor for some addresses: that is everyday work.
 
-    A rule that denies protects.
+    A rule that denies protects, and one for the ports of the web alone is notable.
     """
     named = [(name.lower(), text) for name, text in request_values(request)]
     ranges = [text for name, text in named if name in _RANGES]
     if not ranges:
         return None
-    if ("ruleaction", "deny") in named:
+    wide = sum(map(_is_wide, ranges))
+    if ("ruleaction", "deny") in named or not wide:
         return "minor"
-    return "grave" if any(map(_is_wide, ranges)) else "minor"
+    return "notable" if wide == sum(map(_wide_ranges, _web_rules(request))) else "grave"
+
+
+def _web_rules(request: Request) -> Iterator[Request]:
+    """Yield the rules of a request that are for one port of the web."""
+    for each in request_objects(request):
+        ports = {name.lower(): value for name, value in each.items()}
+        if ports.get("fromport") in WEB_PORTS and ports["fromport"] == ports.get("toport"):
+            yield each
+
+
+def _wide_ranges(rule: Request) -> int:
+    return sum(name.lower() in _RANGES and _is_wide(text) for name, text in request_values(rule))
 
 
 def _is_wide(text: str) -> bool:
     """Return whether a range of addresses is everybody's, or much of the internet."""
-    if text in EVERYBODY:
+    if text in _EVERY_ADDRESS:
         return True
     try:
         network = ip_network(text, strict=False)
@@ -210,20 +239,9 @@ def _is_wide(text: str) -> bool:
 
 def _public_acl(request: Request, account: str) -> Gravity | None:
     """Return severe for an ACL that names everybody, or someone beside the owner; as the action's where headers name someone."""
-    if any(word in text for _, text in request_values(request) for word in _PUBLIC_GROUPS):
+    if admitted_by_acl(request, account).outsiders:
         return "severe"
-    members = list(_flat_members(request))
-    owners = {text for name, value in members if name == "Owner" for _, text in request_values(value)}
-    granted = {
-        text
-        for name, value in members
-        if name == "Grantee"
-        for at, text in request_values(value)
-        if at == "ID"
-    }
-    if granted - owners:
-        return "severe"
-    return None if any(name.startswith("x-amz-grant-") for name, _ in members) else "notable"
+    return None if any(name.startswith("x-amz-grant-") for name, _ in flat_members(request)) else "notable"
 
 
 def _public_access_block(request: Request, account: str) -> Gravity | None:
@@ -245,12 +263,14 @@ def _when_suspended(request: Request, account: str) -> Gravity | None:
 def _when_disabled(request: Request, account: str) -> Gravity | None:
     """Return severe for an update that switches a detector off, notable for another one."""
     flags = {text.lower() for name, text in request_values(request) if name in ("enable", "status")}
-    return None if not flags else "severe" if flags & {"false", "paused", "disabled"} else "notable"
+    if not flags:
+        return "notable" if "findingPublishingFrequency" in request else None
+    return "severe" if flags & {"false", "paused", "disabled"} else "notable"
 
 
 def _archiving_filter(request: Request, account: str) -> Gravity | None:
     """Return severe for a new filter that archives findings, notable for one that lists them: GuardDuty's default."""
-    if not any(name == "findingCriteria" for name, _ in _flat_members(request)):
+    if not any(name == "findingCriteria" for name, _ in flat_members(request)):
         return None
     return "severe" if ("action", "ARCHIVE") in request_values(request) else "notable"
 
@@ -262,19 +282,46 @@ def _listing_filter(request: Request, account: str) -> Gravity | None:
 
 
 def _names_administrator(request: Request, account: str) -> Gravity | None:
-    """Return severe for full rights, notable for rights to read by policies of AWS: the names of others are anybody's choice."""
+    """Return severe for full rights, notable for policies of AWS that allow reading or deny: names prove nothing."""
     policies = [text for name, text in request_values(request) if name == "policyArn"]
-    if any(
-        text.endswith(("/AdministratorAccess", "/PowerUserAccess", "/IAMFullAccess")) for text in policies
-    ):
+    if any(map(_is_administrators, policies)):
         return "severe"
-    return "notable" if policies and all(map(_reads_only_by_aws, policies)) else None
+    return "notable" if policies and all(map(_gives_little, policies)) else None
 
 
-def _reads_only_by_aws(policy: str) -> bool:
-    """Return whether an ARN is of a policy that AWS wrote, for reading."""
+def _is_administrators(policy: str) -> bool:
+    return policy.endswith(("/AdministratorAccess", "/PowerUserAccess", "/IAMFullAccess"))
+
+
+def _gives_little(policy: str) -> bool:
+    """Return whether an ARN is of a policy that AWS wrote, for reading, or to deny what a stolen key could do."""
     parts = policy.split(":", 5)
-    return len(parts) == 6 and parts[4] == "aws" and parts[5].endswith(("ReadOnlyAccess", "ReadOnly"))
+    if len(parts) < 6 or parts[4] != "aws":
+        return False
+    return parts[5].endswith(("ReadOnlyAccess", "ReadOnly")) or parts[5].startswith(_DENYING)
+
+
+def _inline_policy(request: Request, account: str) -> Gravity | None:
+    """Return severe for all rights, notable for a policy that only denies: that is how responders contain."""
+    return "severe" if gives_full_rights(request) else denies_only(request)
+
+
+def _policy_version(request: Request, account: str) -> Gravity | None:
+    """Return grave for a version of a policy that gives some rights: infrastructure code makes one with each change."""
+    found = _inline_policy(request, account)
+    readable = any(name == "Effect" for name, _ in request_values(request))
+    return found or ("grave" if readable else None)
+
+
+def _new_policy(request: Request, account: str) -> Gravity | None:
+    """Return grave for a policy of all rights, which has to be attached yet."""
+    return "grave" if gives_full_rights(request) else None
+
+
+def _session_policy(request: Request, account: str) -> Gravity | None:
+    """Return grave for a session with all rights of its user, which outlives the user's key."""
+    arns = (text for name, text in request_values(request) if name == "arn")
+    return "grave" if gives_full_rights(request) or any(map(_is_administrators, arns)) else None
 
 
 def _key_status(request: Request, account: str) -> Gravity | None:
@@ -310,7 +357,7 @@ def _point_in_time_recovery(request: Request, account: str) -> Gravity | None:
 
 def _cluster_logs(request: Request, account: str) -> Gravity | None:
     """Return severe where logs of a cluster are switched off, grave where its endpoint is opened, notable for other changes."""
-    logging = [value for name, value in _flat_members(request) if name == "logging"]
+    logging = [value for name, value in flat_members(request) if name == "logging"]
     if any(name == "enabled" and text == "False" for each in logging for name, text in request_values(each)):
         return "severe"
     opened = any(name == "endpointPublicAccess" and text == "True" for name, text in request_values(request))
@@ -319,12 +366,45 @@ def _cluster_logs(request: Request, account: str) -> Gravity | None:
 
 def _event_selectors(request: Request, account: str) -> Gravity | None:
     """Return notable for event selectors that record all management events, and data events too."""
+    if isinstance(request.get("advancedEventSelectors"), list):
+        return _advanced_selectors(request["advancedEventSelectors"])
     values = list(request_values(request))
     management = {text for name, text in values if name == "includeManagementEvents"}
     kinds = {text for name, text in values if name == "readWriteType"}
     left_out = any(name == "excludeManagementEventSources" for name, _ in values)
-    has_data = any(name == "dataResources" and value for name, value in _flat_members(request))
+    has_data = any(name == "dataResources" and value for name, value in flat_members(request))
     return "notable" if (management, kinds, left_out, has_data) == ({"True"}, {"All"}, False, True) else None
+
+
+def _advanced_selectors(selectors: list[Any]) -> Gravity | None:
+    """Return notable where one selector takes all management events, and another one data events."""
+    fields = [
+        sorted(text for name, text in request_values(each) if name in ("field", "equals"))
+        for each in selectors
+    ]
+    whole = ["Management", "eventCategory"] in fields
+    return "notable" if whole and any("Data" in each for each in fields) else None
+
+
+def _trail_settings(request: Request, account: str) -> Gravity | None:
+    """Return notable for settings of a trail that neither move its log nor switch a part of it off."""
+    kept = {"isMultiRegionTrail", "includeGlobalServiceEvents", "enableLogFileValidation"} & request.keys()
+    moved = not {"s3BucketName", "isOrganizationTrail"}.isdisjoint(request)
+    return None if moved or not kept or any(request[each] is not True for each in kept) else "notable"
+
+
+def _insight_selectors(request: Request, account: str) -> Gravity | None:
+    """Return grave where a trail is to look for nothing unusual."""
+    return "grave" if "insightSelectors" in request and not request["insightSelectors"] else None
+
+
+def _balancer_logs(request: Request, account: str) -> Gravity | None:
+    """Return grave where a load balancer's access log is switched off."""
+    off = any(
+        each.get("key") == "access_logs.s3.enabled" and str(each.get("value")).lower() == "false"
+        for each in request_objects(request)
+    )
+    return "grave" if off else None
 
 
 def _log_destinations(request: Request, account: str) -> Gravity | None:
@@ -345,7 +425,7 @@ def _retention_days(request: Request, account: str) -> Gravity | None:
 def _logging_enabled(request: Request, account: str) -> Gravity | None:
     """Return minor where a bucket's access log is switched on."""
     return (
-        "minor" if any(name == "LoggingEnabled" and value for name, value in _flat_members(request)) else None
+        "minor" if any(name == "LoggingEnabled" and value for name, value in flat_members(request)) else None
     )
 
 
@@ -356,12 +436,6 @@ def _bucket_encryption(request: Request, account: str) -> Gravity | None:
     return "minor" if own and any(name == "SSEAlgorithm" for name, _ in values) else None
 
 
-def _grant_to_service(request: Request, account: str) -> Gravity | None:
-    """Return minor for a grant to an AWS service, as each start of a machine with encrypted volumes makes one."""
-    grantee = str(request.get("granteePrincipal") or "")
-    return "minor" if grantee.endswith(".amazonaws.com") or _OF_SERVICE in grantee else None
-
-
 def _names_foreign_key(values: Iterable[tuple[str, str]], member: str, account: str) -> bool:
     """Return whether a member names a key of KMS by an ARN of another account; an id or an alias is the account's own."""
     keys = [text.split(":") for name, text in values if name == member]
@@ -370,26 +444,53 @@ def _names_foreign_key(values: Iterable[tuple[str, str]], member: str, account: 
 
 def _by_own_key(request: Request, account: str) -> Gravity | None:
     """Return severe for an object encrypted with a key that only the caller has, as for ransom; grave for another account's."""
-    if any(name == _CUSTOMER_KEY for name, _ in _flat_members(request)):
+    if any(name == _CUSTOMER_KEY for name, _ in flat_members(request)):
         return "severe"
     return "grave" if _names_foreign_key(request_values(request), _KMS_KEY, account) else None
 
 
 def _database_opened(request: Request, account: str) -> Gravity | None:
-    """Return grave where a database gets another password, the internet, or no backups."""
-    values = dict(request_values(request))
-    harms = ("masterUserPassword" in values, values.get("publiclyAccessible") == "True")
-    return "grave" if any(harms) or values.get("backupRetentionPeriod") == "0" else None
+    """Return grave where a database gets another password, the internet, no backups, or may be deleted."""
+    values = {name.lower(): text.lower() for name, text in request_values(request)}
+    harms = (
+        not {"masteruserpassword", "adminuserpassword"}.isdisjoint(values),
+        values.get("publiclyaccessible") == "true",
+        values.get("backupretentionperiod") == "0",
+        values.get("deletionprotection") == "false",
+    )
+    return "grave" if any(harms) else None
+
+
+def _expiry(request: Request, account: str) -> Gravity | None:
+    """Return minor for lifecycle rules under which nothing that is stored expires: it moves to another class, or parts go."""
+    names = {name for name, _ in flat_members(request)}
+    rules = {"Transition", "NoncurrentVersionTransition", "AbortIncompleteMultipartUpload"}
+    expires = {"Expiration", "NoncurrentVersionExpiration"}
+    return "minor" if names & rules and not names & expires else None
+
+
+def _sends_outside(member: str) -> Check:
+    """Return the check that is grave where a member, in small letters, has an ARN of another account."""
+
+    def check(request: Request, account: str) -> Gravity | None:
+        arns = (
+            text
+            for name, text in request_values(request)
+            if name.lower() == member and text.startswith("arn:")
+        )
+        return "grave" if admitted_by_names(arns, account).outsiders else None
+
+    return check
 
 
 _OUTSIDE = (
-    "s3:PutBucketPolicy s3:PutAccessPointPolicy iam:UpdateAssumeRolePolicy iam:CreateRole kms:PutKeyPolicy "
-    "secretsmanager:PutResourcePolicy ecr:SetRepositoryPolicy sqs:SetQueueAttributes sns:SetTopicAttributes "
-    "dynamodb:PutResourcePolicy"
+    "s3:PutBucketPolicy s3:PutAccessPointPolicy s3:PutMultiRegionAccessPointPolicy iam:UpdateAssumeRolePolicy iam:CreateRole "
+    "kms:PutKeyPolicy secretsmanager:PutResourcePolicy ecr:SetRepositoryPolicy ecr:PutRegistryPolicy sqs:SetQueueAttributes "
+    "sns:SetTopicAttributes dynamodb:PutResourcePolicy backup:PutBackupVaultAccessPolicy elasticfilesystem:PutFileSystemPolicy "
+    "glacier:SetVaultAccessPolicy cloudtrail:PutResourcePolicy logs:PutResourcePolicy"
 )
-_SHARED = (
-    "ec2:ModifySnapshotAttribute ec2:ModifyImageAttribute rds:ModifyDBSnapshotAttribute "
-    "rds:ModifyDBClusterSnapshotAttribute"
+_DOMAINS = (
+    "es:CreateDomain es:CreateElasticsearchDomain es:UpdateDomainConfig es:UpdateElasticsearchDomainConfig"
 )
 _OPENED = (
     "ec2:AuthorizeSecurityGroupIngress ec2:ModifySecurityGroupRules ec2:CreateNetworkAclEntry "
@@ -402,6 +503,17 @@ _ADMINISTRATOR = (
 )
 
 
+_INLINE = "iam:PutUserPolicy iam:PutRolePolicy iam:PutGroupPolicy sso:PutInlinePolicyToPermissionSet"
+_DETECTORS = "guardduty:UpdateDetector guardduty:UpdateMemberDetectors macie2:UpdateMacieSession macie2:UpdateMemberSession"
+_ENROLMENT = "guardduty:UpdateOrganizationConfiguration securityhub:UpdateOrganizationConfiguration"
+_LIFECYCLE = "s3:PutBucketLifecycle s3:PutBucketLifecycleConfiguration"
+_DATABASES = (
+    "rds:ModifyDBInstance rds:ModifyDBCluster redshift:ModifyCluster redshift-serverless:UpdateWorkgroup "
+    "redshift-serverless:UpdateNamespace"
+)
+_IDENTITY_POOLS = "cognito-identity:CreateIdentityPool cognito-identity:UpdateIdentityPool"
+
+
 def _table(actions: str, check: Check) -> dict[tuple[str, str], Check]:
     return {
         (service, action): check for service, _, action in (word.partition(":") for word in actions.split())
@@ -410,28 +522,84 @@ def _table(actions: str, check: Check) -> dict[tuple[str, str], Check]:
 
 _CHECKS: dict[tuple[str, str], Check] = (
     _table(_OUTSIDE, _grants_outside)
-    | _table(_SHARED, _shares_with_others)
+    | _table(_DOMAINS, _domain_outside)
+    | _table(" ".join(SHARED), _shares_with_others)
+    | {call: _hands_over(admitted_by_member(member)) for call, member in by_action(HANDED_OVER).items()}
+    | {call: _gives_use(admitted_by_member(member)) for call, member in by_action(LENT).items()}
+    | _table("ram:CreateResourceShare ram:AssociateResourceShare", _resource_share)
+    | _table("workspaces:UpdateWorkspaceImagePermission", _image_copies)
+    | _table("lambda:AddPermission", _may_invoke)
+    | _table("kms:CreateGrant", _grants_key)
     | _table(_OPENED, _opens_to_everybody)
     | _table(_BLOCKED, _public_access_block)
     | _table(_ADMINISTRATOR, _names_administrator)
+    | _table(_INLINE, _inline_policy)
+    | _table("iam:CreatePolicyVersion", _policy_version)
+    | _table("iam:CreatePolicy", _new_policy)
+    | _table("sts:GetFederationToken", _session_policy)
     | _table("s3:PutBucketAcl s3:PutObjectAcl", _public_acl)
     | _table("s3:PutBucketVersioning", _when_suspended)
-    | _table("guardduty:UpdateDetector macie2:UpdateMacieSession", _when_disabled)
-    | _table("guardduty:CreateFilter", _archiving_filter)
-    | _table("guardduty:UpdateFilter", _listing_filter)
+    | _table(_DETECTORS, _when_disabled)
+    | _table("guardduty:CreateFilter macie2:CreateFindingsFilter", _archiving_filter)
+    | _table("guardduty:UpdateFilter macie2:UpdateFindingsFilter", _listing_filter)
     | _table("iam:UpdateAccessKey", _key_status)
     | _table("dynamodb:UpdateContinuousBackups", _point_in_time_recovery)
     | _table("eks:UpdateClusterConfig", _cluster_logs)
     | _table("cloudtrail:PutEventSelectors", _event_selectors)
+    | _table("cloudtrail:UpdateTrail", _trail_settings)
+    | _table("cloudtrail:PutInsightSelectors", _insight_selectors)
     | _table("network-firewall:UpdateLoggingConfiguration", _log_destinations)
+    | _table("elasticloadbalancing:ModifyLoadBalancerAttributes", _balancer_logs)
     | _table("logs:PutRetentionPolicy", _retention_days)
+    | _table("logs:PutSubscriptionFilter logs:PutAccountPolicy", _sends_outside("destinationarn"))
+    | _table("events:PutTargets", _sends_outside("arn"))
     | _table("s3:PutBucketLogging", _logging_enabled)
     | _table("s3:PutBucketEncryption", _bucket_encryption)
-    | _table("kms:CreateGrant", _grant_to_service)
+    | _table(_LIFECYCLE, _expiry)
     | _table("s3:PutObject s3:CopyObject s3:CreateMultipartUpload", _by_own_key)
-    | _table("rds:ModifyDBInstance rds:ModifyDBCluster", _database_opened)
+    | _table(_DATABASES, _database_opened)
     | _table(_PARAMETERS, _with_decryption)
     | _table("ec2:DescribeInstanceAttribute", _user_data)
     | _table("sns:Publish", _text_message)
+    | _table(
+        _ENROLMENT,
+        _where("autoenable autoenableorganizationmembers autoenablestandards", "false none", "grave"),
+    )
+    | _table(
+        "securityhub:BatchUpdateStandardsControlAssociations",
+        _where("associationstatus", "disabled", "grave"),
+    )
+    | _table("macie2:UpdateAutomatedDiscoveryConfiguration", _where("status", "disabled", "grave"))
+    | _table("inspector2:CreateFilter inspector2:UpdateFilter", _where("action", "suppress", "grave"))
+    | _table("config:PutConfigurationRecorder", _where("allsupported", "false", "grave"))
+    | _table("events:PutRule", _where("state", "disabled", "grave"))
+    | _table(
+        "bedrock:PutModelInvocationLoggingConfiguration",
+        _where(
+            "textdatadeliveryenabled imagedatadeliveryenabled embeddingdatadeliveryenabled",
+            "false",
+            "grave",
+            "minor",
+        ),
+    )
+    | _table("lightsail:UpdateBucket", _where("getobject", "public", "grave", "minor"))
+    | _table("dynamodb:UpdateTable", _where("deletionprotectionenabled", "false", "notable", "minor"))
+    | _table("dlm:UpdateLifecyclePolicy", _where("state", "disabled", "grave", "minor"))
+    | _table("acm-pca:UpdateCertificateAuthority", _where("status", "disabled", "grave", "minor"))
+    | _table(_IDENTITY_POOLS, _where("allowunauthenticatedidentities", "true", "grave", "minor"))
+    | _table(
+        "lambda:CreateFunctionUrlConfig lambda:UpdateFunctionUrlConfig",
+        _where("authtype", "none", "grave", "notable"),
+    )
+    | _table(
+        "quicksight:UpdatePublicSharingSettings", _where("publicsharingenabled", "true", "grave", "minor")
+    )
+    | _table(
+        "elasticmapreduce:PutBlockPublicAccessConfiguration",
+        _where("blockpublicsecuritygrouprules", "false", "grave", "minor"),
+    )
+    | _table(
+        "s3:PutObjectRetention",
+        _where("x-amz-bypass-governance-retention bypassgovernanceretention", "true", "grave"),
+    )
 )
-_GIVES_RIGHTS = (_grants_outside, _shares_with_others, _public_acl)

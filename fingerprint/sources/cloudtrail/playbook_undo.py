@@ -24,8 +24,8 @@ from urllib.parse import unquote
 
 from fingerprint.core.alert import NextStep
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
-from fingerprint.sources.cloudtrail.impact_requests import request_values
 from fingerprint.sources.cloudtrail.playbook_inverse import Undo, inverse_undo
+from fingerprint.sources.cloudtrail.record_members import request_values
 
 MAX_ARGUMENT_LENGTH = 256  # characters of a value in a command
 MAX_CALLS = 50  # distinct calls of one action with commands each
@@ -541,7 +541,7 @@ _UNDO: dict[str, Undo] = {
         "aws s3api put-bucket-versioning --bucket <bucketName> --versioning-configuration Status=Enabled",
     ),
     **dict.fromkeys(
-        _of("s3", "PutBucketLifecycle PutBucketLifecycleConfiguration PutLifecycleConfiguration"),
+        _of("s3", "PutBucketLifecycle PutBucketLifecycleConfiguration"),
         Undo(
             "Keep the rules as evidence and delete them at once, before objects expire; then put the earlier ones back. What has "
             "expired is there only where the bucket keeps versions.",

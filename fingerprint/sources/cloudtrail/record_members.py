@@ -11,6 +11,8 @@ A record is an attacker's text: it may be missing, cut, of any length and depth,
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import msgspec
@@ -18,6 +20,7 @@ import msgspec
 Members = TypeVar("Members", bound=msgspec.Struct)
 
 MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
+MAX_VALUES = 5_000  # of a request that are examined
 
 
 def decode_record(decoder: msgspec.json.Decoder[Members], record: str) -> Members | None:
@@ -38,3 +41,43 @@ def as_text(value: Any) -> str:
 def as_members(value: Any) -> dict[str, Any]:
     """Return a member that is an object; an empty one for any other."""
     return value if isinstance(value, dict) else {}
+
+
+def request_values(node: Any) -> Iterator[tuple[str, str]]:
+    """Yield (member, text) of every plain value of a request, members of lists by the list's; policies in text are opened."""
+    waiting: list[tuple[str, Any]] = [("", node)]
+    for _ in range(MAX_VALUES):
+        if not waiting:
+            return
+        name, value = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(str(member), each) for member, each in value.items()]
+        elif isinstance(value, list):
+            waiting += [(name, each) for each in value]
+        elif isinstance(value, str) and value.lstrip()[:1] == "{":
+            try:
+                waiting.append((name, json.loads(value)))
+            except (ValueError, RecursionError):
+                yield name, value
+        else:
+            yield name, str(value)
+
+
+def request_objects(node: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object in a request, at any depth."""
+    waiting = [node]
+    for _ in range(MAX_VALUES):
+        if not waiting:
+            return
+        value = waiting.pop()
+        if isinstance(value, dict):
+            yield value
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+
+
+def flat_members(node: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (member, value) of every object in a request."""
+    for each in request_objects(node):
+        yield from each.items()

@@ -9,7 +9,10 @@ import pytest
 from fingerprint.core.alert import GRAVITIES
 from fingerprint.sources.base import TACTICS
 from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, technique_name
-from fingerprint.sources.cloudtrail.impact import _EFFECTS, impact_of, listed_actions
+from fingerprint.sources.cloudtrail.impact import _listed, impact_of, listed_actions
+from fingerprint.sources.cloudtrail.impact_effects import EFFECTS, GRAVER_EFFECTS
+from fingerprint.sources.cloudtrail.impact_requests import _CHECKS
+from fingerprint.sources.cloudtrail.operations import find_operation
 from fingerprint.sources.cloudtrail.samples import known_attacks
 
 
@@ -36,6 +39,21 @@ from fingerprint.sources.cloudtrail.samples import known_attacks
         ("securityhub:BatchUpdateFindings", "notable", "Defense Evasion"),
         ("s3:DeleteBucketPolicy", "notable", "Defense Evasion"),
         ("sts:AssumeRoot", "grave", "Privilege Escalation"),
+        ("securityhub:DisassociateMembers", "severe", "Defense Evasion"),
+        ("macie2:DisassociateFromAdministratorAccount", "severe", "Defense Evasion"),
+        ("route53:DeleteQueryLoggingConfig", "severe", "Defense Evasion"),
+        ("dsql:DeleteCluster", "severe", "Impact"),
+        ("rolesanywhere:EnableProfile", "severe", "Privilege Escalation"),
+        ("access-analyzer:CreateArchiveRule", "grave", "Defense Evasion"),
+        ("ce:DeleteAnomalyMonitor", "grave", "Defense Evasion"),
+        ("ec2:CreateTrafficMirrorSession", "grave", "Credential Access"),
+        ("datasync:CreateLocationObjectStorage", "grave", "Exfiltration"),
+        ("rbin:DeleteRule", "grave", "Impact"),
+        ("ec2:PurchaseCapacityBlock", "grave", "Impact"),
+        ("iam:EnableOrganizationsRootSessions", "grave", "Persistence"),
+        ("bedrock-agentcore:GetResourceApiKey", "notable", "Credential Access"),
+        ("codebuild:StartCommandExecution", "notable", "Execution"),
+        ("sms-voice:SendTextMessage", "notable", "Impact"),
         ("sts:AssumeRole", "minor", "Privilege Escalation"),
         *(
             (f"sso:{action}", "minor", "Defense Evasion")
@@ -146,6 +164,10 @@ def test_the_effect_says_what_the_call_does_and_no_more(
         ("newservice:CreateApiKey", "notable"),
         ("guardduty:TagResource", "notable"),
         ("newservice:CreateThing", "minor"),
+        ("newservice:CreateUser", "notable"),
+        ("newservice:CreateThingAccessToken", "notable"),
+        ("newservice:CreatePresignedThingUrl", "notable"),
+        ("newservice:DeleteGraph", "notable"),
         ("newservice:BatchDeleteThing", "minor"),
         ("newservice:BatchPutPermission", "notable"),
         ("newservice:BatchGetThings", "none"),
@@ -249,7 +271,7 @@ def test_every_call_of_known_attacks_that_serves_more_than_discovery_does_someth
 
 def test_the_table_lists_each_action_once_and_only_words_that_exist() -> None:
     calls = []
-    for effect in _EFFECTS:
+    for effect in EFFECTS:
         assert effect.gravity in GRAVITIES[1:]
         assert effect.tactic in (*TACTICS, "")
         service = ""
@@ -260,9 +282,51 @@ def test_the_table_lists_each_action_once_and_only_words_that_exist() -> None:
     assert len(set(calls)) == len(calls) == len(listed_actions())
 
 
-def test_every_technique_of_the_table_has_a_name() -> None:
+# What CloudTrail writes, and no operation of an SDK is called: of consoles and portals, data events, older and combined names.
+WITHOUT_OPERATION = {
+    "account": "CloseAccount PutChallengeQuestions",
+    "bedrock": "PutFoundationModelEntitlement",
+    "cloudshell": "CreateEnvironment CreateSession StartEnvironment",
+    "dsql": "DbConnect DbConnectAdmin",
+    "ec2-instance-connect": "OpenTunnel",
+    "eks": "AccessKubernetesApi",
+    "iot": "AssumeRoleWithCertificate",
+    "macie": "UpdateMacieSession",
+    "rds": "DownloadCompleteDBLogFile",
+    "rolesanywhere": "CreateSession",
+    "s3": "CopyObject CreateMultipartUpload DeleteObject DeleteObjects PutObject PutObjectAcl PutObjectRetention "
+    "DeleteAccountPublicAccessBlock DeleteBucketPublicAccessBlock PutAccountPublicAccessBlock PutPublicAccessBlock "
+    "PutBucketLifecycleConfiguration",
+    "signin": "ConsoleLogin CredentialChallenge CredentialVerification EmailUpdated GetSigninToken PasswordRecoveryCompleted "
+    "PasswordRecoveryRequested PasswordUpdated SwitchRole UserAuthentication",
+    "sns": "Publish",
+    "ssm-guiconnect": "StartConnection",
+    "sso": "Authenticate CreateToken CreateTokenWithIAM Federate GetRoleCredentials Logout RegisterClient "
+    "StartDeviceAuthorization",
+    "sso-directory": "AddMemberToGroup CreateBearerToken CreateUser DeleteMfaDeviceForUser "
+    "EnableExternalIdPConfigurationForDirectory UpdatePassword",
+    "sts": "GetServiceBearerToken",
+}
+
+
+def test_each_name_of_the_tables_is_one_that_cloudtrail_writes() -> None:
+    known = {
+        (service, action) for service, actions in WITHOUT_OPERATION.items() for action in actions.split()
+    }
+    named = {call for each in (EFFECTS, GRAVER_EFFECTS) for call, _ in _listed(each)} | _CHECKS.keys()
+    unknown = {call for call in named if find_operation(*call) is None}
+    assert unknown == known
+
+
+def test_each_check_of_a_request_is_for_an_action_of_the_table() -> None:
+    assert _CHECKS.keys() <= listed_actions().keys()
+    assert {call for call, _ in _listed(GRAVER_EFFECTS)} <= _CHECKS.keys()
+
+
+def test_every_technique_of_the_tables_has_a_name() -> None:
+    effects = (*EFFECTS, *GRAVER_EFFECTS)
     assert {
-        each.technique for each in _EFFECTS if each.technique and not technique_name(each.technique)
+        each.technique for each in effects if each.technique and not technique_name(each.technique)
     } == set()
 
 

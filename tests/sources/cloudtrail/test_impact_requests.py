@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from fingerprint.sources.cloudtrail.impact import impact_of
-from fingerprint.sources.cloudtrail.impact_requests import _CHECKS, adjust_gravity, lets_outsiders_in
+from fingerprint.sources.cloudtrail.impact_grants import outsiders_let_in
+from fingerprint.sources.cloudtrail.impact_requests import _CHECKS, adjust_gravity
 from fingerprint.sources.cloudtrail.record_members import MAX_RECORD_CHARACTERS
 from tests.support.alerts import NASTY
 
@@ -43,6 +44,41 @@ def selectors(**other: Any) -> dict[str, Any]:
     return {"trailName": "t", "eventSelectors": [whole | other]}
 
 
+def rights(effect: str = "Allow", **other: Any) -> str:
+    statement = {"Effect": effect, "Action": "s3:GetObject", "Resource": "*"} | other
+    return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
+
+
+def ingress(port: Any, cidr: str = "0.0.0.0/0") -> dict[str, Any]:
+    ranges = {"ipRanges": {"items": [{"cidrIp": cidr}]}, "ipv6Ranges": {}, "groups": {}}
+    return {
+        "groupId": "sg-1",
+        "ipPermissions": {"items": [{"ipProtocol": "tcp", "fromPort": port, "toPort": port} | ranges]},
+    }
+
+
+def advanced(*selectors: dict[str, str]) -> dict[str, Any]:
+    made = [
+        {
+            "name": "x",
+            "fieldSelectors": [{"field": field, "equals": [value]} for field, value in each.items()],
+        }
+        for each in selectors
+    ]
+    return {"trailName": "t", "advancedEventSelectors": made}
+
+
+def lifecycle(**rule: Any) -> dict[str, Any]:
+    return {"bucketName": "b", "LifecycleConfiguration": {"Rule": {"ID": "x", "Status": "Enabled"} | rule}}
+
+
+MANAGEMENT, DATA = (
+    {"eventCategory": "Management"},
+    {"eventCategory": "Data", "resources.type": "AWS::S3::Object"},
+)
+DENIES_HTTP = policy("*", "Deny")
+DENIES_HTTP["Statement"][0]["Condition"] = {"Bool": {"aws:SecureTransport": "false"}}
+DESTINATION = "arn:aws:logs:eu-west-1:210987654321:destination:d"
 FINDINGS = {"criterion": {"severity": {"gte": 1}}}
 OF_EC2 = f"arn:aws-us-gov:sts::{ACCOUNT}:assumed-role/aws:ec2-infrastructure/i-0123456789abcdef0"
 OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root"
@@ -55,11 +91,8 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ("s3:PutBucketPolicy", {"bucketPolicy": policy({"AWS": [OWN, OTHER]})}, "severe"),
         ("s3:PutBucketPolicy", {"bucketPolicy": policy({"AWS": "210987654321"})}, "severe"),
         ("s3:PutBucketPolicy", {"bucketPolicy": policy({"AWS": OWN})}, "notable"),
-        (
-            "s3:PutBucketPolicy",
-            {"bucketPolicy": policy("*", "Deny")},
-            "severe",
-        ),  # nothing is allowed: as the action's
+        ("s3:PutBucketPolicy", {"bucketPolicy": policy("*", "Deny")}, "grave"),  # it shuts everybody out
+        ("s3:PutBucketPolicy", {"bucketPolicy": DENIES_HTTP}, "notable"),
         ("s3:PutBucketPolicy", {"policy": "", "bucketPolicy": {"Statement": []}}, "notable"),
         ("iam:UpdateAssumeRolePolicy", {"policyDocument": json.dumps(policy({"AWS": OTHER}))}, "severe"),
         (
@@ -205,12 +238,94 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ("kms:CreateGrant", {"granteePrincipal": "rds.us-gov-west-1.amazonaws.com"}, "minor"),
         ("kms:CreateGrant", {"granteePrincipal": OF_EC2}, "minor"),
         ("kms:CreateGrant", {"granteePrincipal": OWN}, "grave"),
-        ("kms:CreateGrant", {"granteePrincipal": OTHER, "retiringPrincipal": OF_EC2}, "grave"),
+        ("kms:CreateGrant", {"granteePrincipal": OTHER, "retiringPrincipal": OF_EC2}, "severe"),
         ("rds:ModifyDBInstance", {"masterUserPassword": "****"}, "grave"),
         ("rds:ModifyDBInstance", {"backupRetentionPeriod": 0}, "grave"),
         ("rds:ModifyDBInstance", {"allocatedStorage": 100}, "notable"),
         ("ec2:DescribeInstanceAttribute", {"attribute": "userData"}, "notable"),
         ("ec2:DescribeInstanceAttribute", {"attribute": "instanceType"}, "none"),
+        *(("ec2:AuthorizeSecurityGroupIngress", ingress(port), "grave") for port in (22, 3389, 5432, -1)),
+        *(("ec2:AuthorizeSecurityGroupIngress", ingress(port), "notable") for port in (80, 443)),
+        ("ec2:AuthorizeSecurityGroupIngress", ingress(443) | {"cidrIp": "0.0.0.0/0"}, "grave"),
+        *(
+            (f"iam:{action}", {"policyDocument": document}, gravity)
+            for action, usual in (
+                ("PutRolePolicy", "grave"),
+                ("PutUserPolicy", "severe"),
+                ("CreatePolicyVersion", "grave"),
+            )
+            for document, gravity in (
+                (rights(), usual),
+                (rights(Action="*"), "severe"),
+                (rights(Action=["s3:*", "iam:*"]), "severe"),
+                (rights(Action="*", Resource="arn:aws:s3:::b/*"), usual),
+                (rights("Deny", Action="*"), "notable"),
+            )
+        ),
+        ("iam:CreatePolicyVersion", {"policyDocument": "no policy"}, "severe"),
+        ("iam:CreatePolicy", {"policyDocument": rights(Action="*")}, "grave"),
+        ("iam:CreatePolicy", {"policyDocument": rights()}, "notable"),
+        ("sso:PutInlinePolicyToPermissionSet", {"inlinePolicy": rights(Action="*")}, "severe"),
+        ("sts:GetFederationToken", {"name": "x", "policy": rights(Action="*")}, "grave"),
+        (
+            "sts:GetFederationToken",
+            {"policyArns": [{"arn": "arn:aws:iam::aws:policy/AdministratorAccess"}]},
+            "grave",
+        ),
+        ("sts:GetFederationToken", {"name": "x", "policy": rights()}, "notable"),
+        (
+            "iam:AttachUserPolicy",
+            {"policyArn": "arn:aws:iam::aws:policy/AWSCompromisedKeyQuarantineV3"},
+            "notable",
+        ),
+        ("iam:AttachUserPolicy", {"policyArn": f"arn:aws:iam::{ACCOUNT}:policy/AWSDenyAll"}, "severe"),
+        (
+            "guardduty:UpdateDetector",
+            {"detectorId": "d", "findingPublishingFrequency": "SIX_HOURS"},
+            "notable",
+        ),
+        ("guardduty:UpdateMemberDetectors", {"features": [{"name": "S3", "status": "DISABLED"}]}, "severe"),
+        ("guardduty:UpdateOrganizationConfiguration", {"autoEnableOrganizationMembers": "NONE"}, "grave"),
+        ("guardduty:UpdateOrganizationConfiguration", {"autoEnableOrganizationMembers": "ALL"}, "notable"),
+        ("macie2:CreateFindingsFilter", {"action": "ARCHIVE", "findingCriteria": FINDINGS}, "severe"),
+        ("inspector2:CreateFilter", {"action": "SUPPRESS", "filterCriteria": {}}, "grave"),
+        ("cloudtrail:UpdateTrail", {"name": "t", "enableLogFileValidation": True}, "notable"),
+        ("cloudtrail:UpdateTrail", {"name": "t", "isMultiRegionTrail": False}, "severe"),
+        ("cloudtrail:UpdateTrail", {"name": "t", "isMultiRegionTrail": True, "s3BucketName": "x"}, "severe"),
+        ("cloudtrail:UpdateTrail", {"name": "t"}, "severe"),
+        ("cloudtrail:PutEventSelectors", advanced(MANAGEMENT, DATA), "notable"),
+        ("cloudtrail:PutEventSelectors", advanced(MANAGEMENT), "severe"),
+        ("cloudtrail:PutEventSelectors", advanced(MANAGEMENT | {"readOnly": "true"}, DATA), "severe"),
+        ("cloudtrail:PutInsightSelectors", {"trailName": "t", "insightSelectors": []}, "grave"),
+        ("events:PutRule", {"name": "r", "state": "DISABLED"}, "grave"),
+        ("events:PutTargets", {"targets": [{"id": "1", "arn": DESTINATION}]}, "grave"),
+        ("logs:PutSubscriptionFilter", {"destinationArn": DESTINATION}, "grave"),
+        (
+            "logs:PutSubscriptionFilter",
+            {"destinationArn": f"arn:aws:lambda:eu-west-1:{ACCOUNT}:function:f"},
+            "notable",
+        ),
+        (
+            "elasticloadbalancing:ModifyLoadBalancerAttributes",
+            {"attributes": [{"key": "access_logs.s3.enabled", "value": "false"}]},
+            "grave",
+        ),
+        (
+            "elasticloadbalancing:ModifyLoadBalancerAttributes",
+            {"attributes": [{"key": "idle_timeout.timeout_seconds", "value": "30"}]},
+            "minor",
+        ),
+        ("s3:PutBucketLifecycle", lifecycle(Expiration={"Days": 1}), "grave"),
+        ("s3:PutBucketLifecycle", lifecycle(Transition={"Days": 30, "StorageClass": "GLACIER"}), "minor"),
+        ("s3:PutBucketLifecycle", {}, "grave"),
+        ("lambda:CreateFunctionUrlConfig", {"authType": "NONE"}, "grave"),
+        ("lambda:CreateFunctionUrlConfig", {"authType": "AWS_IAM"}, "notable"),
+        ("cognito-identity:CreateIdentityPool", {"allowUnauthenticatedIdentities": True}, "grave"),
+        ("cognito-identity:CreateIdentityPool", {"allowUnauthenticatedIdentities": False}, "minor"),
+        ("redshift:ModifyCluster", {"publiclyAccessible": True}, "grave"),
+        ("redshift:ModifyCluster", {"numberOfNodes": 3}, "minor"),
+        ("rds:ModifyDBInstance", {"deletionProtection": False}, "grave"),
+        ("dlm:UpdateLifecyclePolicy", {"policyId": "p", "state": "DISABLED"}, "grave"),
     ],
 )
 def test_the_same_action_protects_or_harms_by_its_parameters(call: str, request_: Any, expected: str) -> None:
@@ -256,6 +371,16 @@ def test_a_policy_nested_beyond_all_bounds_is_read_in_bounded_time() -> None:
         ),
         ("guardduty:UpdateDetector", {"enable": True}, "changes threat detection"),
         ("guardduty:UpdateDetector", {"enable": False}, "switches off threat detection"),
+        ("guardduty:UpdateMemberDetectors", {"status": "DISABLED"}, "switches off threat detection"),
+        ("guardduty:UpdateMemberDetectors", {"status": "ENABLED"}, "changes threat detection"),
+        ("iam:PutUserPolicy", {"policyDocument": rights("Deny")}, "changes rights of a user or group"),
+        (
+            "iam:CreateRole",
+            {"assumeRolePolicyDocument": policy({"AWS": OTHER})},
+            "makes a role that outsiders may assume",
+        ),
+        ("logs:PutSubscriptionFilter", {"destinationArn": DESTINATION}, "sends data to another account"),
+        ("events:PutRule", {"state": "DISABLED"}, "switches off what reacts to events"),
     ],
 )
 def test_a_request_that_does_no_harm_is_not_said_to_do_it(call: str, request_: Any, effect: str) -> None:
@@ -299,5 +424,5 @@ def test_what_gives_an_outsider_a_right_is_told_from_other_severe_calls(
     call: str, request_members: dict[str, Any], lets_in: bool
 ) -> None:
     record = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request_members})
-    assert lets_outsiders_in(*call.split(":"), record) is lets_in
-    assert not lets_outsiders_in(*call.split(":"), ""), "without a record nothing is known to be given"
+    assert bool(outsiders_let_in(*call.split(":"), record)) is lets_in
+    assert not outsiders_let_in(*call.split(":"), ""), "without a record nothing is known to be given"

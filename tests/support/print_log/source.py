@@ -179,8 +179,8 @@ def impact_of(service: str, action: str, record: str) -> CallImpact:
     return CallImpact("none", "", "", "")
 
 
-def lets_outsiders_in(service: str, action: str, record: str) -> bool:
-    return False
+def outsiders_let_in(service: str, action: str, record: str) -> tuple[str, ...]:
+    return ()
 
 
 def next_steps(suspicion: Suspicion) -> tuple[NextStep, ...]:

@@ -1,0 +1,345 @@
+"""Whom a request lets in: everybody, other accounts, an organisation; by a policy, or by a member that names them.
+
+Example:
+    >>> policy = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": "210987654321"}, "Action": "s3:*"}]}
+    >>> admitted_by_policies({"bucketPolicy": policy}, "123456789012").outsiders
+    ('210987654321',)
+
+A condition can hold everybody down to the account's own callers, as the policies have that AWS makes for topics and keys: that
+lets no one in. One that holds them down to an organisation or a network does not say whose that is. What denies, a service of
+AWS, and accounts from which AWS itself writes are no outsiders.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from string import hexdigits
+from typing import Any, NamedTuple
+
+import msgspec
+
+from fingerprint.core.alert import Gravity
+from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
+from fingerprint.sources.cloudtrail.record_members import (
+    MAX_VALUES,
+    decode_record,
+    flat_members,
+    request_values,
+)
+
+Request = dict[str, Any]
+
+EVERYBODY = "*"
+_EVERYBODY = ("*", "all")
+# Operators of conditions that hold only where the key is there; with `IfExists` or `ForAllValues` it may be missing.
+_OPERATORS = ("stringequals", "stringequalsignorecase", "stringlike", "arnequals", "arnlike")
+_CALLER_KEYS = (  # of conditions, in small letters: the account or the ARN of whom the call is made by or for
+    "aws:principalaccount",
+    "aws:principalarn",
+    "aws:sourceaccount",
+    "aws:sourcearn",
+    "aws:sourceowner",
+    "kms:calleraccount",
+    "s3:dataaccesspointaccount",
+)
+_BOUNDING_KEYS = (
+    "aws:principalorgid",
+    "aws:principalorgpaths",
+    "aws:sourceorgid",
+    "aws:sourceorgpaths",
+    "aws:sourcevpc",
+    "aws:sourcevpce",
+)
+# Accounts of AWS that load balancers and the billing service write from (Elastic Load Balancing's and Billing's user guides).
+_LOG_WRITERS = (
+    "127311923021 033677994240 027434742980 797873946194 098369216593 754344448648 589379963580 718504428378 "
+    "383597477331 600734575887 114774131450 783225319266 582318560864 985666609251 054676820928 156460612806 "
+    "652711504416 635631232127 009996457667 897822967062 076674570225 507241528517 048591011584 190560391635 "
+    "638102146993 037604701340 386209384616"
+)
+_OF_AWS = frozenset(_LOG_WRITERS.split())
+# Of AWS as well: the canonical user that writes CloudFront's logs (its developer guide).
+_LOG_DELIVERY = "c4c1ede66af53448b93c283ce9448c4ba468c9432aa01d700d3878632f77d2d0"
+_PUBLIC_GROUPS = ("AllUsers", "AuthenticatedUsers", "public-read", "public-read-write", "authenticated-read")
+_ADDED = ("add", "valuesToAdd", "accountIdsToAdd")
+_FULL_ACTIONS = ("*", "*:*", "iam:*")
+# Services whose policies say who may call an endpoint, send to it or change a stack, and share nothing that is stored.
+_NO_GRANTS = frozenset(("apigateway", "cloudformation", "ec2", "oam", "organizations", "vpc-lattice"))
+
+
+# Actions that hand data, code or keys over -> the member, in small letters, that names to whom.
+HANDED_OVER = {
+    "kms:CreateGrant": "granteeprincipal",
+    "lambda:AddPermission": "principal",
+    "sns:AddPermission": "awsaccountid",
+    "sqs:AddPermission": "awsaccountids",
+    "lambda:AddLayerVersionPermission": "principal",
+    "lakeformation:GrantPermissions": "datalakeprincipalidentifier",
+    "lakeformation:BatchGrantPermissions": "datalakeprincipalidentifier",
+    "redshift:AuthorizeSnapshotAccess": "accountwithrestoreaccess",
+    "redshift:AuthorizeDataShare": "consumeridentifier",
+    "s3:CreateAccessGrant": "granteeidentifier",
+    "ec2:ModifyFpgaImageAttribute": "userids",
+    "appstream:UpdateImagePermissions": "sharedaccountid",
+    "workspaces:UpdateWorkspaceImagePermission": "sharedaccountid",
+    "securitylake:CreateSubscriber": "principal",
+}
+# Actions that let others reach or use something -> as above.
+LENT = {
+    "ram:CreateResourceShare": "principals",
+    "ram:AssociateResourceShare": "principals",
+    "events:PutPermission": "principal",
+    "redshift:AuthorizeEndpointAccess": "account",
+    "es:AuthorizeVpcEndpointAccess": "account",
+    "ec2:ModifyVpcEndpointServicePermissions": "addallowedprincipals",
+    "ec2:CreateNetworkInterfacePermission": "awsaccountid",
+    "servicecatalog:CreatePortfolioShare": "accountid",
+    "ds:ShareDirectory": "sharetarget",
+}
+SHARED = (
+    "ec2:ModifySnapshotAttribute",
+    "ec2:ModifyImageAttribute",
+    "rds:ModifyDBSnapshotAttribute",
+    "rds:ModifyDBClusterSnapshotAttribute",
+    "ssm:ModifyDocumentPermission",
+)
+
+
+class Admitted(NamedTuple):
+    """Whom a request lets in.
+
+    `outsiders` are other accounts by their numbers, canonical users by their ids, `*` for everybody; `bounded`: everybody of an
+    organisation or a network, `vouched`: whom a provider of identities or certificates vouches for, `insiders`: the account's own
+    or a service.
+    """
+
+    outsiders: tuple[str, ...] = ()
+    bounded: bool = False
+    vouched: bool = False
+    insiders: bool = False
+
+
+Reader = Callable[[Request, str], Admitted]  # request and the account that was called -> whom it lets in
+
+
+class _Record(msgspec.Struct):
+    requestParameters: Any = None
+    recipientAccountId: Any = ""
+
+
+_DECODER = msgspec.json.Decoder(_Record)
+
+
+def outsiders_let_in(service: str, action: str, record: str) -> tuple[str, ...]:
+    """Return whom a call gives a right or a copy of data, as its record says: accounts, canonical users, `*` for everybody."""
+    reader = _READERS.get((service, without_api_version(action)))
+    return _read(reader, record).outsiders if reader else _by_unlisted_policy(service, record).outsiders
+
+
+def policy_gravity(service: str, record: str) -> Gravity | None:
+    """Return severe or grave where a call of an action that no table names has a policy for outsiders; None for any other."""
+    gravity = outside_gravity(_by_unlisted_policy(service, record))
+    return gravity if gravity in ("severe", "grave") else None
+
+
+def _by_unlisted_policy(service: str, record: str) -> Admitted:
+    if service in _NO_GRANTS or "Principal" not in record:
+        return Admitted()
+    return _read(admitted_by_policies, record)
+
+
+def _read(reader: Reader, record: str) -> Admitted:
+    read = decode_record(_DECODER, record)
+    if read is None or not isinstance(read.requestParameters, dict):
+        return Admitted()
+    return reader(read.requestParameters, str(read.recipientAccountId or ""))
+
+
+def admitted_by_policies(request: Request, account: str) -> Admitted:
+    """Return whom the policies in a request let in; `account` is the one that the call was made on."""
+    return _together(_admitted_by_statement(each, account) for each in _statements(request) if _allows(each))
+
+
+def admitted_by_names(texts: Iterable[str], account: str) -> Admitted:
+    """Return whom a member lets in that has the accounts, ARNs or services themselves."""
+    return _together(_admitted(text, account) for text in texts)
+
+
+def admitted_by_member(member: str) -> Reader:
+    """Return what reads whom a request lets in from a member, in small letters, that has their accounts or ARNs."""
+
+    def read(request: Request, account: str) -> Admitted:
+        members = (value for name, value in flat_members(request) if name.lower() == member)
+        return admitted_by_names((text for value in members for _, text in request_values(value)), account)
+
+    return read
+
+
+def admitted_by_sharing(request: Request, account: str) -> Admitted:
+    """Return who is added to a snapshot, an image or a document; what is neither known nor one's own is another account."""
+    added = (value for name, value in flat_members(request) if name in _ADDED)
+    texts = [text for each in added for _, text in request_values(each) if text]
+    found = admitted_by_names(texts, account)
+    unknown = tuple(text for text in texts if _admitted(text, account).insiders and text != account)
+    return found._replace(outsiders=found.outsiders + unknown)
+
+
+def admitted_by_acl(request: Request, account: str) -> Admitted:
+    """Return whom an ACL names beside the owner."""
+    if any(word in text for _, text in request_values(request) for word in _PUBLIC_GROUPS):
+        return Admitted((EVERYBODY,))
+    members = list(flat_members(request))
+    own = {text for name, value in members if name == "Owner" for _, text in request_values(value)} | {
+        _LOG_DELIVERY
+    }
+    granted = (
+        text
+        for name, value in members
+        if name == "Grantee"
+        for at, text in request_values(value)
+        if at == "ID" and text not in own
+    )
+    return Admitted(tuple(dict.fromkeys(granted)))
+
+
+def outside_gravity(admitted: Admitted) -> Gravity | None:
+    """Return severe for everybody or another account, grave for an organisation or a network, notable for one's own.
+
+    Whom a provider of identities lets in, a policy does not say: None.
+    """
+    if admitted.outsiders:
+        return "severe"
+    if admitted.bounded:
+        return "grave"
+    return "notable" if admitted.insiders and not admitted.vouched else None
+
+
+def denies_only(request: Request) -> Gravity | None:
+    """Return notable for policies that only deny, grave where they deny everybody without a condition; None for others."""
+    statements = list(_statements(request))
+    if not statements or any(map(_allows, statements)):
+        return None
+    locks = (
+        not each.get("Condition") and EVERYBODY in (text for _, text in request_values(each.get("Principal")))
+        for each in statements
+    )
+    return "grave" if any(locks) else "notable"
+
+
+def gives_full_rights(request: Request) -> bool:
+    """Return whether a policy in a request allows all actions, or all of IAM, on every resource."""
+    return any(_allows(each) and _is_full(each) for each in _statements(request))
+
+
+def _is_full(statement: Request) -> bool:
+    resources = {text for _, text in request_values(statement.get("Resource"))}
+    actions = {text.lower() for _, text in request_values(statement.get("Action"))}
+    return EVERYBODY in resources and ("NotAction" in statement or not actions.isdisjoint(_FULL_ACTIONS))
+
+
+def _together(each: Iterable[Admitted]) -> Admitted:
+    found = list(each)
+    outsiders = dict.fromkeys(outsider for one in found for outsider in one.outsiders)
+    return Admitted(
+        tuple(outsiders), *(any(one[at] for one in found) for at in range(1, len(Admitted._fields)))
+    )
+
+
+def _statements(node: Any) -> Iterator[Request]:
+    """Yield the statements of all policies in a request, as JSON or as text of it."""
+    waiting: list[Any] = [node]
+    for _ in range(MAX_VALUES):
+        if not waiting:
+            return
+        value = waiting.pop()
+        if isinstance(value, dict):
+            if not {"Effect", "Principal", "NotPrincipal"}.isdisjoint(value):
+                yield value
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+        elif isinstance(value, str) and value.lstrip()[:1] == "{":
+            try:
+                waiting.append(json.loads(value))
+            except (ValueError, RecursionError):
+                continue
+
+
+def _allows(statement: Request) -> bool:
+    return str(statement.get("Effect", "Allow")) == "Allow"
+
+
+def _admitted_by_statement(statement: Request, account: str) -> Admitted:
+    if "NotPrincipal" in statement:  # all but some are everybody
+        return Admitted((EVERYBODY,))
+    named = list(request_values(statement["Principal"])) if "Principal" in statement else []
+    found = _together(_admitted(text, account, kind) for kind, text in named)
+    if EVERYBODY not in found.outsiders:
+        return found
+    held = _admitted_by_condition(statement.get("Condition"), account)
+    others = tuple(each for each in found.outsiders if each != EVERYBODY)
+    return _together((held, found._replace(outsiders=others)))
+
+
+def _admitted_by_condition(condition: Any, account: str) -> Admitted:
+    """Return whom a statement for everybody lets in by its condition: each key of it holds for all who are let in."""
+    found = Admitted((EVERYBODY,))
+    for operator, tests in condition.items() if isinstance(condition, dict) else ():
+        if operator.lower() not in _OPERATORS or not isinstance(tests, dict):
+            continue
+        for key, value in tests.items():
+            if key.lower() in _CALLER_KEYS:
+                held = _together(_admitted_by_key(text, account) for _, text in request_values(value))
+            else:
+                held = Admitted(bounded=key.lower() in _BOUNDING_KEYS)
+            if any(held) and EVERYBODY not in held.outsiders:
+                return held
+    return found
+
+
+def _admitted_by_key(text: str, account: str) -> Admitted:
+    """Return whom a value of a condition lets in; a bucket's ARN has no account."""
+    named = _account_of(text)
+    if not _is_account(named):
+        return Admitted(bounded=True) if text.startswith("arn:aws:s3:") else Admitted((EVERYBODY,))
+    return Admitted(insiders=True) if named == account else Admitted((named,))
+
+
+def _admitted(text: str, account: str, kind: str = "") -> Admitted:
+    """Return whom a principal of a policy or a member lets in; `kind` is that of the principal.
+
+    A canonical user id is one of another account: policies name their own by its number.
+    """
+    if kind == "Federated" or text.startswith("rolesanywhere."):
+        return Admitted(vouched=True)
+    if text in _EVERYBODY:
+        return Admitted((EVERYBODY,))
+    if len(text) == 64 and set(text) <= set(hexdigits):
+        return Admitted((text,))
+    named = _account_of(text)
+    if not _is_account(named) or named == account or named in _OF_AWS:
+        return Admitted(insiders=True)
+    if text.split(":")[2:3] == ["organizations"]:  # the number is the management account's
+        return Admitted(bounded=True)
+    return Admitted((named,))
+
+
+def _account_of(text: str) -> str:
+    return text.split(":")[4] if text.startswith("arn:") and text.count(":") >= 5 else text
+
+
+def _is_account(text: str) -> bool:
+    return len(text) == 12 and text.isascii() and text.isdigit()
+
+
+def by_action(members: Mapping[str, str]) -> dict[tuple[str, str], str]:
+    """Return the values of `service:Action` by (service, action)."""
+    return {(call.partition(":")[0], call.partition(":")[2]): member for call, member in members.items()}
+
+
+_READERS: dict[tuple[str, str], Reader] = {
+    **{call: admitted_by_member(member) for call, member in by_action(HANDED_OVER | LENT).items()},
+    **dict.fromkeys(by_action(dict.fromkeys(SHARED, "")), admitted_by_sharing),
+    **dict.fromkeys((("s3", "PutBucketAcl"), ("s3", "PutObjectAcl")), admitted_by_acl),
+}
