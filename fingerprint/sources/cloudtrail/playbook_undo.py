@@ -377,10 +377,81 @@ _UNDO: dict[str, Undo] = {
         ),
     ),
     **dict.fromkeys(
-        _of("securityhub", "DisassociateFromMasterAccount DisassociateFromAdministratorAccount"),
+        _of(
+            "securityhub",
+            "DisassociateFromMasterAccount DisassociateFromAdministratorAccount DisassociateMembers DeleteMembers",
+        ),
         Undo(
             "Have the account that administers Security Hub take the member in again.",
-            "aws securityhub invite-members --region <region> --account-ids <account>",
+            "aws securityhub invite-members --region <region> --account-ids <accountIds|account>",
+        ),
+    ),
+    **dict.fromkeys(
+        _of("macie2", "DisassociateFromMasterAccount DisassociateFromAdministratorAccount DisassociateMember"),
+        Undo(
+            "Have the account that administers Macie take the member in again.",
+            "aws macie2 create-invitations --region <region> --account-ids <id|account>",
+        ),
+    ),
+    "detective:DisassociateMembership": Undo(
+        "Have the account that administers Detective take the member in again.",
+        "aws detective create-members --region <region> --graph-arn <graphArn> "
+        "--accounts AccountId=<account>,EmailAddress=ACCOUNT_EMAIL",
+    ),
+    "securityhub:CreateAutomationRule": Undo(
+        "Delete the rule, and look at the findings that it changed: they are suppressed or closed.",
+        "aws securityhub batch-delete-automation-rules --region <region> --automation-rules-arns <ruleArn>",
+    ),
+    "securityhub:BatchUpdateAutomationRules": Undo(
+        "Compare the rules with what your infrastructure code has.",
+        "aws securityhub list-automation-rules --region <region>",
+    ),
+    "organizations:InviteOrganizationToTransferResponsibility": Undo(
+        "Cancel the invitation, or end the transfer if it was accepted: another organisation would see and pay the bills.",
+        "aws organizations cancel-handshake --handshake-id <handshake.id>",
+    ),
+    "kms:DisconnectCustomKeyStore": Undo(
+        "Connect the key store again: without it nothing that its keys encrypted can be read.",
+        "aws kms connect-custom-key-store --region <region> --custom-key-store-id <customKeyStoreId>",
+    ),
+    "acm-pca:DeleteCertificateAuthority": Undo(
+        "Restore the certificate authority, before the time for that is over.",
+        "aws acm-pca restore-certificate-authority --region <region> --certificate-authority-arn <certificateAuthorityArn>",
+    ),
+    "backup:CancelLegalHold": Undo(
+        "Hold the recovery points again, before their time is over; what the hold was for, its description says.",
+        "aws backup get-legal-hold --region <region> --legal-hold-id <legalHoldId>\n"
+        "aws backup create-legal-hold --region <region> --title EARLIER_TITLE --description EARLIER_DESCRIPTION",
+    ),
+    "rbin:UnlockRule": Undo(
+        "Lock the rule again: it stays locked for a week or more from when it was unlocked.",
+        "aws rbin lock-rule --region <region> --identifier <identifier> "
+        "--lock-configuration UnlockDelay={UnlockDelayValue=7,UnlockDelayUnit=DAYS}",
+    ),
+    "lightsail:OpenInstancePublicPorts": Undo(
+        "Close the ports again.",
+        "aws lightsail close-instance-public-ports --region <region> --instance-name <instanceName> "
+        "--port-info fromPort=<portInfo.fromPort>,toPort=<portInfo.toPort>,protocol=<portInfo.protocol>",
+    ),
+    "savingsplans:CreateSavingsPlan": Undo(
+        "Return the plan: that is possible for seven days; after them ask AWS support.",
+        "aws savingsplans return-savings-plan --savings-plan-id <savingsPlanId>",
+    ),
+    **dict.fromkeys(
+        _of("ec2", "PurchaseReservedInstancesOffering PurchaseHostReservation PurchaseCapacityBlock"),
+        Undo(
+            "It cannot be given back: ask AWS support at once, and look what else was bought, in every region.",
+            "aws ec2 describe-reserved-instances --region <region>\n"
+            "aws ec2 describe-host-reservations --region <region>\n"
+            "aws ec2 describe-capacity-reservations --region <region>",
+        ),
+    ),
+    **dict.fromkeys(
+        _of("route53domains", "UpdateDomainContact DeleteDomain"),
+        Undo(
+            "Look whose the domain is now, set its contacts back, and have the registrar stop a transfer or restore it.",
+            "aws route53domains get-domain-detail --region us-east-1 --domain-name <domainName>\n"
+            "aws route53domains list-operations --region us-east-1 --type TRANSFER_OUT_DOMAIN INTERNAL_TRANSFER_OUT_DOMAIN",
         ),
     ),
     "organizations:RemoveAccountFromOrganization": Undo(
@@ -415,10 +486,13 @@ _UNDO: dict[str, Undo] = {
         "aws secretsmanager remove-regions-from-replication --region <region> --secret-id <secretId> "
         "--remove-replica-regions <addReplicaRegions.region>",
     ),
-    "datasync:CreateLocationS3": Undo(
-        "Delete the location; see which tasks copy to it.",
-        "aws datasync list-tasks --region <region>\n"
-        "aws datasync delete-location --region <region> --location-arn <locationArn>",
+    **dict.fromkeys(
+        _of("datasync", "CreateLocationS3 CreateLocationObjectStorage CreateLocationAzureBlob"),
+        Undo(
+            "Delete the location; see which tasks copy to it.",
+            "aws datasync list-tasks --region <region>\n"
+            "aws datasync delete-location --region <region> --location-arn <locationArn>",
+        ),
     ),
     **dict.fromkeys(
         _of("s3", "DeleteObject DeleteObjects"),

@@ -960,6 +960,49 @@ def test_what_only_read_is_not_to_be_set_back() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("name", "request_", "command"),
+    [
+        (
+            "securityhub:DisassociateMembers",
+            {"accountIds": ["210987654321"]},
+            "aws securityhub invite-members --region eu-west-1 --account-ids 210987654321",
+        ),
+        (
+            "macie2:DisassociateMember",
+            {"id": "210987654321"},
+            "aws macie2 create-invitations --region eu-west-1 --account-ids 210987654321",
+        ),
+        (
+            "kms:DisconnectCustomKeyStore",
+            {"customKeyStoreId": "cks-1a2b"},
+            "aws kms connect-custom-key-store --region eu-west-1 --custom-key-store-id cks-1a2b",
+        ),
+        (
+            "lightsail:OpenInstancePublicPorts",
+            {"instanceName": "web", "portInfo": {"fromPort": 22, "toPort": 22, "protocol": "tcp"}},
+            "aws lightsail close-instance-public-ports --region eu-west-1 --instance-name web "
+            "--port-info fromPort=22,toPort=22,protocol=tcp",
+        ),
+        (
+            "datasync:CreateLocationAzureBlob",
+            {"containerUrl": "https://x.example"},
+            "aws datasync delete-location --region eu-west-1 --location-arn LOCATION_ARN",
+        ),
+        (
+            "backup:DeleteBackupSelection",
+            {"backupPlanId": "p-1", "selectionId": "s-1"},
+            "aws backup create-backup-selection --region eu-west-1 --backup-plan-id p-1 "
+            "--backup-selection EARLIER_BACKUP_SELECTION",
+        ),
+    ],
+)
+def test_what_was_opened_or_taken_out_is_set_back_by_the_operation_that_does_the_opposite(
+    name: str, request_: dict[str, Any], command: str
+) -> None:
+    assert command in commands(next_steps(suspicion(call(name, request_, region="eu-west-1"))), "undo")
+
+
 def test_of_more_secrets_than_there_are_steps_for_none_is_to_be_set_back() -> None:
     graver = [name for name in _UNDO if name.startswith("iam:")]
     events = [call(name) for name in (*graver, "secretsmanager:GetSecretValue")]
