@@ -71,7 +71,6 @@ _NO_GRANTS = frozenset(("apigateway", "cloudformation", "ec2", "oam", "organizat
 # Actions that hand data, code or keys over -> the member, in small letters, that names to whom.
 HANDED_OVER = {
     "kms:CreateGrant": "granteeprincipal",
-    "lambda:AddPermission": "principal",
     "sns:AddPermission": "awsaccountid",
     "sqs:AddPermission": "awsaccountids",
     "lambda:AddLayerVersionPermission": "principal",
@@ -110,8 +109,8 @@ class Admitted(NamedTuple):
     """Whom a request lets in.
 
     `outsiders` are other accounts by their numbers, canonical users by their ids, `*` for everybody; `bounded`: everybody of an
-    organisation or a network, `vouched`: whom a provider of identities or certificates vouches for, `insiders`: the account's own
-    or a service.
+    organisation or a network, or who calls an address; `vouched`: whom a provider of identities or certificates vouches for;
+    `insiders`: the account's own, or a service.
     """
 
     outsiders: tuple[str, ...] = ()
@@ -174,6 +173,16 @@ def admitted_by_member(member: str) -> Reader:
         return admitted_by_names((text for value in members for _, text in request_values(value)), account)
 
     return read
+
+
+def admitted_to_invoke(request: Request, account: str) -> Admitted:
+    """Return whom a function's permission lets in: everybody at its address only calls it, as another account's bucket does."""
+    admitted = admitted_by_member("principal")(request, account)
+    source = admitted_by_member("sourceaccount")(request, account)
+    by_address = request.get("functionUrlAuthType") == "NONE" or "principalOrgID" in request
+    if source.outsiders or (EVERYBODY in admitted.outsiders and by_address):
+        return Admitted(bounded=True)
+    return admitted
 
 
 def admitted_by_sharing(request: Request, account: str) -> Admitted:
@@ -341,5 +350,6 @@ def by_action(members: Mapping[str, str]) -> dict[tuple[str, str], str]:
 _READERS: dict[tuple[str, str], Reader] = {
     **{call: admitted_by_member(member) for call, member in by_action(HANDED_OVER | LENT).items()},
     **dict.fromkeys(by_action(dict.fromkeys(SHARED, "")), admitted_by_sharing),
+    ("lambda", "AddPermission"): admitted_to_invoke,
     **dict.fromkeys((("s3", "PutBucketAcl"), ("s3", "PutObjectAcl")), admitted_by_acl),
 }

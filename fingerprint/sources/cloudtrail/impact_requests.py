@@ -20,7 +20,6 @@ import msgspec
 
 from fingerprint.core.alert import Gravity
 from fingerprint.sources.cloudtrail.impact_grants import (
-    EVERYBODY,
     HANDED_OVER,
     LENT,
     SHARED,
@@ -31,6 +30,7 @@ from fingerprint.sources.cloudtrail.impact_grants import (
     admitted_by_names,
     admitted_by_policies,
     admitted_by_sharing,
+    admitted_to_invoke,
     by_action,
     denies_only,
     gives_full_rights,
@@ -169,16 +169,6 @@ def _image_copies(request: Request, account: str) -> Gravity | None:
     if request.get("allowCopyImage") is False:
         return "minor"
     return outside_gravity(admitted_by_member("sharedaccountid")(request, account))
-
-
-def _may_invoke(request: Request, account: str) -> Gravity | None:
-    """Return severe for a function that another account or everybody may call, grave by a public address or an organisation."""
-    admitted = admitted_by_member("principal")(request, account)
-    source = admitted_by_names([str(request.get("sourceAccount") or account)], account)
-    by_address = request.get("functionUrlAuthType") == "NONE" or "principalOrgID" in request
-    if source.outsiders or (EVERYBODY in admitted.outsiders and by_address):
-        return "grave"
-    return outside_gravity(admitted)
 
 
 def _grants_key(request: Request, account: str) -> Gravity | None:
@@ -528,7 +518,7 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | {call: _gives_use(admitted_by_member(member)) for call, member in by_action(LENT).items()}
     | _table("ram:CreateResourceShare ram:AssociateResourceShare", _resource_share)
     | _table("workspaces:UpdateWorkspaceImagePermission", _image_copies)
-    | _table("lambda:AddPermission", _may_invoke)
+    | _table("lambda:AddPermission", _hands_over(admitted_to_invoke))
     | _table("kms:CreateGrant", _grants_key)
     | _table(_OPENED, _opens_to_everybody)
     | _table(_BLOCKED, _public_access_block)

@@ -152,13 +152,13 @@ def test_a_policy_that_shares_nothing_which_is_stored_lets_no_one_in(call: str, 
             "lambda:AddPermission20150331v2",
             {"principal": "*", "functionUrlAuthType": "NONE"},
             "grave",
-            ("*",),
+            (),
         ),
         (
             "lambda:AddPermission20150331v2",
             {"principal": "*", "principalOrgID": "o-a1b2c3d4e5"},
             "grave",
-            ("*",),
+            (),
         ),
         ("lambda:AddPermission20150331v2", {"principal": "events.amazonaws.com"}, "notable", ()),
         (
@@ -240,6 +240,12 @@ def test_a_member_that_names_accounts_is_read_as_a_policy_is(
     call: str, request_: Any, gravity: str, outsiders: tuple[str, ...]
 ) -> None:
     assert judged(call, request_) == (gravity, outsiders)
+
+
+@pytest.mark.parametrize("call", [*HANDED_OVER, "lambda:AddPermission"])
+def test_a_request_that_names_no_one_lowers_nothing(call: str) -> None:
+    """As where a log keeps the name of the function alone."""
+    assert judged(call, {"functionName": "log-helper"}) == (impact_of(*call.split(":"), "").gravity, ())
 
 
 def test_the_log_deliveries_of_aws_are_no_outsiders_of_an_acl() -> None:
