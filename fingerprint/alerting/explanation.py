@@ -61,7 +61,7 @@ from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
-from fingerprint.sources.base import Suspicion
+from fingerprint.sources.base import EVERYBODY, MAX_JUDGED_RECORDS, Suspicion
 from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.event_batch import EventBatch, Verdicts
 from fingerprint.state.interval_amounts import IntervalAmounts
@@ -166,7 +166,7 @@ def _find_new_actions(
 def _find_impact(events: Sequence[AlertEvent], novelty: Novelty, frame: Frame) -> tuple[ActionImpact, ...]:
     """Return what events can do by what of them is new; `frame` is theirs."""
     accounts = _other_accounts(frame)
-    return impact.alert_impact(events, novelty.actions, novelty.networks, accounts, novelty.strange_accounts)
+    return impact.alert_impact(events, novelty.actions, novelty.networks, accounts, novelty.let_strangers_in)
 
 
 def _other_accounts(frame: Frame) -> dict[str, str]:
@@ -371,7 +371,8 @@ class Novelty(NamedTuple):
     `ranges` are the ids of those of the networks that are new address ranges of a network that the principal used before;
     `usual_for_others` of those whose address range many principals used in the history; `usual_places` of those whose principal
     comes from new ones all the time, so that another is nothing strange. Such a region is not among `regions`.
-    `strange_accounts` are the ids of events on another account that no principal dealt with in the history, and none is of.
+    `let_strangers_in` are the ids of events that gave a right to an account that no principal dealt with in the history, and
+    none is of, or to everybody.
     Never is: not in what the bank learned. What began after the training stays new until the next one, so that a thief who comes
     again the next day is still one.
     """
@@ -382,7 +383,7 @@ class Novelty(NamedTuple):
     ranges: frozenset[str]
     usual_for_others: frozenset[str]
     usual_places: frozenset[str]
-    strange_accounts: frozenset[str]
+    let_strangers_in: frozenset[str]
 
 
 def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explainer: Explainer) -> Novelty:
@@ -406,7 +407,7 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
         unseen[of_version] = new[inverse.reshape(-1)]
         usual[of_version] = _is_usual_range(batch, of_version[first], explainer)[inverse.reshape(-1)]
         often[of_version] = _often_new(batch, of_version[first], explainer)[inverse.reshape(-1)]
-        strange[of_version] = _has_strange_account(batch, frame, of_version, explainer)
+        strange[of_version] = _lets_strangers_in(batch, frame, of_version, explainer)
     new_networks = unseen[:, 1 : 1 + len(NETWORKS)]
     named = new_networks.argmax(axis=1)  # the wider one that is new
     ids = list(map(str, frames.column_of(frame, "event_id").tolist()))
@@ -419,6 +420,25 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
         frozenset(compress(ids, new_networks.any(axis=1) & often[np.arange(len(often)), named])),
         frozenset(compress(ids, strange)),
     )
+
+
+def _lets_strangers_in(
+    batch: EventBatch, frame: Frame, rows: NDArray[np.intp], explainer: Explainer
+) -> NDArray[np.bool_]:
+    """Return which of one version's events give a right to everybody, or to an account that no one dealt with, nor is of, (R,).
+
+    The first MAX_JUDGED_RECORDS records are read. An account that a policy names by its bare number was not learned, either.
+    """
+    out = np.zeros(len(rows), bool)
+    if "raw" not in frame:
+        return out
+    strange = _has_strange_account(batch, frame, rows, explainer)
+    asked = rows[:MAX_JUDGED_RECORDS]
+    calls = (frames.column_of(frame, name).take(asked).tolist() for name in ("service", "action", "raw"))
+    for at, (service, action, raw) in enumerate(zip(*calls, strict=True)):
+        outsiders = SOURCE.outsiders_let_in(str(service), str(action), _record_text(raw))
+        out[at] = EVERYBODY in outsiders or (bool(outsiders) and strange[at])
+    return out
 
 
 def _has_strange_account(

@@ -64,14 +64,14 @@ def alert_impact(
     new_actions: Collection[str],
     new_places: Collection[str],
     other_accounts: Mapping[str, str] = MappingProxyType({}),
-    strange_accounts: Collection[str] = (),
+    let_strangers_in: Collection[str] = (),
 ) -> tuple[ActionImpact, ...]:
     """Return the actions of an alert that can do harm, those that count most first.
 
     `new_actions` are the `service:Action` that are new for the principal, `new_places` the ids of events from a network that is.
     `other_accounts` maps the ids of events to the account that they were made on, where that is not the log's own, and
-    `strange_accounts` are the ids of those whose account no one dealt with before: a right that it is given is new, however
-    often others were given one.
+    `let_strangers_in` are the ids of those that gave everybody a right, or an account that no one dealt with before: that is
+    new, however often others were given one.
     """
     by_action: dict[str, list[AlertEvent]] = {}
     for event in events:
@@ -80,7 +80,7 @@ def alert_impact(
         _of_action(
             name,
             called,
-            name in new_actions or _lets_in(called, strange_accounts),
+            name in new_actions or any(event.event_id in let_strangers_in for event in called),
             new_places,
             other_accounts,
         )
@@ -254,15 +254,6 @@ def _of_action(
         resources=_resource_texts(harmful, other_accounts),
     )
     return _as_many(row, done)
-
-
-def _lets_in(events: Sequence[AlertEvent], strange_accounts: Collection[str]) -> bool:
-    """Return whether any of an action's events gave an account a right that no one dealt with before."""
-    from fingerprint.sources.active import SOURCE  # as in `_of_action`
-    from fingerprint.sources.base import MAX_JUDGED_RECORDS
-
-    asked = [event for event in events if event.event_id in strange_accounts][:MAX_JUDGED_RECORDS]
-    return any(SOURCE.outsiders_let_in(each.service, each.action, each.raw) for each in asked)
 
 
 def _as_many(row: ActionImpact, done: int) -> ActionImpact:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 # Of one action; a request is read in 2 to 40 microseconds. Further calls are judged by the action.
 MAX_JUDGED_RECORDS = 1_000
+EVERYBODY = "*"  # of `outsiders_let_in`
 Origin = tuple[str, str]  # source, position
 FileListing = dict[str, dict[str, Any]]  # path: the details that fsspec gives
 PrincipalKind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]

@@ -669,6 +669,27 @@ def test_an_account_is_strange_that_no_principal_dealt_with_and_none_is_of() -> 
     assert strange.tolist() == [False, False, True, False, False]
 
 
+def test_a_right_is_given_to_a_stranger_where_it_is_everybodys_or_a_strange_accounts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def policy_for(principal: str) -> str:
+        document = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": principal}}]}
+        return json.dumps(
+            {"recipientAccountId": "111111111111", "requestParameters": {"bucketPolicy": document}}
+        )
+
+    other = "arn:aws:iam::222222222222:root"
+    records = [policy_for("*"), policy_for(other), policy_for(other), policy_for("111111111111"), "{}"]
+    frame = pd.DataFrame({"service": "s3", "action": "PutBucketPolicy", "raw": records})
+    strange = np.array([False, False, True, True, True])
+    monkeypatch.setattr(explanation, "_has_strange_account", lambda *_: strange)
+    nothing: Any = SimpleNamespace()
+    found = explanation._lets_strangers_in(nothing, frame, np.arange(5), nothing)
+    assert found.tolist() == [True, False, True, False, False]
+    without = frame.drop(columns="raw")
+    assert not explanation._lets_strangers_in(nothing, without, np.arange(5), nothing).any()
+
+
 def test_a_call_on_another_account_names_it(
     organisation: sample_organisation.SampleOrganisation, tmp_path: Path
 ) -> None:

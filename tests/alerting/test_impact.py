@@ -362,13 +362,6 @@ def test_a_right_for_an_account_that_no_one_dealt_with_counts_in_full_by_a_known
     made, stranger = trust("210987654321"), {"iam:CreateRole 0": "210987654321"}
     [known] = impact.alert_impact([made], (), (), stranger)
     assert impact.action_nats(known) == 0
-    [found] = impact.alert_impact([made], (), (), stranger, strange_accounts={made.event_id})
+    [found] = impact.alert_impact([made], (), (), stranger, let_strangers_in={made.event_id})
     assert impact.action_nats(found) == impact.GRAVITY_NATS["severe"]
     assert found.resources == ("role:backup for account 210987654321",)
-
-
-def test_a_known_call_that_lets_no_one_in_is_not_new_by_the_account_that_it_names() -> None:
-    event_ids = {"iam:CreateRole 0"}
-    for made in (trust("123456789012"), call("iam:CreateRole")):
-        [found] = impact.alert_impact([made], (), (), strange_accounts=event_ids)
-        assert not found.new

@@ -60,7 +60,7 @@ def test_a_title_names_the_account_that_a_call_lets_in() -> None:
     raw = json.dumps({"requestParameters": {"assumeRolePolicyDocument": document}})
     made = replace(made, resource="role:backup", raw=raw)
     accounts = {made.event_id: "210987654321"}
-    actions = impact.alert_impact([made], (), (), accounts, strange_accounts={made.event_id})
+    actions = impact.alert_impact([made], (), (), accounts, let_strangers_in={made.event_id})
     title = title_of(replace(facts([made], set()), actions=actions))
     assert title == (
         "user/grace called iam:CreateRole on role:backup for account 210987654321 from 84.17.50.9"

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from fingerprint.core.alert import Gravity
+from fingerprint.sources.base import EVERYBODY
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.record_members import (
     MAX_VALUES,
@@ -30,8 +31,7 @@ from fingerprint.sources.cloudtrail.record_members import (
 
 Request = dict[str, Any]
 
-EVERYBODY = "*"
-_EVERYBODY = ("*", "all")
+_EVERYBODY = (EVERYBODY, "all")
 # Operators of conditions that hold only where the key is there; with `IfExists` or `ForAllValues` it may be missing.
 _OPERATORS = ("stringequals", "stringequalsignorecase", "stringlike", "arnequals", "arnlike")
 _CALLER_KEYS = (  # of conditions, in small letters: the account or the ARN of whom the call is made by or for
