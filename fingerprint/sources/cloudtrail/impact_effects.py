@@ -498,13 +498,13 @@ EFFECTS = (
         "notable", "prepares mail or message abuse", "Impact", "T1496",
         "ses:VerifyEmailIdentity VerifyDomainIdentity CreateEmailIdentity UpdateAccountSendingEnabled PutAccountDetails "
         "PutAccountSendingAttributes VerifyDomainDkim DeleteIdentity sns:SetSMSAttributes CreateSMSSandboxPhoneNumber "
-        "sms-voice:RequestPhoneNumber SetTextMessageSpendLimitOverride SetVoiceMessageSpendLimitOverride "
-        "workmail:CreateOrganization RegisterToWorkMail chime:CreateVoiceConnector support:CreateCase",
+        "sms-voice:RequestPhoneNumber SetTextMessageSpendLimitOverride workmail:CreateOrganization RegisterToWorkMail "
+        "support:CreateCase",
     ),
     Effect(
         "notable", "sends mail or messages", "Impact", "T1496",
         "ses:SendEmail SendRawEmail SendBulkEmail SendTemplatedEmail SendBulkTemplatedEmail SendCustomVerificationEmail "
-        "mobiletargeting:SendMessages SendUsersMessages sms-voice:SendTextMessage SendMediaMessage SendVoiceMessage "
+        "mobiletargeting:SendMessages SendUsersMessages sms-voice:SendTextMessage SendMediaMessage "
         "social-messaging:SendWhatsAppMessage connect:StartOutboundVoiceContact",
     ),
     Effect("minor", "sends mail or messages", "Impact", "T1496", "sns:Publish"),  # to a topic

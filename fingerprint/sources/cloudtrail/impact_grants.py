@@ -32,7 +32,7 @@ from fingerprint.sources.cloudtrail.record_members import (
 Request = dict[str, Any]
 
 _EVERYBODY = (EVERYBODY, "all")
-# Operators of conditions that hold only where the key is there; with `IfExists` or `ForAllValues` it may be missing.
+# Operators of conditions that hold only where the key is there; with IfExists or ForAllValues it may be missing.
 _OPERATORS = ("stringequals", "stringequalsignorecase", "stringlike", "arnequals", "arnlike")
 _CALLER_KEYS = (  # of conditions, in small letters: the account or the ARN of whom the call is made by or for
     "aws:principalaccount",

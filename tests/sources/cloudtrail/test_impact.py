@@ -53,7 +53,6 @@ from fingerprint.sources.cloudtrail.samples import known_attacks
         ("iam:EnableOrganizationsRootSessions", "grave", "Persistence"),
         ("bedrock-agentcore:GetResourceApiKey", "notable", "Credential Access"),
         ("codebuild:StartCommandExecution", "notable", "Execution"),
-        ("sms-voice:SendTextMessage", "notable", "Impact"),
         ("sts:AssumeRole", "minor", "Privilege Escalation"),
         *(
             (f"sso:{action}", "minor", "Defense Evasion")
