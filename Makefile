@@ -34,18 +34,17 @@ pictures: .venv/stamp   ## the pictures of the README and the documentation, tak
 	$(BIN)/python -m tests.support.take_screenshots
 
 # One process more than there are cores, up to four: many tests wait for a service. A file of tests stays with one process, all that
-# want a Kafka broker share one, and the long files come first (tests/conftest.py). Tests marked `alone` mostly wait.
+# want a Kafka broker share one, and the long files come first (tests/conftest.py).
 # Tests start many processes that import the same modules: these are compiled once, even where the environment says otherwise.
 unexport PYTHONDONTWRITEBYTECODE
 CORES   := $(shell getconf _NPROCESSORS_ONLN)
 SPREAD  := --dist loadfile --no-loadscope-reorder
 
-test: .venv/stamp   ## all tests: side by side, then those that want the machine nearly for themselves
-	$(BIN)/pytest -n $(shell expr $(CORES) + 1) --maxprocesses 4 $(SPREAD) -m "not alone"
-	$(BIN)/pytest -n $(shell expr $(CORES) + 1) --maxprocesses 3 --dist load -m alone tests/system
+test: .venv/stamp   ## all tests, side by side
+	$(BIN)/pytest -n $(shell expr $(CORES) + 1) --maxprocesses 4 $(SPREAD)
 
 test-fast: .venv/stamp   ## the tests without services, processes, training, drawn cases or measured costs, for work in between
-	$(BIN)/pytest -n $(CORES) --maxprocesses 4 $(SPREAD) -m "not slow and not alone"
+	$(BIN)/pytest -n $(CORES) --maxprocesses 4 $(SPREAD) -m "not slow"
 
 lint: .venv/stamp   ## ruff: style and faults
 	$(BIN)/ruff check . && $(BIN)/ruff format --check . && $(BIN)/lint-imports

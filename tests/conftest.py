@@ -59,8 +59,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             answers[function] = is_slow(item)
         if answers[function]:
             item.add_marker(pytest.mark.slow)
-        if item.get_closest_marker("alone") and SYSTEM not in item.path.parents:
-            raise pytest.UsageError(f"{item.nodeid}: `make test` looks for tests marked `alone` in {SYSTEM}")
     slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: (SYSTEM not in item.path.parents, item.path not in slow))
 

@@ -485,7 +485,6 @@ def test_sigterm_finishes_commits_and_leaves_with_nothing_repeated(
     assert stream.ids() == expected(20)
 
 
-@pytest.mark.alone
 @EVERY_ADAPTER
 def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     stream: Stream, start: Callable[[], Process]
@@ -500,7 +499,6 @@ def test_after_kill_9_another_goes_on_and_nothing_is_lost(
     assert sorted(set(stream.ids())) == expected(40)
 
 
-@pytest.mark.alone
 @EVERY_ADAPTER
 def test_two_share_the_work_and_one_leaves(stream: Stream, start: Callable[[], Process]) -> None:
     one, two = start(), start()
@@ -531,7 +529,6 @@ def ingesting(broker: Broker, name: str, **settings: Any) -> Iterator[list[tuple
             stream.end()
 
 
-@pytest.mark.alone
 def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(broker: Broker) -> None:
     with ingesting(broker, "in-the-middle", kafka={"max_poll_records": 20}) as both:
         for stream, ingest in both:
@@ -556,7 +553,6 @@ def test_a_broker_that_is_killed_in_the_middle_and_comes_back_costs_nothing(brok
             assert sorted(set(stream.ids())) == expected(1_600)
 
 
-@pytest.mark.alone
 def test_readiness_follows_a_broker_that_goes_away_and_comes_back(broker: Broker) -> None:
     brief = 5000  # on a busy machine a broker that has just started answers in it; without an answer the program would end
     with ingesting(broker, "readiness", kafka={"request_timeout_ms": brief}) as both:
@@ -585,7 +581,6 @@ def test_readiness_follows_a_broker_that_goes_away_and_comes_back(broker: Broker
             assert ingest.end()[0] == 0, ingest.err
 
 
-@pytest.mark.alone
 @EVERY_ADAPTER
 def test_who_is_given_no_partition_does_not_wait_for_ever(
     stream: Stream, caplog: pytest.LogCaptureFixture

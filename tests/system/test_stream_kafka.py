@@ -69,7 +69,6 @@ def test_killed_after_a_commit_it_says_the_same(place: Place, records: Records, 
     assert not place.said().differences(oracle)
 
 
-@pytest.mark.alone
 def test_scorers_come_and_go_and_one_is_killed(place: Place, records: Records, oracle: Said) -> None:
     third = len(records) // 3
     first = place.start()
@@ -86,7 +85,6 @@ def test_scorers_come_and_go_and_one_is_killed(place: Place, records: Records, o
     assert not place.said().differences(oracle)
 
 
-@pytest.mark.alone
 def test_a_broker_that_is_killed_and_comes_back_loses_nothing(
     place: Place,
     records: Records,
