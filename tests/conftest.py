@@ -50,6 +50,19 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Let each process of xdist begin with other files: what one has compiled, the others find compiled."""
+    report = yield
+    process = getattr(collector.config, "workerinput", None)
+    if process and isinstance(collector, pytest.Directory):
+        first = len(report.result) * int(process["workerid"].removeprefix("gw")) // process["workercount"]
+        report.result = report.result[first:] + report.result[:first]
+    return report
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is slow; order the files so that the long ones, with services, begin first and none is left for the end."""
     answers: dict[tuple[object, str], bool] = {}
@@ -60,7 +73,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if answers[function]:
             item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (SYSTEM not in item.path.parents, item.path not in slow))
+    items.sort(key=lambda item: (SYSTEM not in item.path.parents, item.path not in slow, item.path))
 
 
 def pytest_collection_finish() -> None:
