@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 from xdist.scheduler import LoadFileScheduling
 
-from tests.support.one_broker import OneBrokerScheduling
+from tests.support.one_broker import ROOT, OneBrokerScheduling, wants_broker
 from tests.support.slow_tests import is_slow
 
 SYSTEM = Path(__file__).parent / "system"
@@ -64,7 +64,10 @@ def pytest_make_collect_report(
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is slow; order the files so that the long ones, with services, begin first and none is left for the end."""
+    """Mark what is slow; order the files so that the long ones begin first, and none is left for the end.
+
+    Those that share the broker are the longest piece of work of one process; others with services come next.
+    """
     answers: dict[tuple[object, str], bool] = {}
     for item in items:
         function = (item.parent, getattr(item, "originalname", item.name))  # with any of its parameters
@@ -73,7 +76,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if answers[function]:
             item.add_marker(pytest.mark.slow)
     slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: (SYSTEM not in item.path.parents, item.path not in slow, item.path))
+    items.sort(
+        key=lambda item: (
+            not wants_broker(str(item.path.relative_to(ROOT))),
+            SYSTEM not in item.path.parents,
+            item.path not in slow,
+            item.path,
+        )
+    )
 
 
 def pytest_collection_finish() -> None:

@@ -24,9 +24,10 @@ class OneBrokerScheduling(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = str(super()._split_scope(nodeid))
-        return "broker" if _wants_broker(file) else file
+        return "broker" if wants_broker(file) else file
 
 
 @cache
-def _wants_broker(file: str) -> bool:
+def wants_broker(file: str) -> bool:
+    """Return whether a file of tests, its path from the project's root, uses the broker."""
     return _BROKER_FIXTURE.search((ROOT / file).read_text()) is not None
