@@ -509,9 +509,8 @@ def _new_to_principal(
 ) -> NDArray[np.bool_]:
     """Return whether action and places (PLACE_COLUMNS) of one version's events are new to their principal, (R, 1 + places).
 
-    A place is one of the principal, whichever service it was used with. Of a principal without a fingerprint of its own the bank
-    knows which actions it called, if any, but no places: those are compared with what its peers use, and of a person also with
-    what the same one used at other roles.
+    A place is one of the principal, whichever service it was used with. A principal that was not learned is known for no places:
+    those are compared with what its peers use, and of a person also with what the same one used at other roles.
     """
     bank, at = explainer.bank_and_rows(batch, rows)
     codes, stranger = batch.codes[rows], batch.level[rows] >= PEER_LEVEL

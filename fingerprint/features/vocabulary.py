@@ -18,13 +18,14 @@ there too. Names do not: an organisation that has shown ten thousand buckets has
 
 Counts are presences, not events: distinct intervals at an entity or principal, distinct principal-days in a peer group,
 distinct principals in the organisation (the continuation counts of Kneser and Ney 1995). The volume of activity is the spectral
-detector's question; here a loop of a million calls must not drown what else is usual.
+detector's question; here a loop of a million calls must not drown what else is usual. Of an entity or principal that is not ready
+every event counts: minutes have one interval, and thirty calls of one tool say more than one of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -33,7 +34,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import Placement, move_arrays, namespace, to_device_of, to_host
 from fingerprint.compute.sorted_table import find_sorted, rank_in_run
-from fingerprint.features.encoding import IS_BIN
+from fingerprint.features.encoding import GIVEN_FEATURE, IS_BIN
 
 VOCABULARY_SIZE = 24  # values of a feature that a fingerprint keeps in slots of its own
 Floats = NDArray[np.float32]
@@ -195,6 +196,57 @@ def count_presences(fingerprint: Ints, unit: NDArray[Any], codes: hashing.Hashes
     return PresenceCounts(
         owners.astype(np.int32), features.astype(np.int16), values, counts.astype(np.float32)
     )
+
+
+def count_events(fingerprint: Ints, events: Floats, codes: hashing.Hashes) -> PresenceCounts:
+    """Count the events that show each value: `fingerprint` and `events` (R,) of each row, `codes` (R, F)."""
+    parts = []
+    for feature in range(codes.shape[1]):
+        keys = vocabulary_key(fingerprint, feature, codes[:, feature])
+        _, example, value = np.unique(keys, return_index=True, return_inverse=True)
+        counts = np.bincount(value, events, len(example))
+        parts.append((fingerprint[example], np.full(len(example), feature), codes[example, feature], counts))
+    owners, features, values, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return PresenceCounts(
+        owners.astype(np.int32), features.astype(np.int16), values, counts.astype(np.float32)
+    )
+
+
+def concatenate_presences(parts: Sequence[PresenceCounts]) -> PresenceCounts:
+    """Return counts of the same level of fingerprints that no two parts share."""
+    return PresenceCounts(
+        *(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(PresenceCounts))
+    )
+
+
+def usual_losses(
+    known: Vocabulary, counted: PresenceCounts, of_parent: Floats, rows: NDArray[np.intp]
+) -> Floats:
+    """Return the median loss of the values to come, as the counts of some fingerprints tell it: rows (M,), sorted -> (M, F).
+
+    The first presence of each value was a new one, the others repeated it. So it is the loss of a known value, the commonest
+    first, where those that repeat are half of all; else that of a new one, by the usual losses `of_parent` (M, F). A feature
+    that is judged given another one has what it adds.
+    """
+    mine = np.flatnonzero(np.isin(counted.fingerprint, rows))
+    owner, feature = counted.fingerprint[mine].astype(np.int64), counted.feature[mine]
+    order = np.lexsort((counted.code[mine], -counted.count[mine], feature, owner))
+    some, group = mine[order], (owner * 256 + feature)[order]
+    starts = np.flatnonzero(np.diff(group, prepend=-1))
+    size = np.diff(starts, append=len(group))
+    count, repeated = counted.count[some].astype(np.float64), np.cumsum(counted.count[some] - 1.0)
+    before = np.repeat(np.concatenate([[0.0], repeated])[starts], size)
+    total = np.repeat(np.add.reduceat(count, starts), size) if len(starts) else count
+    half = np.flatnonzero(repeated - before >= total / 2)
+    half = half[np.unique(group[half], return_index=True)[1]]  # the first of each
+    at = some[half]
+    keys = vocabulary_key(counted.fingerprint[at], counted.feature[at], counted.code[at])
+    out = of_parent - known.escape[rows]
+    place = np.searchsorted(known.keys, keys)
+    out[np.searchsorted(rows, counted.fingerprint[at]), counted.feature[at]] = -known.logp[place]
+    given = np.flatnonzero(GIVEN_FEATURE >= 0)
+    out[:, given] -= out[:, GIVEN_FEATURE[given]]
+    return np.maximum(out, 0).astype(np.float32)
 
 
 def _presences_of(

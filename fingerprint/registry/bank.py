@@ -155,6 +155,15 @@ class Bank:
         return keys[order], ready[order].astype(np.int32)
 
     @cached_property
+    def _beginners(self) -> tuple[Hashes, NDArray[np.int32]]:
+        """Sorted hashes of the principals whose fingerprints are not ready, and the rows of these."""
+        table = self.fingerprints
+        rows = np.flatnonzero((table["level"].to_numpy() == PRINCIPAL_LEVEL) & ~table["ready"].to_numpy())
+        hashes = table["hash"].to_numpy(np.uint64)[rows]
+        order = np.argsort(hashes)
+        return hashes[order], rows[order].astype(np.int32)
+
+    @cached_property
     def owners(self) -> tuple[Hashes, NDArray[np.object_]]:
         """Entities and principals: the part of a hash that is the same in every bucket, sorted, and the name of each."""
         known = self.fingerprints[self.fingerprints["level"] <= 1]
@@ -202,21 +211,24 @@ class Bank:
         found = {name: placement(getattr(here, name)) for name in ("shift", "whole", "peers")}
         found |= {
             "owners": (placement(hashes), texts),
-            "_ready_rows": tuple(placement(each) for each in here._ready_rows),
+            **{name: tuple(map(placement, getattr(here, name))) for name in ("_ready_rows", "_beginners")},
         }
         vars(there).update(found, on_host=here)  # what a cached property would make of itself
         return there
 
     def with_lookups_built(self) -> Bank:
         """Return the bank with its lookup tables built now rather than at the first event."""
-        _ = self._ready_rows, self.owners, self._texts, self.shift, self.whole
+        _ = self._ready_rows, self._beginners, self.owners, self._texts, self.shift, self.whole
         _ = self._people_by_name, self._accounts
         return self
 
     def resolve(
         self, entity: Hashes, principal: Hashes, frame: frames.Frame
     ) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
-        """Return the finest ready fingerprint of each event and its level: entity, principal (N,) -> row (N,), level (N,).
+        """Return the fingerprint that judges each event and its level: entity, principal (N,) -> row (N,), level (N,).
+
+        It is the finest that is ready. A principal without one is judged by the little that was learned of it, if anything was,
+        beside what is usual of those above: by its own row, at the level of the finest that is ready.
 
         `frame` names principal, kind and role, from which an unknown principal's peer group follows. All of it lies where the
         bank does.
@@ -232,6 +244,9 @@ class Bank:
             rest = rest[~found]
             if not len(rest):
                 break
+        shared = xp.flatnonzero(level >= PEER_LEVEL)
+        place, found = find_sorted(self._beginners[0], principal[shared])
+        row[shared[found]] = self._beginners[1][place[found]]
         return row, level
 
     def _peer_group_hashes(self, principal: Hashes, frame: pd.DataFrame, rows: NDArray[np.intp]) -> Hashes:

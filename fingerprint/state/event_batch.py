@@ -21,9 +21,9 @@ class EventBatch:
 
     `frame` has their columns, `codes` (N, F) the codes of their features; `principal` (with its hash bucket) and `entity` (N,)
     are hashes; `interval` (N,) is the number of the event's interval, `first_seen` (N,) that in which the principal was first
-    seen. `fingerprint` (N,) and `level` (N,): the row of the bank that measured it; `evidence`: what each detector keeps of an
-    event, (N, C) each. `unmeasured` (N,) marks the rows of a detector's evidence that are no evidence: it was not listed when
-    those events were measured.
+    seen. `fingerprint` (N,) is the row of the bank that measured it, `level` (N,) the level of the finest one that is ready
+    (`Bank.resolve`); `evidence`: what each detector keeps of an event, (N, C) each. `unmeasured` (N,) marks the rows of a
+    detector's evidence that are no evidence: it was not listed when those events were measured.
     """
 
     frame: frames.Frame

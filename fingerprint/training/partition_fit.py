@@ -152,13 +152,19 @@ class PartitionContext:
         of_day = calls_before(counted, day, self.settings.spectral.late_intervals)
         return before.log_ratio(rows.principal[late], rows.interval[late], of_day)
 
-    def count_presences(self, which: NDArray[np.bool_]) -> list[PresenceCounts]:
-        """Return the presences of some rows at this partition's own fingerprints, principals before entities."""
-        some = self.rows.take(which)
-        return [
-            shared_priors.count_presences(self.owners[which, level], some, level, self.settings)
-            for level in OWN_LEVELS
-        ]
+    def count_presences(self, which: NDArray[np.bool_], ready: NDArray[np.bool_]) -> list[PresenceCounts]:
+        """Return the presences of some rows at this partition's own fingerprints, principals before entities.
+
+        Of fingerprints that are not `ready` (E',) every event counts.
+        """
+        some, counted = self.rows.take(which), []
+        for level in OWN_LEVELS:
+            owner = self.owners[which, level]
+            known, begun = np.flatnonzero(ready[owner]), np.flatnonzero(~ready[owner])
+            presences = shared_priors.count_presences(owner[known], some.take(known), level, self.settings)
+            events = vocabulary.count_events(owner[begun], some.events[begun], some.codes[begun])
+            counted.append(vocabulary.concatenate_presences([presences, events]))
+        return counted
 
     def build_vocabulary(self, above: list[PresenceCounts], own: list[PresenceCounts]) -> Vocabulary:
         """Return the vocabulary of the shared fingerprints and the partition's own."""
@@ -176,7 +182,9 @@ def fit_partition(dataset: PartitionedDataset, partition: int, settings: Setting
 
 
 def _fit_partition(piece: PartitionContext, folder: Path) -> None:
-    known = piece.build_vocabulary(piece.priors.training_counts, piece.count_presences(piece.early))
+    known = piece.build_vocabulary(
+        piece.priors.training_counts, piece.count_presences(piece.early, piece.ready_before)
+    )
     early = distinct_rows.cap_per_day(piece.rows, np.flatnonzero(piece.early), piece.intervals_per_day)
     late = np.flatnonzero(piece.held_out)
     nets = trainer.fit_autoencoders(
@@ -273,9 +281,9 @@ def learned_columns(dataset: PartitionedDataset, stem: str) -> Arrays:
 
 
 def _finish_partition(piece: PartitionContext, folder: Path) -> None:
-    own = piece.count_presences(piece.rows.learned)
+    own = piece.count_presences(piece.rows.learned, piece.index.ready)
     known = piece.build_vocabulary(piece.priors.all_counts, own)
-    center = _baseline_centers(piece)
+    center = _baseline_centers(piece, known, own)
     stack = (
         _bank_arrays(piece, known)
         | _value_arrays(piece, known, own)
@@ -321,22 +329,31 @@ def value_counts(known: Vocabulary, counted: list[PresenceCounts], to_global: An
     return out | {"values.keys": vocabulary_key(to_global(owner), feature, code)}
 
 
-def _baseline_centers(piece: PartitionContext) -> Floats:
-    """Return the usual losses of the shared fingerprints and the partition's own (E', F)."""
+def _baseline_centers(piece: PartitionContext, known: Vocabulary, own: list[PresenceCounts]) -> Floats:
+    """Return the usual losses of the shared fingerprints and the partition's own (E', F).
+
+    Those of a principal that is not ready are what its own counts expect: too little of it was held out, and what is usual of
+    others is far above what is usual of someone who has shown one tool.
+    """
     late = np.flatnonzero(piece.held_out)
     losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
     owner = np.concatenate([piece.owners[late, level] for level in OWN_LEVELS])
     loss = np.concatenate([losses[str(level)] for level in OWN_LEVELS])
-    return baseline.baseline_centers(
+    center = baseline.baseline_centers(
         loss, owner, piece.index.parent, shared_priors.shared_centers(piece.dataset)
     )
+    begun = np.flatnonzero((piece.index.level == PRINCIPAL) & ~piece.ready_before)
+    above = center[piece.index.parent[begun]]
+    center[begun] = vocabulary.usual_losses(known, own[OWN_LEVELS.index(PRINCIPAL)], above, begun)
+    return center
 
 
 def _holdout_nats(piece: PartitionContext, center: Floats, counted: CountedRows) -> Arrays:
     """Return how unusual each held-out row is, part by part, and the surges of its counts, for the tails and thresholds."""
     late, options = np.flatnonzero(piece.held_out), piece.settings
-    held, level = _holdout_rows(piece, late), _holdout_levels(piece, late)
-    whole = piece.owners[late][np.arange(len(late)), np.maximum(level, PRINCIPAL)]
+    level, measured = _holdout_levels(piece, late), _measured_levels(piece, late)
+    held = _holdout_rows(piece, late, measured)
+    whole = piece.owners[late][np.arange(len(late)), np.maximum(measured, PRINCIPAL)]
     surprise = baseline.holdout_surprise(held, center)
     nats = baseline.holdout_nats(held, surprise)
     seconds = held.interval.astype(np.int64) * options.spectral.interval_seconds
@@ -419,11 +436,12 @@ def _holdout_amounts(
     return ratio
 
 
-def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.HoldoutLosses:
-    """Return the held-out rows, measured at the finest fingerprint that was ready and at the principal, as in scoring."""
+def _holdout_rows(
+    piece: PartitionContext, late: NDArray[np.intp], finest: NDArray[np.intp]
+) -> baseline.HoldoutLosses:
+    """Return the held-out rows, measured at their `finest` levels (L,) and at the principal, as in scoring."""
     losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
     rows, owners, at = piece.rows.take(late), piece.owners[late], np.arange(len(late))
-    finest = _holdout_levels(piece, late)
     coarser = np.where((finest == ENTITY) & (not piece.entities_are_shared), PRINCIPAL, finest)
     measured = [(_losses_at_level(losses, level), owners[at, level]) for level in (finest, coarser)]
     return baseline.HoldoutLosses(
@@ -434,6 +452,16 @@ def _holdout_rows(piece: PartitionContext, late: NDArray[np.intp]) -> baseline.H
 def _holdout_levels(piece: PartitionContext, late: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return the level of the finest fingerprint of each held-out row that was ready before (L,)."""
     return np.argmax(piece.ready_before[piece.owners[late]], axis=1)  # the generic one always is
+
+
+def _measured_levels(piece: PartitionContext, late: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the level at which each held-out row is measured (L,): that of its finest fingerprint that was ready before.
+
+    Where that is a shared one, it is the principal's own if it had begun, as in scoring (`Bank.resolve`).
+    """
+    finest, principal = _holdout_levels(piece, late), piece.owners[:, PRINCIPAL]
+    had_begun = np.isin(principal[late], principal[piece.early])
+    return np.where((finest > PRINCIPAL) & had_begun, PRINCIPAL, finest)
 
 
 def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:

@@ -93,7 +93,9 @@ def prepare_fit(some: pa.Table, settings: Settings) -> FitInput:
 
 
 def _fit_input(piece: partition_fit.PartitionContext) -> FitInput:
-    known = piece.build_vocabulary(piece.priors.training_counts, piece.count_presences(~piece.held_out))
+    known = piece.build_vocabulary(
+        piece.priors.training_counts, piece.count_presences(~piece.held_out, piece.ready_before)
+    )
     early, late = (
         partition_fit._slot_rows(piece, known, np.flatnonzero(which))
         for which in (~piece.held_out, piece.held_out)

@@ -8,13 +8,15 @@ import numpy as np
 import pytest
 
 from fingerprint.features import vocabulary
-from fingerprint.features.encoding import FEATURE_NAMES, FEATURES, IS_BIN
+from fingerprint.features.encoding import FEATURE_NAMES, FEATURES, GIVEN_FEATURE, IS_BIN
 from fingerprint.features.vocabulary import (
     PARENT_WEIGHT,
     POSSIBLE_VALUES,
     Vocabulary,
     build_vocabulary,
+    count_events,
     count_presences,
+    usual_losses,
 )
 
 F = len(FEATURES)
@@ -100,6 +102,28 @@ def test_a_loop_of_a_million_calls_counts_as_one_presence_an_interval() -> None:
     codes = np.full((1000, F), 7, np.uint64)
     counted = count_presences(np.full(1000, 2, np.int32), np.repeat([1, 2], 500).astype(np.uint64), codes)
     assert counted.count.tolist() == [2.0] * F
+
+
+def test_of_who_is_not_ready_every_event_counts() -> None:
+    owner, events = np.array([2, 2, 3], np.int32), np.array([3, 4, 5], np.float32)
+    counted = count_events(owner, events, np.full((3, F), 7, np.uint64))
+    assert dict(zip(counted.fingerprint[:2].tolist(), counted.count[:2].tolist(), strict=True)) == {
+        2: 7,
+        3: 5,
+    }
+
+
+def test_the_usual_loss_is_that_of_a_usual_value_and_of_a_new_one_where_new_ones_are_usual() -> None:
+    steady, restless = np.ones((50, F), np.uint64), np.arange(50, dtype=np.uint64)[:, None] + np.full(F, 10)
+    owner, unit = np.repeat(np.array([2, 3], np.int32), 50), np.tile(np.arange(50, dtype=np.uint64), 2)
+    codes = np.concatenate([steady, restless])
+    known, rows, above = stacked(owner, unit, codes), np.array([2, 3]), np.full((2, F), 4.0, np.float32)
+    steady_loss, restless_loss = usual_losses(known, count_presences(owner, unit, codes), above, rows)
+    free = GIVEN_FEATURE < 0
+    logp, _, _ = known.look_up(np.array([2], np.int32), steady[:1])
+    np.testing.assert_allclose(steady_loss[free], -logp[0, free], rtol=1e-5)
+    np.testing.assert_allclose(restless_loss[free], (4.0 - known.escape[3])[free], rtol=1e-5)
+    assert not steady_loss[~free].any(), "it adds nothing to the feature that it is given"
 
 
 def test_the_most_present_values_get_the_slots_and_the_rest_share_one() -> None:

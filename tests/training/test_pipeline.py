@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,12 @@ from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.arrays import identity_placement
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Autoencoder, Entities, Settings, Training, Workers
+from fingerprint.detection.batch import encode_batch
+from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
+from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.features import encoding
-from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import dataset, distinct_rows, fingerprint_index, partition_fit, pipeline
 from fingerprint.training.distinct_rows import DistinctRows, sample_per_owner
@@ -297,6 +300,44 @@ def copies(events: list[pd.DataFrame], count: int, **columns: Any) -> pd.DataFra
     """The last event, so many times, as others' events in the last hour."""
     last = events[-1].iloc[[-1] * count].reset_index(drop=True)
     return last.assign(event_id=[f"copy-{number}" for number in range(count)], **columns)
+
+
+def test_who_is_not_ready_is_judged_by_the_few_calls_that_were_learned_of_it(
+    events: list[pd.DataFrame], tmp_path: Path
+) -> None:
+    """Another one's tool surprises although the organisation uses it, and what the principal uses does not."""
+    begun, unknown = "111122223333:role/begun-this-hour", "111122223333:role/never-seen"
+    learned = copies(events, 30, principal=begun, entity=f"{begun}|s3", kind="role", role="begun-this-hour")
+    bank = learn([*events, learned], tmp_path, 1)
+    usual = pd.concat(events)["user_agent"].value_counts().index
+    other = next(agent for agent in usual if agent.split("/")[0] != learned["user_agent"][0].split("/")[0])
+    calls = pd.concat([learned.head(2)] * 2, ignore_index=True).assign(event_id=[*"abcd"])
+    calls["principal"] = [begun, begun, unknown, unknown]
+    calls["entity"] = calls["principal"] + "|s3"
+    calls["user_agent"] = [calls["user_agent"][0], other] * 2
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    batch, _ = encode_batch(calls, state)
+    fingerprint, level = bank.resolve(batch.entity, batch.principal, batch.frame)
+    assert (level >= PEER_LEVEL).all(), "it counts as one without a fingerprint"
+    assert bank.fingerprints["key"].iloc[fingerprint].tolist()[:2] == [begun, begun]
+    detector = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+    surprise = detector.measure(replace(batch, fingerprint=fingerprint, level=level))
+    own, foreign, _, foreign_to_all = surprise[:, encoding.FEATURE_NAMES.index("program")]
+    assert own < 0.5
+    assert foreign > foreign_to_all + 2
+
+
+def test_who_is_not_ready_is_held_out_as_it_is_scored(events: list[pd.DataFrame], tmp_path: Path) -> None:
+    slow = SETTINGS.model_copy(update={"entities": Entities(min_ready_events=200)})
+    learn(events, tmp_path, 1, slow)
+    piece = partition_fit.PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, slow)
+    late, principal = np.flatnonzero(piece.held_out), piece.owners[:, partition_fit.PRINCIPAL]
+    ready, measured = partition_fit._holdout_levels(piece, late), partition_fit._measured_levels(piece, late)
+    had_begun = np.isin(principal[late], principal[piece.early])
+    shared = ready > partition_fit.PRINCIPAL
+    assert (shared & had_begun).any()
+    assert (measured[shared & had_begun] == partition_fit.PRINCIPAL).all()
+    assert (measured == ready)[~(shared & had_begun)].all()
 
 
 def test_one_crawler_does_not_say_which_days_are_held_out(events: list[pd.DataFrame], tmp_path: Path) -> None:

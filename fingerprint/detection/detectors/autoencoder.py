@@ -620,10 +620,20 @@ class _KnownValues(NamedTuple):
             self.key,
         )
 
+    @property
+    def _calls_so_far(self) -> str:
+        """Of how few calls the values are, where the fingerprint is not ready; else empty."""
+        table = self.bank.fingerprints
+        if table["ready"].iat[self.fingerprint]:
+            return ""
+        calls = int(table["events"].to_numpy()[self.fingerprint])
+        return f" (in its {calls:,} {'calls' if calls > 1 else 'call'} so far)"
+
     def _expected(self, feature: int, action: str) -> str:
         """Return the usual values of a feature, the commonest first; of one that is given the action, this action's.
 
-        Those of the generic fingerprint are said to be the organisation's: they are not this principal's own.
+        Those of the generic fingerprint are said to be the organisation's: they are not this principal's own. Of a principal that
+        is not ready it is said how few calls they are of.
         """
         slots = self.bank.vocabulary.codes[self.fingerprint, feature, 1:]
         usual = [each for each in self.bank.value_texts(slots[slots != 0]) if each]
@@ -631,7 +641,7 @@ class _KnownValues(NamedTuple):
             usual = [each for each in usual if _is_of_action(each, action)]
             if not usual and self.share[ACTION_COLUMN] > 0 and slots.all():
                 return "nothing often"  # what it had is not among the values that the fingerprint names
-        whose = " (in the organisation)" if self.fingerprint == GENERIC_ROW else ""
+        whose = " (in the organisation)" if self.fingerprint == GENERIC_ROW else self._calls_so_far
         often = ", often a new one" if self.often_new[feature] and feature in PLACE_FEATURES else ""
         return ", ".join(usual[:MAX_USUAL_VALUES]) + often + whose if usual else "nothing yet"
 

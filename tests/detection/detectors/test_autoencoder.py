@@ -519,6 +519,11 @@ def test_what_is_usual_of_the_generic_fingerprint_is_said_to_be_the_organisation
         known = known_values(of_row, np.arange(1), context)[0]
         text = known.driver(ShownValue(action, 0, 2.0, 1), "iam:ListUsers", "iam:ListUsers").expected
         assert text.endswith(" (in the organisation)") == whose
+    begun = np.flatnonzero((bank.fingerprints["level"] == 1) & ~bank.fingerprints["ready"])[0]
+    of_row = replace(batch, fingerprint=np.array([begun], np.int32))
+    known = known_values(of_row, np.arange(1), context)[0]
+    text = known.driver(ShownValue(action, 0, 2.0, 1), "iam:ListUsers", "iam:ListUsers").expected
+    assert text.endswith(f" (in its {bank.fingerprints['events'][begun]:.0f} calls so far)")
 
 
 def test_the_usual_resources_of_an_action_are_not_those_of_other_actions(
