@@ -95,6 +95,8 @@ class DetectionPipeline:
             "ahead": scorer_state.unconfirmed,
             "dropped": counted.dropped_events,
             "refused": counted.over_limit_events,
+            "refused_principals": len(counted.over_limit_principals),
+            "refused_intervals": counted.over_limit_intervals,
             "silent_intervals": counted.silent_intervals,
             "verdicts": counted.verdicts,
             "alerts": counted.alerts,

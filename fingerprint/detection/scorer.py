@@ -425,7 +425,7 @@ class Scorer:
                 principal, interval, self.settings.voting.max_unknown_principals_per_day
             )
             refused[at] = to_device_of(~inside, refused)
-            self.pipeline_state.counters.over_limit_events += int((~inside).sum())
+            self.pipeline_state.counters.refuse_events(principal[~inside])
         return refused
 
     def _limit_pending(self) -> None:
@@ -557,7 +557,7 @@ class Scorer:
         order = np.flatnonzero(~kept)
         order = order[np.lexsort((owner[order], -z[order]))]
         kept[order] = occurrence_index(interval[order]) < self.settings.voting.max_unknown_principals_per_day
-        self.pipeline_state.counters.over_limit_events += len(kept) - int(kept.sum())
+        self.pipeline_state.counters.over_limit_intervals += len(kept) - int(kept.sum())
         return kept
 
 

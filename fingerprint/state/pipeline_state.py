@@ -43,6 +43,7 @@ _SAVED_COUNTERS = (
     "already_trained_events",
     "forced_events",
 )
+MAX_COUNTED_PRINCIPALS = 10_000  # of those whose events were refused: who makes up names makes up many
 MAX_PENDING_PARTS = 16  # batches of pending events, before they are put together
 _OTHER_BLOBS = (
     "pending.",
@@ -67,11 +68,21 @@ class Counters:
     no_opinion: int = 0  # cells of series that were still warming up
     votes_alone: int = 0  # votes on events about which no other detector had an opinion
     dropped_events: int = 0  # events that could not stay pending, because too many were
-    over_limit_events: int = 0  # events of more unknown principals than a day may have
+    over_limit_events: int = 0  # events of unknown principals, beyond what a day may have of one or of all
+    over_limit_intervals: int = 0  # votes on intervals of more unknown principals than an interval may have
     already_trained_events: int = 0  # events that the bank was trained on
     forced_events: int = 0  # early events that were measured too soon, because too many were early
     failed_evictions: int = 0  # times that nothing could be evicted, because the store failed
     votes: dict[str, int] = field(default_factory=dict)  # by detector
+    over_limit_principals: set[int] = field(default_factory=set)  # hashes, of `over_limit_events`
+
+    def refuse_events(self, principal: Hashes) -> None:
+        """Count events beyond the limits of unknown principals, and the first MAX_COUNTED_PRINCIPALS of these: principal (N,)."""
+        self.over_limit_events += len(principal)
+        room = MAX_COUNTED_PRINCIPALS - len(self.over_limit_principals)
+        if room > 0:
+            new = set(np.unique(principal).tolist()) - self.over_limit_principals
+            self.over_limit_principals.update(sorted(new)[:room])
 
 
 class TrainingCutoff(NamedTuple):

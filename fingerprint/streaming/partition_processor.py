@@ -132,7 +132,7 @@ class PartitionProcessor:
             "already_trained": counters.already_trained_events,
             "forced": counters.forced_events,
             "dropped": counters.dropped_events,
-            "over_limit": counters.over_limit_events,
+            "over_limit": counters.over_limit_events + counters.over_limit_intervals,
             "failed_evictions": counters.failed_evictions,
             "reloaded_buckets": self.state.evictor.reloaded_buckets if self.state.evictor else 0,
         }

@@ -267,13 +267,15 @@ def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> N
         f"{name} {count_of(count, vote_unit(name))}" for name, count in figures["votes"].items()
     )
     print(
-        f"votes: {votes}; verdicts: {count_of(figures['verdicts'], 'event')}; "
+        f"stored votes: {votes}; verdicts: {count_of(figures['verdicts'], 'event')}; "
         f"activity drops: {count_of(figures['silent_intervals'], 'interval')}, kept as votes and never an alert"
     )
     if figures["votes_alone"]:
         print(
-            f"votes without a second opinion: {count_of(figures['votes_alone'], 'event')} (no other detector could judge them)"
+            f"stored votes without a second opinion: {count_of(figures['votes_alone'], 'event')} "
+            "(no other detector could judge them)"
         )
+    _print_refused(figures)
     if figures["degraded"]:
         print(
             f"degraded: losses of {count_of(figures['degraded'], 'event')} were computed in process: Triton was unavailable"
@@ -285,6 +287,20 @@ def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> N
     print(f"alerts: {figures['alerts']:,} in {figures['seconds']:.1f} s, {memory} of memory at most")
     named = ("--database", mask_credentials(database_url)) if database_url else ()
     print(f"show them: {command_line('alerts', 'list', *named)}")
+
+
+def _print_refused(figures: dict[str, Any]) -> None:
+    """Print how many events were not judged because their principals, which the bank does not know, had too many on a day."""
+    from fingerprint.state.pipeline_state import MAX_COUNTED_PRINCIPALS  # late: not needed for help
+    from fingerprint.state.scorer_state import MAX_UNKNOWN_PRINCIPAL_EVENTS
+
+    if figures["refused"]:
+        principals = figures["refused_principals"]
+        print(
+            f"not judged: {count_of(figures['refused'], 'event')} of {'at least ' * (principals >= MAX_COUNTED_PRINCIPALS)}"
+            f"{count_of(principals, 'principal')} that the bank does not know: a day has room for "
+            f"{MAX_UNKNOWN_PRINCIPAL_EVENTS} that may have a vote of each, and for voting.max_unknown_principals_per_day of them"
+        )
 
 
 def vote_unit(detector: str) -> str:

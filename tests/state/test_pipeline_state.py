@@ -19,7 +19,8 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
-from fingerprint.state.pipeline_state import PipelineState, TrainingCutoff
+from fingerprint.state import pipeline_state as pipeline_state_module
+from fingerprint.state.pipeline_state import Counters, PipelineState, TrainingCutoff
 from fingerprint.state.scorer_state import NOVELTY_DAYS, ScorerState
 from fingerprint.state.watermarks import WatermarkTracker
 from tests.support.stepwise_pipeline import (
@@ -324,3 +325,12 @@ def test_what_is_in_use_names_the_buckets_of_pending_and_early_events(
     for events in (steps[1].events, pipeline.state.pending[0].frame):
         assert used[hashing.bucket_of(hashing.hash_with_bucket(events["principal"]))].all()
     assert not PipelineState(ScorerState(SETTINGS)).buckets_in_use().any()
+
+
+def test_so_many_principals_of_refused_events_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pipeline_state_module, "MAX_COUNTED_PRINCIPALS", 3)
+    counters = Counters()
+    for principals in ([1, 1, 2], [2], [3, 4, 5]):
+        counters.refuse_events(np.array(principals, np.uint64))
+    assert counters.over_limit_events == 7
+    assert counters.over_limit_principals == {1, 2, 3}

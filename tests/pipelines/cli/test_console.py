@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from functools import partial
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 from rich.console import Console
 from rich.table import Table
 
+from fingerprint.state.pipeline_state import MAX_COUNTED_PRINCIPALS
 from fingerprint.streaming.metrics import IngestMetrics, S3IngestMetrics, StreamMetrics
 from pipelines.cli import console
 
@@ -90,9 +92,9 @@ def test_on_a_terminal_a_bar_says_how_many_of_how_many(
     assert re.search("worlds .* 2 of 1,200 ", re.sub(r"\x1b\[[\d;?]*\w", "", capsys.readouterr().err))
 
 
-def test_a_scoring_says_that_activity_drops_are_votes_and_no_alerts(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+@pytest.fixture
+def nothing_scored() -> dict[str, Any]:
+    """The figures of a `score` that read nothing."""
     counts = (
         "records",
         "events",
@@ -105,10 +107,38 @@ def test_a_scoring_says_that_activity_drops_are_votes_and_no_alerts(
         "other_logs",
         "not_fetched",
     )
-    figures = dict.fromkeys((*counts, "verdicts", "votes_alone", "degraded", "no_opinion", "alerts"), 0)
-    drops = {"silent_intervals": 481, "votes": {"spectral": 481}, "started_from": "bank", "reasons": []}
-    console.print_scoring(figures | drops | {"peak_memory_bytes": 0, "seconds": 1.0})
-    assert "activity drops: 481 intervals, kept as votes and never an alert" in capsys.readouterr().out
+    scored = ("silent_intervals", "verdicts", "votes_alone", "refused", "degraded", "no_opinion", "alerts")
+    zeros = dict.fromkeys((*counts, *scored, "refused_principals", "peak_memory_bytes", "seconds"), 0)
+    return zeros | {"votes": {}, "started_from": "bank", "reasons": []}
+
+
+def test_a_scoring_says_that_activity_drops_are_votes_and_no_alerts(
+    nothing_scored: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    console.print_scoring(nothing_scored | {"silent_intervals": 481, "votes": {"spectral": 481}})
+    printed = capsys.readouterr().out
+    assert "\nstored votes: spectral 481 intervals;" in printed
+    assert "activity drops: 481 intervals, kept as votes and never an alert" in printed
+    assert "not judged" not in printed
+
+
+@pytest.mark.parametrize(
+    ("events", "principals", "text"),
+    [
+        (235, 1, "235 events of 1 principal that the bank does not know: a day has room for 500 "),
+        (1, 1, "1 event of 1 principal that"),
+        (20_000, MAX_COUNTED_PRINCIPALS, "20,000 events of at least 10,000 principals that"),
+    ],
+)
+def test_a_scoring_says_how_many_events_of_unknown_principals_were_not_judged(
+    nothing_scored: dict[str, Any],
+    capsys: pytest.CaptureFixture[str],
+    events: int,
+    principals: int,
+    text: str,
+) -> None:
+    console.print_scoring(nothing_scored | {"refused": events, "refused_principals": principals})
+    assert f"\nnot judged: {text}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("kind", [IngestMetrics, S3IngestMetrics])
