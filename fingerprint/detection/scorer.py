@@ -160,13 +160,13 @@ class Scorer:
         degraded = any(each.degraded for each in self.detectors)
         batch, xp = replace(batch, evidence=evidence), namespace(batch.codes)
         self.owner_names.observe(batch)
-        pending = self._can_reach_quorum(batch)
+        undecided = self._can_reach_quorum(batch)
         z = self._scores_so_far(batch, self._event_detectors())
         reportable = reduce(
-            or_, (each >= self.settings.database.min_vote_score for each in z.values()), pending
+            or_, (each >= self.settings.database.min_vote_score for each in z.values()), undecided
         )
         refused = self._is_over_limit(batch, reportable)
-        pending &= ~refused
+        pending = (undecided | self.keep_all_events) & ~refused
         if pending.any():
             self.pipeline_state.add_pending(self._with_provenance(batch.take(pending), degraded))
         votes = self._vote_rows(batch, {name: xp.where(pending | refused, np.nan, z[name]) for name in z})
@@ -396,10 +396,7 @@ class Scorer:
     # --- pending events -----------------------------------------------------------------------------------------------
 
     def _can_reach_quorum(self, batch: EventBatch) -> NDArray[np.bool_]:
-        """Return which events (N,) may still get a verdict, or a vote that is known later; all, if every z is requested."""
-        if self.keep_all_events:
-            everything: NDArray[np.bool_] = namespace(batch.codes).ones(len(batch), bool)
-            return everything
+        """Return which events (N,) may still get a verdict, or a vote that is known later."""
         may = {each.name: each.can_still_vote(batch) for each in self.detectors}
         later = [
             may[each.name] & each.has_opinion(batch)

@@ -16,7 +16,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import frames
 from fingerprint.core.alert import VOTE_COLUMNS, vote_column, z_column
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.settings import Settings, Voting
+from fingerprint.core.settings import Database, Settings, Voting
 from fingerprint.detection import scorer as scorer_module
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
@@ -31,6 +31,7 @@ from fingerprint.detection.ensemble import (
 from fingerprint.detection.scorer import Scorer
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
+from fingerprint.state import scorer_state as scorer_state_module
 from fingerprint.state.coded_events import code_events
 from fingerprint.state.event_batch import EventBatch, concat_batches
 from fingerprint.state.pipeline_state import MAX_PENDING_PARTS, PipelineState
@@ -189,6 +190,26 @@ def test_events_of_too_many_unknown_principals_are_neither_pending_nor_voted_on(
     assert len(known) <= len(pd.to_datetime(strange["event_time"]).dt.date.unique())
     counters = scorer.pipeline_state.counters
     assert counters.over_limit_events >= len(counters.over_limit_principals) > 0
+
+
+def test_to_keep_all_events_refuses_no_others(
+    bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scorer_state_module, "MAX_UNKNOWN_PRINCIPAL_EVENTS", 5)
+    monkeypatch.setattr(Scorer, "_can_reach_quorum", lambda self, batch: np.arange(len(batch)) % 2 == 0)
+    stranger, quiet = "999999999999:user/stranger", Database(min_vote_score=99.0)
+    events = pd.concat([step.events for step in steps], ignore_index=True)
+    events = events.assign(principal=stranger, entity=f"{stranger}|s3")
+    scorers = [
+        scorer_of(bank, SETTINGS.model_copy(update={"database": quiet}), keep_all_events=kept)
+        for kept in (False, True)
+    ]
+    measured = [scorer.measure(events).events for scorer in scorers]
+    some, everything = (scorer.pipeline_state.counters for scorer in scorers)
+    assert some.over_limit_events == everything.over_limit_events > 0
+    assert len(some.over_limit_principals) == 1
+    assert len(pending_ids(scorers[1])) == measured[1] - everything.over_limit_events
+    assert pending_ids(scorers[0]) < pending_ids(scorers[1])
 
 
 # --- the quorum ------------------------------------------------------------------------------------------------------
