@@ -211,9 +211,7 @@ def _called(facts: TitleFacts, on: str) -> str:
     `on` is what is said about its resource or its second factor.
     """
     lead, tried = _lead(facts)
-    verb = (
-        "tried" if tried and _has_all_calls(facts, lead) and not _succeeded_beside(facts, lead) else "called"
-    )
+    verb = "tried" if tried and _has_all_calls(facts, lead) else "called"
     often = _often(facts, lead)
     if lead in facts.new_actions:
         others = len(facts.new_actions) - 1
@@ -455,17 +453,29 @@ def _failures(facts: TitleFacts) -> str:
     )
     if failed < len(facts.events):
         return f"; {of_shown or f'{failed:,}'} failed{_tried(facts, failed)}"
-    has_lead = _succeeded_beside(facts, lead)
+    done = _succeeded(facts, lead, is_counted=bool(of_shown))
+    how_many = of_shown or ("all" if len(facts.events) > 1 and not done else "")
+    return f"; {f'{how_many} failed'.lstrip()}{f', but {done} succeeded' if done else ''}"
+
+
+def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
+    """Return which supporting actions succeeded where all events failed, the gravest by name; empty for none.
+
+    Calls of the leading action from the same place are other calls of it; beside a count of those that failed that is said.
+    """
     gravest = [row.action for row in facts.supporting_actions if row.succeeded]
     others = [impact.action_name(event) for event in facts.supporting if not event.error_code]
-    done = [each for each in dict.fromkeys((*gravest, *others)) if not (has_lead and each == lead)]
-    how_many = of_shown or (f"{failed:,}" if has_lead else "" if done else "all")
-    all_failed = f"{how_many} failed".lstrip()
-    if not done:
-        return f"; {all_failed}"
-    elsewhere = " from elsewhere" if done[0] == lead else ""
-    more = f" and {_count(len(done) - 1, 'other unusual action')}" if len(done) > 1 else ""
-    return f"; {all_failed}, but {_cut(SOURCE.plain_action(done[0]))}{elsewhere}{more} succeeded"
+    done = list(dict.fromkeys((*gravest, *others)))
+    named = []
+    if _succeeded_beside(facts, lead):
+        done.remove(lead)
+        named += [] if is_counted else ["other calls of it"]
+    if done and (gravest or not named):
+        elsewhere = " from elsewhere" if done[0] == lead else ""
+        named.insert(0, f"{_cut(SOURCE.plain_action(done.pop(0)))}{elsewhere}")
+    if done:
+        return f"{', '.join(named)} and {_count(len(done), 'other action')}"
+    return " and ".join(named)
 
 
 def _tried(facts: TitleFacts, failed: int) -> str:

@@ -408,21 +408,35 @@ def test_all_failed_is_said_only_where_nothing_that_supports_the_alert_succeeded
     done = called("s3:ListBuckets", "secretsmanager:GetSecretValue", "s3:ListBuckets")
     actions = impact.alert_impact(done, {"secretsmanager:GetSecretValue"}, ())
     title = title_of(replace(some, supporting=[*denied, *done], supporting_actions=actions))
-    assert title.endswith("; failed, but secretsmanager:GetSecretValue and 1 other unusual action succeeded")
+    assert title.endswith("; failed, but secretsmanager:GetSecretValue and 1 other action succeeded")
     partly = facts(called(*names, failed=names[:1]), set(names), supporting=done)
     assert title_of(partly).endswith("; 1 failed"), "that others succeeded is no news"
 
 
-def test_a_call_was_not_only_tried_where_a_supporting_one_of_it_succeeded() -> None:
+def test_of_a_call_that_failed_while_others_of_it_succeeded_both_are_said() -> None:
     failed = called("sts:AssumeRole", "sts:AssumeRole", failed=("sts:AssumeRole",))
     some = facts(failed, {"sts:AssumeRole"}, supporting=called("sts:AssumeRole"))
-    assert title_of(some) == "user/grace called sts:AssumeRole, new to them, from 84.17.50.9; 2 failed"
-    more = replace(some, supporting=called("sts:AssumeRole", "s3:ListBuckets", "s3:GetObject"))
-    assert title_of(more).endswith("; 2 failed, but s3:ListBuckets and 1 other unusual action succeeded")
+    tried = "user/grace tried sts:AssumeRole, new to them, from 84.17.50.9; failed, but"
+    assert title_of(some) == f"{tried} other calls of it succeeded"
+    beside = called("sts:AssumeRole", "s3:ListBuckets", "s3:GetObject")
+    more = replace(some, supporting=beside)
+    assert title_of(more) == f"{tried} other calls of it and 2 other actions succeeded"
+    secret = called("sts:AssumeRole", "secretsmanager:GetSecretValue", "s3:GetObject")
+    actions = impact.alert_impact(secret[1:], {"secretsmanager:GetSecretValue"}, ())
+    read = replace(some, supporting=secret, supporting_actions=actions)
+    assert title_of(read) == (
+        f"{tried} secretsmanager:GetSecretValue, other calls of it and 1 other action succeeded"
+    )
     [elsewhere] = (replace(each, source_address="10.9.8.7") for each in called("sts:AssumeRole"))
     assert title_of(replace(some, supporting=[elsewhere])) == (
         "user/grace tried sts:AssumeRole, new to them, from 84.17.50.9; failed, but sts:AssumeRole from elsewhere succeeded"
     ), "another's success is none of the leading call's"
+
+
+def test_of_one_call_that_failed_not_all_failed() -> None:
+    assert title_of(facts(called("iam:ListRoles", failed=("iam:ListRoles",)), set())) == (
+        "user/grace tried iam:ListRoles from 84.17.50.9; failed"
+    )
 
 
 def test_a_grave_supporting_call_is_named_where_the_leading_one_is_no_graver() -> None:
