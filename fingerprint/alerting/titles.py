@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fingerprint.alerting import impact
-from fingerprint.core.alert import GRAVITIES, ActionImpact, AlertEvent, SurpriseDriver
+from fingerprint.core.alert import GRAVITIES, ActionImpact, AlertEvent, SurpriseDriver, names_person
 from fingerprint.estimators.amounts import read_amount_text
 from fingerprint.features.encoding import FEATURES
 from fingerprint.sources.active import SOURCE
@@ -237,8 +237,17 @@ def _beside_usual(facts: TitleFacts) -> str:
 def _how_new(facts: TitleFacts) -> str:
     """Return how new the leading action is; empty where the title says that no history has the principal."""
     if facts.is_learned:
-        return ", new to them,"
-    return ", not in their history," if facts.in_history else ""
+        return f", new to {_them(facts)},"
+    return f", not in {'their' if _is_person(facts) else 'its'} history," if facts.in_history else ""
+
+
+def _is_person(facts: TitleFacts) -> bool:
+    """Return whether a person is behind the leading call, as its record says; a role or a machine is an `it`."""
+    return bool(facts.humans) and names_person(facts.humans[leading_row(facts)])
+
+
+def _them(facts: TitleFacts) -> str:
+    return "them" if _is_person(facts) else "it"
 
 
 def _often(facts: TitleFacts, action: str) -> str:
@@ -361,7 +370,7 @@ def _has_strange_network(facts: TitleFacts, event_id: str) -> bool:
 def _new_network(facts: TitleFacts, event_id: str) -> str:
     """Return the new network of an event, or the new address range of one that is known: a provider gives out many."""
     kind = "new address range" if event_id in facts.new_ranges else "new network"
-    how = "new to them, usual for others" if event_id in facts.usual_for_others else kind
+    how = f"new to {_them(facts)}, usual for others" if event_id in facts.usual_for_others else kind
     return f"{_cut(facts.new_networks[event_id])} ({how})"
 
 

@@ -333,6 +333,12 @@ def session_names(events: Sequence[AlertEvent]) -> str:
     return f"{named} and {more:,} more" if more > 0 else named
 
 
+def names_person(human: str) -> bool:
+    """Return whether a name is a person's: an e-mail address, or a first and a last name, as `ann.lee`."""
+    first, _, last = human.partition(".")
+    return "@" in human or (first.isalpha() and last.isalpha())
+
+
 def trace_credentials(
     access_key: str, find_issue: Callable[[str], CredentialIssue | None]
 ) -> Iterator[CredentialIssue]:

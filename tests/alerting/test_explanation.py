@@ -336,7 +336,7 @@ def test_a_network_that_many_others_use_is_no_foreign_one_and_links_no_strangers
     [(busiest, _)] = calls.most_common(1)
     stranger = next(each for each in reversed(known) if who(each) == busiest)
     for address, said in (
-        (usual.replace("0/24", "77"), "(new to them, usual for others)"),
+        (usual.replace("0/24", "77"), "(new to it, usual for others)"),
         ("45.83.220.9", "(new network)"),
     ):
         call = {**stranger, "eventTime": last["eventTime"], "eventID": said, "sourceIPAddress": address}

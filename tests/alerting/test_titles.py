@@ -80,7 +80,7 @@ def test_the_gravest_new_call_leads_and_the_others_are_counted() -> None:
 def test_a_call_that_failed_each_time_was_tried() -> None:
     events = called("cloudtrail:StopLogging", "iam:ListUsers", failed=("cloudtrail:StopLogging",))
     title = title_of(facts(events, {"cloudtrail:StopLogging"}))
-    assert title == "user/grace tried cloudtrail:StopLogging, new to them, from 84.17.50.9; 1 failed"
+    assert title == "user/grace tried cloudtrail:StopLogging, new to it, from 84.17.50.9; 1 failed"
 
 
 def test_an_action_of_which_only_the_harmful_call_failed_was_called() -> None:
@@ -88,7 +88,7 @@ def test_an_action_of_which_only_the_harmful_call_failed_was_called() -> None:
     denied, usual = called("s3:PutObject", "s3:PutObject")
     denied = replace(denied, raw=raw, error_code="AccessDenied")
     title = title_of(facts([denied, usual], {"s3:PutObject"}))
-    assert title == "user/grace called s3:PutObject, new to them, from 84.17.50.9; 1 failed"
+    assert title == "user/grace called s3:PutObject, new to it, from 84.17.50.9; 1 failed"
 
 
 def test_what_succeeded_leads_before_what_is_graver_and_failed_each_time() -> None:
@@ -122,14 +122,14 @@ def test_a_caller_from_outside_is_named_by_its_account_and_by_the_role_that_it_t
     took = replace(called("sts:AssumeRole")[0], resource="role:orca-security-scan")
     some = facts([took], {"sts:AssumeRole"})
     assert title_of(some, "976280145156:account/AROAPGA3KWCATOSOSJNFU") == (
-        "a caller of account 976280145156 called sts:AssumeRole on role:orca-security-scan, new to them, from 84.17.50.9"
+        "a caller of account 976280145156 called sts:AssumeRole on role:orca-security-scan, new to it, from 84.17.50.9"
     )
     for human in ("", "ann.bloggs", "i-0ab12cd34ef56ab78"):
         assert title_of(some, "976280145156:account/AROAPGA3KWCA", human).startswith("a caller of account 9")
     named = title_of(some, "976280145156:account/AROAPGA3KWCA", "ann@example.com")
     assert named.startswith("a caller of account 976280145156 (ann@example.com) called sts:AssumeRole on")
     assert title_of(some) == (
-        "user/grace called sts:AssumeRole on role:orca-security-scan, new to them, from 84.17.50.9"
+        "user/grace called sts:AssumeRole on role:orca-security-scan, new to it, from 84.17.50.9"
     )
     topic = facts([replace(took, resource="topic:orca")], {"sts:AssumeRole"})
     assert "orca" not in title_of(topic), (
@@ -250,7 +250,7 @@ def test_a_network_that_many_others_use_is_new_to_them_alone_and_a_stranger_one_
     events = called("iam:ListUsers", "iam:ListUsers")
     networks = {"0": "62.28.0.0/16", "1": "139.59.0.0/16"}
     proxy = facts(events[:1], {"iam:ListUsers"}, new_networks={"0": networks["0"]}, usual_for_others={"0"})
-    assert title_of(proxy).endswith("from 62.28.0.0/16 (new to them, usual for others)")
+    assert title_of(proxy).endswith("from 62.28.0.0/16 (new to it, usual for others)")
     both = facts(events, {"iam:ListUsers"}, new_networks=networks, usual_for_others={"0"})
     assert leading_row(both) == 1
     assert title_of(both).endswith("from 139.59.0.0/16 (new network)")
@@ -259,7 +259,7 @@ def test_a_network_that_many_others_use_is_new_to_them_alone_and_a_stranger_one_
 def test_a_sign_in_without_a_second_factor_is_said_to_be_one() -> None:
     login = called("signin:ConsoleLogin")[0]
     for used, said in (
-        ("No", "called signin:ConsoleLogin without MFA, new to them, from"),
+        ("No", "called signin:ConsoleLogin without MFA, new to it, from"),
         ("Yes", "Login, new"),
     ):
         record = {
@@ -277,11 +277,10 @@ def test_a_sign_in_without_a_second_factor_is_said_to_be_one() -> None:
 def test_what_a_principal_without_a_fingerprint_does_is_not_said_to_be_new_to_it() -> None:
     """It may have done it yesterday, and an alert have said so: it stays new until the next training."""
     some = facts(called("sns:GetTopicAttributes"), {"sns:GetTopicAttributes"})
-    assert title_of(some) == "user/grace called sns:GetTopicAttributes, new to them, from 84.17.50.9"
+    assert title_of(some) == "user/grace called sns:GetTopicAttributes, new to it, from 84.17.50.9"
     unlearned = replace(some, is_learned=False)
     assert (
-        title_of(unlearned)
-        == "user/grace called sns:GetTopicAttributes, not in their history, from 84.17.50.9"
+        title_of(unlearned) == "user/grace called sns:GetTopicAttributes, not in its history, from 84.17.50.9"
     )
 
 
@@ -293,7 +292,7 @@ def test_of_a_principal_that_no_history_has_it_is_said_once_that_nothing_was_lea
         "user/grace (not in the history; first seen in the same hour) called sso:Federate from 84.17.50.9"
     )
     begun = replace(some, first_seen="first seen 22 hours before; the history has its first 9 hours")
-    assert "its first 9 hours) called sso:Federate, not in their history, from" in title_of(begun)
+    assert "its first 9 hours) called sso:Federate, not in its history, from" in title_of(begun)
 
 
 def test_beside_a_number_of_all_calls_a_title_says_of_how_many_shown_ones_failed() -> None:
@@ -345,7 +344,7 @@ def test_bulk_is_told_by_the_number_of_calls_where_that_drives_the_alert() -> No
     assert title_of(some) == (
         "user/grace called s3:GetObject 2,006 times in an hour (at most 11 before) and 1 other action from 84.17.50.9"
     )
-    assert "called s3:GetObject 2,006 times in an hour, new to them, from" in title_of(
+    assert "called s3:GetObject 2,006 times in an hour, new to it, from" in title_of(
         facts(called("s3:GetObject"), {"s3:GetObject"}, (amount,))
     )
     for other in (
@@ -362,8 +361,8 @@ def test_a_bulk_of_a_usual_action_leads_where_no_call_can_do_harm_and_is_told_be
     listing = SurpriseDriver("action", "s3:ListObjects", "s3:GetObject", "unseen", 10.0, 4)
     bulk = "s3:GetObject 398 times in an hour (at most 16 before)"
     some = facts(called("s3:ListObjects", "s3:GetObject"), {"s3:ListObjects"}, (listing, amount))
-    assert title_of(some) == f"user/grace called {bulk} and s3:ListObjects, new to them, from 84.17.50.9"
-    assert questioned(some) == f"{bulk} and s3:ListObjects, new to them, from 84.17.50.9"
+    assert title_of(some) == f"user/grace called {bulk} and s3:ListObjects, new to it, from 84.17.50.9"
+    assert questioned(some) == f"{bulk} and s3:ListObjects, new to it, from 84.17.50.9"
     several = facts(
         called("s3:ListObjects", "s3:GetObject", "s3:ListBuckets"),
         {"s3:ListObjects", "s3:ListBuckets"},
@@ -372,7 +371,7 @@ def test_a_bulk_of_a_usual_action_leads_where_no_call_can_do_harm_and_is_told_be
     assert title_of(several) == f"user/grace called {bulk} and 2 new actions from 84.17.50.9"
     harmful = facts(called("s3:PutBucketLogging", "s3:GetObject"), {"s3:PutBucketLogging"}, (amount,))
     assert title_of(harmful) == (
-        f"user/grace called s3:PutBucketLogging, new to them, from 84.17.50.9; also {bulk}"
+        f"user/grace called s3:PutBucketLogging, new to it, from 84.17.50.9; also {bulk}"
     )
 
 
@@ -383,7 +382,7 @@ def test_a_bulk_of_minutes_is_not_said_to_have_taken_a_day() -> None:
     copies = called(*["s3:CopyObject"] * 60)
     start = copies[0].event_time
     quick = [replace(each, event_time=start + n * timedelta(seconds=1.25)) for n, each in enumerate(copies)]
-    assert "called s3:CopyObject 60 times in 2 minutes, new to them, from" in title_of(
+    assert "called s3:CopyObject 60 times in 2 minutes, new to it, from" in title_of(
         facts(quick, {"s3:CopyObject"}, (amount,))
     )
     assert "60 times in 2 minutes (none before in a day) from" in title_of(facts(quick, set(), (amount,)))
@@ -393,10 +392,28 @@ def test_a_bulk_of_minutes_is_not_said_to_have_taken_a_day() -> None:
         assert "60 times in a day" in title_of(facts(events, {"s3:CopyObject"}, (amount,)))
 
 
+@pytest.mark.parametrize(
+    ("human", "them", "their"),
+    [
+        ("ann@example.com", "them", "their"),
+        ("ann.lee", "them", "their"),
+        ("i-0ab12cd34ef56ab78", "it", "its"),
+        ("", "it", "its"),
+    ],
+)
+def test_what_is_new_to_a_role_or_a_machine_is_new_to_it(human: str, them: str, their: str) -> None:
+    some = facts(called("iam:ListUsers"), {"iam:ListUsers"}, humans=[human])
+    assert f"iam:ListUsers, new to {them}, from" in title_of(some, "123456789012:role/Media")
+    unlearned = replace(some, is_learned=False)
+    assert f", not in {their} history, from" in title_of(unlearned, "123456789012:role/Media")
+    proxy = replace(some, new_networks={"0": "62.28.0.0/16"}, usual_for_others={"0"})
+    assert title_of(proxy, "123456789012:role/Media").endswith(f"(new to {them}, usual for others)")
+
+
 def test_of_a_newcomer_no_action_is_called_new() -> None:
     names = ("s3:GetBucketPolicy", "ec2:DescribeInstances", "ec2:DescribeVolumes")
     some = replace(facts(called(*names), set(names)), is_learned=False)
-    assert "called s3:GetBucketPolicy and 2 others, not in their history, from" in title_of(some)
+    assert "called s3:GetBucketPolicy and 2 others, not in its history, from" in title_of(some)
 
 
 def test_all_failed_is_said_only_where_nothing_that_supports_the_alert_succeeded() -> None:
@@ -416,7 +433,7 @@ def test_all_failed_is_said_only_where_nothing_that_supports_the_alert_succeeded
 def test_of_a_call_that_failed_while_others_of_it_succeeded_both_are_said() -> None:
     failed = called("sts:AssumeRole", "sts:AssumeRole", failed=("sts:AssumeRole",))
     some = facts(failed, {"sts:AssumeRole"}, supporting=called("sts:AssumeRole"))
-    tried = "user/grace tried sts:AssumeRole, new to them, from 84.17.50.9; failed, but"
+    tried = "user/grace tried sts:AssumeRole, new to it, from 84.17.50.9; failed, but"
     assert title_of(some) == f"{tried} other calls of it succeeded"
     beside = called("sts:AssumeRole", "s3:ListBuckets", "s3:GetObject")
     more = replace(some, supporting=beside)
@@ -429,7 +446,7 @@ def test_of_a_call_that_failed_while_others_of_it_succeeded_both_are_said() -> N
     )
     [elsewhere] = (replace(each, source_address="10.9.8.7") for each in called("sts:AssumeRole"))
     assert title_of(replace(some, supporting=[elsewhere])) == (
-        "user/grace tried sts:AssumeRole, new to them, from 84.17.50.9; failed, but sts:AssumeRole from elsewhere succeeded"
+        "user/grace tried sts:AssumeRole, new to it, from 84.17.50.9; failed, but sts:AssumeRole from elsewhere succeeded"
     ), "another's success is none of the leading call's"
 
 
@@ -450,7 +467,7 @@ def test_a_grave_supporting_call_is_named_where_the_leading_one_is_no_graver() -
         return title_of(replace(own, supporting=supporting, supporting_actions=rows))
 
     assert beside(rule, deleted) == (
-        "user/grace called s3:PutBucketLifecycle, new to them, from 84.17.50.9; also s3:DeleteObject"
+        "user/grace called s3:PutBucketLifecycle, new to it, from 84.17.50.9; also s3:DeleteObject"
     )
     assert "also" not in beside(rule, deleted[:3]), "a few deletions are notable"
     assert "also" not in beside(rule, [replace(each, error_code="AccessDenied") for each in deleted])

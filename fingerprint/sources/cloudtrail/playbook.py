@@ -27,6 +27,7 @@ from fingerprint.core.alert import (
     ActionImpact,
     AlertEvent,
     NextStep,
+    names_person,
     session_names,
 )
 from fingerprint.sources.base import Suspicion, gravest_calls
@@ -138,7 +139,7 @@ def _verify(suspicion: Suspicion) -> NextStep:
         "verify",
         f"{who} about {_what_to_ask(suspicion, event, asked)} {when}.{chosen}"
         f"{_own_record(suspicion)}{until}{_why_new(suspicion)}{_own_doing(suspicion, who, human)}",
-        "" if _names_person(human) else _who_it_is_command(suspicion),
+        "" if names_person(human) else _who_it_is_command(suspicion),
     )
 
 
@@ -158,7 +159,7 @@ def _what_to_ask(suspicion: Suspicion, event: AlertEvent, asked: Sequence[Action
 def _whom_to_ask(suspicion: Suspicion, event: AlertEvent, human: str) -> str:
     """Return who is asked, as the beginning of a sentence. A caller of another account may call the session anything."""
     name = principal_name(suspicion.principal)
-    if _names_person(human) and not _is_foreign(suspicion):
+    if names_person(human) and not _is_foreign(suspicion):
         return f"Ask {human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
     if center_user_id(suspicion):
         return f"Ask the person who is user {name[:100]} of IAM Identity Center, by telephone or in person,"
@@ -172,12 +173,6 @@ def _whom_to_ask(suspicion: Suspicion, event: AlertEvent, human: str) -> str:
     if _acts_by_itself(suspicion):
         return f"No person is behind {name[:100]}: ask who set it up or changed last what it acts for, by telephone or in person,"
     return f"Ask the owner of {_owned(suspicion.principal)[:200]}, by telephone or in person,"
-
-
-def _names_person(human: str) -> bool:
-    """Return whether a name is a person's: an e-mail address, or a first and a last name, as `ann.lee`."""
-    first, _, last = human.partition(".")
-    return "@" in human or (first.isalpha() and last.isalpha())
 
 
 def _who_it_is_command(suspicion: Suspicion) -> str:
@@ -200,7 +195,7 @@ def _own_doing(suspicion: Suspicion, who: str, human: str) -> str:
         or _is_foreign(suspicion)
     ):
         return ""
-    if not (center_user_id(suspicion) or _names_person(human)):
+    if not (center_user_id(suspicion) or names_person(human)):
         return ""
     return " Network and tool are usual: where it may be their own doing, ask their manager first, for the question warns them."
 

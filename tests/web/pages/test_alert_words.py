@@ -106,7 +106,7 @@ def test_the_plain_name_of_an_action(raw: str, plain: str) -> None:
 
 def test_a_title_has_the_plain_name() -> None:
     facts = TitleFacts((event(0, "lambda", RAW),), (), (), (f"lambda:{RAW}",), (f"lambda:{RAW}",))
-    assert "called lambda:UpdateFunctionCode, new to them," in build_title("1:user/ana", facts)
+    assert "called lambda:UpdateFunctionCode, new to it," in build_title("1:user/ana", facts)
 
 
 def test_one_event_has_no_duration_and_several_of_one_second_have_one(page: str) -> None:
