@@ -145,12 +145,14 @@ def questioned(facts: TitleFacts) -> str:
     if lead not in facts.new_actions:
         what = f"{_cut(SOURCE.plain_action(lead))}{_often(facts, lead)}{_beside_usual(facts)}"
         return f"{what} from {_origin(facts, leading_row(facts))}"
-    new = list(dict.fromkeys((lead, *(each for each in facts.ranked if each in facts.new_actions))))
-    named = ", ".join(_cut(SOURCE.plain_action(each)) for each in new[:MAX_NAMED_ACTIONS])
-    more = len(new) - MAX_NAMED_ACTIONS
-    counted = f" and {_count(more, 'other new action')}" if more > 0 else ""
     row = leading_row(facts)
-    return f"{named}{counted}{_region(facts, row)}{new_origin(facts, row)}"
+    origin = new_origin(facts, row)
+    new = list(dict.fromkeys((lead, *(each for each in facts.ranked if each in facts.new_actions))))
+    asked = [each for each in new if each in _from_there(facts, new)] if origin else new
+    named = ", ".join(_cut(SOURCE.plain_action(each)) for each in asked[:MAX_NAMED_ACTIONS])
+    more = len(asked) - MAX_NAMED_ACTIONS
+    counted = f" and {_count(more, 'other new action')}" if more > 0 else ""
+    return f"{named}{counted}{_region(facts, row)}{origin}{_elsewhere(facts) if origin else ''}"
 
 
 def new_origin(facts: TitleFacts, row: int) -> str:
@@ -212,26 +214,50 @@ def _called(facts: TitleFacts, on: str) -> str:
     """
     lead, tried = _lead(facts)
     verb = "tried" if tried and _has_all_calls(facts, lead) else "called"
-    often = _often(facts, lead)
-    if lead in facts.new_actions:
-        others = len(facts.new_actions) - 1
-        if others and facts.is_learned:
-            more = f" and {_count(others, 'other new action')}"
-        else:  # of a newcomer all is new, also what its peers do every day
-            counted = f" and {_count(others, 'other')}" if others else ""
-            more = f"{counted}{_how_new(facts)}"
-    else:
-        others = len(facts.ranked) - 1
-        more = _beside_usual(facts) or (f" and {_count(others, 'other action')}" if others else "")
-    return f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{often}{more}"
+    said = f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{_often(facts, lead)}"
+    if lead not in facts.new_actions:
+        return said + (_beside_usual(facts) or _and_others(facts, {*facts.ranked} - {lead}, "other action"))
+    # Of a newcomer all is new, also what its peers do every day.
+    is_counted = len(facts.new_actions) > 1 and facts.is_learned
+    return said + _and_others(facts, *_new_beside(facts)) + ("" if is_counted else _how_new(facts))
 
 
 def _beside_usual(facts: TitleFacts) -> str:
     """Return the new actions beside a leading one that is usual: by name where it is one, else how many; empty for none."""
     new = sorted(facts.new_actions)
-    if len(new) == 1:
+    if len(new) == 1 and _from_there(facts, new):
         return f" and {_cut(SOURCE.plain_action(new[0]))}{_how_new(facts)}"
-    return f" and {_count(len(new), 'new action')}" if new else ""
+    return _and_others(facts, *_new_beside(facts))
+
+
+def _new_beside(facts: TitleFacts) -> tuple[set[str], str]:
+    """Return the new actions beside the leading one, and what one of them is called."""
+    lead, _ = _lead(facts)
+    if lead not in facts.new_actions:
+        return {*facts.new_actions}, "new action"
+    return {*facts.new_actions} - {lead}, "other new action" if facts.is_learned else "other"
+
+
+def _and_others(facts: TitleFacts, actions: Collection[str], noun: str) -> str:
+    """Return how many of other actions came from where the leading call did; `_elsewhere` says how many new ones did not."""
+    there = len(_from_there(facts, actions))
+    return f" and {_count(there, noun)}" if there else ""
+
+
+def _from_there(facts: TitleFacts, actions: Collection[str]) -> set[str]:
+    """Return those of some actions that were also called from where the title says that the leading call came from."""
+    return _called_from(facts, _place(facts, facts.events[leading_row(facts)])) & {*actions}
+
+
+def _called_from(facts: TitleFacts, place: str) -> set[str]:
+    return {impact.action_name(event) for event in facts.events if _place(facts, event) == place}
+
+
+def _place(facts: TitleFacts, event: AlertEvent) -> str:
+    """Return where an event came from, as a title says it: its network where that is new, else its address."""
+    if _has_strange_network(facts, event.event_id):
+        return facts.new_networks[event.event_id]
+    return event.source_address
 
 
 def _how_new(facts: TitleFacts) -> str:
@@ -336,21 +362,35 @@ def _counted(facts: TitleFacts) -> list[ActionImpact]:
 
 
 def _origin(facts: TitleFacts, lead: int) -> str:
-    """Return where the leading call came from, in what new region and with what new tool.
+    """Return where the leading call came from, in what new region and with what new tool, and what came from elsewhere.
 
     Where it is in no new network or region, the first one of other calls is named.
     """
     event, how = facts.events[lead], f"{_region(facts, lead)}{_tool(facts, lead)}"
     if _has_strange_network(facts, event.event_id):
-        return f"{_new_network(facts, event.event_id)}{how}"
+        return f"{_new_network(facts, event.event_id)}{how}{_elsewhere(facts)}"
     ids = [each.event_id for each in facts.events]
     networks = [name for name in ids if _has_strange_network(facts, name)]
     regions = [name for name in ids if name in facts.new_regions]
     networks.sort(key=lambda name: _how_usual(facts, name))
-    elsewhere = f"; others from {_new_network(facts, networks[0])}" if networks else ""
-    if regions and not elsewhere and event.event_id not in facts.new_regions:
-        elsewhere = f"; others in {_cut(facts.new_regions[regions[0]], MAX_REGION_LENGTH)} (new region)"
+    elsewhere = _elsewhere(facts, *networks[:1])
+    if regions and not networks and event.event_id not in facts.new_regions:
+        elsewhere += f"; others in {_cut(facts.new_regions[regions[0]], MAX_REGION_LENGTH)} (new region)"
     return f"{_cut(event.source_address) or 'nowhere named'}{how}{elsewhere}"
+
+
+def _elsewhere(facts: TitleFacts, event_id: str = "") -> str:
+    """Return how many new actions did not come from where the leading call did, and the new network of an event, if there is one.
+
+    Empty where all came from there, and no event is given.
+    """
+    actions, noun = _new_beside(facts)
+    left = actions - _from_there(facts, actions)
+    counted = _count(len(left), noun) if left else "others"
+    if not event_id:
+        return f"; {counted} from elsewhere" if left else ""
+    there = left <= _called_from(facts, facts.new_networks[event_id])
+    return f"; {counted} from {'' if there else 'elsewhere, as from '}{_new_network(facts, event_id)}"
 
 
 def _how_usual(facts: TitleFacts, event_id: str) -> tuple[bool, bool, bool]:

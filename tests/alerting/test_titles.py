@@ -625,9 +625,35 @@ def test_who_and_where_are_those_of_the_leading_call_and_others_are_said_to_be_o
     some = replace(some, humans=["olga@example.com", "nick@example.com"])
     assert leading_row(some) == 1
     assert title_of(some, "123456789012:role/okta-poweruser") == (
-        "role/okta-poweruser (nick@example.com and 1 other) called iam:AttachRolePolicy and 1 other new action "
-        "from 84.17.50.9; others from 217.88.140.0/24 (new network)"
+        "role/okta-poweruser (nick@example.com and 1 other) called iam:AttachRolePolicy "
+        "from 84.17.50.9; 1 other new action from 217.88.140.0/24 (new network)"
     )
+
+
+def test_a_title_counts_as_from_a_place_what_came_from_there() -> None:
+    """A thief's two calls, and a pipeline's nine at the same role."""
+    names = ("iam:AttachRolePolicy", "iam:ListRoles", *(f"ec2:Create{each}" for each in "ABC"))
+    events = called(*names)
+    events[2:] = [replace(each, source_address="10.9.8.7") for each in events[2:]]
+    pipeline = facts(events, {*names}, new_networks={"0": "20.109.0.0/16", "1": "20.109.0.0/16"})
+    there = "user/grace called iam:AttachRolePolicy and 1 other new action from"
+    assert title_of(pipeline) == f"{there} 20.109.0.0/16 (new network); 3 other new actions from elsewhere"
+    assert questioned(pipeline) == (
+        "iam:AttachRolePolicy, iam:ListRoles from 20.109.0.0/16 (new network); 3 other new actions from elsewhere"
+    )
+    usual = replace(pipeline, new_networks={})
+    assert title_of(usual) == f"{there} 84.17.50.9; 3 other new actions from elsewhere"
+    strange = replace(pipeline, new_networks={"2": "139.59.0.0/16"})
+    assert title_of(strange) == (
+        f"{there} 84.17.50.9; 3 other new actions from elsewhere, as from 139.59.0.0/16 (new network)"
+    )
+    one = facts(events, {"ec2:CreateA"}, new_networks={"0": "20.109.0.0/16"})
+    assert title_of(one) == (
+        "user/grace called iam:AttachRolePolicy from 20.109.0.0/16 (new network); 1 new action from elsewhere"
+    )
+    listed = replace(events[1], source_address="10.9.8.7")
+    newcomer = replace(facts([events[0], listed], {*names[:2]}), is_learned=False)
+    assert "from 84.17.50.9; 1 other from elsewhere" in title_of(newcomer)
 
 
 def test_a_new_region_is_named_and_asked_about() -> None:

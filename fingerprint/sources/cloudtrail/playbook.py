@@ -149,11 +149,29 @@ def _acts_by_itself(suspicion: Suspicion) -> bool:
 
 
 def _what_to_ask(suspicion: Suspicion, event: AlertEvent, asked: Sequence[ActionImpact]) -> str:
-    """Return the calls to ask about, with the new place of `event`. What else is asked about names its own region."""
-    region = suspicion.new_regions.get(event.event_id, "") if asked else ""
+    """Return the calls to ask about, with the new place of `event`. What else is asked about names its own region.
+
+    Others that were not called from that place too are counted after it.
+    """
+    if not asked:
+        return suspicion.questioned[:400] or "this"
+    region = suspicion.new_regions.get(event.event_id, "")
     where = f" in {region[:40]} (new region)" if region else ""
-    where += suspicion.new_origins.get(event.event_id, "")[:200] if asked else ""
-    return _named(asked, event, suspicion.cut) + where or suspicion.questioned[:400] or "this"
+    where += suspicion.new_origins.get(event.event_id, "")[:200]
+    there = _called_there(suspicion, event) if where else {row.action for row in asked}
+    beside = [row for row in asked[1:] if row.action in there]
+    left = 0 if suspicion.cut else len(asked) - 1 - len(beside)
+    elsewhere = f" and {left:,} other{'s' * (left > 1)} from elsewhere" if left else ""
+    return _named([asked[0], *beside], event, suspicion.cut) + where + elsewhere
+
+
+def _called_there(suspicion: Suspicion, event: AlertEvent) -> set[str]:
+    """Return the actions that were called from the same new place as an event."""
+
+    def place(each: AlertEvent) -> tuple[str | None, str | None]:
+        return suspicion.new_regions.get(each.event_id), suspicion.new_origins.get(each.event_id)
+
+    return {action_of(each) for each in suspicion.events if place(each) == place(event)}
 
 
 def _whom_to_ask(suspicion: Suspicion, event: AlertEvent, human: str) -> str:
@@ -256,12 +274,10 @@ def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
 
 
 def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
-    """Return the first of some actions as the subject of a question, and how many others there are; empty for none.
+    """Return the first of some actions as the subject of a question, and how many others there are.
 
     `event` is the call of it that is asked about. `cut`: there are other actions that are not among them.
     """
-    if not graver:
-        return ""
     first = graver[0]
     same = (f"{event.resource} in ", f"{event.resource} for ")
     own = (each for each in first.resources if each == event.resource or each.startswith(same))

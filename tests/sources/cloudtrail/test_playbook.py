@@ -562,6 +562,21 @@ def test_the_question_names_the_new_region_of_the_call_that_it_is_about() -> Non
         assert ("new region" in ask) == bool(regions)
 
 
+def test_the_question_counts_as_from_a_new_network_what_came_from_there() -> None:
+    """A thief's two calls at a pipeline's role, which made two others that were new as well."""
+    made = [call(f"iam:{each}") for each in ("CreateAccessKey", "CreateUser", "CreateRole", "PutRolePolicy")]
+    made = [replace(each, event_id=str(at)) for at, each in enumerate(made)]
+    origins = {each.event_id: " from 159.65.0.0/16 (new network)" for each in made[:2]}
+    some = suspicion(*made)._replace(new_origins=origins, lead=made[0])
+    [ask] = (step.text for step in next_steps(some) if step.phase == "verify")
+    assert (
+        "about iam:CreateAccessKey and 1 other from 159.65.0.0/16 (new network) and 2 others from elsewhere"
+        in ask
+    )
+    [usual] = (step.text for step in next_steps(some._replace(new_origins={})) if step.phase == "verify")
+    assert "about iam:CreateAccessKey and 3 others at" in usual
+
+
 def test_the_question_names_a_new_network_and_a_new_tool_of_the_call_that_it_is_about() -> None:
     lead = call("ec2:RunInstances")
     origin = " from 159.65.0.0/16 (new network), new tool TruffleHog"
