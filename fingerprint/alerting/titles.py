@@ -287,9 +287,24 @@ def _often(facts: TitleFacts, action: str) -> str:
         places = " on resources unusual for it" if unusual else ""
         compared = f"{driver.expected} in {span}" if shorter else driver.expected
         before = f" ({compared})" if action not in facts.new_actions else ""
-        together = " together" if len(set(filter(None, facts.humans))) > 1 else ""
-        return f"{together} {calls} times in {shorter or span}{places}{before}"
+        together, by = _callers(facts, action)
+        return f"{together} {calls} times in {shorter or span}{by}{places}{before}"
     return ""
+
+
+def _callers(facts: TitleFacts, action: str) -> tuple[str, str]:
+    """Return whose calls of an action were counted: the word before the number of times and those behind it, each maybe empty.
+
+    Where several people act as the principal, the alert may have the calls of some, and the number is that of all.
+    """
+    people = set(filter(None, facts.humans))
+    if len(people) < 2:
+        return "", ""
+    if not _has_all_calls(facts, action):
+        return "", " by all at the role"
+    rows = zip(facts.events, facts.humans, strict=True)
+    callers = {human for event, human in rows if impact.action_name(event) == action} & people
+    return (" together", "") if callers == people else ("", f" by {len(callers):,} of them")
 
 
 def _counted_calls(facts: TitleFacts, action: str) -> Iterator[tuple[SurpriseDriver, str, str]]:

@@ -181,6 +181,22 @@ def test_a_bulk_names_what_it_was_called_on_and_that_several_people_called_it() 
     assert "called dynamodb:GetItem on table:t0 4 times in an hour" in title_of(alone)
 
 
+def test_a_count_says_whose_calls_it_counts() -> None:
+    """Of 35 calls the alert has one, of one of its three people."""
+    amount = SurpriseDriver(
+        "amount", amount_text(35, "events:PutRule", "a day"), "at most 9 before", "unseen", 4.9
+    )
+    events = called("events:PutRule", "iam:ListUsers", "iam:ListRoles")
+    some = facts(events, set(), (amount,), humans=[f"{each}@example.com" for each in ("ann", "bob", "cid")])
+    role = "123456789012:role/Media"
+    assert "called events:PutRule 35 times in a day by all at the role (at most 9 before)" in title_of(
+        some, role
+    )
+    twice = replace(amount, seen=amount_text(2, "events:PutRule", "a day"))
+    both = facts([events[0], *events], set(), (twice,), humans=["bob@example.com", *some.humans])
+    assert "called events:PutRule 2 times in a day by 2 of them (at most 9 before)" in title_of(both, role)
+
+
 @pytest.mark.parametrize("principal", [WHO, "976280145156:account/AROAPGA3KWCATOSOSJNFU"])
 def test_nothing_is_named_beside_a_count_of_calls_that_the_alert_does_not_have(principal: str) -> None:
     """Of 42 calls one was on this secret: "on webhook-1 42 times" would be false."""
