@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from fingerprint.alerting import impact
 from fingerprint.core.alert import GRAVITIES, ActionImpact, AlertEvent, SurpriseDriver, names_person
 from fingerprint.estimators.amounts import read_amount_text
-from fingerprint.features.encoding import FEATURES
+from fingerprint.features.encoding import FEATURE_SET, FEATURES
 from fingerprint.sources.active import SOURCE
 
 MAX_NAME_LENGTH = 80  # characters of a name in a title
@@ -351,13 +351,14 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
     """Return the action that leads, and whether all its calls failed.
 
     That is the one that counts most by what it can do, of those that succeeded if any did; without one a new sign-in without MFA,
-    then that of a bulk, as of downloads, then the most surprising new one, then the most unusual one.
+    then that of a bulk, as of downloads, then the most surprising new one, then the most unusual one. A call that was turned away
+    for its rate says little: one like it that succeeded leads before it.
     """
     if counted := _counted(facts):
         done = (row for row in counted if row.succeeded or _succeeded_beside(facts, row.action))
         row = next(done, counted[0])
         return row.action, all(event.error_code for event in _calls_of(facts, row.action))
-    surprising = (each.seen for each in facts.drivers if each.feature == ACTION_FEATURE)
+    surprising = [each.seen for each in facts.drivers if each.feature == ACTION_FEATURE]
     sign_ins = (
         impact.action_name(event) for event in facts.events if SOURCE.signed_in_without_mfa(event.raw)
     )
@@ -368,6 +369,10 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
         *facts.ranked,
     )
     lead = next(filter(None, candidates), "something")
+    if {event.error_code for event in _calls_of(facts, lead)} <= FEATURE_SET.throttled:
+        done = {impact.action_name(event) for event in facts.events if not event.error_code}
+        alike = done & {*(facts.new_actions if lead in facts.new_actions else facts.ranked)}
+        lead = next((each for each in (*surprising, *facts.ranked) if each in alike), lead)
     return lead, all(event.error_code for event in _calls_of(facts, lead))
 
 
