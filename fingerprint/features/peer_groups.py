@@ -1,4 +1,4 @@
-"""Peer groups: people by the role they hold, machines by the pattern of their role's name.
+"""Peer groups: people by the role they hold or the provider that names them, machines by the pattern of their role's name.
 
 Example:
     >>> peer_group("123456789012:role/deploy-eu-7", "role", "123456789012:role/deploy-eu-7")
@@ -11,6 +11,7 @@ members, and IAM users, are grouped by the services they use (`cluster_by_servic
 from __future__ import annotations
 
 import re
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -27,6 +28,7 @@ _GENERATED = re.compile(
 _NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+", re.IGNORECASE)
 MIN_MEMBERS = 3  # a smaller group of people is grouped by services instead
 MEMBERS_PER_CLUSTER = 8
+_MACHINE_MARKS = frozenset(":/")  # in a federated subject: it says what it is, as `repo:owner/name`
 
 
 def peer_group(principal: str, kind: str, role: str | None) -> str:
@@ -35,9 +37,24 @@ def peer_group(principal: str, kind: str, role: str | None) -> str:
         return f"people {_pattern(role)}"
     if kind == "role":
         return f"machines {_pattern(principal)}"
-    if kind in ("federated", "service"):
-        return f"{kind} {_pattern(principal)}"
+    if kind == "federated":
+        return _federated_group(principal)
+    if kind == "service":
+        return f"service {_pattern(principal)}"
     return kind
+
+
+def _federated_group(principal: str) -> str:
+    """Return the group of a federated subject: a machine's owner at its provider, or all people of the provider.
+
+    Machines say what they are, `repo:owner/name`: a repository's owner has others, a stranger's has none of ours. A subject
+    without an owner, `system:serviceaccount:space:name`, has the same one in the next cluster.
+    """
+    provider, _, subject = (unquote(part) for part in _name(principal).partition("/"))
+    provider = provider.rpartition("-provider/")[2]
+    if not _MACHINE_MARKS.intersection(subject):
+        return f"people of {provider}"
+    return f"machines {_fold(provider)} {_fold(subject.partition('/')[0])}"
 
 
 def assign_peer_groups(principals: Frame) -> NDArray[np.object_]:
@@ -49,7 +66,18 @@ def assign_peer_groups(principals: Frame) -> NDArray[np.object_]:
 
 def _pattern(key: str) -> str:
     """Return the name without account, path, numbers and generated parts: deployments of one thing get the same."""
-    name = key.split(":", 1)[-1].removeprefix("role/").removeprefix("service/")
+    return _fold(_name(key))
+
+
+def _name(key: str) -> str:
+    """Return a principal's key without its account and its kind."""
+    name = key.split(":", 1)[-1]
+    for kind in ("role/", "service/", "federated/"):
+        name = name.removeprefix(kind)
+    return name
+
+
+def _fold(name: str) -> str:
     return _NUMBERS.sub("#", _GENERATED.sub("#", name))
 
 

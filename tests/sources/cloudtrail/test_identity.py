@@ -224,6 +224,52 @@ def test_all_runs_of_a_repository_are_one_principal_with_one_peer_group(
     assert [each.human for each in found] == [f"{repository}:{run}" for run in runs]
 
 
+def group_of(found: Principal) -> str:
+    return peer_group(found.key, found.kind, None)
+
+
+@pytest.mark.parametrize(
+    ("provider", "names"),
+    [
+        ("bdGOnTQ7sti4jO9jGHrHJpTtw4U=", ("ann@example.com", "KW105517", "CORP\\ben")),
+        ("accounts.google.com", ("108204268033311374519", "116872234501222333444")),
+        ("cognito-identity.amazonaws.com", ("us-east-1", "eu-west-1")),
+        (f"arn:aws:iam::{ACCOUNT}:oidc-provider/cognito-idp.eu-west-1.amazonaws.com/p", (uuid(1), uuid(2))),
+    ],
+)
+def test_people_that_a_provider_names_are_peers_and_those_of_another_are_none(
+    provider: str, names: tuple[str, ...]
+) -> None:
+    groups = {group_of(subject(name, provider, "SAMLUser")) for name in names}
+    assert len(groups) == 1
+    assert group_of(subject(names[0], f"{provider}.other", "SAMLUser")) not in groups
+
+
+@pytest.mark.parametrize(
+    ("ours", "others"),
+    [
+        ("repo:o/r:ref:refs/heads/main", "repo:evil/r:ref:refs/heads/main"),
+        ("repo:o/new:environment:prod", "repo:evil/new:environment:prod"),
+        ("repo:o/new:pull_request", "ann@example.com"),
+    ],
+)
+def test_repositories_of_an_owner_are_peers_and_those_of_a_stranger_are_none(ours: str, others: str) -> None:
+    known = group_of(subject("repo:o/known:pull_request"))
+    assert group_of(subject(ours)) == known == "machines token.actions.githubusercontent.com repo:o"
+    assert group_of(subject(others)) != known
+
+
+def test_a_service_account_has_the_peers_of_its_name_in_any_cluster() -> None:
+    clusters = [
+        f"arn:aws:iam::{account}:oidc-provider/oidc.eks.eu-west-1.amazonaws.com/id/{number:032X}"
+        for number, account in enumerate(("111122223333", "444455556666"))
+    ]
+    names = ("system:serviceaccount:shop:cart", "system:serviceaccount:shop:mail")
+    groups = [{group_of(subject(name, each)) for each in clusters} for name in names]
+    assert [len(each) for each in groups] == [1, 1]
+    assert groups[0] != groups[1]
+
+
 def test_who_starts_a_pipeline_of_circleci_is_not_told_apart_and_its_project_is() -> None:
     projects = [f"org/{uuid(1)}/project/{uuid(number)}" for number in (2, 3)]
     found = [[subject(f"{each}/user/{uuid(user)}").key for user in (4, 5)] for each in projects]
