@@ -241,8 +241,12 @@ def plain_principal(principal: str) -> str:
         return name
     host = provider.rpartition("-provider/")[2].removeprefix("https://").partition("/")[0]
     whole = f"{subject} ({host})"
-    is_digest = host.endswith("=")  # of a provider of SAML: says nothing to people
-    return whole if host and not is_digest and len(whole) <= MAX_PLAIN_LENGTH else subject
+    return whole if host and not _is_digest(host) and len(whole) <= MAX_PLAIN_LENGTH else subject
+
+
+def _is_digest(provider: str) -> bool:
+    """Return whether all that records have of a provider is a digest, as of one of SAML: it says nothing to people."""
+    return provider.endswith("=")
 
 
 def is_anonymous(principal: str) -> bool:
@@ -267,6 +271,8 @@ def person_and_access(principal: str) -> tuple[str, str]:
         return "", ""
     if access.startswith(SSO_ROLE):
         return person, permission_set(access) or access
+    if _is_digest(access):
+        return person, "a SAML provider"
     return person, access.rpartition("-provider/")[2]
 
 

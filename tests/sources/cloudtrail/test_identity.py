@@ -452,6 +452,7 @@ def test_other_principals_are_called_by_their_key_without_its_account(name: str)
         ("role/okta-admin/ann", "ann", "okta-admin"),
         (f"federated/{escape_key('arn:aws:iam::1:saml-provider/Okta')}/a%40b.c", "a@b.c", "Okta"),
         ("federated/AWSSSO/a%40b.c\u202e", "a@b.c\\u202e", "AWSSSO"),
+        ("federated/3d2a0f93c7c3625=/a%40b.c", "a@b.c", "a SAML provider"),
         *(
             (each, "", "")
             for each in ("federated/oidc/repo%3Ao", "role/web", "user/ann", "root", "federated/?", "")
