@@ -609,10 +609,11 @@ class _KnownValues(NamedTuple):
 
     def driver(self, value: _ShownValue, text: object, action: str) -> SurpriseDriver:
         """Return the driver of a value of the event, whose text is `text` and whose action is `action`."""
+        seen = frames.text_or_empty(text)
         return SurpriseDriver(
             encoding.FEATURES[value.feature].label,
-            frames.text_or_empty(text) or "(none)",
-            self._expected(value.feature, action),
+            seen or "(none)",
+            self._expected(value.feature, action, seen),
             rarity_of(float(self.share[value.feature])),
             round(value.nats, 2),
             value.events,
@@ -629,11 +630,12 @@ class _KnownValues(NamedTuple):
         calls = int(table["events"].to_numpy()[self.fingerprint])
         return f" (in its {calls:,} {'calls' if calls > 1 else 'call'} so far)"
 
-    def _expected(self, feature: int, action: str) -> str:
+    def _expected(self, feature: int, action: str, seen: str) -> str:
         """Return the usual values of a feature, the commonest first; of one that is given the action, this action's.
 
-        Those of the generic fingerprint are said to be the organisation's: they are not this principal's own. Of a principal that
-        is not ready it is said how few calls they are of.
+        What was `seen` is not among them: where it is usual, it is strange beside the rest of the call. Those of the generic
+        fingerprint are said to be the organisation's: they are not this principal's own. Of a principal that is not ready it is
+        said how few calls they are of.
         """
         slots = self.bank.vocabulary.codes[self.fingerprint, feature, 1:]
         usual = [each for each in self.bank.value_texts(slots[slots != 0]) if each]
@@ -641,6 +643,9 @@ class _KnownValues(NamedTuple):
             usual = [each for each in usual if _is_of_action(each, action)]
             if not usual and self.share[ACTION_COLUMN] > 0 and slots.all():
                 return "nothing often"  # what it had is not among the values that the fingerprint names
+        if usual == [seen]:
+            return "nothing else"
+        usual = [each for each in usual if each != seen]
         whose = " (in the organisation)" if self.fingerprint == GENERIC_ROW else self._calls_so_far
         often = ", often a new one" if self.often_new[feature] and feature in PLACE_FEATURES else ""
         return ", ".join(usual[:MAX_USUAL_VALUES]) + often + whose if usual else "nothing yet"

@@ -245,8 +245,13 @@ def _after(bank: Bank, batch: EventBatch, frame: Frame, before: np.uint64) -> st
 
 
 def sequence_text(bank: Bank, fingerprint: int, principal: np.uint64, before: np.uint64) -> str:
-    """Return the actions that most often follow a context, the commonest first: the principal's own, else the organisation's."""
+    """Return the actions that most often follow a context, the commonest first: the principal's own, else the organisation's.
+
+    What the organisation begins with is what its busiest machines do, and tells nothing of another principal.
+    """
     own = _own_usual(bank, fingerprint, principal, before)
+    if before == START and not len(own):
+        return "nothing yet"
     place, found = find_sorted(bank.transitions.contexts, np.array([before], np.uint64))
     usual = own if len(own) else bank.transitions.usual[place[0]] if found[0] else own
     named = ", ".join(text for text in bank.value_texts(usual[usual != 0]) if text)

@@ -526,6 +526,18 @@ def test_what_is_usual_of_the_generic_fingerprint_is_said_to_be_the_organisation
     assert text.endswith(f" (in its {bank.fingerprints['events'][begun]:.0f} calls so far)")
 
 
+def test_what_is_flagged_is_not_listed_as_usual(
+    bank: Bank, encode: Encode, state: ScorerState, events: pd.DataFrame
+) -> None:
+    batch = encode(events.head(1).assign(bank_version=bank.version), state)
+    known = known_values(batch, np.arange(1), Explainer(bank, state, SETTINGS))[0]
+    program = ShownValue(FEATURE_NAMES.index("program"), 0, 2.0, 1)
+    usual = known.driver(program, "x", "y").expected.split(", ")
+    others = known.driver(program, usual[0], "y").expected.split(", ")
+    assert usual[0] not in others
+    assert others == (usual[1:] or ["nothing else"])
+
+
 def test_the_usual_resources_of_an_action_are_not_those_of_other_actions(
     bank: Bank, encode: Encode, state: ScorerState, events: pd.DataFrame
 ) -> None:

@@ -195,11 +195,15 @@ def test_what_usually_comes_next_is_the_principals_own_where_known_else_said_to_
                 assert counts == sorted(counts, reverse=True)
                 assert min(counts) > 0
     assert own > 10
-    [context] = bank.transitions.contexts[:1]
-    usual = [text for text in bank.value_texts(bank.transitions.usual[0]) if text]
+    at = np.flatnonzero(bank.transitions.contexts != START)[0]
+    context = bank.transitions.contexts[at]
+    usual = [text for text in bank.value_texts(bank.transitions.usual[at]) if text]
     unknown = sequence_text(bank, int(batch.fingerprint[0]), hashing.hash_string("no principal"), context)
     assert unknown == f"{', '.join(usual)} (in the organisation)"
     assert sequence_text(bank, 0, np.uint64(5), np.uint64(5)) == "nothing yet"
+    assert START in bank.transitions.contexts
+    stranger = sequence_text(bank, int(batch.fingerprint[0]), hashing.hash_string("no principal"), START)
+    assert stranger == "nothing yet", "how the organisation's machines begin is no habit of a person"
 
 
 def test_an_alert_says_after_what_an_action_came_and_what_usually_comes_there(
