@@ -25,6 +25,7 @@ MAX_ACCOUNT_LENGTH, MAX_REGION_LENGTH = 20, 40
 MAX_NAMED_ACTIONS = 3  # in a question
 ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", impact.PROGRAM_FEATURE
 VERSION_FEATURE = "program version"
+ACCOUNT_FEATURE = "target account"
 TOOL_FEATURES = (PROGRAM_FEATURE, VERSION_FEATURE)
 # Of the drivers, those that the score is made of: the nats of an order of calls, or of activity, are another detector's.
 SCORED_FEATURES = frozenset({AMOUNT_FEATURE, *(feature.label for feature in FEATURES)})
@@ -82,7 +83,7 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     signed_in = _how_signed_in(facts.events[lead])
     what = _called(facts, _reached(principal, facts, lead) + (f" {signed_in}" if signed_in else ""))
     others = "" if signed_in else _signed_in_beside(facts)
-    origin = f"{_origin(facts, lead)}{_strangest_tool(facts, lead)}"
+    origin = f"{_origin(facts, lead)}{_strangest_tool(facts, lead)}{_strangest_account(facts, lead)}"
     return f"{who} {what} from {origin}{_failures(facts)}{_also(facts)}{others}{late}"
 
 
@@ -472,6 +473,18 @@ def _strangest_tool(facts: TitleFacts, lead: int) -> str:
         return ""
     some = f"; {driver.events:,}" if driver.events < len(facts.events) else ","
     return f"{some} with {_tool_text(driver)}"
+
+
+def _strangest_account(facts: TitleFacts, lead: int) -> str:
+    """Return the new account of which no driver surprises more, where the title does not name it already; empty for none."""
+    scored = [each for each in facts.drivers if each.feature in SCORED_FEATURES]
+    driver = max(scored, key=lambda each: each.surprise, default=None)
+    if driver is None or (driver.feature, driver.rarity) != (ACCOUNT_FEATURE, "unseen"):
+        return ""
+    if driver.seen in _let_in(facts, facts.events[lead]):
+        return ""
+    some = f"; {driver.events:,}" if driver.events < len(facts.events) else ","
+    return f"{some} with another account that is new to {_them(facts)} ({_cut(driver.seen)})"
 
 
 def _tool_text(driver: SurpriseDriver) -> str:

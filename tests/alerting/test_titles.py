@@ -11,6 +11,7 @@ import pytest
 from fingerprint.alerting import impact
 from fingerprint.alerting.prevalence import feature_labels
 from fingerprint.alerting.titles import (
+    ACCOUNT_FEATURE,
     MAX_NAME_LENGTH,
     TOOL_FEATURES,
     TitleFacts,
@@ -61,7 +62,8 @@ def test_a_title_names_the_account_that_a_call_lets_in() -> None:
     made = replace(made, resource="role:backup", raw=raw)
     accounts = {made.event_id: "210987654321"}
     actions = impact.alert_impact([made], (), (), accounts, let_strangers_in={made.event_id})
-    title = title_of(replace(facts([made], set()), actions=actions))
+    driver = SurpriseDriver(ACCOUNT_FEATURE, "210987654321", "own account", "unseen", 9.3)
+    title = title_of(replace(facts([made], set(), (driver,)), actions=actions))
     assert title == (
         "user/grace called iam:CreateRole on role:backup for account 210987654321 from 84.17.50.9"
     )
@@ -589,6 +591,25 @@ def test_a_tool_that_surprises_most_is_named_unless_it_is_an_upgrade_beside_some
     assert title_of(replace(some, drivers=(after, network, tool))) == title_of(some), "another detector's"
     every = replace(some, drivers=(network, replace(tool, events=2)))
     assert title_of(every).endswith(f"(new network){said.replace('; 1', ',')}")
+
+
+@pytest.mark.parametrize(
+    ("rarity", "beside", "calls", "said"),
+    [
+        ("unseen", 3.0, 1, ", with another account that is new to it (179392219590)"),
+        ("unseen", 3.0, 2, "; 1 with another account that is new to it (179392219590)"),
+        ("unseen", 10.0, 1, ""),  # the error says more
+        ("rare", 3.0, 1, ""),
+    ],
+)
+def test_a_new_account_that_surprises_most_is_named(
+    rarity: Rarity, beside: float, calls: int, said: str
+) -> None:
+    assert feature_labels(("target",)) == {ACCOUNT_FEATURE}
+    account = SurpriseDriver(ACCOUNT_FEATURE, "179392219590", "own account", rarity, 9.3)
+    error = SurpriseDriver("error", "SlowDown", "no error", "infrequent", beside)
+    some = facts(called(*["s3:PutAccessPointPolicy"] * calls), set(), (account, error))
+    assert title_of(some) == f"user/grace called s3:PutAccessPointPolicy from 84.17.50.9{said}"
 
 
 def test_a_new_tool_of_the_leading_call_is_named_once_with_its_version() -> None:
