@@ -269,6 +269,11 @@ def test_the_target_account_is_the_first_foreign_one() -> None:
     assert pd.isna(event(recipientAccountId=here, resources=[{"accountId": "123"}]).target_account)
 
 
+def _policy(*principals: str) -> dict[str, Any]:
+    """Return a policy that lets principals in."""
+    return {"Statement": [{"Effect": "Allow", "Principal": {"AWS": list(principals)}, "Action": "*"}]}
+
+
 @pytest.mark.parametrize(
     ("request_", "found"),
     [
@@ -279,9 +284,29 @@ def test_the_target_account_is_the_first_foreign_one() -> None:
         ({"name": "patch", "accountIdsToAdd": ["222222222222"]}, "222222222222"),
         ({"valuesToAdd": ["all"], "valuesToRemove": ["222222222222"]}, None),
         ({"key": {"orderId": "222222222222"}}, None),
+        ({"key": {"accountId": "222222222222"}}, None),
+        (
+            {"launchPermission": {"add": {"items": [{"userId": "1"}, {"userId": "222222222222"}]}}},
+            "222222222222",
+        ),
+        ({"principal": "222222222222"}, "222222222222"),
+        ({"principal": {"dataLakePrincipalIdentifier": "222222222222"}}, "222222222222"),
+        ({"accountWithRestoreAccess": "222222222222"}, "222222222222"),
+        ({"account": "222222222222"}, "222222222222"),
+        ({"account": "111111111111"}, None),
+        ({"aWSAccountIds": ["333333333333", "222222222222", "111111111111"]}, "222222222222"),
+        ({"principals": ["arn:aws:iam::333333333333:root", "222222222222"]}, "222222222222"),
+        ({"principals": ["333333333333", "arn:aws:iam::222222222222:root"]}, "222222222222"),
+        ({"bucketPolicy": _policy("222222222222")}, "222222222222"),
+        ({"policy": json.dumps(_policy("222222222222"))}, "222222222222"),
+        (
+            {"policy": json.dumps(_policy("333333333333", "111111111111", "222222222222"), indent=2)},
+            "222222222222",
+        ),
+        ({"policy": json.dumps(_policy("arn:aws:iam::222222222222:root"))}, "222222222222"),
     ],
 )
-def test_the_account_that_something_is_shared_with_is_the_target(request_: Any, found: str | None) -> None:
+def test_the_last_other_account_that_a_request_names_is_the_target(request_: Any, found: str | None) -> None:
     shared = event(recipientAccountId="111111111111", requestParameters=request_).target_account
     assert (None if pd.isna(shared) else shared) == found
 

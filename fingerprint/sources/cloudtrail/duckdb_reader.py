@@ -36,6 +36,7 @@ from fingerprint.sources.cloudtrail.lenient import (
     parse_time,
     repair_record,
 )
+from fingerprint.sources.cloudtrail.named_accounts import ARN_ACCOUNT, NAMED_ACCOUNT, NUMBER_IN_QUOTES
 from fingerprint.sources.cloudtrail.resources import (
     ARN_MEMBER,
     GIVEN_MEMBER,
@@ -66,9 +67,6 @@ from fingerprint.sources.joined_lines import join_lines
 # How each type is read: from its field {f} of the record r; those of _PARAMETER_TYPES from the JSON text of the parameters, which
 # is their `line`, and the structure p of those that columns hold. q are the `resources` that the record lists, `recipient` and
 # `account` say whose it is, `given` is the account and the role that Identity Center gave.
-_ARN_ACCOUNT = '\'arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]\''
-# The account with which a snapshot, an image or a document is shared, which the request has as a bare number.
-_ADDED_ACCOUNT = '\'"(?:add" *: *{ *"items" *: *\\[ *{ *"userId" *: *|(?:values|accountIds)ToAdd" *: *\\[ *)"([0-9]{12})"\''
 _RESOURCE_ACCOUNTS = (  # written as ARNs
     "concat('arn:aws:::', array_to_string(list_transform(q, lambda x: x.accountId), ':arn:aws:::'), ':')"
 )
@@ -77,9 +75,9 @@ _RESOURCE_ACCOUNTS = (  # written as ARNs
 _OWN_ACCOUNT = "coalesce(recipient, account, '')"
 
 
-def _other_account(text: str, form: str = _ARN_ACCOUNT) -> str:
-    """Return SQL for the first account in `text` that is not the record's own, as ARNs have it or in another form."""
-    return f"nullif(regexp_extract(replace({text}, {_OWN_ACCOUNT}, ''), {form}, 1), '')"
+def _without_own(text: str) -> str:
+    """Return SQL for `text` without the record's own account."""
+    return f"replace({text}, {_OWN_ACCOUNT}, '')"
 
 
 # How the parameters that may name a resource are read: the structure of each, and its (first) name in that.
@@ -107,9 +105,9 @@ _READ: dict[ColumnType, str] = {
     + ", ".join(f"'{name}=' || {read.format(name=name)}" for name, (_, read) in _NAMES.items())
     + f", '{GIVEN_MEMBER}=' || given, '{ARN_MEMBER}=' || q[1].{ARN_MEMBER})",
     "target": "coalesce(CASE WHEN q[2] IS NOT NULL OR q[1].accountId <> coalesce(recipient, '')"
-    f" THEN {_other_account(_RESOURCE_ACCOUNTS)} END,"
-    f" CASE WHEN contains(line, 'arn:aws') THEN {_other_account('line')} END,"
-    f" CASE WHEN contains(line, 'dd\"') THEN {_other_account('line', _ADDED_ACCOUNT)} END,"
+    f" THEN nullif(regexp_extract({_without_own(_RESOURCE_ACCOUNTS)}, '{ARN_ACCOUNT}', 1), '') END,"
+    f" CASE WHEN contains(line, 'arn:aws') OR regexp_matches(line, '{NUMBER_IN_QUOTES}')"
+    f" THEN regexp_extract_all({_without_own('line')}, '{NAMED_ACCOUNT}', 1)[-1] END,"
     f" nullif(nullif(regexp_extract(given, '^([0-9]{{12}})/', 1), ''), {_OWN_ACCOUNT}))",
 }
 _PARAMETER_TYPES = ("keys", "role", "resource", "target")

@@ -302,7 +302,14 @@ INSIDE bool twelve_digits(Without *t, u8 *account) {
   return true;
 }
 
-// The account of an ARN that begins here: arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})[:"]
+// What follows an account: a colon or a quote, which a text in a text has behind backslashes.
+INSIDE bool account_ends(Without *t) {
+  while (passed(t, '\\')) {}
+  int c = glance(t);
+  return c == ':' || c == '"';
+}
+
+// The account of an ARN that begins here: arn:aws[a-z-]*:[^:"]*:[^:"]*:([0-9]{12})\\*[:"]
 ONCE bool arn(Without t, u8 *account) {
   for (const char *c = "arn:aws"; *c; c++)
     if (!passed(&t, *c)) return false;
@@ -312,9 +319,7 @@ ONCE bool arn(Without t, u8 *account) {
     for (int c = glance(&t); c >= 0 && c != ':' && c != '"'; c = glance(&t)) t.at++;
     if (!passed(&t, ':')) return false;
   }
-  if (!twelve_digits(&t, account)) return false;
-  int c = glance(&t);
-  return c == ':' || c == '"';
+  return twelve_digits(&t, account) && account_ends(&t);
 }
 
 INSIDE bool names_any(Span text) {
@@ -323,19 +328,31 @@ INSIDE bool names_any(Span text) {
   return false;
 }
 
-// Whether accounts may be added to something here (add, valuesToAdd): the host reads whose number that is.
-INSIDE bool adds_any(Span text) {
-  for (const u8 *at = text.at; text.end - at >= 3; at++)
-    if (*at == 'd' && same(at, at + 3, "dd\"")) return true;
+// Whether a bare number may be an account ("[0-9]{12}\\*[:"]): the host reads which member has it.
+ONCE bool has_bare_number(Span text, Span own) {
+  u8 ignored[12];
+  Without t = {text.at, text.end, own};
+  while (glance(&t) >= 0) {
+    if (*t.at++ != '"') continue;
+    Without number = t;
+    if (twelve_digits(&number, ignored) && account_ends(&number)) return true;
+  }
   return false;
 }
 
-INSIDE bool other_account(Span text, Span own, u8 *account) {
-  if (!names_any(text)) return false;  // as it was written
+// The last account in ARNs that is not the own one; false where the host has to read bare numbers.
+INSIDE bool last_account(Span text, Span own, u8 *account, bool *found) {
+  Span none = {0, 0};
+  if (!names_any(text) && !has_bare_number(text, none)) return true;  // as it was written
+  if (has_bare_number(text, own)) return false;
+  u8 named[12];
   Without t = {text.at, text.end, own};
-  for (; glance(&t) >= 0; t.at++)
-    if (*t.at == 'a' && arn(t, account)) return true;
-  return false;
+  for (; glance(&t) >= 0; t.at++) {
+    if (*t.at != 'a' || !arn(t, named)) continue;
+    for (int i = 0; i < 12; i++) account[i] = named[i];
+    *found = true;
+  }
+  return true;
 }
 
 // A number of twelve digits once the own account is left out of it.
@@ -506,10 +523,7 @@ INSIDE bool target(Found *f, u8 *account, bool *found, Span *arn) {
   Span own = f->recipient.at ? f->recipient : f->account;
   if (!only_word(own)) return false;
   if (f->resources.at && !(only_digits(own) && of_resources(f->resources, own, account, found, arn))) return false;
-  if (!*found && f->parameters.at) {
-    *found = other_account(f->parameters, own, account);
-    if (!*found && adds_any(f->parameters)) return false;
-  }
+  if (!*found && f->parameters.at && !last_account(f->parameters, own, account, found)) return false;
   return *found || given_account(f, own, account, found);
 }
 

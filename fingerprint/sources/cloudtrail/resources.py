@@ -19,6 +19,8 @@ from __future__ import annotations
 import re
 from typing import Literal
 
+from fingerprint.sources.cloudtrail.named_accounts import named_bare
+
 MAX_RESOURCE_LENGTH = 256  # characters of a value that are examined and kept
 MAX_RECORD_CHARACTERS = 262_144  # of a longer record the rest is not read
 ARN_MEMBER = "ARN"  # of the first of a record's resources; read where no parameter names one
@@ -109,10 +111,6 @@ _TYPES_OF_ARN = {
     "sqs": "queue",
     "dynamodb": "table",
 }
-_SHARED_WITH = (
-    '"add":{"items":[{"userId":"',
-    'ToAdd":["',
-)  # before the account that something is shared with
 _NAMELESS = "resource"  # the type where neither the member nor an ARN says one
 
 # Words with one or two single digits between them, as in `prod2db1backup`, are a name. Words have two letters at least and no
@@ -168,15 +166,14 @@ def resource_of(named: str | None) -> str | None:
 def may_lie_in(record: str, resource: str, account: str) -> bool:
     """Return whether a call's resource may lie in another account that its record (JSON text) names.
 
-    It does not where every ARN of that account is of another thing: a policy names whom it lets in. Nor does a snapshot that is
-    shared with that account, which the request has as a bare number.
+    It does not where every ARN of that account is of another thing: a policy names whom it lets in. Nor does what is shared with
+    that account as a bare number.
 
     >>> may_lie_in('{"roleName": "sync", "policyDocument": "... arn:aws:iam::210987654321:root"}', "role:sync", "210987654321")
     False
     """
     name, read = resource.partition(":")[2], record[:MAX_RECORD_CHARACTERS]
-    compact = read.replace(" ", "")
-    if any(f'{begins}{account}"' in compact for begins in _SHARED_WITH):
+    if account in named_bare(read):
         return False
     _, *rest = read.split(f":{account}:")
     named = [each.partition('"')[0].partition("\\")[0] for each in rest]
