@@ -81,7 +81,6 @@ PLACES = (*NETWORKS, "region")
 MAX_ROLES = 50  # of one person, whose places are looked at
 PROGRAM_COLUMN = FEATURE_NAMES.index(titles.PROGRAM_FEATURE)
 RANGE_COLUMN = FEATURE_NAMES.index(NETWORKS[-1])
-TARGET_COLUMN = FEATURE_NAMES.index("target")
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
 
 
@@ -427,31 +426,19 @@ def _lets_strangers_in(
 ) -> NDArray[np.bool_]:
     """Return which of one version's events give a right to everybody, or to an account that no one dealt with, nor is of, (R,).
 
-    The first MAX_JUDGED_RECORDS records are read. An account that a policy names by its bare number was not learned, either.
+    The first MAX_JUDGED_RECORDS records are read.
     """
     out = np.zeros(len(rows), bool)
     if "raw" not in frame:
         return out
-    strange = _has_strange_account(batch, frame, rows, explainer)
     asked = rows[:MAX_JUDGED_RECORDS]
+    bank, _ = explainer.bank_and_rows(batch, asked)
+    strange = bank.names_stranger(batch.codes[asked])
     calls = (frames.column_of(frame, name).take(asked).tolist() for name in ("service", "action", "raw"))
     for at, (service, action, raw) in enumerate(zip(*calls, strict=True)):
         outsiders = SOURCE.outsiders_let_in(str(service), str(action), _record_text(raw))
         out[at] = EVERYBODY in outsiders or (bool(outsiders) and strange[at])
     return out
-
-
-def _has_strange_account(
-    batch: EventBatch, frame: Frame, rows: NDArray[np.intp], explainer: Explainer
-) -> NDArray[np.bool_]:
-    """Return which of one version's events are on an account that no principal of the history dealt with, nor is of, (R,)."""
-    named = np.asarray(frames.column_of(frame, "target_account"), object)[rows]
-    strange = ~pd.isna(named) & (named != "")
-    if strange.any():
-        bank, _ = explainer.bank_and_rows(batch, rows)
-        strange[strange] = ~bank.knows_account(hashing.hash_strings(named[strange]))
-        strange &= bank.principals_that_showed(batch.codes[rows])[:, TARGET_COLUMN] == 0
-    return strange
 
 
 def _is_usual_range(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:

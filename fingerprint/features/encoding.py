@@ -30,6 +30,7 @@ FEATURE_SET: FeatureSet = import_module(f"{LOG_SOURCE_PACKAGE}.features").FEATUR
 FEATURES: tuple[Feature, ...] = FEATURE_SET.features
 FEATURE_NAMES = FEATURE_SET.names
 ACTION_COLUMN = FEATURE_NAMES.index("action")
+TARGET_COLUMN = FEATURE_NAMES.index("target")
 GIVEN_FEATURE = FEATURE_SET.given  # (F,)
 FEATURE_WEIGHTS = FEATURE_SET.weights  # (F,)
 IS_BIN = FEATURE_SET.is_bin  # (F,)

@@ -360,6 +360,12 @@ class Bank:
         """Return how many principals of the history showed each value of events with `codes` (N, F): (N, F)."""
         return self.vocabulary.observed_count(np.full(len(codes), GENERIC_ROW, np.int32), codes)
 
+    def names_stranger(self, codes: Hashes) -> NDArray[np.bool_]:
+        """Return which events name an account that no one of the history named, nor is of, (N,); codes (N, F)."""
+        named = self.principals_that_showed(codes)[:, encoding.TARGET_COLUMN] > 0
+        strange: NDArray[np.bool_] = ~named & ~self.knows_account(to_host(codes[:, encoding.TARGET_COLUMN]))
+        return strange
+
     def value_texts(self, codes: Hashes) -> list[str]:
         """Return the texts of values (N,); empty for a value that no fingerprint knows."""
         place, found = find_sorted(self._text_codes, codes)

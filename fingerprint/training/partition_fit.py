@@ -38,7 +38,7 @@ from fingerprint.estimators.amounts import LOADED_AMOUNTS
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.estimators.load import UsualLoad
 from fingerprint.features import vocabulary
-from fingerprint.features.encoding import ACTION_COLUMN, had_no_effect, makes_no_amount
+from fingerprint.features.encoding import ACTION_COLUMN, TARGET_COLUMN, had_no_effect, makes_no_amount
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
 from fingerprint.state.activity_series import ACTION_CHANNELS
 from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
@@ -47,7 +47,7 @@ from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import baseline, distinct_rows, fingerprint_index, shared_priors
 from fingerprint.training.dataset import PartitionedDataset, make_once
 from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows, sample_per_owner
-from fingerprint.training.fingerprint_index import ENTITY, PEER, PRINCIPAL, IndexSlice
+from fingerprint.training.fingerprint_index import ENTITY, GENERIC, PEER, PRINCIPAL, IndexSlice
 from fingerprint.training.nn import trainer
 from fingerprint.training.shared_priors import SharedPriors
 
@@ -140,6 +140,12 @@ class PartitionContext:
         """The usual amounts of each principal and action before the held-out days."""
         before = self.rows.take(self.early)
         return amounts.UsualAmounts.from_columns(_usual_amounts(before, self.intervals_per_day))
+
+    @cached_property
+    def accounts_named_before(self) -> Hashes:
+        """The codes of the accounts that anybody of the organisation named before the held-out days."""
+        counted = self.priors.training_counts[shared_priors.SHARED_LEVELS.index(GENERIC)]
+        return counted.code[counted.feature == TARGET_COLUMN]
 
     def load_of(self, late: NDArray[np.intp]) -> Floats:
         """Return the load of the principals of held-out rows (L,), as scoring measures it, by what was usual before."""
@@ -465,12 +471,14 @@ def _measured_levels(piece: PartitionContext, late: NDArray[np.intp]) -> NDArray
 
 
 def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
-    """Return the nats of what the action of each held-out row (R,) can do, 0 where its principal called it before."""
+    """Return the nats of each held-out row's action that its principal never called, or account that no one named before (R,)."""
     words = pd.read_parquet(piece.dataset.partition_folder(piece.number) / "rows" / "words.parquet")
     known, texts = words["code"].to_numpy(np.uint64), words["text"].to_numpy(object)
     action = rows.codes[:, ACTION_COLUMN]
-    new = piece.usual_before.is_new(rows.principal, action) & ~had_no_effect(rows.codes)
-    return harm.harm_by_code(action, known, texts) * new
+    effective = ~had_no_effect(rows.codes)
+    new = piece.usual_before.is_new(rows.principal, action) & effective
+    strange = ~np.isin(rows.codes[:, TARGET_COLUMN], piece.accounts_named_before) & rows.wrote & effective
+    return np.maximum(harm.harm_by_code(action, known, texts) * new, harm.STRANGER_NATS * strange)
 
 
 def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:

@@ -20,7 +20,6 @@ import pytest
 
 from fingerprint.alerting import explanation, impact, titles
 from fingerprint.alerting.grouping import alert_ids
-from fingerprint.compute import hashing
 from fingerprint.core.alert import (
     MINIMUM_URGENCY,
     STEP_PHASES,
@@ -653,25 +652,7 @@ def test_an_alert_says_whether_its_principals_account_is_one_of_the_organisation
         assert explanation._knows_account(SimpleNamespace(), frame, explainer) is is_known
 
 
-def test_an_account_is_strange_that_no_principal_dealt_with_and_none_is_of() -> None:
-    """Own accounts, an account that others dealt with, and two strangers, of which a call need not name any."""
-    shown = np.zeros((5, len(FEATURE_NAMES)))
-    shown[1, explanation.TARGET_COLUMN] = 3
-    own = hashing.hash_strings(np.array(["111111111111"], object))
-    bank = SimpleNamespace(
-        knows_account=lambda asked: np.isin(asked, own),
-        principals_that_showed=lambda codes: shown[codes[:, 0]],
-    )
-    batch = SimpleNamespace(codes=np.arange(5)[:, None])
-    frame = pd.DataFrame({"target_account": ["111111111111", "222222222222", "333333333333", None, ""]})
-    explainer: Any = SimpleNamespace(bank_and_rows=lambda batch, rows: (bank, rows))
-    strange = explanation._has_strange_account(batch, frame, np.arange(5), explainer)
-    assert strange.tolist() == [False, False, True, False, False]
-
-
-def test_a_right_is_given_to_a_stranger_where_it_is_everybodys_or_a_strange_accounts(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_right_is_given_to_a_stranger_where_it_is_everybodys_or_a_strange_accounts() -> None:
     def policy_for(principal: str) -> str:
         document = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": principal}}]}
         return json.dumps(
@@ -682,12 +663,13 @@ def test_a_right_is_given_to_a_stranger_where_it_is_everybodys_or_a_strange_acco
     records = [policy_for("*"), policy_for(other), policy_for(other), policy_for("111111111111"), "{}"]
     frame = pd.DataFrame({"service": "s3", "action": "PutBucketPolicy", "raw": records})
     strange = np.array([False, False, True, True, True])
-    monkeypatch.setattr(explanation, "_has_strange_account", lambda *_: strange)
-    nothing: Any = SimpleNamespace()
-    found = explanation._lets_strangers_in(nothing, frame, np.arange(5), nothing)
+    bank = SimpleNamespace(names_stranger=lambda codes: strange[codes])
+    batch: Any = SimpleNamespace(codes=np.arange(5))
+    explainer: Any = SimpleNamespace(bank_and_rows=lambda batch, rows: (bank, rows))
+    found = explanation._lets_strangers_in(batch, frame, np.arange(5), explainer)
     assert found.tolist() == [True, False, True, False, False]
     without = frame.drop(columns="raw")
-    assert not explanation._lets_strangers_in(nothing, without, np.arange(5), nothing).any()
+    assert not explanation._lets_strangers_in(batch, without, np.arange(5), explainer).any()
 
 
 def test_a_call_on_another_account_names_it(

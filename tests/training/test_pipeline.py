@@ -20,6 +20,7 @@ from fingerprint.core.settings import Autoencoder, Entities, Settings, Training,
 from fingerprint.detection.batch import encode_batch
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.inference import LocalInference
+from fingerprint.estimators import harm
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.features import encoding
 from fingerprint.registry.bank import PEER_LEVEL, Bank
@@ -294,6 +295,20 @@ def test_who_began_while_days_were_held_out_is_held_out_as_the_newcomer_that_it_
     judged = partition_fit._holdout_levels(piece, late)
     assert (judged[young[owner[late]]] > partition_fit.ENTITY).all()
     assert (judged[before[owner[late]]] == partition_fit.ENTITY).all()
+
+
+def test_a_held_out_write_that_names_an_account_of_which_no_one_knew_counts_as_severe(
+    events: list[pd.DataFrame], tmp_path: Path
+) -> None:
+    """As in scoring: else the alert budget would not hold where such writes are ordinary work."""
+    strange = copies(events, 2, target_account="999988887777", read_only=[False, True])
+    learn([*events, strange], tmp_path, 1)
+    piece = partition_fit.PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
+    rows = piece.rows.take(np.flatnonzero(piece.held_out))
+    code = hashing.hash_strings(np.array(["999988887777"], object))
+    named, nats = rows.codes[:, encoding.TARGET_COLUMN] == code, partition_fit._harm_nats(piece, rows)
+    assert nats[named & rows.wrote].tolist() == pytest.approx([harm.STRANGER_NATS])
+    assert nats[named & ~rows.wrote].max() < harm.STRANGER_NATS
 
 
 def copies(events: list[pd.DataFrame], count: int, **columns: Any) -> pd.DataFrame:

@@ -43,6 +43,7 @@ from fingerprint.features.encoding import (
     EVIDENCE_GROUPS,
     FEATURE_NAMES,
     IS_BIN,
+    TARGET_COLUMN,
 )
 from fingerprint.registry import quality
 from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, PERSON_KINDS, Bank, accounts_of
@@ -88,7 +89,7 @@ TERMS = {
     UNUSUAL_AMOUNT: "how often the action was called on unusual resources in the interval",
     RECENT_AMOUNT: "an amount that came the day before is less of one",
     LOAD: "an amount is less of one where all that the principal usually does has risen",
-    HARM: "what a new action can do, and what a new tool is made for",
+    HARM: "what a new action can do, a write that names a strange account, and what a new tool is made for",
     **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
 }
 
@@ -282,7 +283,8 @@ class AutoencoderDetector(Detector):
         usual, at = self.bank.baseline, batch.fingerprint
         new = self._is_new(batch) & (self.left_out != NEWCOMER)
         tails = [each[at] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
-        able = self._harm_of_new_actions(batch) + self._harm_of_new_tools(batch, surprise)
+        done = namespace(at).maximum(self._harm_of_new_actions(batch), self._harm_of_strangers(batch))
+        able = done + self._harm_of_new_tools(batch, surprise)
         able *= self.left_out != HARM
         return [*tails, usual.interval_tail[at], usual.newcomer[at] * new + able]
 
@@ -321,6 +323,20 @@ class AutoencoderDetector(Detector):
         if len(rows):
             named = frames.select_rows(frames.select_columns(batch.frame, ["service", "action"]), rows)
             nats[rows] = harm.harm_of_events(action[rows], named)
+        return nats
+
+    def _harm_of_strangers(self, batch: EventBatch) -> Floats:
+        """Return the nats of writes that name an account which no one of the organisation named before (N,).
+
+        Each account is asked for once, on the host.
+        """
+        xp, target = namespace(batch.codes), batch.codes[:, TARGET_COLUMN]
+        nats: Floats = xp.zeros(len(batch), np.float32)
+        rows = xp.flatnonzero(batch.is_write & ~encoding.had_no_effect(batch.codes))
+        if len(rows):
+            of_event, some = unique_examples(target[rows])
+            strange = self.bank.names_stranger(batch.codes[rows[some]])
+            nats[rows] = harm.STRANGER_NATS * to_device_of(strange, target)[of_event]
         return nats
 
     def _harm_of_new_tools(self, batch: EventBatch, surprise: Floats) -> Floats:

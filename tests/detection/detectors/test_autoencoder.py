@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from fingerprint.alerting.explanation import Explainer
+from fingerprint.compute import hashing
 from fingerprint.detection.detectors.autoencoder import (
     MIN_DRIVER_SURPRISE,
     RECENT_NOVELTY_NATS,
@@ -338,6 +339,25 @@ def test_a_new_action_that_can_do_harm_is_stranger_and_a_usual_one_is_not(
     np.testing.assert_array_equal(
         here.measure(batch)[usual, -1], here.without("harm").measure(batch)[usual, -1]
     )
+
+
+def test_a_write_that_names_an_account_of_which_no_one_knows_counts_as_a_new_severe_action(
+    detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame, bank: Bank
+) -> None:
+    """A new severe action adds no more for it; a read and an account of the organisation add nothing."""
+    known = str(events["recipient_account"].iloc[0])
+    assert bank.knows_account(hashing.hash_strings(np.array([known], object))).all()
+    usual = events[events["error_code"].isna() & ~events["read_only"].astype(bool)].head(1)
+    calls = copies(usual, 5).assign(
+        event_id=[f"call {place}" for place in range(5)],
+        target_account=["999988887777", "999988887777", known, "999988887777", None],
+        read_only=[False, True, False, False, False],
+    )
+    calls.loc[3, ["service", "action"]] = ["cloudtrail", "StopLogging"]
+    batch = encode(calls, detector.state)
+    nats = detector.measure(batch)[:, -1]
+    assert (nats - nats[-1]).tolist() == pytest.approx([6.4, 0, 0, 6.4, 0])
+    assert not (detector.without("harm").measure(batch)[:, -1] - nats[-1]).any()
 
 
 def test_that_a_principal_is_new_is_news_for_a_day(bank: Bank, encode: Encode, events: pd.DataFrame) -> None:
