@@ -270,6 +270,11 @@ class Alert:
         return tuple(event.event_id for event in self.events)
 
     @property
+    def people(self) -> str:
+        """Return the persons or the machine behind it, the one behind the call that leads the title first; empty for none."""
+        return people_behind(self.human, self.events)
+
+    @property
     def highest_scores(self) -> dict[Detector, float]:
         """Return the highest z of each detector over the events; a detector without an opinion on any of them is left out."""
         highest: dict[Detector, float] = {}
@@ -337,6 +342,20 @@ def names_person(human: str) -> bool:
     """Return whether a name is a person's: an e-mail address, or a first and a last name, as `ann.lee`."""
     first, _, last = human.partition(".")
     return "@" in human or (first.isalpha() and last.isalpha())
+
+
+def people_behind(human: str, events: Sequence[AlertEvent]) -> str:
+    """Return the person behind the leading call, then the others whose sessions of a shared role are among the events.
+
+    Sessions name people in the form that the first one has, an e-mail address or a name: other names were chosen freely.
+    """
+
+    def is_another(session: str) -> bool:
+        return session != human and names_person(session) and ("@" in session) == ("@" in human)
+
+    shared = names_person(human) and any(event.session == human for event in events)
+    others = session_names([event for event in events if is_another(event.session)]) if shared else ""
+    return f"{human}, {others}" if others else human
 
 
 def trace_credentials(

@@ -186,6 +186,16 @@ def test_where_no_person_is_recorded_the_terminal_shows_the_names_of_sessions(st
     )
 
 
+def test_all_people_at_a_shared_role_are_named_behind_an_alert(store_url, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    alert = stolen_session()
+    people = ("ann@example.com", "bob@example.com")
+    events = tuple(replace(each, session=people[at % 2]) for at, each in enumerate(alert.events))
+    open_store(store_url).alerts.save([replace(alert, human="bob@example.com", events=events)])
+    show_alert(store_url, alert.alert_id)
+    assert "bob@example.com, ann@example.com" in capsys.readouterr().out
+
+
 def test_a_narrow_terminal_cuts_no_name_and_no_time(store_url, capsys, monkeypatch):
     """What has no room as a table is two lines for each row; a curve is one line."""
     monkeypatch.setenv("COLUMNS", "80")
