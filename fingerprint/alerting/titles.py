@@ -215,12 +215,12 @@ def _called(facts: TitleFacts, on: str) -> str:
     """
     lead, tried = _lead(facts)
     verb = "tried" if tried and _has_all_calls(facts, lead) else "called"
-    said = f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{_often(facts, lead)}"
+    call = f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{_often(facts, lead)}"
     if lead not in facts.new_actions:
-        return said + (_beside_usual(facts) or _and_others(facts, {*facts.ranked} - {lead}, "other action"))
+        return call + (_beside_usual(facts) or _and_others(facts, {*facts.ranked} - {lead}, "other action"))
     # Of a newcomer all is new, also what its peers do every day.
     is_counted = len(facts.new_actions) > 1 and facts.is_learned
-    return said + _and_others(facts, *_new_beside(facts)) + ("" if is_counted else _how_new(facts))
+    return call + _and_others(facts, *_new_beside(facts)) + ("" if is_counted else _how_new(facts))
 
 
 def _beside_usual(facts: TitleFacts) -> str:
@@ -371,8 +371,8 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
     )
     lead = next(filter(None, candidates), "something")
     if {event.error_code for event in _calls_of(facts, lead)} <= FEATURE_SET.throttled:
-        done = {impact.action_name(event) for event in facts.events if not event.error_code}
-        alike = done & {*(facts.new_actions if lead in facts.new_actions else facts.ranked)}
+        succeeded = {impact.action_name(event) for event in facts.events if not event.error_code}
+        alike = succeeded & {*(facts.new_actions if lead in facts.new_actions else facts.ranked)}
         lead = next((each for each in (*surprising, *facts.ranked) if each in alike), lead)
     return lead, all(event.error_code for event in _calls_of(facts, lead))
 
