@@ -158,14 +158,33 @@ def _find_new_actions(
     part: Verdicts, events: Sequence[AlertEvent], explainer: Explainer
 ) -> tuple[ActionImpact, ...]:
     novelty = find_novelty(*part, [impact.action_name(event) for event in events], explainer)
-    actions = _find_impact(events, novelty, part.frame)
+    actions = _find_impact(events, novelty, part.frame, explainer.bank)
     return tuple(row for row in actions if row.new or row.new_place)
 
 
-def _find_impact(events: Sequence[AlertEvent], novelty: Novelty, frame: Frame) -> tuple[ActionImpact, ...]:
+def _find_impact(
+    events: Sequence[AlertEvent], novelty: Novelty, frame: Frame, bank: Bank
+) -> tuple[ActionImpact, ...]:
     """Return what events can do by what of them is new; `frame` is theirs."""
-    accounts = _other_accounts(frame)
-    return impact.alert_impact(events, novelty.actions, novelty.networks, accounts, novelty.let_strangers_in)
+    return impact.alert_impact(
+        events,
+        novelty.actions,
+        novelty.networks,
+        _other_accounts(frame),
+        novelty.let_strangers_in,
+        _own_accounts(events, bank),
+    )
+
+
+def _own_accounts(events: Sequence[AlertEvent], bank: Bank) -> frozenset[str]:
+    """Return the accounts that events give a right and whose own logs were learned: the organisation's, no outsiders."""
+    named = {
+        outsider
+        for each in events[:MAX_JUDGED_RECORDS]
+        for outsider in SOURCE.outsiders_let_in(each.service, each.action, each.raw)
+    }
+    accounts = sorted(named)
+    return frozenset(compress(accounts, bank.knows_account(hashing.hash_strings(np.array(accounts, object)))))
 
 
 def _other_accounts(frame: Frame) -> dict[str, str]:
@@ -252,7 +271,7 @@ def _gather_facts(
     """Return what title and next steps say of an alert's events (N,); `names` (N,) are their actions, `z` (N,) how strange."""
     batch, frame = verdicts
     novelty = find_novelty(batch, frame, names, explainer)
-    own = _find_impact(events, novelty, frame)
+    own = _find_impact(events, novelty, frame, explainer.bank)
     drivers = _find_drivers(batch, frame, explainer)
     actions, supporting_actions = impact.count_together(own, support.actions, counted_calls(drivers, names))
     first_seen, in_history = _first_seen(batch, frame, explainer)

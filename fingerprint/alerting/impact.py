@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from types import MappingProxyType
 from typing import Any
 
@@ -65,13 +66,14 @@ def alert_impact(
     new_places: Collection[str],
     other_accounts: Mapping[str, str] = MappingProxyType({}),
     let_strangers_in: Collection[str] = (),
+    own_accounts: Collection[str] = (),
 ) -> tuple[ActionImpact, ...]:
     """Return the actions of an alert that can do harm, those that count most first.
 
     `new_actions` are the `service:Action` that are new for the principal, `new_places` the ids of events from a network that is.
     `other_accounts` maps the ids of events to the account that they were made on, where that is not the log's own, and
     `let_strangers_in` are the ids of those that gave everybody a right, or an account that no one dealt with before: that is
-    new, however often others were given one.
+    new, however often others were given one. `own_accounts` are those of the organisation that events name: no outsiders.
     """
     by_action: dict[str, list[AlertEvent]] = {}
     for event in events:
@@ -83,6 +85,7 @@ def alert_impact(
             name in new_actions or any(event.event_id in let_strangers_in for event in called),
             new_places,
             other_accounts,
+            own_accounts,
         )
         for name, called in by_action.items()
     ]
@@ -233,13 +236,14 @@ def _of_action(
     new: bool,
     new_places: Collection[str],
     other_accounts: Mapping[str, str],
+    own_accounts: Collection[str],
 ) -> ActionImpact:
     """Return what an action's calls can do: of those whose requests do the gravest harm, how many and on what."""
     # Judging needs the source; the store reads what was judged without it.
     from fingerprint.sources.active import SOURCE
     from fingerprint.sources.base import gravest_calls
 
-    gravest, harmful = gravest_calls(SOURCE.impact_of, events)
+    gravest, harmful = gravest_calls(partial(SOURCE.impact_of, own_accounts=own_accounts), events)
     done = sum(not event.error_code for event in harmful)
     row = ActionImpact(
         action=name,

@@ -15,7 +15,7 @@ are the product's own words. `core.log_source` says which package a process uses
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from types import MappingProxyType
@@ -375,8 +375,13 @@ class LogSource(Protocol):
     def signed_in_by(self, record: str) -> str:
         """Return the provider by which a record's (JSON text, or empty) caller signed in, where the identity does not name it."""
 
-    def impact_of(self, service: str, action: str, record: str) -> CallImpact:
-        """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
+    def impact_of(
+        self, service: str, action: str, record: str, own_accounts: Collection[str] = frozenset()
+    ) -> CallImpact:
+        """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says.
+
+        A right for one of `own_accounts` lets in no outsider.
+        """
 
     def outsiders_let_in(self, service: str, action: str, record: str) -> tuple[str, ...]:
         """Return whom a call gives a right or a copy of data, by its record (JSON text): accounts, users, `*` for everybody."""

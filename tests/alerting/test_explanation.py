@@ -20,6 +20,7 @@ import pytest
 
 from fingerprint.alerting import explanation, impact, titles
 from fingerprint.alerting.grouping import alert_ids
+from fingerprint.compute import hashing
 from fingerprint.core.alert import (
     MINIMUM_URGENCY,
     STEP_PHASES,
@@ -652,13 +653,24 @@ def test_an_alert_says_whether_its_principals_account_is_one_of_the_organisation
         assert explanation._knows_account(SimpleNamespace(), frame, explainer) is is_known
 
 
-def test_a_right_is_given_to_a_stranger_where_it_is_everybodys_or_a_strange_accounts() -> None:
-    def policy_for(principal: str) -> str:
-        document = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": principal}}]}
-        return json.dumps(
-            {"recipientAccountId": "111111111111", "requestParameters": {"bucketPolicy": document}}
-        )
+def policy_for(principal: str) -> str:
+    document = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": principal}}]}
+    return json.dumps({"recipientAccountId": "111111111111", "requestParameters": {"bucketPolicy": document}})
 
+
+def test_an_account_whose_log_was_learned_is_the_organisations_own() -> None:
+    learned = hashing.hash_strings(np.array(["111111111111", "222222222222"], object))
+    bank: Any = SimpleNamespace(knows_account=lambda asked: np.isin(asked, learned))
+    events: Any = [
+        SimpleNamespace(service="s3", action="PutBucketPolicy", raw=policy_for(principal))
+        for principal in ("222222222222", "arn:aws:iam::333333333333:root", "*")
+    ]
+    assert explanation._own_accounts(events, bank) == {"222222222222"}
+    assert explanation._own_accounts(events[1:], bank) == set()
+    assert explanation._own_accounts([], bank) == set()
+
+
+def test_a_right_is_given_to_a_stranger_where_it_is_everybodys_or_a_strange_accounts() -> None:
     other = "arn:aws:iam::222222222222:root"
     records = [policy_for("*"), policy_for(other), policy_for(other), policy_for("111111111111"), "{}"]
     frame = pd.DataFrame({"service": "s3", "action": "PutBucketPolicy", "raw": records})

@@ -295,7 +295,9 @@ def test_the_order_of_events_does_not_change_an_impact() -> None:
 def test_many_records_of_one_action_are_not_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     whole = SOURCE.impact_of
-    monkeypatch.setattr(SOURCE, "impact_of", lambda *call: (read.append(call[2]), whole(*call))[1])
+    monkeypatch.setattr(
+        SOURCE, "impact_of", lambda *call, **own: (read.append(call[2]), whole(*call, **own))[1]
+    )
     events = [
         replace(call("s3:PutBucketPolicy", number), raw="{}") for number in range(MAX_JUDGED_RECORDS * 2)
     ]
@@ -365,3 +367,12 @@ def test_a_right_for_an_account_that_no_one_dealt_with_counts_in_full_by_a_known
     [found] = impact.alert_impact([made], (), (), stranger, let_strangers_in={made.event_id})
     assert impact.action_nats(found) == impact.GRAVITY_NATS["severe"]
     assert found.resources == ("role:backup for account 210987654321",)
+
+
+def test_a_right_for_an_account_of_the_organisation_lets_no_outsider_in() -> None:
+    made = trust("210987654321")
+    gravities = []
+    for own in ((), ("333333333333",), ("210987654321", "333333333333")):
+        [found] = impact.alert_impact([made], {"iam:CreateRole"}, (), own_accounts=own)
+        gravities.append(found.gravity)
+    assert gravities == ["severe", "severe", "notable"]

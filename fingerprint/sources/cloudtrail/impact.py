@@ -21,7 +21,7 @@ no outsider is not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 
 from fingerprint.core.alert import GRAVITIES, Gravity
@@ -36,7 +36,7 @@ from fingerprint.sources.cloudtrail.impact_effects import (
     QUOTA,
     Effect,
 )
-from fingerprint.sources.cloudtrail.impact_grants import policy_gravity
+from fingerprint.sources.cloudtrail.impact_grants import outsiders_let_in, policy_gravity
 from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, quota_of, reads_only
 
 _GUARDED_SERVICES = frozenset(
@@ -153,12 +153,24 @@ _GIVES = (
 )
 
 
-def impact_of(service: str, action: str, record: str) -> CallImpact:
+def impact_of(
+    service: str, action: str, record: str, own_accounts: Collection[str] = frozenset()
+) -> CallImpact:
     """Return what a call of an action can do; `record` is its JSON text, empty where it is not at hand.
 
-    The verb says whether an unlisted action writes, and the record's own flag that it does not.
+    The verb says whether an unlisted action writes, and the record's own flag that it does not. A right for other
+    `own_accounts` of the organisation lets no outsider in.
     """
-    action = without_api_version(action)
+    found = _impact_by_request(service, without_api_version(action), record)
+    if not own_accounts or found.gravity not in ("severe", "grave"):
+        return found
+    outsiders = outsiders_let_in(service, action, record)
+    if not outsiders or not set(outsiders).issubset(own_accounts):
+        return found
+    return found._replace(gravity="notable", effect=MILDER_EFFECTS.get(found.effect, found.effect))
+
+
+def _impact_by_request(service: str, action: str, record: str) -> CallImpact:
     found = listed_actions().get((service, action))
     if found is None:
         found = (

@@ -39,6 +39,22 @@ def judged(call: str, request: Any) -> tuple[str, tuple[str, ...]]:
 
 
 @pytest.mark.parametrize(
+    ("principals", "gravity"),
+    [([OTHER_ROOT], "notable"), ([OTHER_ROOT, "333333333333"], "severe"), (["*"], "severe")],
+)
+@pytest.mark.parametrize("call", ["s3:PutBucketPolicy", "kms:PutKeyPolicy"])
+def test_only_where_all_whom_a_policy_names_are_own_accounts_it_lets_no_outsider_in(
+    call: str, principals: list[str], gravity: str
+) -> None:
+    request = {"policy": json.dumps(policy({"AWS": principals}))}
+    record = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request})
+    found = impact_of(*call.split(":"), record, own_accounts=(OTHER,))
+    assert found.gravity == gravity
+    assert impact_of(*call.split(":"), record).gravity == "severe"
+    assert ("outsiders" in found.effect) is (gravity == "severe" and call.startswith("s3"))
+
+
+@pytest.mark.parametrize(
     ("condition", "outsiders", "bounded"),
     [
         (None, ("*",), False),
