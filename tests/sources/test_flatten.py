@@ -392,7 +392,9 @@ def test_mutated_real_records_never_raise_and_counts_add_up(data: st.DataObject)
         )
     result = flatten(split_lines(lines))
     counted = len(result.events) + len(result.rejects) + result.skipped
-    is_list = any(line.lstrip().startswith(b"[") for line in lines)  # each whole object of a cut list is a record
+    is_list = any(
+        line.lstrip().startswith(b"[") for line in lines
+    )  # each whole object of a cut list is a record
     assert counted > len(lines) if is_list and counted != len(lines) else counted == len(lines)
 
 
