@@ -30,13 +30,13 @@ FEATURE_SET: FeatureSet = import_module(f"{LOG_SOURCE_PACKAGE}.features").FEATUR
 FEATURES: tuple[Feature, ...] = FEATURE_SET.features
 FEATURE_NAMES = FEATURE_SET.names
 ACTION_COLUMN = FEATURE_NAMES.index("action")
-TARGET_COLUMN = FEATURE_NAMES.index("target")
 GIVEN_FEATURE = FEATURE_SET.given  # (F,)
 FEATURE_WEIGHTS = FEATURE_SET.weights  # (F,)
 IS_BIN = FEATURE_SET.is_bin  # (F,)
 IS_OPEN = FEATURE_SET.is_open  # (F,)
 IS_RESOURCE = FEATURE_SET.is_resource  # (F,)
 ACCOUNT_FEATURES = FEATURE_SET.account_features  # positions
+OTHER_ACCOUNT_FEATURE = FEATURE_SET.other_account_feature  # position; None without one
 EVIDENCE_GROUP_FEATURES = FEATURE_SET.evidence_group_features
 CODES_WITHOUT_EVIDENCE = FEATURE_SET.codes_without_evidence  # by position
 

@@ -71,7 +71,8 @@ class FeatureSet:
     text of the feature named by `no_effect` means that the call came to nothing through no doing of its caller: such calls make
     no amount. Nor do those with a text of `throttled` there: a call that was turned away and is sent again by itself.
     `ranges` names the features that are a wide and a narrow range of the address: where both have one text, it is the name of a
-    service, or PRIVATE. What is usual of the features `of_account` is the account's: in a new one nothing is.
+    service, or PRIVATE. What is usual of the features `of_account` is the account's: in a new one nothing is. `other_account`
+    names the feature that says which other account a call names.
     """
 
     features: tuple[Feature, ...]
@@ -82,6 +83,7 @@ class FeatureSet:
     throttled: frozenset[str] = frozenset()
     ranges: tuple[str, str] | None = None
     of_account: frozenset[str] = frozenset()
+    other_account: str | None = None
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -150,6 +152,11 @@ class FeatureSet:
     def account_features(self) -> NDArray[np.intp]:
         """The positions of the features of which what is usual is the account's."""
         return np.array([place for place, name in enumerate(self.names) if name in self.of_account], np.intp)
+
+    @property
+    def other_account_feature(self) -> int | None:
+        """The position of the feature `other_account`."""
+        return None if self.other_account is None else self.names.index(self.other_account)
 
     @cached_property
     def evidence_group_features(self) -> tuple[NDArray[np.intp], ...]:

@@ -362,8 +362,11 @@ class Bank:
 
     def names_stranger(self, codes: Hashes) -> NDArray[np.bool_]:
         """Return which events name an account that no one of the history named, nor is of, (N,); codes (N, F)."""
-        named = self.principals_that_showed(codes)[:, encoding.TARGET_COLUMN] > 0
-        strange: NDArray[np.bool_] = ~named & ~self.knows_account(to_host(codes[:, encoding.TARGET_COLUMN]))
+        feature = encoding.OTHER_ACCOUNT_FEATURE
+        if feature is None:
+            return np.zeros(len(codes), bool)
+        named = self.principals_that_showed(codes)[:, feature] > 0
+        strange: NDArray[np.bool_] = ~named & ~self.knows_account(to_host(codes[:, feature]))
         return strange
 
     def value_texts(self, codes: Hashes) -> list[str]:

@@ -38,7 +38,7 @@ from fingerprint.estimators.amounts import LOADED_AMOUNTS
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.estimators.load import UsualLoad
 from fingerprint.features import vocabulary
-from fingerprint.features.encoding import ACTION_COLUMN, TARGET_COLUMN, had_no_effect, makes_no_amount
+from fingerprint.features.encoding import ACTION_COLUMN, OTHER_ACCOUNT_FEATURE, had_no_effect, makes_no_amount
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
 from fingerprint.state.activity_series import ACTION_CHANNELS
 from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
@@ -145,7 +145,7 @@ class PartitionContext:
     def accounts_named_before(self) -> Hashes:
         """The codes of the accounts that anybody of the organisation named before the held-out days."""
         counted = self.priors.training_counts[shared_priors.SHARED_LEVELS.index(GENERIC)]
-        return counted.code[counted.feature == TARGET_COLUMN]
+        return counted.code[counted.feature == OTHER_ACCOUNT_FEATURE]
 
     def load_of(self, late: NDArray[np.intp]) -> Floats:
         """Return the load of the principals of held-out rows (L,), as scoring measures it, by what was usual before."""
@@ -477,8 +477,11 @@ def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
     action = rows.codes[:, ACTION_COLUMN]
     effective = ~had_no_effect(rows.codes)
     new = piece.usual_before.is_new(rows.principal, action) & effective
-    strange = ~np.isin(rows.codes[:, TARGET_COLUMN], piece.accounts_named_before) & rows.wrote & effective
-    return np.maximum(harm.harm_by_code(action, known, texts) * new, harm.STRANGER_NATS * strange)
+    nats = harm.harm_by_code(action, known, texts) * new
+    if OTHER_ACCOUNT_FEATURE is None:
+        return nats
+    strange = ~np.isin(rows.codes[:, OTHER_ACCOUNT_FEATURE], piece.accounts_named_before)
+    return np.maximum(nats, harm.STRANGER_NATS * (strange & rows.wrote & effective))
 
 
 def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:

@@ -306,7 +306,7 @@ def test_a_held_out_write_that_names_an_account_of_which_no_one_knew_counts_as_s
     piece = partition_fit.PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
     rows = piece.rows.take(np.flatnonzero(piece.held_out))
     code = hashing.hash_strings(np.array(["999988887777"], object))
-    named, nats = rows.codes[:, encoding.TARGET_COLUMN] == code, partition_fit._harm_nats(piece, rows)
+    named, nats = rows.codes[:, encoding.OTHER_ACCOUNT_FEATURE] == code, partition_fit._harm_nats(piece, rows)
     assert nats[named & rows.wrote].tolist() == pytest.approx([harm.STRANGER_NATS])
     assert nats[named & ~rows.wrote].max() < harm.STRANGER_NATS
 

@@ -43,7 +43,7 @@ from fingerprint.features.encoding import (
     EVIDENCE_GROUPS,
     FEATURE_NAMES,
     IS_BIN,
-    TARGET_COLUMN,
+    OTHER_ACCOUNT_FEATURE,
 )
 from fingerprint.registry import quality
 from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, PERSON_KINDS, Bank, accounts_of
@@ -330,8 +330,11 @@ class AutoencoderDetector(Detector):
 
         Each account is asked for once, on the host.
         """
-        xp, target = namespace(batch.codes), batch.codes[:, TARGET_COLUMN]
+        xp = namespace(batch.codes)
         nats: Floats = xp.zeros(len(batch), np.float32)
+        if OTHER_ACCOUNT_FEATURE is None:
+            return nats
+        target = batch.codes[:, OTHER_ACCOUNT_FEATURE]
         rows = xp.flatnonzero(batch.is_write & ~encoding.had_no_effect(batch.codes))
         if len(rows):
             of_event, some = unique_examples(target[rows])

@@ -285,4 +285,5 @@ FEATURE_SET = FeatureSet(
     throttled=THROTTLING,
     ranges=("network", "address"),
     of_account=frozenset({"region"}),
+    other_account="target",
 )
