@@ -4,8 +4,8 @@ Example:
     >>> named_bare('{"aWSAccountIds": ["210987654321"], "orderId": "432109876543"}')
     ['210987654321']
 
-Of several the last one is read: who lets an account in appends it. The expressions are of the
-syntax that Python and RE2 share, and take time in proportion to the text: DuckDB runs them over every record.
+Of several the last one is read: who lets an account in appends it. The expressions are of the syntax that Python and
+RE2 share, and take time in proportion to the text: DuckDB runs them over every record.
 """
 
 from __future__ import annotations
