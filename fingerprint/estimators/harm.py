@@ -31,9 +31,8 @@ from fingerprint.sources.active import SOURCE
 # 1.6 times what the impact of an alert counts (`alerting.impact`): nats of an event, of which about three are one of a z's.
 HARM_NATS: Mapping[Gravity, float] = {"none": 0.0, "minor": 0.0, "notable": 0.3, "grave": 2.4, "severe": 6.4}
 ATTACK_TOOL_NATS = 6.4  # as a severe action: who finds a key looks with it what it opens
-STRANGER_NATS = HARM_NATS[
-    "severe"
-]  # of a write that names an account which no one of the organisation did before
+# Of a write that names an account which no one of the organisation named before.
+STRANGER_NATS = HARM_NATS["severe"]
 MAX_NAMES = 16_384  # actions whose nats are kept; anybody can call one that does not exist
 
 

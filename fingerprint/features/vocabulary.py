@@ -151,11 +151,16 @@ class Vocabulary:
         """
         owner, codes = to_host(fingerprint), to_host(codes)
         feature = np.broadcast_to(np.arange(codes.shape[1]), codes.shape).ravel()
-        keys = vocabulary_key(np.repeat(owner, codes.shape[1]), feature, codes.ravel())
-        place, found = find_sorted(self.keys, to_device_of(keys, self.keys))
-        count = np.zeros(codes.size, np.float32)
-        count[to_host(found)] = to_host(self.count[place[found]])
+        count = self.count_of(np.repeat(owner, codes.shape[1]), feature, codes.ravel())
         return count.reshape(codes.shape)
+
+    def count_of(self, fingerprint: Any, feature: Any, code: hashing.Hashes) -> Floats:
+        """Return the presences of values `code` (N,) of features at fingerprints: one each or (N,). All is on the host."""
+        keys = vocabulary_key(fingerprint, feature, code)
+        place, found = find_sorted(self.keys, to_device_of(keys, self.keys))
+        count = np.zeros(len(code), np.float32)
+        count[to_host(found)] = to_host(self.count[place[found]])
+        return count
 
     def novelty_is_usual(self, fingerprint: Ints) -> NDArray[np.bool_]:
         """Return of which features the fingerprints themselves show new values all the time: (N,) -> (N, F).
@@ -192,10 +197,7 @@ def count_presences(fingerprint: Ints, unit: NDArray[Any], codes: hashing.Hashes
     parts = [
         _presences_of(fingerprint, unit, codes[:, feature], feature) for feature in range(codes.shape[1])
     ]
-    owners, features, values, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return PresenceCounts(
-        owners.astype(np.int32), features.astype(np.int16), values, counts.astype(np.float32)
-    )
+    return _of_all_features(parts)
 
 
 def count_events(fingerprint: Ints, events: Floats, codes: hashing.Hashes) -> PresenceCounts:
@@ -206,6 +208,11 @@ def count_events(fingerprint: Ints, events: Floats, codes: hashing.Hashes) -> Pr
         _, example, value = np.unique(keys, return_index=True, return_inverse=True)
         counts = np.bincount(value, events, len(example))
         parts.append((fingerprint[example], np.full(len(example), feature), codes[example, feature], counts))
+    return _of_all_features(parts)
+
+
+def _of_all_features(parts: Sequence[tuple[Any, ...]]) -> PresenceCounts:
+    """Return one table of owners, features, values and counts that are given by feature."""
     owners, features, values, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
     return PresenceCounts(
         owners.astype(np.int32), features.astype(np.int16), values, counts.astype(np.float32)
@@ -261,16 +268,13 @@ def _presences_of(
 
 def merge_presences(parts: Sequence[PresenceCounts]) -> PresenceCounts:
     """Return counts of the same level from several places, of units that no two of them share, in the order of their keys."""
-    owner, feature, code, count = (
-        np.concatenate([getattr(part, name) for part in parts])
-        for name in ("fingerprint", "feature", "code", "count")
-    )
-    keys = vocabulary_key(owner, feature, code)
+    every = concatenate_presences(parts)
+    keys = vocabulary_key(every.fingerprint, every.feature, every.code)
     order = np.argsort(keys, kind="stable")
     starts = np.flatnonzero(np.diff(keys[order], prepend=~keys[order[:1]]))
     first = order[starts]
-    total = np.add.reduceat(count[order], starts) if len(starts) else count
-    return PresenceCounts(owner[first], feature[first], code[first], total)
+    total = np.add.reduceat(every.count[order], starts) if len(starts) else every.count
+    return PresenceCounts(every.fingerprint[first], every.feature[first], every.code[first], total)
 
 
 def build_vocabulary(levels: Sequence[PresenceCounts], parent: Ints, slots: int) -> Vocabulary:

@@ -365,8 +365,9 @@ class Bank:
         feature = encoding.OTHER_ACCOUNT_FEATURE
         if feature is None:
             return np.zeros(len(codes), bool)
-        named = self.principals_that_showed(codes)[:, feature] > 0
-        strange: NDArray[np.bool_] = ~named & ~self.knows_account(to_host(codes[:, feature]))
+        account = to_host(codes[:, feature])
+        named = self.vocabulary.count_of(np.int32(GENERIC_ROW), feature, account) > 0
+        strange: NDArray[np.bool_] = ~named & ~self.knows_account(account)
         return strange
 
     def value_texts(self, codes: Hashes) -> list[str]:

@@ -82,9 +82,8 @@ class HoldoutRows:
         calls = amounts.calls_of_last_day(principal, interval, action, events, 1)
         share = voted.astype(np.float32)
         ratio = self["amount"][by_amount]
-        ratio[:, LOADED_AMOUNTS] += self["load"][
-            by_amount, None
-        ]  # which events carry an amount is known without it
+        # Which events carry an amount is known without the load.
+        ratio[:, LOADED_AMOUNTS] += self["load"][by_amount, None]
         share[by_amount] = amounts.carrying_share(ratio, calls[by_amount], tails)
         return share
 

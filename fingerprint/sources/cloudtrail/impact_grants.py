@@ -12,7 +12,6 @@ AWS, and accounts from which AWS itself writes are no outsiders.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from string import hexdigits
 from typing import Any, NamedTuple
@@ -23,9 +22,9 @@ from fingerprint.core.alert import Gravity
 from fingerprint.sources.base import EVERYBODY
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.record_members import (
-    MAX_VALUES,
     decode_record,
     flat_members,
+    request_objects,
     request_values,
 )
 
@@ -257,22 +256,9 @@ def _together(each: Iterable[Admitted]) -> Admitted:
 
 def _statements(node: Any) -> Iterator[Request]:
     """Yield the statements of all policies in a request, as JSON or as text of it."""
-    waiting: list[Any] = [node]
-    for _ in range(MAX_VALUES):
-        if not waiting:
-            return
-        value = waiting.pop()
-        if isinstance(value, dict):
-            if not {"Effect", "Principal", "NotPrincipal"}.isdisjoint(value):
-                yield value
-            waiting += value.values()
-        elif isinstance(value, list):
-            waiting += value
-        elif isinstance(value, str) and value.lstrip()[:1] == "{":
-            try:
-                waiting.append(json.loads(value))
-            except (ValueError, RecursionError):
-                continue
+    for each in request_objects(node, with_texts=True):
+        if not {"Effect", "Principal", "NotPrincipal"}.isdisjoint(each):
+            yield each
 
 
 def _allows(statement: Request) -> bool:

@@ -43,9 +43,8 @@ from fingerprint.sources.cloudtrail.record_members import (
     request_values,
 )
 
-Check = Callable[
-    [Request, str], Gravity | None
-]  # request and the caller's account -> gravity; None: as the action's
+# Request and the account that was called -> gravity; None: as the action's.
+Check = Callable[[Request, str], Gravity | None]
 
 _EVERY_ADDRESS = ("0.0.0.0/0", "::/0")
 WEB_PORTS = (80, 443)  # that everybody is meant to reach
@@ -63,10 +62,8 @@ _QUOTAS = {  # service codes of Service Quotas -> what a thief wants more of
     ),
 }
 _REMOVED = ("remove", "valuesToRemove", "accountIdsToRemove")
-_DENYING = (
-    "policy/AWSCompromisedKeyQuarantine",
-    "policy/AWSDenyAll",
-)  # policies of AWS, by what the last part begins with
+# Policies of AWS, by what the last part begins with.
+_DENYING = ("policy/AWSCompromisedKeyQuarantine", "policy/AWSDenyAll")
 
 
 class _Record(msgspec.Struct):

@@ -54,17 +54,14 @@ def request_values(node: Any) -> Iterator[tuple[str, str]]:
             waiting += [(str(member), each) for member, each in value.items()]
         elif isinstance(value, list):
             waiting += [(name, each) for each in value]
-        elif isinstance(value, str) and value.lstrip()[:1] == "{":
-            try:
-                waiting.append((name, json.loads(value)))
-            except (ValueError, RecursionError):
-                yield name, value
+        elif (opened := _opened(value)) is not None:
+            waiting.append((name, opened))
         else:
             yield name, str(value)
 
 
-def request_objects(node: Any) -> Iterator[dict[str, Any]]:
-    """Yield every object in a request, at any depth."""
+def request_objects(node: Any, with_texts: bool = False) -> Iterator[dict[str, Any]]:
+    """Yield every object in a request, at any depth; `with_texts`: also those of policies that are written as text."""
     waiting = [node]
     for _ in range(MAX_VALUES):
         if not waiting:
@@ -75,6 +72,19 @@ def request_objects(node: Any) -> Iterator[dict[str, Any]]:
             waiting += value.values()
         elif isinstance(value, list):
             waiting += value
+        elif with_texts and (opened := _opened(value)) is not None:
+            waiting.append(opened)
+
+
+def _opened(value: Any) -> dict[str, Any] | None:
+    """Return the object that a value is the JSON text of; None for any other."""
+    if not isinstance(value, str) or value.lstrip()[:1] != "{":
+        return None
+    try:
+        opened: dict[str, Any] = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    return opened
 
 
 def flat_members(node: Any) -> Iterator[tuple[str, Any]]:
