@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import re
+import subprocess
 from collections import defaultdict
 from pathlib import Path
 
+import pytest
 import yaml
+
+from tests.support.deployments.compose_stack import clear_pid_file
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
@@ -48,6 +53,28 @@ def test_a_command_in_a_container_finds_the_bank_that_the_programs_use() -> None
     named = [re.findall(r"FINGERPRINT_BANK_FOLDER=(\S+)", each) for each in lines]
     assert used == {"models/bank"}
     assert named == [["models/bank"]] * 2  # ours, and the stage that begins with NVIDIA's image
+
+
+@pytest.mark.parametrize("left", ["1", "0", "999999999", "no number", None])
+def test_the_pid_file_of_an_engine_that_is_gone_is_removed(tmp_path: Path, left: str | None) -> None:
+    """Found on a machine that had been restarted: the number was another process's, and no engine came up."""
+    pid_file = tmp_path / "docker.pid"
+    if left is not None:
+        pid_file.write_text(left)
+    clear_pid_file("dockerd", pid_file)
+    assert not pid_file.exists()
+
+
+def test_an_engine_that_answers_no_more_is_ended_and_another_process_is_not(tmp_path: Path) -> None:
+    pid_file = tmp_path / "docker.pid"
+    with subprocess.Popen(["sleep", "60"]) as stuck:
+        pid_file.write_text(str(stuck.pid))
+        clear_pid_file("dockerd", pid_file)
+        assert stuck.poll() is None and not pid_file.exists()
+        pid_file.write_text(str(stuck.pid) + os.linesep)
+        clear_pid_file("sleep", pid_file)
+        stuck.wait(10)
+        assert not pid_file.exists()
 
 
 def _parts(mount: str) -> tuple[str, str, str]:

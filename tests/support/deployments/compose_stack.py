@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +22,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
+
+import psutil
 
 ROOT = Path(__file__).parents[3]
 LAB = ROOT.parent / "shared/containerlab/prepare.sh"
@@ -32,6 +35,10 @@ STAND_INS = {  # what the container lab has; an environment that names others (a
     "KAFKA_IMAGE": "apache/kafka:4.1.0",
     "PROMETHEUS_IMAGE": "prom/prometheus:v2.42.0",
 }
+ENGINE_PIDS = (  # a daemon that finds its own file with the number of a process, whichever, refuses to start
+    ("dockerd", Path("/var/run/docker.pid")),
+    ("containerd", Path("/var/run/docker/containerd/containerd.pid")),
+)
 COUNT_RECORDS = Path(__file__).with_name("count_records.py").read_text()  # run in a container
 PAUSE = 0.5  # seconds between two looks at what is waited for
 
@@ -41,11 +48,31 @@ T = TypeVar("T")
 def engine() -> None:
     """A Docker engine with `docker compose`, or a sentence that says what is missing."""
     if not _answers() and LAB.exists() and os.geteuid() == 0:
+        for name, pid_file in ENGINE_PIDS:
+            clear_pid_file(name, pid_file)
         subprocess.run([str(LAB)], check=True)
     if not _answers():
         raise RuntimeError(
             "needs a Docker engine with the compose plugin: `docker compose version` and `docker info` must answer"
         )
+
+
+def clear_pid_file(name: str, pid_file: Path) -> None:
+    """Remove what a daemon that answers no more left behind: its pid file, and itself if it still runs.
+
+    Example:
+        >>> clear_pid_file("dockerd", Path("/var/run/docker.pid"))
+
+    The number may be another process's by now: that one is left alone.
+    """
+    try:
+        process = psutil.Process(int(pid_file.read_text()))
+        if process.name() == name:
+            process.send_signal(signal.SIGKILL)
+            process.wait(10)
+    except (FileNotFoundError, ValueError, psutil.Error):
+        pass  # no file, no number, nobody of that number, or a zombie that nobody reaps
+    pid_file.unlink(missing_ok=True)
 
 
 def _answers() -> bool:
