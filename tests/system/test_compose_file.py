@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -67,13 +68,14 @@ def test_the_pid_file_of_an_engine_that_is_gone_is_removed(tmp_path: Path, left:
 
 def test_an_engine_that_answers_no_more_is_ended_and_another_process_is_not(tmp_path: Path) -> None:
     pid_file = tmp_path / "docker.pid"
-    with subprocess.Popen(["sleep", "60"]) as stuck:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as stuck:
         pid_file.write_text(str(stuck.pid))
         clear_pid_file("dockerd", pid_file)
-        assert stuck.poll() is None and not pid_file.exists()
-        pid_file.write_text(str(stuck.pid) + os.linesep)
-        clear_pid_file("sleep", pid_file)
-        stuck.wait(10)
+        assert stuck.poll() is None
+        assert not pid_file.exists()
+        pid_file.write_text(f"{stuck.pid}\n")
+        clear_pid_file(psutil.Process(stuck.pid).name(), pid_file)
+        assert not psutil.pid_exists(stuck.pid)
         assert not pid_file.exists()
 
 
