@@ -71,6 +71,7 @@ def trained_organisation() -> TrainedOrganisation:
     settings = Settings()
     with organisation_files(50, 14) as days:
         history, following = read_events(days[:10], settings), read_events(days[10:], settings)
+        pipeline.train(read_events(days[:3], settings), settings)  # numba compiles now, once on a machine
     start = time.process_time()
     bank = pipeline.train(history, settings)
     return TrainedOrganisation(settings, bank, time.process_time() - start, following)
