@@ -231,9 +231,24 @@ def usual_losses(
 ) -> Floats:
     """Return the median loss of the values to come, as the counts of some fingerprints tell it: rows (M,), sorted -> (M, F).
 
-    The first presence of each value was a new one, the others repeated it. So it is the loss of a known value, the commonest
-    first, where those that repeat are half of all; else that of a new one, by the usual losses `of_parent` (M, F). A feature
-    that is judged given another one has what it adds.
+    That of the value that half of the presences are of, where they repeat so much; else that of a new one, by the usual losses
+    `of_parent` (M, F). A feature that is judged given another one has what it adds.
+    """
+    at = _median_repeats(counted, rows)
+    keys = vocabulary_key(counted.fingerprint[at], counted.feature[at], counted.code[at])
+    place = np.searchsorted(known.keys, keys)
+    out = of_parent - known.escape[rows]
+    out[np.searchsorted(rows, counted.fingerprint[at]), counted.feature[at]] = -known.logp[place]
+    given = np.flatnonzero(GIVEN_FEATURE >= 0)
+    out[:, given] -= out[:, GIVEN_FEATURE[given]]
+    return np.maximum(out, 0).astype(np.float32)
+
+
+def _median_repeats(counted: PresenceCounts, rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return which of the counts are of the value that the median presence repeats, one for a fingerprint (M,) and feature.
+
+    The first presence of each value was a new one, the others repeated it. Of values, the commonest first, it is the one by which
+    those that repeat are half of all; there is none where most presences were new.
     """
     mine = np.flatnonzero(np.isin(counted.fingerprint, rows))
     owner, feature = counted.fingerprint[mine].astype(np.int64), counted.feature[mine]
@@ -246,14 +261,8 @@ def usual_losses(
     total = np.repeat(np.add.reduceat(count, starts), size) if len(starts) else count
     half = np.flatnonzero(repeated - before >= total / 2)
     half = half[np.unique(group[half], return_index=True)[1]]  # the first of each
-    at = some[half]
-    keys = vocabulary_key(counted.fingerprint[at], counted.feature[at], counted.code[at])
-    out = of_parent - known.escape[rows]
-    place = np.searchsorted(known.keys, keys)
-    out[np.searchsorted(rows, counted.fingerprint[at]), counted.feature[at]] = -known.logp[place]
-    given = np.flatnonzero(GIVEN_FEATURE >= 0)
-    out[:, given] -= out[:, GIVEN_FEATURE[given]]
-    return np.maximum(out, 0).astype(np.float32)
+    repeats: NDArray[np.intp] = some[half]
+    return repeats
 
 
 def _presences_of(
