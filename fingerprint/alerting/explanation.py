@@ -61,7 +61,7 @@ from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
-from fingerprint.sources.base import EVERYBODY, MAX_JUDGED_RECORDS, Suspicion
+from fingerprint.sources.base import EVERYBODY, CallImpact, Suspicion
 from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.event_batch import EventBatch, Verdicts
 from fingerprint.state.interval_amounts import IntervalAmounts
@@ -158,33 +158,45 @@ def _find_new_actions(
     part: Verdicts, events: Sequence[AlertEvent], explainer: Explainer
 ) -> tuple[ActionImpact, ...]:
     novelty = find_novelty(*part, [impact.action_name(event) for event in events], explainer)
-    actions = _find_impact(events, novelty, part.frame, explainer.bank)
+    actions = _find_impact(part, events, novelty, explainer)
     return tuple(row for row in actions if row.new or row.new_place)
 
 
 def _find_impact(
-    events: Sequence[AlertEvent], novelty: Novelty, frame: Frame, bank: Bank
+    part: Verdicts, events: Sequence[AlertEvent], novelty: Novelty, explainer: Explainer
 ) -> tuple[ActionImpact, ...]:
-    """Return what events can do by what of them is new; `frame` is theirs."""
+    """Return what events can do by what of them is new; `part` are their rows."""
+    judged = impact.judge_calls(events)
+    strange = _let_strangers_in(part, judged, explainer)
+    own = _own_accounts(judged, explainer.bank)
     return impact.alert_impact(
         events,
         novelty.actions,
         novelty.networks,
-        _other_accounts(frame),
-        novelty.let_strangers_in,
-        _own_accounts(events, bank),
+        _other_accounts(part.frame),
+        frozenset(event.event_id for event in compress(events, strange)),
+        [each.within(own) for each in judged],
     )
 
 
-def _own_accounts(events: Sequence[AlertEvent], bank: Bank) -> frozenset[str]:
+def _own_accounts(judged: Sequence[CallImpact], bank: Bank) -> frozenset[str]:
     """Return the accounts that events give a right and whose own logs were learned: the organisation's, no outsiders."""
-    named = {
-        outsider
-        for each in events[:MAX_JUDGED_RECORDS]
-        for outsider in SOURCE.outsiders_let_in(each.service, each.action, each.raw)
-    }
-    accounts = sorted(named)
+    accounts = sorted({outsider for each in judged for outsider in each.outsiders})
     return frozenset(compress(accounts, bank.knows_account(hashing.hash_strings(np.array(accounts, object)))))
+
+
+def _let_strangers_in(
+    part: Verdicts, judged: Sequence[CallImpact], explainer: Explainer
+) -> NDArray[np.bool_]:
+    """Return which events (N,) give a right to everybody, or to an account that no one of the history dealt with, nor is of."""
+    out = np.array([EVERYBODY in each.outsiders for each in judged], bool)
+    asked = np.flatnonzero([bool(each.outsiders) for each in judged])
+    versions = np.asarray(frames.column_of(part.frame, "bank_version"), object)[asked]
+    for version in set(versions.tolist()):
+        rows = asked[versions == version]
+        bank, _ = explainer.bank_and_rows(part.batch, rows)
+        out[rows] |= bank.names_stranger(part.batch.codes[rows])
+    return out
 
 
 def _other_accounts(frame: Frame) -> dict[str, str]:
@@ -271,7 +283,7 @@ def _gather_facts(
     """Return what title and next steps say of an alert's events (N,); `names` (N,) are their actions, `z` (N,) how strange."""
     batch, frame = verdicts
     novelty = find_novelty(batch, frame, names, explainer)
-    own = _find_impact(events, novelty, frame, explainer.bank)
+    own = _find_impact(verdicts, events, novelty, explainer)
     drivers = _find_drivers(batch, frame, explainer)
     actions, supporting_actions = impact.count_together(own, support.actions, counted_calls(drivers, names))
     first_seen, in_history = _first_seen(batch, frame, explainer)
@@ -389,8 +401,6 @@ class Novelty(NamedTuple):
     `ranges` are the ids of those of the networks that are new address ranges of a network that the principal used before;
     `usual_for_others` of those whose address range many principals used in the history; `usual_places` of those whose principal
     comes from new ones all the time, so that another is nothing strange. Such a region is not among `regions`.
-    `let_strangers_in` are the ids of events that gave a right to an account that no principal dealt with in the history, and
-    none is of, or to everybody.
     Never is: not in what the bank learned. What began after the training stays new until the next one, so that a thief who comes
     again the next day is still one.
     """
@@ -401,7 +411,6 @@ class Novelty(NamedTuple):
     ranges: frozenset[str]
     usual_for_others: frozenset[str]
     usual_places: frozenset[str]
-    let_strangers_in: frozenset[str]
 
 
 def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explainer: Explainer) -> Novelty:
@@ -416,7 +425,6 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
     versions = np.asarray(frames.column_of(frame, "bank_version"), object)
     unseen = np.zeros((len(frame), 1 + len(PLACE_COLUMNS)), bool)
     usual, often = np.zeros(len(frame), bool), np.zeros((len(frame), len(PLACE_COLUMNS)), bool)
-    strange = np.zeros(len(frame), bool)
     principal = _principal(frame)
     for version in set(versions.tolist()):
         of_version = np.flatnonzero(versions == version)
@@ -425,7 +433,6 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
         unseen[of_version] = new[inverse.reshape(-1)]
         usual[of_version] = _is_usual_range(batch, of_version[first], explainer)[inverse.reshape(-1)]
         often[of_version] = _often_new(batch, of_version[first], explainer)[inverse.reshape(-1)]
-        strange[of_version] = _lets_strangers_in(batch, frame, of_version, explainer)
     new_networks = unseen[:, 1 : 1 + len(NETWORKS)]
     named = new_networks.argmax(axis=1)  # the wider one that is new
     ids = list(map(str, frames.column_of(frame, "event_id").tolist()))
@@ -436,28 +443,7 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
         frozenset(compress(ids, new_networks[:, -1] & ~new_networks[:, 0])),
         frozenset(compress(ids, new_networks.any(axis=1) & usual)),
         frozenset(compress(ids, new_networks.any(axis=1) & often[np.arange(len(often)), named])),
-        frozenset(compress(ids, strange)),
     )
-
-
-def _lets_strangers_in(
-    batch: EventBatch, frame: Frame, rows: NDArray[np.intp], explainer: Explainer
-) -> NDArray[np.bool_]:
-    """Return which of one version's events give a right to everybody, or to an account that no one dealt with, nor is of, (R,).
-
-    The first MAX_JUDGED_RECORDS records are read.
-    """
-    out = np.zeros(len(rows), bool)
-    if "raw" not in frame:
-        return out
-    asked = rows[:MAX_JUDGED_RECORDS]
-    bank, _ = explainer.bank_and_rows(batch, asked)
-    strange = bank.names_stranger(batch.codes[asked])
-    calls = (frames.column_of(frame, name).take(asked).tolist() for name in ("service", "action", "raw"))
-    for at, (service, action, raw) in enumerate(zip(*calls, strict=True)):
-        outsiders = SOURCE.outsiders_let_in(str(service), str(action), _record_text(raw))
-        out[at] = EVERYBODY in outsiders or (bool(outsiders) and strange[at])
-    return out
 
 
 def _is_usual_range(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:

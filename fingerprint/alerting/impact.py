@@ -26,9 +26,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fingerprint.core.alert import (
     GRAVITIES,
@@ -39,6 +38,9 @@ from fingerprint.core.alert import (
     SurpriseDriver,
 )
 from fingerprint.core.attack_tools import is_made_for_attacks
+
+if TYPE_CHECKING:
+    from fingerprint.sources.base import CallImpact
 
 # Nats of rarity and impact together at which urgency is 50: one active interval in 22,000.
 HALF_URGENCY_NATS = 10.0
@@ -66,30 +68,41 @@ def alert_impact(
     new_places: Collection[str],
     other_accounts: Mapping[str, str] = MappingProxyType({}),
     let_strangers_in: Collection[str] = (),
-    own_accounts: Collection[str] = (),
+    judged: Sequence[CallImpact] = (),
 ) -> tuple[ActionImpact, ...]:
     """Return the actions of an alert that can do harm, those that count most first.
 
     `new_actions` are the `service:Action` that are new for the principal, `new_places` the ids of events from a network that is.
     `other_accounts` maps the ids of events to the account that they were made on, where that is not the log's own, and
     `let_strangers_in` are the ids of those that gave everybody a right, or an account that no one dealt with before: that is
-    new, however often others were given one. `own_accounts` are those of the organisation that events name: no outsiders.
+    new, however often others were given one. `judged` is what each event can do, where that is known (`judge_calls`).
     """
-    by_action: dict[str, list[AlertEvent]] = {}
-    for event in events:
-        by_action.setdefault(action_name(event), []).append(event)
+    by_action: dict[str, tuple[list[AlertEvent], list[CallImpact]]] = {}
+    for event, found in zip(events, judged or judge_calls(events), strict=True):
+        called, impacts = by_action.setdefault(action_name(event), ([], []))
+        called.append(event)
+        impacts.append(found)
     rows = [
         _of_action(
             name,
             called,
+            impacts,
             name in new_actions or any(event.event_id in let_strangers_in for event in called),
             new_places,
             other_accounts,
-            own_accounts,
         )
-        for name, called in by_action.items()
+        for name, (called, impacts) in by_action.items()
     ]
     return tuple(sorted((row for row in rows if row.gravity != "none"), key=_order))
+
+
+def judge_calls(events: Sequence[AlertEvent]) -> list[CallImpact]:
+    """Return what each event can do, by its record."""
+    # Judging needs the source; the store reads what was judged without it.
+    from fingerprint.sources.active import SOURCE
+    from fingerprint.sources.base import judge_calls as judge
+
+    return judge(SOURCE.impact_of, events)
 
 
 def count_together(
@@ -233,17 +246,15 @@ def _order(row: ActionImpact) -> tuple[float, int, bool, bool, int, str]:
 def _of_action(
     name: str,
     events: Sequence[AlertEvent],
+    judged: Sequence[CallImpact],
     new: bool,
     new_places: Collection[str],
     other_accounts: Mapping[str, str],
-    own_accounts: Collection[str],
 ) -> ActionImpact:
     """Return what an action's calls can do: of those whose requests do the gravest harm, how many and on what."""
-    # Judging needs the source; the store reads what was judged without it.
-    from fingerprint.sources.active import SOURCE
-    from fingerprint.sources.base import gravest_calls
+    from fingerprint.sources.base import gravest_calls  # as in `judge_calls`
 
-    gravest, harmful = gravest_calls(partial(SOURCE.impact_of, own_accounts=own_accounts), events)
+    gravest, harmful = gravest_calls(events, judged)
     done = sum(not event.error_code for event in harmful)
     row = ActionImpact(
         action=name,
@@ -290,7 +301,7 @@ def _resource_texts(events: Sequence[AlertEvent], other_accounts: Mapping[str, s
 
 def _relation(event: AlertEvent, account: str) -> str:
     """Return whether what a call was made on lies `in` another account, or the call only names that one `for` it."""
-    from fingerprint.sources.active import SOURCE  # as in `_of_action`
+    from fingerprint.sources.active import SOURCE  # as in `judge_calls`
 
     return "in" if not account or SOURCE.may_lie_in(event.raw, event.resource, account) else "for"
 

@@ -15,6 +15,7 @@ are the product's own words. `core.log_source` says which package a process uses
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 
 # Of one action; a request is read in 2 to 40 microseconds. Further calls are judged by the action.
 MAX_JUDGED_RECORDS = 1_000
-EVERYBODY = "*"  # of `outsiders_let_in`
+EVERYBODY = "*"  # of `CallImpact.outsiders`
 Origin = tuple[str, str]  # source, position
 FileListing = dict[str, dict[str, Any]]  # path: the details that fsspec gives
 PrincipalKind = Literal["person", "user", "role", "root", "federated", "account", "service", "unknown"]
@@ -176,28 +177,51 @@ class OpenedAccess(NamedTuple):
 
 
 class CallImpact(NamedTuple):
-    """Impact of a call: its gravity, the effect as a verb phrase, and MITRE ATT&CK's tactic and technique, empty for none."""
+    """Impact of a call: its gravity, the effect as a verb phrase, and MITRE ATT&CK's tactic and technique, empty for none.
+
+    `outsiders` are whom it gives a right or a copy of data: accounts, users, `*` for everybody; `milder_effect` is the effect
+    where none of these is one.
+    """
 
     gravity: Gravity
     effect: str
     tactic: str
     technique: str
+    outsiders: tuple[str, ...] = ()
+    milder_effect: str = ""
+
+    def within(self, own_accounts: Collection[str]) -> CallImpact:
+        """Return the impact in an organisation with these accounts: a right for one of its own lets no outsider in."""
+        if self.gravity not in ("severe", "grave") or not self.outsiders:
+            return self
+        if not set(self.outsiders).issubset(own_accounts):
+            return self
+        return self._replace(gravity="notable", effect=self.milder_effect)
 
 
 NO_IMPACT = CallImpact("none", "", "", "")
 
 
-def gravest_calls(
+def judge_calls(
     impact_of: Callable[[str, str, str], CallImpact], calls: Sequence[AlertEvent]
-) -> tuple[CallImpact, list[AlertEvent]]:
-    """Return the gravest impact of an action's calls, and the calls that have its gravity: others ask for less harm, or for none.
+) -> list[CallImpact]:
+    """Return the impact of each call; of an action the first MAX_JUDGED_RECORDS records are read.
 
     `impact_of` is that of `LogSource`.
     """
-    judged = [
-        impact_of(call.service, call.action, call.raw if place < MAX_JUDGED_RECORDS else "")
-        for place, call in enumerate(calls)
-    ]
+    counted: Counter[tuple[str, str]] = Counter()
+    judged = []
+    for call in calls:
+        counted[call.service, call.action] += 1
+        record = call.raw if counted[call.service, call.action] <= MAX_JUDGED_RECORDS else ""
+        judged.append(impact_of(call.service, call.action, record))
+    return judged
+
+
+def gravest_calls(
+    calls: Sequence[AlertEvent], judged: Sequence[CallImpact]
+) -> tuple[CallImpact, list[AlertEvent]]:
+    """Return the gravest impact of an action's calls, and the calls that have its gravity: others ask for less harm, or none."""
     gravest = max(judged, key=lambda each: GRAVITIES.index(each.gravity), default=NO_IMPACT)
     return gravest, [
         call for call, each in zip(calls, judged, strict=True) if each.gravity == gravest.gravity
@@ -375,16 +399,8 @@ class LogSource(Protocol):
     def signed_in_by(self, record: str) -> str:
         """Return the provider by which a record's (JSON text, or empty) caller signed in, where the identity does not name it."""
 
-    def impact_of(
-        self, service: str, action: str, record: str, own_accounts: Collection[str] = frozenset()
-    ) -> CallImpact:
-        """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says.
-
-        A right for one of `own_accounts` lets in no outsider.
-        """
-
-    def outsiders_let_in(self, service: str, action: str, record: str) -> tuple[str, ...]:
-        """Return whom a call gives a right or a copy of data, by its record (JSON text): accounts, users, `*` for everybody."""
+    def impact_of(self, service: str, action: str, record: str) -> CallImpact:
+        """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
 
     def may_lie_in(self, record: str, resource: str, account: str) -> bool:
         """Return whether a call's resource may lie in another account that its record (JSON text, or empty) names."""

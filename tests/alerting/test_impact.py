@@ -295,9 +295,7 @@ def test_the_order_of_events_does_not_change_an_impact() -> None:
 def test_many_records_of_one_action_are_not_all_read(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     whole = SOURCE.impact_of
-    monkeypatch.setattr(
-        SOURCE, "impact_of", lambda *call, **own: (read.append(call[2]), whole(*call, **own))[1]
-    )
+    monkeypatch.setattr(SOURCE, "impact_of", lambda *call: (read.append(call[2]), whole(*call))[1])
     events = [
         replace(call("s3:PutBucketPolicy", number), raw="{}") for number in range(MAX_JUDGED_RECORDS * 2)
     ]
@@ -373,6 +371,7 @@ def test_a_right_for_an_account_of_the_organisation_lets_no_outsider_in() -> Non
     made = trust("210987654321")
     gravities = []
     for own in ((), ("333333333333",), ("210987654321", "333333333333")):
-        [found] = impact.alert_impact([made], {"iam:CreateRole"}, (), own_accounts=own)
+        judged = [each.within(own) for each in impact.judge_calls([made])]
+        [found] = impact.alert_impact([made], {"iam:CreateRole"}, (), judged=judged)
         gravities.append(found.gravity)
     assert gravities == ["severe", "severe", "notable"]

@@ -1,8 +1,8 @@
 """What AWS actions can do: stop the audit log, create credentials, open data, delete it ...; by a table, then by the verb.
 
 Example:
-    >>> impact_of("cloudtrail", "StopLogging", "")
-    CallImpact(gravity='severe', effect='stops or weakens the audit log', tactic='Defense Evasion', technique='T1562.008')
+    >>> impact_of("cloudtrail", "StopLogging", "")[:4]
+    ('severe', 'stops or weakens the audit log', 'Defense Evasion', 'T1562.008')
     >>> impact_of("s3", "GetBucketPolicy", "").gravity, impact_of("newservice", "PutResourcePolicy", "").gravity
     ('none', 'notable')
 
@@ -21,7 +21,7 @@ no outsider is not.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from fingerprint.core.alert import GRAVITIES, Gravity
@@ -37,7 +37,8 @@ from fingerprint.sources.cloudtrail.impact_effects import (
     Effect,
 )
 from fingerprint.sources.cloudtrail.impact_grants import outsiders_let_in, policy_gravity
-from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, quota_of, reads_only
+from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, quota_of
+from fingerprint.sources.cloudtrail.record_members import CallRecord
 
 _GUARDED_SERVICES = frozenset(
     (
@@ -153,30 +154,26 @@ _GIVES = (
 )
 
 
-def impact_of(
-    service: str, action: str, record: str, own_accounts: Collection[str] = frozenset()
-) -> CallImpact:
+def impact_of(service: str, action: str, record: str) -> CallImpact:
     """Return what a call of an action can do; `record` is its JSON text, empty where it is not at hand.
 
-    The verb says whether an unlisted action writes, and the record's own flag that it does not. A right for other
-    `own_accounts` of the organisation lets no outsider in.
+    The verb says whether an unlisted action writes, and the record's own flag that it does not.
     """
-    found = _impact_by_request(service, without_api_version(action), record)
-    if not own_accounts or found.gravity not in ("severe", "grave"):
+    plain, read = without_api_version(action), CallRecord(record)
+    found = _impact_by_request(service, plain, read)
+    outsiders = outsiders_let_in(service, plain, read) if record and found != NO_IMPACT else ()
+    if not outsiders:
         return found
-    outsiders = outsiders_let_in(service, action, record)
-    if not outsiders or not set(outsiders).issubset(own_accounts):
-        return found
-    return found._replace(gravity="notable", effect=MILDER_EFFECTS.get(found.effect, found.effect))
+    return found._replace(outsiders=outsiders, milder_effect=MILDER_EFFECTS.get(found.effect, found.effect))
 
 
-def _impact_by_request(service: str, action: str, record: str) -> CallImpact:
+def _impact_by_request(service: str, action: str, record: CallRecord) -> CallImpact:
     found = listed_actions().get((service, action))
     if found is None:
         found = (
             _by_name(service, without_batch(action)) if action and changes_something(action) else NO_IMPACT
         )
-        if found == NO_IMPACT or reads_only(record):
+        if found == NO_IMPACT or record.reads_only:
             return NO_IMPACT
         gravity = policy_gravity(service, record)
         return CallImpact(gravity, *LETS_OTHERS) if gravity else found

@@ -16,13 +16,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from string import hexdigits
 from typing import Any, NamedTuple
 
-import msgspec
-
 from fingerprint.core.alert import Gravity
 from fingerprint.sources.base import EVERYBODY
-from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.record_members import (
-    decode_record,
+    CallRecord,
     flat_members,
     request_objects,
     request_values,
@@ -121,37 +118,26 @@ class Admitted(NamedTuple):
 Reader = Callable[[Request, str], Admitted]  # request and the account that was called -> whom it lets in
 
 
-class _Record(msgspec.Struct):
-    requestParameters: Any = None
-    recipientAccountId: Any = ""
-
-
-_DECODER = msgspec.json.Decoder(_Record)
-
-
-def outsiders_let_in(service: str, action: str, record: str) -> tuple[str, ...]:
+def outsiders_let_in(service: str, action: str, record: CallRecord) -> tuple[str, ...]:
     """Return whom a call gives a right or a copy of data, as its record says: accounts, canonical users, `*` for everybody."""
-    reader = _READERS.get((service, without_api_version(action)))
+    reader = _READERS.get((service, action))
     return _read(reader, record).outsiders if reader else _by_unlisted_policy(service, record).outsiders
 
 
-def policy_gravity(service: str, record: str) -> Gravity | None:
+def policy_gravity(service: str, record: CallRecord) -> Gravity | None:
     """Return severe or grave where a call of an action that no table names has a policy for outsiders; None for any other."""
     gravity = outside_gravity(_by_unlisted_policy(service, record))
     return gravity if gravity in ("severe", "grave") else None
 
 
-def _by_unlisted_policy(service: str, record: str) -> Admitted:
-    if service in _NO_GRANTS or "Principal" not in record:
+def _by_unlisted_policy(service: str, record: CallRecord) -> Admitted:
+    if service in _NO_GRANTS or "Principal" not in record.text:
         return Admitted()
     return _read(admitted_by_policies, record)
 
 
-def _read(reader: Reader, record: str) -> Admitted:
-    read = decode_record(_DECODER, record)
-    if read is None or not isinstance(read.requestParameters, dict):
-        return Admitted()
-    return reader(read.requestParameters, str(read.recipientAccountId or ""))
+def _read(reader: Reader, record: CallRecord) -> Admitted:
+    return Admitted() if record.request is None else reader(record.request, record.account)
 
 
 def admitted_by_policies(request: Request, account: str) -> Admitted:

@@ -2,7 +2,7 @@
 
 Example:
     >>> record = '{"requestParameters": {"VersioningConfiguration": {"Status": "Enabled"}}}'
-    >>> adjust_gravity("s3", "PutBucketVersioning", "severe", record)
+    >>> adjust_gravity("s3", "PutBucketVersioning", "severe", CallRecord(record))
     'minor'
 
 The same action protects or harms by its parameters. Only what is plain is read; a request that is missing, cut or in an unknown
@@ -15,8 +15,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_network
 from typing import Any
-
-import msgspec
 
 from fingerprint.core.alert import Gravity
 from fingerprint.sources.cloudtrail.impact_grants import (
@@ -37,7 +35,7 @@ from fingerprint.sources.cloudtrail.impact_grants import (
     outside_gravity,
 )
 from fingerprint.sources.cloudtrail.record_members import (
-    decode_record,
+    CallRecord,
     flat_members,
     request_objects,
     request_values,
@@ -66,36 +64,18 @@ _REMOVED = ("remove", "valuesToRemove", "accountIdsToRemove")
 _DENYING = ("policy/AWSCompromisedKeyQuarantine", "policy/AWSDenyAll")
 
 
-class _Record(msgspec.Struct):
-    requestParameters: Any = None
-    recipientAccountId: Any = ""
-    readOnly: Any = None
-
-
-_DECODER = msgspec.json.Decoder(_Record)
-
-
-def adjust_gravity(service: str, action: str, gravity: Gravity, record: str) -> Gravity:
+def adjust_gravity(service: str, action: str, gravity: Gravity, record: CallRecord) -> Gravity:
     """Return the gravity of a call whose action alone has `gravity`, by what its record says of the request."""
     check = _CHECKS.get((service, action))
-    read = decode_record(_DECODER, record) if check else None
-    if check is None or read is None or not isinstance(read.requestParameters, dict):
+    if check is None or record.request is None:
         return gravity
-    return check(read.requestParameters, str(read.recipientAccountId or "")) or gravity
+    return check(record.request, record.account) or gravity
 
 
-def quota_of(record: str) -> str:
+def quota_of(record: CallRecord) -> str:
     """Return what a request for a higher quota asks more of, by its service: `mail or messages`; empty for any other."""
-    read = decode_record(_DECODER, record)
-    request = read.requestParameters if read is not None else None
-    code = request.get("serviceCode") if isinstance(request, dict) else None
+    code = (record.request or {}).get("serviceCode")
     return _QUOTAS.get(code, "") if isinstance(code, str) else ""
-
-
-def reads_only(record: str) -> bool:
-    """Return whether a record says that its call only read; False where there is none."""
-    read = decode_record(_DECODER, record)
-    return read is not None and read.readOnly is True
 
 
 def _grants_outside(request: Request, account: str) -> Gravity | None:

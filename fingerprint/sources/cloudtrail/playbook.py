@@ -30,7 +30,7 @@ from fingerprint.core.alert import (
     names_person,
     session_names,
 )
-from fingerprint.sources.base import Suspicion, gravest_calls
+from fingerprint.sources.base import CallImpact, Suspicion, gravest_calls, judge_calls
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.credential_facts import signed_in_without_mfa
@@ -41,7 +41,6 @@ from fingerprint.sources.cloudtrail.identity import (
     plain_principal,
 )
 from fingerprint.sources.cloudtrail.impact import impact_of
-from fingerprint.sources.cloudtrail.impact_requests import reads_only
 from fingerprint.sources.cloudtrail.playbook_contain import contain_steps, find_person
 from fingerprint.sources.cloudtrail.playbook_extent import extent_steps
 from fingerprint.sources.cloudtrail.playbook_facts import (
@@ -68,6 +67,7 @@ from fingerprint.sources.cloudtrail.playbook_undo import (
     safe_argument,
     undo_step,
 )
+from fingerprint.sources.cloudtrail.record_members import CallRecord
 
 MAX_UNDO_STEPS = 15  # with commands
 MAX_NAMED_ACTIONS = 8  # of those without
@@ -295,10 +295,15 @@ def _event_of(suspicion: Suspicion, action: str) -> AlertEvent:
 
     Of those that do the gravest harm.
     """
-    _, called = gravest_calls(impact_of, [each for each in suspicion.events if action_of(each) == action])
+    _, called = _gravest([each for each in suspicion.events if action_of(each) == action])
     if suspicion.lead in called:
         return suspicion.lead
     return min(called, key=lambda each: bool(each.error_code), default=suspicion.events[0])
+
+
+def _gravest(calls: Sequence[AlertEvent]) -> tuple[CallImpact, list[AlertEvent]]:
+    """Return the gravest impact of an action's calls, and the calls that have its gravity."""
+    return gravest_calls(calls, judge_calls(impact_of, calls))
 
 
 def _person(suspicion: Suspicion, event: AlertEvent) -> str:
@@ -333,7 +338,7 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     for row in suspicion.actions:
         if not (row.new or row.new_place) or row.gravity == "minor":
             continue
-        harm, events = gravest_calls(impact_of, calls.get((row.action, row.supporting), []))
+        harm, events = _gravest(calls.get((row.action, row.supporting), []))
         if not row.succeeded:  # the gravest calls, and maybe milder ones did
             if harm.gravity in ("none", "minor"):
                 continue
@@ -395,7 +400,9 @@ def _undo_action(row: ActionImpact, made: Sequence[Call], unread: int, by_root: 
 def _only_reads(action: str, calls: Sequence[AlertEvent]) -> bool:
     """Return whether an action changes nothing, by its verb or by the records of its calls."""
     name = without_api_version(action).partition(":")[2]
-    return not changes_something(name) or (bool(calls) and all(reads_only(each.raw) for each in calls))
+    return not changes_something(name) or (
+        bool(calls) and all(CallRecord(each.raw).reads_only for each in calls)
+    )
 
 
 def _subjects(rows: Sequence[ActionImpact]) -> str:

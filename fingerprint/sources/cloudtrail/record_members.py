@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from functools import cached_property
 from typing import Any, TypeVar
 
 import msgspec
@@ -31,6 +32,42 @@ def decode_record(decoder: msgspec.json.Decoder[Members], record: str) -> Member
         return decoder.decode(record)
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return None
+
+
+class _Call(msgspec.Struct):
+    requestParameters: Any = None
+    recipientAccountId: Any = ""
+    readOnly: Any = None
+
+
+_CALL_DECODER = msgspec.json.Decoder(_Call)
+
+
+class CallRecord:
+    """The record of a call, decoded when a member of it is first asked for, and then no more."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+    @cached_property
+    def _members(self) -> _Call:
+        return decode_record(_CALL_DECODER, self.text) or _Call()
+
+    @property
+    def request(self) -> dict[str, Any] | None:
+        """The parameters of the call; None where they are missing, or no object."""
+        parameters = self._members.requestParameters
+        return parameters if isinstance(parameters, dict) else None
+
+    @property
+    def account(self) -> str:
+        """The account that was called; empty where it is missing."""
+        return str(self._members.recipientAccountId or "")
+
+    @property
+    def reads_only(self) -> bool:
+        """True where the record says that the call only read."""
+        return self._members.readOnly is True
 
 
 def as_text(value: Any) -> str:

@@ -53,7 +53,6 @@ from fingerprint.sources.cloudtrail.identity import (
     signed_in_by,
 )
 from fingerprint.sources.cloudtrail.impact import impact_of
-from fingerprint.sources.cloudtrail.impact_grants import outsiders_let_in
 from fingerprint.sources.cloudtrail.lenient import NO_EVENT_FIELDS
 from fingerprint.sources.cloudtrail.opened_access import opened_access
 from fingerprint.sources.cloudtrail.playbook import next_steps
@@ -103,7 +102,6 @@ __all__ = [
     "object_day",
     "opened_access",
     "ordered_prefix",
-    "outsiders_let_in",
     "person_and_access",
     "plain_action",
     "plain_principal",

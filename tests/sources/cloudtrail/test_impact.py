@@ -245,12 +245,12 @@ def test_only_with_a_key_that_the_account_has_not_does_an_object_that_is_written
 ) -> None:
     request = {"x-amz-server-side-encryption-customer-algorithm": "AES256"}
     found = impact_of("s3", action, json.dumps({"requestParameters": request}))
-    assert found == (
+    assert found[:4] == (
         "severe", "encrypts stored data with a key that only the caller has", "Impact", "T1486",
     )  # fmt: skip
     key = {"x-amz-server-side-encryption-aws-kms-key-id": "arn:aws:kms:eu-west-1:210987654321:key/1"}
     foreign = impact_of("s3", action, json.dumps({"requestParameters": key}))
-    assert foreign == ("grave", "encrypts stored data with a key of another account", "Impact", "T1486")
+    assert foreign[:4] == ("grave", "encrypts stored data with a key of another account", "Impact", "T1486")
     plain = impact_of("s3", action, json.dumps({"requestParameters": {"bucketName": "b"}}))
     assert plain.gravity in ("minor", "notable")
     assert plain.technique != "T1486"

@@ -13,7 +13,6 @@ from fingerprint.sources.cloudtrail.impact_grants import (
     LENT,
     SHARED,
     admitted_by_policies,
-    outsiders_let_in,
 )
 from fingerprint.sources.cloudtrail.operations import find_operation
 
@@ -34,8 +33,8 @@ def policy(principal: Any, condition: dict[str, Any] | None = None, **other: Any
 def judged(call: str, request: Any) -> tuple[str, tuple[str, ...]]:
     """Return gravity and outsiders of a call with a request."""
     record = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request})
-    service, action = call.split(":")
-    return impact_of(service, action, record).gravity, outsiders_let_in(service, action, record)
+    found = impact_of(*call.split(":"), record)
+    return found.gravity, found.outsiders
 
 
 @pytest.mark.parametrize(
@@ -48,7 +47,7 @@ def test_only_where_all_whom_a_policy_names_are_own_accounts_it_lets_no_outsider
 ) -> None:
     request = {"policy": json.dumps(policy({"AWS": principals}))}
     record = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request})
-    found = impact_of(*call.split(":"), record, own_accounts=(OTHER,))
+    found = impact_of(*call.split(":"), record).within((OTHER,))
     assert found.gravity == gravity
     assert impact_of(*call.split(":"), record).gravity == "severe"
     assert ("outsiders" in found.effect) is (gravity == "severe" and call.startswith("s3"))

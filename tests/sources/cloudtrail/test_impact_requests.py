@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from fingerprint.sources.cloudtrail.impact import impact_of
-from fingerprint.sources.cloudtrail.impact_grants import outsiders_let_in
 from fingerprint.sources.cloudtrail.impact_requests import _CHECKS, adjust_gravity
-from fingerprint.sources.cloudtrail.record_members import MAX_RECORD_CHARACTERS
+from fingerprint.sources.cloudtrail.record_members import MAX_RECORD_CHARACTERS, CallRecord
 from tests.support.alerts import NASTY
 
 ACCOUNT = "123456789012"
@@ -337,7 +336,7 @@ def test_the_same_action_protects_or_harms_by_its_parameters(call: str, request_
     ["", "{", "[]", "null", '{"requestParameters": "x"}', '{"requestParameters": null}', "[" * 100_000],
 )
 def test_a_record_that_cannot_be_read_lowers_nothing(record: str) -> None:
-    assert adjust_gravity("s3", "PutBucketPolicy", "severe", record) == "severe"
+    assert adjust_gravity("s3", "PutBucketPolicy", "severe", CallRecord(record)) == "severe"
 
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
@@ -356,7 +355,10 @@ def test_a_policy_nested_beyond_all_bounds_is_read_in_bounded_time() -> None:
     wide = {f"member{n}": {"Principal": "*"} for n in range(20_000)}
     assert gravity("s3:PutBucketPolicy", deep)
     assert gravity("s3:PutBucketPolicy", wide) == "severe"
-    assert adjust_gravity("s3", "PutBucketPolicy", "severe", " " * (MAX_RECORD_CHARACTERS + 1)) == "severe"
+    assert (
+        adjust_gravity("s3", "PutBucketPolicy", "severe", CallRecord(" " * (MAX_RECORD_CHARACTERS + 1)))
+        == "severe"
+    )
 
 
 @pytest.mark.parametrize(
@@ -424,5 +426,5 @@ def test_what_gives_an_outsider_a_right_is_told_from_other_severe_calls(
     call: str, request_members: dict[str, Any], lets_in: bool
 ) -> None:
     record = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request_members})
-    assert bool(outsiders_let_in(*call.split(":"), record)) is lets_in
-    assert not outsiders_let_in(*call.split(":"), ""), "without a record nothing is known to be given"
+    assert bool(impact_of(*call.split(":"), record).outsiders) is lets_in
+    assert not impact_of(*call.split(":"), "").outsiders, "without a record nothing is known to be given"

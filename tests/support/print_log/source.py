@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any
 
@@ -175,14 +175,8 @@ def credential_facts(records: Iterable[str]) -> CredentialFacts:
     return CredentialFacts()
 
 
-def impact_of(
-    service: str, action: str, record: str, own_accounts: Collection[str] = frozenset()
-) -> CallImpact:
+def impact_of(service: str, action: str, record: str) -> CallImpact:
     return CallImpact("none", "", "", "")
-
-
-def outsiders_let_in(service: str, action: str, record: str) -> tuple[str, ...]:
-    return ()
 
 
 def next_steps(suspicion: Suspicion) -> tuple[NextStep, ...]:
