@@ -255,6 +255,7 @@ def _of_action(
     from fingerprint.sources.base import gravest_calls  # as in `judge_calls`
 
     gravest, harmful = gravest_calls(events, judged)
+    outsiders = {event.event_id: found.outsiders for event, found in zip(events, judged, strict=True)}
     done = sum(not event.error_code for event in harmful)
     row = ActionImpact(
         action=name,
@@ -266,7 +267,7 @@ def _of_action(
         failed=len(harmful) - done,
         new=new,
         new_place=any(event.event_id in new_places for event in events),
-        resources=_resource_texts(harmful, other_accounts),
+        resources=_resource_texts(harmful, outsiders, other_accounts),
     )
     return _as_many(row, done)
 
@@ -278,39 +279,51 @@ def _as_many(row: ActionImpact, done: int) -> ActionImpact:
     return replace(row, gravity=max(row.gravity, "grave", key=GRAVITIES.index))
 
 
-def _resource_texts(events: Sequence[AlertEvent], other_accounts: Mapping[str, str]) -> tuple[str, ...]:
+def _resource_texts(
+    events: Sequence[AlertEvent], outsiders: Mapping[str, tuple[str, ...]], other_accounts: Mapping[str, str]
+) -> tuple[str, ...]:
     """Return what calls were made on, each once; roles of one name in seven accounts are one name, and the accounts.
 
-    Where the other account is only named for it, as in a role's new trust policy, it is the one that it is `for`.
+    Where the other accounts are only named for it, as in a role's new trust policy, they are those that it is `for`: the
+    `outsiders` that an event lets in, by its id. What gives a right to accounts and names no resource has these alone.
 
-    >>> _resource_texts(seven_assumed_roles, account_of)
+    >>> _resource_texts(seven_assumed_roles, {}, account_of)
     ('role:Operator in 7 accounts: 111111111111, 222222222222 and 5 more',)
     """
-    pairs = {
-        (event.resource, other_accounts.get(event.event_id, "")): event for event in events if event.resource
+    distinct = {
+        (event.resource, other_accounts.get(event.event_id, ""), outsiders[event.event_id]): event
+        for event in events
     }
-    accounts: dict[tuple[str, str], list[str]] = {}
-    for (resource, account), event in pairs.items():
-        found = accounts.setdefault((resource, _relation(event, account)), [])
-        found += [account] if account else []
+    accounts: dict[tuple[str, str], dict[str, None]] = {}
+    for (_, account, let_in), event in distinct.items():
+        relation, named = _accounts_beside(event, let_in, account)
+        if event.resource or relation == "for":
+            accounts.setdefault((event.resource, relation), {}).update(dict.fromkeys(named))
     return tuple(
-        resource + _accounts_text(relation, found)
+        f"{resource} {_accounts_text(relation, list(found))}".strip()
         for (resource, relation), found in list(accounts.items())[:MAX_RESOURCES]
     )
 
 
-def _relation(event: AlertEvent, account: str) -> str:
-    """Return whether what a call was made on lies `in` another account, or the call only names that one `for` it."""
+def _accounts_beside(event: AlertEvent, outsiders: Sequence[str], account: str) -> tuple[str, list[str]]:
+    """Return the accounts that a call names, and whether what it was made on lies `in` them or they are let in: `for` them.
+
+    `account` is the one that it was made on or names; of those that are let in that one comes first.
+    """
     from fingerprint.sources.active import SOURCE  # as in `judge_calls`
 
-    return "in" if not account or SOURCE.may_lie_in(event.raw, event.resource, account) else "for"
+    let_in = sorted((each for each in outsiders if each.isdecimal()), key=lambda each: each != account)
+    if let_in:
+        return "for", let_in
+    lies_there = not account or SOURCE.may_lie_in(event.raw, event.resource, account)
+    return "in" if lies_there else "for", [account] if account else []
 
 
 def _accounts_text(relation: str, accounts: Sequence[str]) -> str:
     if not accounts:
         return ""
     if len(accounts) == 1:
-        return f" {relation} account {accounts[0]}"
+        return f"{relation} account {accounts[0]}"
     more = len(accounts) - MAX_NAMED_ACCOUNTS
     named = ", ".join(accounts[:MAX_NAMED_ACCOUNTS])
-    return f" {relation} {len(accounts):,} accounts: {named}{f' and {more:,} more' if more > 0 else ''}"
+    return f"{relation} {len(accounts):,} accounts: {named}{f' and {more:,} more' if more > 0 else ''}"

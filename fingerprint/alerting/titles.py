@@ -190,9 +190,9 @@ def _reached(principal: str, facts: TitleFacts, lead: int) -> str:
 
 def _let_in(facts: TitleFacts, event: AlertEvent) -> str:
     """Return the accounts that a call names `for` what it was made on, as `account 210987654321`; empty for none."""
-    start, action = f"{event.resource} for ", impact.action_name(event)
+    start, action = f"{event.resource} for ".lstrip(), impact.action_name(event)
     named = (each for row in facts.actions if row.action == action and row.new for each in row.resources)
-    return next((each.removeprefix(start) for each in named if event.resource and each.startswith(start)), "")
+    return next((each.removeprefix(start) for each in named if each.startswith(start)), "")
 
 
 def _how_signed_in(event: AlertEvent) -> str:

@@ -140,7 +140,8 @@ class ActionImpact:
     `action` is `service:Action`, `effect` completes "the call ..." ("stops or removes an audit log"). `tactic` and `technique`
     are MITRE ATT&CK's, empty where none fits. `new`: the principal never called it before, or gave a right by it to an account
     that no one dealt with. `new_place`: it came from a network that is new for the principal. `calls` counts its events in the
-    alert, `failed` those of them that were refused or failed. `resources` are the first few, `type:name`. `supporting`: the
+    alert, `failed` those of them that were refused or failed. `resources` are the first few, `type:name`, with the accounts
+    that it lies `in` or is opened `for`; of a call that names no resource, whom it is `for` alone. `supporting`: the
     calls are those of events that support the alert, beside any row of its own events, and count only where they are grave, new
     and succeeded (`alerting.impact`).
     """
@@ -161,6 +162,17 @@ class ActionImpact:
     def succeeded(self) -> bool:
         """Return whether any of its calls succeeded."""
         return self.failed < self.calls
+
+
+def on_resources(resources: Sequence[str]) -> str:
+    """Return what follows a call that was made on resources, or opened something for accounts; empty for none.
+
+    >>> on_resources(["bucket:logs", "bucket:cards"]), on_resources(["for account 210987654321"])
+    (' on bucket:logs, bucket:cards', ' for account 210987654321')
+    """
+    if not resources:
+        return ""
+    return f"{' ' if resources[0].startswith('for ') else ' on '}{', '.join(resources)}"
 
 
 @dataclass(frozen=True, slots=True)

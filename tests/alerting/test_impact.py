@@ -367,6 +367,27 @@ def test_a_right_for_an_account_that_no_one_dealt_with_counts_in_full_by_a_known
     assert found.resources == ("role:backup for account 210987654321",)
 
 
+def test_all_accounts_that_a_request_lets_in_are_counted_the_one_that_it_was_judged_by_first() -> None:
+    others = [f"{place:012}" for place in range(1, 13)]
+    document = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": others}}]}
+    opened = [
+        ("s3:PutBucketPolicy", "bucket:b", {"bucketPolicy": document}),
+        ("servicecatalog:CreatePortfolioShare", "", {"portfolioId": "port-1", "accountId": others[0]}),
+        ("s3:PutBucketPolicy", "bucket:c", {"bucketPolicy": {"Statement": [{"Principal": "*"}]}}),
+    ]
+    shown = []
+    for name, resource, request in opened:
+        raw = json.dumps({"recipientAccountId": "123456789012", "requestParameters": request})
+        made = replace(call(name, resource=resource), raw=raw)
+        [row] = impact.alert_impact([made], {name}, (), {made.event_id: others[-1]} if resource else {})
+        shown.append(row.resources)
+    assert shown == [
+        ("bucket:b for 12 accounts: 000000000012, 000000000011 and 10 more",),
+        ("for account 000000000001",),
+        ("bucket:c in account 000000000012",),
+    ]
+
+
 def test_a_right_for_an_account_of_the_organisation_lets_no_outsider_in() -> None:
     made = trust("210987654321")
     gravities = []

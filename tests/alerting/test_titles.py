@@ -69,6 +69,17 @@ def test_a_title_names_the_account_that_a_call_lets_in() -> None:
     )
 
 
+def test_a_title_names_the_account_that_a_call_without_a_resource_lets_in() -> None:
+    [made] = called("events:PutPermission")
+    made = replace(made, raw=json.dumps({"requestParameters": {"principal": "210987654321"}}))
+    actions = impact.alert_impact([made], {"events:PutPermission"}, ())
+    title = title_of(facts([made], {"events:PutPermission"}))
+    assert actions[0].resources == ("for account 210987654321",)
+    assert (
+        title == "user/grace called events:PutPermission for account 210987654321, new to it, from 84.17.50.9"
+    )
+
+
 def test_the_gravest_new_call_leads_and_the_others_are_counted() -> None:
     events = called("guardduty:ListDetectors", "cloudtrail:StopLogging", *(f"iam:List{n}" for n in range(52)))
     new = {impact.action_name(each) for each in events}

@@ -254,11 +254,13 @@ def split_account(text: str) -> tuple[str, str]:
 
     >>> split_account("role:Audit for account 210987654321"), split_account("role:Admin")
     (('role:Audit', 'for account 210987654321'), ('role:Admin', ''))
+    >>> split_account("for account 210987654321")
+    ('', 'for account 210987654321')
     """
     for relation in (" for ", " in "):
-        resource, _, where = text.rpartition(relation)
-        if resource and accounts_in(where):
-            return resource, f"{relation[1:]}{where}"
+        resource, found, where = f" {text}".rpartition(relation)
+        if found and accounts_in(where):
+            return resource.lstrip(), f"{relation[1:]}{where}"
     return text, ""
 
 

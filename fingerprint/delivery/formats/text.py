@@ -15,7 +15,7 @@ import math
 from typing import Any
 
 from fingerprint.alerting.impact import MAX_RESOURCES
-from fingerprint.core.alert import ActionImpact, NextStep
+from fingerprint.core.alert import ActionImpact, NextStep, on_resources
 from fingerprint.core.sanitize import storable
 
 MAX_TEXT_LENGTH = 4_096  # characters of one text
@@ -42,7 +42,7 @@ def impact_text(row: ActionImpact) -> str:
     technique = f", {row.technique}" if row.technique else ""
     failed = f", {row.failed:,} failed" if row.failed else ""
     failed += ", supporting" if row.supporting else ""
-    where = f" on {', '.join(row.resources)}" if row.resources else ""
+    where = on_resources(row.resources)
     where += ", and maybe others" if len(row.resources) >= MAX_RESOURCES else ""  # no more are kept
     return (
         f"{row.action} {row.effect}{technique} ({row.calls:,} event{'s' * (row.calls != 1)}{failed}){where}"

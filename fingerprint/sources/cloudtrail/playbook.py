@@ -28,6 +28,7 @@ from fingerprint.core.alert import (
     AlertEvent,
     NextStep,
     names_person,
+    on_resources,
     session_names,
 )
 from fingerprint.sources.base import CallImpact, Suspicion, gravest_calls, judge_calls
@@ -282,7 +283,7 @@ def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
     same = (f"{event.resource} in ", f"{event.resource} for ")
     own = (each for each in first.resources if each == event.resource or each.startswith(same))
     touched = next(own, event.resource) if action_of(event) == first.action else "".join(first.resources[:1])
-    on = f" on {touched[:200]}" if touched else ""
+    on = on_resources([touched[:200]] if touched else [])
     others = len(graver) - 1
     counted = f" and {others:,} other{'s' * (others > 1)}" if others else ""
     more = " and others" if cut else counted
@@ -412,8 +413,7 @@ def _subjects(rows: Sequence[ActionImpact]) -> str:
 
 def _subject(row: ActionImpact) -> str:
     """Return the action and what it touched: `iam:CreateUser on user:eve`; of supporting events with a word on it."""
-    some = ", ".join(each[:100] for each in row.resources[:3])
     more = f" and {len(row.resources) - 3} more" if len(row.resources) > 3 else ""
     name = without_api_version(row.action)[:120]
-    touched = f"{name} on {some}{more}" if some else name
+    touched = f"{name}{on_resources([each[:100] for each in row.resources[:3]])}{more}"
     return f"{touched} (unusual in the same hour)" if row.supporting else touched

@@ -149,7 +149,8 @@ def test_a_finding_names_techniques_resources_and_the_accounts_opened_to():
                      ("image:ami-0f3a for account 210987654321",)),
         ActionImpact("cloudtrail:StopLogging", "severe", "stops", "Defense Evasion", "T1562.008", 1, 0, True, True),
         ActionImpact("iam:X", "severe", "x", "Persistence", "T1098", 1, 0, True, True,
-                     ("role:A in 3 accounts: 111111111111, 222222222222 and 1 more", "bucket:x for sale")),
+                     ("role:A in 3 accounts: 111111111111, 222222222222 and 1 more", "bucket:x for sale",
+                      "for account 333333333333")),
     )  # fmt: skip
     event = replace(stolen_session().events[0], resource="bucket:cards")
     document = ocsf_finding(
@@ -177,7 +178,7 @@ def test_a_finding_names_techniques_resources_and_the_accounts_opened_to():
         {"type": "bucket", "name": "cards"},
     ]
     accounts = [each["value"] for each in document["observables"] if each["type"] == "Account Object: uid"]
-    assert accounts == ["123456789012", "210987654321", "111111111111", "222222222222"]
+    assert accounts == ["123456789012", "210987654321", "111111111111", "222222222222", "333333333333"]
     for version in VERSIONS:
         assert faults(json.loads(to_json_line(document)), version) == []
 
