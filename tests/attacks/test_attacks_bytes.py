@@ -283,7 +283,10 @@ WORST: dict[str, tuple[Use, Any]] = {
     "sources.cloudtrail.attack_mappings._API_VERSION": (all_of, "20150331v" + "2015_03_31v1" * (MIB // 12)),
     "sources.cloudtrail.playbook_undo._CONTAINING_POLICIES": (match, "arn:aws" + "a-" * (MIB // 2)),
     "sources.cloudtrail.playbook_undo._EARLIER_FILE": (all_of, "file://EARLIER_" + "a" * MIB),
-    "sources.cloudtrail.named_accounts._BARE_ACCOUNT": (all_of, '"aws":["aws","' * (MIB // 14)),
+    "sources.cloudtrail.named_accounts._BARE_ACCOUNT": (
+        all_of,
+        '"aws":["aws","' * (MIB // 28) + '"portfolioId":"","target":{' * (MIB // 54),
+    ),
     "sources.cloudtrail.resources._ARN": (match, "arn:aws:" + ":" * MIB),
     "sources.cloudtrail.resources._TYPE": (match, "a" * MIB),
     "sources.cloudtrail.resources._SECRET_SUFFIX": (search, "-AAAAAA" * (MIB // 7)),

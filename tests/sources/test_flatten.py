@@ -297,6 +297,13 @@ def _policy(*principals: str) -> dict[str, Any]:
         ({"aWSAccountIds": ["333333333333", "222222222222", "111111111111"]}, "222222222222"),
         ({"principals": ["arn:aws:iam::333333333333:root", "222222222222"]}, "222222222222"),
         ({"principals": ["333333333333", "arn:aws:iam::222222222222:root"]}, "222222222222"),
+        ({"portfolioId": "port-1", "accountId": "222222222222"}, "222222222222"),
+        ({"portfolioId": "p", "acceptLanguage": "en", "accountId": "222222222222"}, "222222222222"),
+        ({"directoryId": "d-1", "shareTarget": {"id": "222222222222", "type": "ACCOUNT"}}, "222222222222"),
+        ({"target": {"type": "ACCOUNT", "id": "222222222222"}}, "222222222222"),
+        ({"target": {"id": "222222222222-1", "name": "x"}}, None),
+        ({"vpcId": "vpc-1", "peerOwnerId": "222222222222"}, "222222222222"),
+        ({"transferAccountId": "222222222222"}, "222222222222"),
         ({"bucketPolicy": _policy("222222222222")}, "222222222222"),
         ({"policy": json.dumps(_policy("222222222222"))}, "222222222222"),
         (

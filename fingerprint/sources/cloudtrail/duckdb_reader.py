@@ -36,7 +36,12 @@ from fingerprint.sources.cloudtrail.lenient import (
     parse_time,
     repair_record,
 )
-from fingerprint.sources.cloudtrail.named_accounts import ARN_ACCOUNT, NAMED_ACCOUNT, NUMBER_IN_QUOTES
+from fingerprint.sources.cloudtrail.named_accounts import (
+    ARN_ACCOUNT,
+    NAMED_ACCOUNT,
+    NAMED_IN_ARN,
+    NUMBER_IN_QUOTES,
+)
 from fingerprint.sources.cloudtrail.resources import (
     ARN_MEMBER,
     GIVEN_MEMBER,
@@ -107,7 +112,9 @@ _READ: dict[ColumnType, str] = {
     "target": "coalesce(CASE WHEN q[2] IS NOT NULL OR q[1].accountId <> coalesce(recipient, '')"
     f" THEN nullif(regexp_extract({_without_own(_RESOURCE_ACCOUNTS)}, '{ARN_ACCOUNT}', 1), '') END,"
     f" CASE WHEN contains(line, 'arn:aws') OR regexp_matches(line, '{NUMBER_IN_QUOTES}')"
-    f" THEN regexp_extract_all({_without_own('line')}, '{NAMED_ACCOUNT}', 1)[-1] END,"
+    f" THEN CASE WHEN regexp_matches({_without_own('line')}, '{NUMBER_IN_QUOTES}')"
+    f" THEN regexp_extract_all({_without_own('line')}, '{NAMED_ACCOUNT}', 1)"
+    f" ELSE regexp_extract_all({_without_own('line')}, '{NAMED_IN_ARN}', 1) END[-1] END,"
     f" nullif(nullif(regexp_extract(given, '^([0-9]{{12}})/', 1), ''), {_OWN_ACCOUNT}))",
 }
 _PARAMETER_TYPES = ("keys", "role", "resource", "target")

@@ -71,6 +71,11 @@ EFFECTS = (
         "UpdateAutomatedDiscoveryConfiguration inspector2:CreateFilter UpdateFilter config:PutConfigurationRecorder "
         "shield:DisableProactiveEngagement",
     ),
+    Effect(  # where it is no account of the organisation: `adjust_gravity`
+        "notable", "has another account administer threat detection", "Defense Evasion", "T1562.001",
+        "guardduty:AcceptInvitation AcceptAdministratorInvitation securityhub:AcceptInvitation "
+        "AcceptAdministratorInvitation macie2:AcceptInvitation",
+    ),
     Effect(
         "grave", "removes configuration rules or controls", "Defense Evasion", "T1562.001",
         "config:DeleteConfigRule DeleteConformancePack DeleteOrganizationConfigRule DeleteRetentionConfiguration "
@@ -269,7 +274,7 @@ EFFECTS = (
     Effect(
         "notable", "changes where data are sent", "Exfiltration", "T1020",
         "athena:UpdateWorkGroup firehose:UpdateDestination logs:PutSubscriptionFilter PutAccountPolicy "
-        "medialive:UpdateChannel ses:CreateReceiptRule UpdateReceiptRule SetActiveReceiptRuleSet",
+        "medialive:UpdateChannel ses:CreateReceiptRule UpdateReceiptRule SetActiveReceiptRuleSet oam:CreateLink",
     ),
     Effect(
         "grave", *LETS_OTHERS,
@@ -280,13 +285,20 @@ EFFECTS = (
         "lakeformation:GrantPermissions BatchGrantPermissions glacier:SetVaultAccessPolicy "
         "elasticfilesystem:PutFileSystemPolicy backup:PutBackupVaultAccessPolicy ssm:ModifyDocumentPermission "
         "cloudtrail:PutResourcePolicy redshift:AuthorizeDataShare s3:CreateAccessGrant ec2:ModifyFpgaImageAttribute "
-        "appstream:UpdateImagePermissions workspaces:UpdateWorkspaceImagePermission securitylake:CreateSubscriber",
+        "appstream:UpdateImagePermissions workspaces:UpdateWorkspaceImagePermission securitylake:CreateSubscriber "
+        "dataexchange:CreateDataGrant serverlessrepo:PutApplicationPolicy",
     ),
     Effect(  # to another account or everybody: `adjust_gravity`
         "notable", "lets others reach a resource, or send to it", "Exfiltration", "T1537",
         "events:PutPermission redshift:AuthorizeEndpointAccess es:AuthorizeVpcEndpointAccess CreateDomain "
-        "ec2:ModifyVpcEndpointServicePermissions CreateNetworkInterfacePermission servicecatalog:CreatePortfolioShare "
-        "ds:ShareDirectory",
+        "ec2:ModifyVpcEndpointServicePermissions CreateNetworkInterfacePermission EnableAddressTransfer "
+        "servicecatalog:CreatePortfolioShare UpdatePortfolioShare ds:ShareDirectory lakeformation:PutDataLakeSettings "
+        "workspaces:UpdateConnectionAliasPermission signer:AddProfilePermission iot:TransferCertificate "
+        "config:PutAggregationAuthorization es:AcceptInboundConnection AcceptInboundCrossClusterSearchConnection",
+    ),
+    Effect(  # with another account: `GRAVER_EFFECTS`
+        "minor", "sets how images or snapshots are made", "Exfiltration", "T1537",
+        "imagebuilder:CreateDistributionConfiguration UpdateDistributionConfiguration dlm:CreateLifecyclePolicy",
     ),
     Effect(  # opened: `GRAVER_EFFECTS`
         "minor", "changes who may see or reach data", "Exfiltration", "T1537",
@@ -413,7 +425,7 @@ EFFECTS = (
         "notable", "changes routes between networks", "Command and Control", "T1090",
         "ec2:CreateRoute ReplaceRoute AttachInternetGateway CreateVpcPeeringConnection AcceptVpcPeeringConnection "
         "CreateClientVpnEndpoint AuthorizeClientVpnIngress CreateTransitGatewayVpcAttachment CreateVpnConnection "
-        "EnableAddressTransfer CreateInstanceConnectEndpoint route53resolver:CreateResolverRule",
+        "CreateTransitGatewayPeeringAttachment CreateInstanceConnectEndpoint route53resolver:CreateResolverRule",
     ),
     Effect(
         "grave", "copies a network's traffic", "Credential Access", "T1040",
@@ -487,6 +499,7 @@ EFFECTS = (
         "kms:DisconnectCustomKeyStore acm-pca:DeleteCertificateAuthority",
     ),
     Effect("minor", "changes a certificate authority", "Impact", "T1489", "acm-pca:UpdateCertificateAuthority"),
+    Effect("minor", "encrypts logs with a key", "Impact", "T1486", "logs:AssociateKmsKey"),
     Effect("minor", "writes an object", "", "", "s3:PutObject CreateMultipartUpload"),
     Effect(
         "notable", "interrupts a service", "Impact", "T1489",
@@ -501,6 +514,13 @@ EFFECTS = (
         "sms-voice:RequestPhoneNumber SetTextMessageSpendLimitOverride workmail:CreateOrganization RegisterToWorkMail "
         "support:CreateCase",
     ),
+    Effect(
+        "notable", "prepares calls or text messages that cost money", "Impact", "T1496",
+        "chime:CreateVoiceConnector CreateVoiceConnectorGroup PutVoiceConnectorTermination "
+        "PutVoiceConnectorTerminationCredentials CreatePhoneNumberOrder CreateSipMediaApplication "
+        "AssociatePhoneNumbersWithVoiceConnector connect:CreateInstance ClaimPhoneNumber",
+    ),
+    Effect("notable", "makes a telephone call", "Impact", "T1496", "chime:CreateSipMediaApplicationCall"),
     Effect(
         "notable", "sends mail or messages", "Impact", "T1496",
         "ses:SendEmail SendRawEmail SendBulkEmail SendTemplatedEmail SendBulkTemplatedEmail SendCustomVerificationEmail "
@@ -525,6 +545,7 @@ GRAVER_EFFECTS = (
         "grave", "encrypts stored data with a key of another account", "Impact", "T1486",
         "s3:PutObject CopyObject CreateMultipartUpload",
     ),
+    Effect("grave", "encrypts logs with a key of another account", "Impact", "T1486", "logs:AssociateKmsKey"),
     Effect(
         "notable", "reads a secret or password", "Credential Access", "T1555.006",
         "ssm:GetParameter GetParameters GetParametersByPath GetParameterHistory",
@@ -548,7 +569,11 @@ GRAVER_EFFECTS = (
     ),
     Effect(
         "grave", "sends data to another account", "Exfiltration", "T1537",
-        "logs:PutSubscriptionFilter PutAccountPolicy events:PutTargets",
+        "logs:PutSubscriptionFilter PutAccountPolicy events:PutTargets oam:CreateLink",
+    ),
+    Effect(
+        "grave", "shares images or snapshots with another account", "Exfiltration", "T1537",
+        "imagebuilder:CreateDistributionConfiguration UpdateDistributionConfiguration dlm:CreateLifecyclePolicy",
     ),
     Effect("severe", "makes a role that outsiders may assume", "Persistence", "T1098.003", "iam:CreateRole"),
     Effect("grave", "makes a role that outsiders may assume", "Persistence", "T1098.003", "iam:CreateRole"),
@@ -576,6 +601,10 @@ GRAVER_EFFECTS = (
 MILDER_EFFECTS = {
     "opens stored data to outsiders": "changes who may use stored data",
     "lets others use a resource": "changes who may use a resource",
+    "lets others reach a resource, or send to it": "changes who reaches a resource",
+    "sends data to another account": "changes where data are sent",
+    "copies stored data away": "copies stored data",
+    "shares images or snapshots with another account": "sets how images or snapshots are made",
     "opens a network": "changes who reaches a network",
     "gives rights to a user or group": "changes rights of a user or group",
     "gives rights to a role": "changes rights of a role",

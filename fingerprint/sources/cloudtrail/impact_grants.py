@@ -79,6 +79,9 @@ HANDED_OVER = {
     "appstream:UpdateImagePermissions": "sharedaccountid",
     "workspaces:UpdateWorkspaceImagePermission": "sharedaccountid",
     "securitylake:CreateSubscriber": "principal",
+    "dataexchange:CreateDataGrant": "receiverprincipal",
+    "serverlessrepo:PutApplicationPolicy": "principals",
+    "backup:StartCopyJob": "destinationbackupvaultarn",
 }
 # Actions that let others reach or use something -> as above.
 LENT = {
@@ -90,7 +93,29 @@ LENT = {
     "ec2:ModifyVpcEndpointServicePermissions": "addallowedprincipals",
     "ec2:CreateNetworkInterfacePermission": "awsaccountid",
     "servicecatalog:CreatePortfolioShare": "accountid",
+    "servicecatalog:UpdatePortfolioShare": "accountid",
     "ds:ShareDirectory": "sharetarget",
+    "workspaces:UpdateConnectionAliasPermission": "sharedaccountid",
+    "lakeformation:PutDataLakeSettings": "datalakeprincipalidentifier",
+    "imagebuilder:CreateDistributionConfiguration": "userids",
+    "imagebuilder:UpdateDistributionConfiguration": "userids",
+    "dlm:CreateLifecyclePolicy": "targetaccounts",
+    "signer:AddProfilePermission": "principal",
+    "iot:TransferCertificate": "targetawsaccount",
+    "config:PutAggregationAuthorization": "authorizedaccountid",
+    "ec2:EnableAddressTransfer": "transferaccountid",
+    "guardduty:AcceptInvitation": "masterid",
+    "guardduty:AcceptAdministratorInvitation": "administratorid",
+    "securityhub:AcceptInvitation": "masterid",
+    "securityhub:AcceptAdministratorInvitation": "administratorid",
+    "macie2:AcceptInvitation": "administratoraccountid",
+}
+# Actions that send data on, maybe to another account -> the member, in small letters, that has the ARN of where to.
+SENT = {
+    "logs:PutSubscriptionFilter": "destinationarn",
+    "logs:PutAccountPolicy": "destinationarn",
+    "events:PutTargets": "arn",
+    "oam:CreateLink": "sinkidentifier",
 }
 SHARED = (
     "ec2:ModifySnapshotAttribute",
@@ -156,6 +181,16 @@ def admitted_by_member(member: str) -> Reader:
     def read(request: Request, account: str) -> Admitted:
         members = (value for name, value in flat_members(request) if name.lower() == member)
         return admitted_by_names((text for value in members for _, text in request_values(value)), account)
+
+    return read
+
+
+def admitted_by_arn(member: str) -> Reader:
+    """Return what reads to whom a request sends data from the ARNs of a member, in small letters, also of a policy in text."""
+
+    def read(request: Request, account: str) -> Admitted:
+        named = (text for name, text in request_values(request) if name.lower() == member)
+        return admitted_by_names((text for text in named if text.startswith("arn:")), account)
 
     return read
 
@@ -321,7 +356,9 @@ def by_action(members: Mapping[str, str]) -> dict[tuple[str, str], str]:
 
 _READERS: dict[tuple[str, str], Reader] = {
     **{call: admitted_by_member(member) for call, member in by_action(HANDED_OVER | LENT).items()},
+    **{call: admitted_by_arn(member) for call, member in by_action(SENT).items()},
     **dict.fromkeys(by_action(dict.fromkeys(SHARED, "")), admitted_by_sharing),
     ("lambda", "AddPermission"): admitted_to_invoke,
+    ("s3", "PutBucketReplication"): admitted_by_member("account"),
     **dict.fromkeys((("s3", "PutBucketAcl"), ("s3", "PutObjectAcl")), admitted_by_acl),
 }

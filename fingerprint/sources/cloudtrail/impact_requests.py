@@ -20,10 +20,12 @@ from fingerprint.core.alert import Gravity
 from fingerprint.sources.cloudtrail.impact_grants import (
     HANDED_OVER,
     LENT,
+    SENT,
     SHARED,
     Reader,
     Request,
     admitted_by_acl,
+    admitted_by_arn,
     admitted_by_member,
     admitted_by_names,
     admitted_by_policies,
@@ -436,18 +438,19 @@ def _expiry(request: Request, account: str) -> Gravity | None:
     return "minor" if names & rules and not names & expires else None
 
 
-def _sends_outside(member: str) -> Check:
-    """Return the check that is grave where a member, in small letters, has an ARN of another account."""
+def _sends_outside(reader: Reader) -> Check:
+    """Return the check of what sends data on: grave to another account."""
+    return lambda request, account: "grave" if reader(request, account).outsiders else None
 
-    def check(request: Request, account: str) -> Gravity | None:
-        arns = (
-            text
-            for name, text in request_values(request)
-            if name.lower() == member and text.startswith("arn:")
-        )
-        return "grave" if admitted_by_names(arns, account).outsiders else None
 
-    return check
+def _replicates_outside(request: Request, account: str) -> Gravity | None:
+    """Return severe for replicas that another account owns; that the request names none proves nothing of the other bucket."""
+    return "severe" if admitted_by_member("account")(request, account).outsiders else None
+
+
+def _logs_key(request: Request, account: str) -> Gravity | None:
+    """Return grave for logs that are encrypted with a key of another account."""
+    return "grave" if _names_foreign_key(request_values(request), "kmsKeyId", account) else None
 
 
 _OUTSIDE = (
@@ -518,8 +521,9 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("network-firewall:UpdateLoggingConfiguration", _log_destinations)
     | _table("elasticloadbalancing:ModifyLoadBalancerAttributes", _balancer_logs)
     | _table("logs:PutRetentionPolicy", _retention_days)
-    | _table("logs:PutSubscriptionFilter logs:PutAccountPolicy", _sends_outside("destinationarn"))
-    | _table("events:PutTargets", _sends_outside("arn"))
+    | _table("logs:AssociateKmsKey", _logs_key)
+    | _table("s3:PutBucketReplication", _replicates_outside)
+    | {call: _sends_outside(admitted_by_arn(member)) for call, member in by_action(SENT).items()}
     | _table("s3:PutBucketLogging", _logging_enabled)
     | _table("s3:PutBucketEncryption", _bucket_encryption)
     | _table(_LIFECYCLE, _expiry)

@@ -14,10 +14,11 @@ import re
 
 from fingerprint.sources.cloudtrail.impact_grants import HANDED_OVER, LENT
 
-# In small letters: of policies, of what is shared, and of the calls that name to whom they give something. Other things than
-# those to whom it is given have the member `accountId`, too.
+# In small letters: of policies, of what is shared, of networks that are joined, and of the calls that name to whom they give
+# something. Other things than those to whom it is given have the member `accountId`, too: of a portfolio it is read alone.
 ACCOUNT_MEMBERS = sorted(
-    {"aws", "valuestoadd", "accountidstoadd", *HANDED_OVER.values(), *LENT.values()} - {"accountid"}
+    {"aws", "valuestoadd", "accountidstoadd", "peerownerid", "peeraccountid"}
+    | {*HANDED_OVER.values(), *LENT.values()} - {"accountid", "sharetarget"}
 )
 
 _ARN = 'arn:aws[a-z-]*:[^:"]*:[^:"]*:'
@@ -26,11 +27,17 @@ _LIST = rf'(?:\[{_BLANKS}(?:"[^"]*"{_BLANKS},{_BLANKS})*)?'
 _MEMBER = rf'(?i:{"|".join(ACCOUNT_MEMBERS)})\\*"{_BLANKS}:{_BLANKS}{_LIST}'
 # A snapshot, an image: with whom it is shared no more lies in `remove`.
 _ADDED = r'add" *: *{ *"items" *: *\[ *(?:{[^{}]*} *, *)*{ *"userId" *: *'
+# With whom a directory is shared, who is invited to an organisation; with whom a portfolio is.
+_TARGET = r'(?:shareT|t)arget" *: *{ *(?:"type" *: *"[^"]*" *, *)?"id" *: *'
+_PORTFOLIO = r'portfolioId" *: *"[^"]*" *, *(?:"acceptLanguage" *: *"[^"]*" *, *)?"accountId" *: *'
 _END = r'\\*[:"]'
-_BARE = f'"(?:{_MEMBER}|{_ADDED})"'
+_BARE = f'"(?:{_MEMBER}|{_ADDED}|{_TARGET}|{_PORTFOLIO})"'
 ARN_ACCOUNT = f'{_ARN}([0-9]{{12}})[:"]'
 NUMBER_IN_QUOTES = f'"[0-9]{{12}}{_END}'
 NAMED_ACCOUNT = f"(?:{_ARN}|{_BARE})([0-9]{{12}}){_END}"
+NAMED_IN_ARN = (
+    f"{_ARN}([0-9]{{12}}){_END}"  # as NAMED_ACCOUNT, in a text without NUMBER_IN_QUOTES: half the time
+)
 
 _BARE_ACCOUNT = re.compile(f"{_BARE}([0-9]{{12}}){_END}")
 

@@ -59,6 +59,8 @@ from fingerprint.sources.cloudtrail.samples import known_attacks
             for action in ("GetRoleCredentials", "Federate", "CreateToken")
         ),
         ("sso:Authenticate", "minor", "Initial Access"),
+        ("chime:CreateVoiceConnector", "notable", "Impact"),
+        ("es:AcceptInboundConnection", "notable", "Exfiltration"),
     ],
 )
 def test_what_a_listed_action_does_is_known(call: str, gravity: str, tactic: str) -> None:

@@ -11,6 +11,7 @@ from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.impact_grants import (
     HANDED_OVER,
     LENT,
+    SENT,
     SHARED,
     admitted_by_policies,
 )
@@ -249,6 +250,76 @@ def test_a_policy_that_shares_nothing_which_is_stored_lets_no_one_in(call: str, 
         ),
         ("es:UpdateDomainConfig", {"domainName": "d", "clusterConfig": {"instanceCount": 3}}, "minor", ()),
         ("s3:PutBucketAcl", {"x-amz-acl": ["public-read"]}, "severe", ("*",)),
+        ("servicecatalog:UpdatePortfolioShare", {"portfolioId": "p", "accountId": OTHER}, "grave", (OTHER,)),
+        ("ds:ShareDirectory", {"shareTarget": {"id": OTHER, "type": "ACCOUNT"}}, "grave", (OTHER,)),
+        ("ds:ShareDirectory", {"shareTarget": {"id": ACCOUNT, "type": "ACCOUNT"}}, "notable", ()),
+        ("dataexchange:CreateDataGrant", {"receiverPrincipal": OTHER}, "severe", (OTHER,)),
+        (
+            "serverlessrepo:PutApplicationPolicy",
+            {"statements": [{"actions": ["Deploy"], "principals": ["*"]}]},
+            "severe",
+            ("*",),
+        ),
+        (
+            "backup:StartCopyJob",
+            {"destinationBackupVaultArn": f"arn:aws:backup:eu-west-1:{OTHER}:backup-vault:v"},
+            "severe",
+            (OTHER,),
+        ),
+        (
+            "backup:StartCopyJob",
+            {"destinationBackupVaultArn": f"arn:aws:backup:eu-west-2:{ACCOUNT}:backup-vault:v"},
+            "notable",
+            (),
+        ),
+        (
+            "s3:PutBucketReplication",
+            {"ReplicationConfiguration": {"Rule": {"Destination": {"Account": OTHER}}}},
+            "severe",
+            (OTHER,),
+        ),
+        (
+            "s3:PutBucketReplication",
+            {"ReplicationConfiguration": {"Rule": {"Destination": {"Account": ACCOUNT}}}},
+            "grave",
+            (),
+        ),
+        (
+            "imagebuilder:CreateDistributionConfiguration",
+            {"distributions": [{"amiDistributionConfiguration": {"launchPermission": {"userIds": [OTHER]}}}]},
+            "grave",
+            (OTHER,),
+        ),
+        (
+            "imagebuilder:CreateDistributionConfiguration",
+            {"distributions": [{"region": "eu-west-1"}]},
+            "minor",
+            (),
+        ),
+        (
+            "dlm:CreateLifecyclePolicy",
+            {"policyDetails": {"schedules": [{"shareRules": [{"targetAccounts": [OTHER]}]}]}},
+            "grave",
+            (OTHER,),
+        ),
+        ("ec2:EnableAddressTransfer", {"transferAccountId": OTHER}, "grave", (OTHER,)),
+        ("guardduty:AcceptAdministratorInvitation", {"administratorId": OTHER}, "grave", (OTHER,)),
+        ("macie2:AcceptInvitation", {"administratorAccountId": OTHER}, "grave", (OTHER,)),
+        (
+            "oam:CreateLink",
+            {"sinkIdentifier": f"arn:aws:oam:eu-west-1:{OTHER}:sink/1"},
+            "grave",
+            (OTHER,),
+        ),
+        ("oam:CreateLink", {"sinkIdentifier": f"arn:aws:oam:eu-west-1:{ACCOUNT}:sink/1"}, "notable", ()),
+        (
+            "logs:PutSubscriptionFilter",
+            {"destinationArn": f"arn:aws:logs:eu-west-1:{OTHER}:destination:all", "filterPattern": ""},
+            "grave",
+            (OTHER,),
+        ),
+        ("logs:AssociateKmsKey", {"kmsKeyId": f"arn:aws:kms:eu-west-1:{OTHER}:key/1"}, "grave", ()),
+        ("logs:AssociateKmsKey", {"kmsKeyId": f"arn:aws:kms:eu-west-1:{ACCOUNT}:key/1"}, "minor", ()),
     ],
 )
 def test_a_member_that_names_accounts_is_read_as_a_policy_is(
@@ -272,9 +343,15 @@ def test_the_log_deliveries_of_aws_are_no_outsiders_of_an_acl() -> None:
 
 
 def test_the_members_that_name_accounts_are_those_of_the_operations() -> None:
-    nested = {"securitylake:CreateSubscriber", "s3:CreateAccessGrant"}
-    nested |= {f"lakeformation:{action}" for action in ("GrantPermissions", "BatchGrantPermissions")}
-    for call, member in (HANDED_OVER | LENT).items():
+    nested = {"securitylake:CreateSubscriber", "s3:CreateAccessGrant", "serverlessrepo:PutApplicationPolicy"}
+    nested |= {"dlm:CreateLifecyclePolicy", "workspaces:UpdateConnectionAliasPermission"}
+    nested |= {"logs:PutAccountPolicy", "events:PutTargets"}
+    nested |= {f"imagebuilder:{action}DistributionConfiguration" for action in ("Create", "Update")}
+    nested |= {
+        f"lakeformation:{action}"
+        for action in ("GrantPermissions", "BatchGrantPermissions", "PutDataLakeSettings")
+    }
+    for call, member in (HANDED_OVER | LENT | SENT).items():
         operation = find_operation(*call.split(":"))
         assert operation is not None, call
         assert call in nested or member in {name.lower() for name, _, _ in operation.parameters}, call
