@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from typing import Any
 
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -13,8 +14,8 @@ from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.delivery.outbox import Outbox
-from fingerprint.store import masked_url, open_store
+from fingerprint.store import SqlStore, masked_url, open_store
+from fingerprint.web.session_origin import with_origin
 from pipelines.runtime.delivery_service import DeliverMetrics, DeliverySender, DeliveryService
 from pipelines.runtime.service import announce_wait, running_service
 from pipelines.runtime.wiring import create_receiver
@@ -43,7 +44,7 @@ def run_deliver(
     with announce_wait(f"the database {masked_url(url)}"):
         opened = open_store(url, create=not once)
     with closing(opened) as store:
-        state = DeliveryService(create_senders(settings, store.outbox, metrics))
+        state = DeliveryService(create_senders(settings, store, metrics))
         with running_service(settings, state.not_ready, state.not_alive, "delivery") as asked_to_end:
             state.run(asked_to_end, once)
         stand = store.outbox.counts_by_receiver().values()
@@ -60,12 +61,12 @@ def deliver_in_background(
     Without receivers it does nothing.
     """
     with closing(open_store(database_url)) as store:
-        state = DeliveryService(create_senders(settings, store.outbox, metrics))
+        state = DeliveryService(create_senders(settings, store, metrics))
         with state.running_in_background():
             yield state.not_ready
 
 
-def create_senders(settings: Settings, outbox: Outbox, metrics: DeliverMetrics) -> list[DeliverySender]:
+def create_senders(settings: Settings, store: SqlStore, metrics: DeliverMetrics) -> list[DeliverySender]:
     """Return a sender for each receiver of the settings; links lead to our own pages unless the receiver names others."""
     clock, base = SystemClock(), settings.web.public_url
     pages = {"alert_url_prefix": f"{base}/alerts/"} if base else {}
@@ -74,11 +75,12 @@ def create_senders(settings: Settings, outbox: Outbox, metrics: DeliverMetrics) 
         DeliverySender(
             name,
             wants if wants.alert_url_prefix else wants.model_copy(update=pages),
-            outbox,
+            store.outbox,
             create_receiver(name, settings),
             clock,
             metrics,
             addresses=addresses,
+            find_origin=partial(with_origin, store),
         )
         for name, wants in settings.deliver.items()
     ]

@@ -38,7 +38,7 @@ from datetime import datetime
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any, Literal, NamedTuple
 
-from fingerprint.core.alert import MANY_PRINCIPALS, Decision
+from fingerprint.core.alert import MANY_PRINCIPALS, CredentialIssue, Decision
 from fingerprint.core.case import QueueRow
 
 LinkKind = Literal["shared_call", "principal", "access_key", "person", "opened", "name", "service", "address"]
@@ -124,6 +124,21 @@ class OtherRecord(NamedTuple):
     alert_id: str
     principal: str
     human: str
+
+
+class SessionOrigin(NamedTuple):
+    """What the store knows of who was behind an alert.
+
+    `chain` are the calls that led to the access key that most events used, the nearest first; `distinct_keys` counts the keys of
+    the alert.
+    """
+
+    chain: tuple[CredentialIssue, ...]
+    distinct_keys: int
+    other_records: tuple[OtherRecord, ...]
+
+
+UNKNOWN_ORIGIN = SessionOrigin((), 0, ())
 
 
 @dataclass(frozen=True, slots=True)

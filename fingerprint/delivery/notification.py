@@ -16,6 +16,7 @@ from typing import Literal, get_args
 
 from fingerprint.core.address import NO_ADDRESS_TABLES, UNKNOWN_PLACE, AddressPlace, AddressTables
 from fingerprint.core.alert import Alert, AlertEvent, Decision, Disposition
+from fingerprint.core.incident import UNKNOWN_ORIGIN, SessionOrigin
 
 ChangeKind = Literal["new", "updated", "decided"]
 CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
@@ -30,7 +31,7 @@ class Notification:
     """An alert and its change.
 
     `disposition` is the current decision, None while it is open; `link` is its page, if it has one; `tables` say more about its
-    addresses; `key` is the delivery's, empty in an export.
+    addresses; `key` is the delivery's, empty in an export; `origin` says who opened its session, where that is known.
     """
 
     alert: Alert
@@ -39,6 +40,7 @@ class Notification:
     link: str = ""
     tables: AddressTables = NO_ADDRESS_TABLES
     key: str = ""
+    origin: SessionOrigin = UNKNOWN_ORIGIN
 
     def places(self) -> list[AddressPlace]:
         """Return what the tables know of the addresses of its newest events, each once."""

@@ -9,25 +9,12 @@ Example:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
-from fingerprint.core.alert import Alert, CredentialIssue
-from fingerprint.core.incident import OtherRecord
+from fingerprint.core.alert import Alert
+from fingerprint.core.incident import SessionOrigin
 from fingerprint.core.ports.store import Store
-from fingerprint.core.story import Tally
+from fingerprint.core.story import Tally, tally
 from fingerprint.sources.active import SOURCE
-
-
-class SessionOrigin(NamedTuple):
-    """What the store knows of who was behind an alert.
-
-    `chain` are the calls that led to the access key that most events used, the nearest first; `distinct_keys` counts the keys of
-    the alert.
-    """
-
-    chain: tuple[CredentialIssue, ...]
-    distinct_keys: int
-    other_records: tuple[OtherRecord, ...]
 
 
 def read_origin(store: Store, alert_id: str, keys: Tally | None = None) -> SessionOrigin:
@@ -35,6 +22,13 @@ def read_origin(store: Store, alert_id: str, keys: Tally | None = None) -> Sessi
     keys = keys or store.evidence.tallies([alert_id])["access_key"]
     chain = store.alerts.credential_chain(keys.values[0][0]) if keys.values else ()
     return SessionOrigin(tuple(chain), keys.distinct, tuple(store.incidents.other_records(alert_id)))
+
+
+def with_origin(store: Store, alert: Alert) -> tuple[Alert, SessionOrigin]:
+    """Return an alert, which has all its events, with the opener of its session in its next steps; and who was behind it."""
+    keys = tally(event.access_key for event in alert.events)
+    origin = read_origin(store, alert.alert_id, keys)
+    return with_opener(alert, origin), origin
 
 
 def with_opener(alert: Alert, origin: SessionOrigin) -> Alert:

@@ -29,14 +29,15 @@ from fingerprint.core.alert import (
     session_names,
 )
 from fingerprint.core.case import QueueRow
+from fingerprint.core.incident import SessionOrigin
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
-from fingerprint.delivery.formats.text import impact_text
+from fingerprint.delivery.formats.text import impact_text, opener_texts, other_record_texts
 from fingerprint.detection.detectors import detector_label
 from fingerprint.store import open_store
 from fingerprint.web import formatting
 from fingerprint.web.alert_story import fingerprint_in_words
-from fingerprint.web.session_origin import SessionOrigin, read_origin, with_opener
+from fingerprint.web.session_origin import read_origin, with_opener
 from fingerprint.web.static_report import write_alert_page
 from pipelines.commands import triage
 from pipelines.commands.alerts import (
@@ -201,14 +202,10 @@ def _add_origin(facts: Table, alert: Alert, origin: SessionOrigin) -> None:
     facts.add_row("behind it", terminal_text(alert.people or "not recorded"))
     if not alert.human and (sessions := session_names(alert.events)):
         facts.add_row("session names", terminal_text(f"{sessions} ({SESSION_NAMES_CHOSEN})"))
-    for place, other in enumerate(origin.other_records):
-        human = f" ({other.human})" if other.human else ""
-        named = f"{other.principal}{human}, in another account's trail: alert {other.alert_id}"
-        facts.add_row("" if place else "same call by", terminal_text(named))
-    for place, issue in enumerate(origin.chain[:MAX_CHAIN_SHOWN]):
-        human = f" ({issue.human})" if issue.human else ""
-        opened = f"{issue.principal}{human} by {issue.action} from {issue.source_address}"
-        facts.add_row("" if place else "opened by", terminal_text(opened))
+    for place, other in enumerate(other_record_texts(origin)):
+        facts.add_row("" if place else "same call by", terminal_text(other))
+    for place, opener in enumerate(opener_texts(origin)[:MAX_CHAIN_SHOWN]):
+        facts.add_row("" if place else "opened by", terminal_text(opener))
 
 
 def _add_judgement(facts: Table, alert: Alert, moved: Sequence[dict[str, Any]]) -> None:

@@ -34,6 +34,7 @@ from fingerprint.core.sanitize import printable
 from fingerprint.delivery.notification import Notification
 from fingerprint.store import SqlStore, open_store
 from fingerprint.web import formatting
+from fingerprint.web.session_origin import with_origin
 from pipelines.commands import feed_gaps
 
 Output = Literal["table", "wide", "json", "csv", "id"]
@@ -309,7 +310,8 @@ class CountedNotifications:
     def __iter__(self) -> Iterator[Notification]:
         for alert, disposition in self.store.evidence.iterate_full_alerts(self.raw):
             self.count += 1
-            yield Notification(alert, "new", disposition, tables=self.addresses)
+            whole, origin = with_origin(self.store, alert)
+            yield Notification(whole, "new", disposition, tables=self.addresses, origin=origin)
 
 
 @contextmanager

@@ -19,7 +19,9 @@ from uuid import uuid4
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
+from fingerprint.core.alert import Alert
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.incident import UNKNOWN_ORIGIN, SessionOrigin
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Clock, ObjectNotFound, Unavailable
 from fingerprint.core.settings import ReceiverSettings
@@ -54,10 +56,11 @@ class DeliverySender:
         metrics: DeliverMetrics,
         random_fraction: Callable[[], float] = random.random,
         addresses: AddressTables = NO_ADDRESS_TABLES,
+        find_origin: Callable[[Alert], tuple[Alert, SessionOrigin]] = lambda alert: (alert, UNKNOWN_ORIGIN),
     ) -> None:
         self.name, self.options, self.outbox, self.receiver = name, options, outbox, receiver
         self.clock, self.metrics, self.random_fraction = clock, metrics, random_fraction
-        self.addresses = addresses
+        self.addresses, self.find_origin = addresses, find_origin
         self.lease_owner = uuid4().hex
         self.is_registered = False
         self.problem: str | None = "has not read the database yet"
@@ -112,8 +115,9 @@ class DeliverySender:
         )
         try:
             with self.metrics.seconds.labels(self.name).time():
+                whole, origin = self.find_origin(alert)
                 found_now = Notification(
-                    alert, delivery.happened, disposition, link, self.addresses, delivery.key
+                    whole, delivery.happened, disposition, link, self.addresses, delivery.key, origin
                 )
                 sent = encode_notification(self.options.resolved_format, found_now)
                 self.receiver.deliver(delivery.key, sent, alert.principal, self.clock.now())

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from standardwebhooks import Webhook
 
 from fingerprint.adapters.webhook import WebhookReceiver
-from fingerprint.core.alert import Disposition
+from fingerprint.core.alert import CredentialIssue, Disposition
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Message, Unavailable
 from fingerprint.core.settings import ReceiverSettings, Settings, load_settings
@@ -25,6 +26,7 @@ from fingerprint.delivery import policy
 from fingerprint.store import SqlStore, open_store
 from fingerprint.store.outbox import SqlOutbox
 from fingerprint.store.schema import metadata
+from fingerprint.web.session_origin import with_origin
 from pipelines.commands.deliveries import list_deliveries, print_deliveries, retry_deliveries
 from pipelines.deliver import deliver_in_background, run_deliver
 from pipelines.runtime.delivery_service import MAX_BACKOFF_SECONDS, DeliverMetrics, DeliverySender
@@ -118,6 +120,19 @@ def sender(outbox: SqlOutbox, asked: ReceiverSettings, clock: ManualClock, to=No
 
 def keys(server: Listening) -> list[str]:
     return [got.headers["idempotency-key"] for got in server.got]
+
+
+def test_a_receiver_is_told_who_opened_the_session(store, listen):
+    server, clock = listen(), ManualClock(NOW)
+    alert = stolen_session()
+    alert = replace(alert, events=tuple(replace(each, access_key="ASIATWO") for each in alert.events))
+    opened = CredentialIssue("ASIATWO", NOW, "e1", "AssumeRole", "1:user/ann", "", "", "10.0.0.1", "")
+    store.alerts.save([alert], credential_issues=[opened])
+    telling = sender(store.outbox, wants(server, format="ocsf"), clock)
+    telling.find_origin = partial(with_origin, store)
+    telling.run_once()
+    [got] = server.got
+    assert json.loads(got.body)["unmapped"]["opened_by"] == ["1:user/ann by AssumeRole from 10.0.0.1"]
 
 
 # --- the program without its adapters' clocks ---------------------------------------------------------------------------

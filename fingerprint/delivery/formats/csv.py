@@ -18,7 +18,13 @@ from collections.abc import Iterable, Iterator
 
 from fingerprint.core.alert import severity_of
 from fingerprint.core.sanitize import printable
-from fingerprint.delivery.formats.text import impact_text, step_text, truncate
+from fingerprint.delivery.formats.text import (
+    impact_text,
+    opener_texts,
+    other_record_texts,
+    step_text,
+    truncate,
+)
 from fingerprint.delivery.notification import Notification, account_of, distinct_values
 
 MAX_CELL_LENGTH = 32_000  # characters of a cell; a spreadsheet takes 32,767
@@ -50,6 +56,8 @@ COLUMNS = (
     "weak_votes",
     "supporting_actions",
     "impact_of",
+    "opened_by",
+    "same_call_by",
     "tactics",
     "level",
     "degraded",
@@ -107,6 +115,8 @@ def csv_cells(notification: Notification) -> list[str]:
         _join_distinct(alert.weak_votes),
         _join_distinct(f"{event.service}:{event.action}" for event in alert.supporting_events),
         "; ".join(impact_text(each) for each in alert.impact_of),
+        "; ".join(opener_texts(notification.origin)),
+        "; ".join(other_record_texts(notification.origin)),
         _join_distinct(alert.tactics),
         alert.level,
         "yes" if alert.degraded else "no",

@@ -15,7 +15,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from fingerprint.core.alert import Alert, severity_of
-from fingerprint.delivery.formats.text import impact_text, truncate_texts, without_empty
+from fingerprint.delivery.formats.text import (
+    impact_text,
+    opener_texts,
+    other_record_texts,
+    truncate_texts,
+    without_empty,
+)
 from fingerprint.delivery.notification import (
     Notification,
     account_of,
@@ -151,6 +157,8 @@ def _custom_fields(notification: Notification) -> dict[str, Any]:
         rarity=alert.rarity,
         impact=alert.impact,
         impact_of=[impact_text(each) for each in alert.impact_of],
+        opened_by=opener_texts(notification.origin),
+        same_call_by=other_record_texts(notification.origin),
         next_steps=[
             without_empty(phase=each.phase, text=each.text, command=each.command) for each in alert.next_steps
         ],

@@ -42,5 +42,7 @@ def _build_document(notification: Notification, fields: dict[str, Any]) -> dict[
         "event_count": len(notification.alert.events),
         "decision": notification.decision or "open",
         "decided": msgspec.to_builtins(disposition) if disposition else None,
+        "credential_chain": msgspec.to_builtins(notification.origin.chain),
+        "other_records": [each._asdict() for each in notification.origin.other_records],
         "link": notification.link,
     }

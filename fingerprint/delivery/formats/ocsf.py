@@ -27,7 +27,14 @@ from fingerprint.core.alert import (
     SurpriseDriver,
     severity_of,
 )
-from fingerprint.delivery.formats.text import impact_text, step_text, truncate_texts, without_empty
+from fingerprint.delivery.formats.text import (
+    impact_text,
+    opener_texts,
+    other_record_texts,
+    step_text,
+    truncate_texts,
+    without_empty,
+)
 from fingerprint.delivery.notification import (
     ChangeKind,
     Notification,
@@ -122,7 +129,11 @@ def ocsf_finding(notification: Notification) -> dict[str, Any]:
             **_enum_fields("impact", IMPACT[severity_of(alert.impact)]),
             impact_score=alert.impact,
             remediation=without_empty(desc=" ".join(step_text(step) for step in alert.next_steps)),
-            unmapped={
+            unmapped=without_empty(
+                opened_by=opener_texts(notification.origin),
+                same_call_by=other_record_texts(notification.origin),
+            )
+            | {
                 "level": alert.level,
                 "degraded": alert.degraded,
                 "bank_version": alert.bank_version,

@@ -16,6 +16,7 @@ from typing import Any
 
 from fingerprint.alerting.impact import MAX_RESOURCES
 from fingerprint.core.alert import ActionImpact, NextStep, on_resources
+from fingerprint.core.incident import SessionOrigin
 from fingerprint.core.sanitize import storable
 
 MAX_TEXT_LENGTH = 4_096  # characters of one text
@@ -47,6 +48,26 @@ def impact_text(row: ActionImpact) -> str:
     return (
         f"{row.action} {row.effect}{technique} ({row.calls:,} event{'s' * (row.calls != 1)}{failed}){where}"
     )
+
+
+def opener_texts(origin: SessionOrigin) -> list[str]:
+    """Return the calls that led to the session of an alert, the nearest first: `1:user/ann (ann) by sts:AssumeRole from ...`."""
+    return [
+        f"{_caller(issue.principal, issue.human)} by {issue.action} from {issue.source_address}"
+        for issue in origin.chain
+    ]
+
+
+def other_record_texts(origin: SessionOrigin) -> list[str]:
+    """Return whom other accounts' records of an alert's calls name, and the alerts that have them."""
+    return [
+        f"{_caller(other.principal, other.human)}, in another account's trail: alert {other.alert_id}"
+        for other in origin.other_records
+    ]
+
+
+def _caller(principal: str, human: str) -> str:
+    return f"{principal} ({human})" if human else principal
 
 
 def step_text(step: NextStep) -> str:

@@ -20,6 +20,7 @@ from fingerprint.web.api.queue_params import AlertFilterParams
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.security_metrics import count_export
+from fingerprint.web.session_origin import with_origin
 
 router = APIRouter(tags=["alerts"])
 CSV_MEDIA_TYPE, NDJSON_MEDIA_TYPE = "text/csv; charset=utf-8", "application/x-ndjson"
@@ -64,4 +65,5 @@ def _export_rows(deps: Dependencies, ids: Sequence[str], raw: bool) -> Iterator[
     base = deps.settings.web.public_url or ""
     for alert, disposition in deps.store.evidence.full_alerts(ids, raw):
         link = f"{base}{urls.alert_url(alert.alert_id)}" if base else ""
-        yield Notification(alert, "new", disposition, link, deps.addresses)
+        whole, origin = with_origin(deps.store, alert)
+        yield Notification(whole, "new", disposition, link, deps.addresses, origin=origin)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import pytest
 from ocsf_json_schema import OcsfJsonSchemaEmbedded, get_ocsf_schema
 
-from fingerprint.core.alert import SEVERITY_LEVELS, ActionImpact, Disposition
+from fingerprint.core.alert import SEVERITY_LEVELS, ActionImpact, CredentialIssue, Disposition
+from fingerprint.core.incident import OtherRecord, SessionOrigin
 from fingerprint.delivery.formats.ocsf import OCSF_VERSION, PROFILES, ocsf_finding
 from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, to_json_line
 from fingerprint.delivery.notification import CHANGE_KINDS, MAX_NOTIFICATION_EVENTS, Notification
@@ -81,6 +82,11 @@ def notifications() -> list[Notification]:
         for happened in CHANGE_KINDS
         for each in (None, *decided)
     ]
+    issue = CredentialIssue(
+        "ASIA1", AT, "e1", "AssumeRole", "1:user/ann", "ann", "AKIA1", "192.0.2.7", "eu-west-1"
+    )
+    origin = SessionOrigin((issue,), 1, (OtherRecord("a2", "2:role/x", ""),))
+    every.append(Notification(stolen_session(), origin=origin))
     return every + [Notification(replace(stolen_session(), urgency=least)) for least, _ in SEVERITY_LEVELS]
 
 

@@ -17,7 +17,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store import open_store
 from pipelines.commands.alert_details import show_alert, sparkline
-from pipelines.commands.alerts import list_alerts
+from pipelines.commands.alerts import export_alerts, list_alerts
 from pipelines.commands.triage import triage_alert
 from tests.support.alerts import NASTY, event, nasty, new_pipeline, stolen_session
 
@@ -57,7 +57,7 @@ def test_a_program_reads_the_queue_in_a_fixed_order(queue, capsys):
     assert datetime.fromisoformat(listed[0]["last_event_time"]) == stolen_session().last_event_time
 
 
-def test_it_says_who_opened_the_session(queue, capsys, monkeypatch):
+def test_it_says_who_opened_the_session(queue, capsys, monkeypatch, tmp_path):
     """The nearest call comes first; its names are an attacker's text like others."""
     monkeypatch.setenv("COLUMNS", "200")
     store, alert = open_store(queue), stolen_session()
@@ -86,6 +86,19 @@ def test_it_says_who_opened_the_session(queue, capsys, monkeypatch):
     assert shown_json["other_records"] == [
         {"alert_id": "0ther", "principal": other.principal, "human": "eve"}
     ]
+    export_alerts(queue, "ocsf", tmp_path / "alerts")
+    findings = {
+        found["finding_info"]["uid"]: found["unmapped"]
+        for found in map(json.loads, (tmp_path / "alerts").read_text().splitlines())
+    }
+    assert findings[alert.alert_id]["opened_by"] == [
+        "123456789012:role/agent (i-0\x1b[31m) by AssumeRole from 10.0.0.1",
+        "123456789012:user/ann (i-0\x1b[31m) by AssumeRole from 10.0.0.1",
+    ]
+    assert findings[alert.alert_id]["same_call_by"] == [
+        "999:role/x\x1b[32m (eve), in another account's trail: alert 0ther"
+    ]
+    assert "opened_by" not in findings[new_pipeline().alert_id]
 
 
 def test_the_grave_calls_are_shown_of_many_events(store_url, capsys, monkeypatch):

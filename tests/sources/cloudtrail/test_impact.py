@@ -59,7 +59,7 @@ from fingerprint.sources.cloudtrail.samples import known_attacks
             for action in ("GetRoleCredentials", "Federate", "CreateToken")
         ),
         ("sso:Authenticate", "minor", "Initial Access"),
-        ("chime:CreateVoiceConnector", "notable", "Impact"),
+        ("chime:CreatePhoneNumberOrder", "notable", "Impact"),
         ("es:AcceptInboundConnection", "notable", "Exfiltration"),
     ],
 )

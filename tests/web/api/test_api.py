@@ -264,6 +264,10 @@ def test_a_program_reads_who_opened_the_session(api: Api, place: Place) -> None:
     assert (hop["principal"], hop["action"], hop["event_id"]) == (issue.principal, issue.action, "e-api")
     assert "user/ann opened them by sts:AssumeRole from 192.0.2.7" in found["next_steps"][0]["text"]
     assert found["other_records"] == []
+    exported = api("GET", "/alerts/export?format=ecs", "viewer").text.splitlines()
+    [whole] = (each for line in exported if (each := json.loads(line))["event"]["id"] == alert.alert_id)
+    assert whole["fingerprint"]["opened_by"] == ["123456789012:user/ann by sts:AssumeRole from 192.0.2.7"]
+    assert "user/ann opened them" in whole["fingerprint"]["next_steps"][0]["text"]
 
 
 def test_events_come_page_by_page_with_their_records(api: Api) -> None:
