@@ -334,6 +334,13 @@ class CredentialIssue:
     region: str
 
 
+# Words for what runs. None is a first or last name, as Dev, Job and Jenkins are.
+_WORKLOADS = (
+    "api backend backup build client cluster controller daemon database default deploy etl frontend function gateway lambda "
+    "monitoring node operator pipeline prod production proxy queue runner scheduler server service staging svc sync system "
+    "task terraform test user web worker"
+)
+WORKLOAD_WORDS = frozenset(_WORKLOADS.split())
 SESSION_NAMES_CHOSEN = "chosen by the caller or the service that opened the session"
 
 
@@ -352,8 +359,9 @@ def session_names(events: Sequence[AlertEvent]) -> str:
 
 def names_person(human: str) -> bool:
     """Return whether a name is a person's: an e-mail address, or a first and a last name, as `ann.lee`."""
-    first, _, last = human.partition(".")
-    return "@" in human or (first.isalpha() and last.isalpha())
+    first, _, last = human.lower().partition(".")
+    named = first.isalpha() and last.isalpha() and WORKLOAD_WORDS.isdisjoint((first, last))
+    return "@" in human or named
 
 
 def people_behind(human: str, events: Sequence[AlertEvent]) -> str:

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from fingerprint.core.alert import names_person
 from tests.support.alerts import event, stolen_session
 
 
@@ -26,3 +27,24 @@ def test_all_people_at_a_shared_role_are_behind_an_alert_the_leading_one_first(
     sessions += ("ann.lee", "bob.ray")
     events = tuple(replace(event(at, "s3", "GetObject"), session=each) for at, each in enumerate(sessions))
     assert stolen_session(human=human, events=events).people == people
+
+
+@pytest.mark.parametrize(
+    ("name", "is_person"),
+    [
+        ("ann.lee", True),
+        ("leroy.jenkins", True),
+        ("Dev.Patel", True),
+        ("ann@example.com", True),
+        ("web.server", False),
+        ("nginx.service", False),
+        ("Prod.Deploy", False),
+        ("user.name", False),
+        ("i-0123456789abcdef0", False),
+        ("ann", False),
+    ],
+)
+def test_a_person_has_a_first_and_a_last_name_and_what_runs_has_a_word_for_that(
+    name: str, is_person: bool
+) -> None:
+    assert names_person(name) is is_person
