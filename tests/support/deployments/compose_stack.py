@@ -71,7 +71,7 @@ def clear_pid_file(name: str, pid_file: Path) -> None:
             process.send_signal(signal.SIGKILL)
             process.wait(10)
     except (FileNotFoundError, ValueError, psutil.Error):
-        pass  # no file, no number, nobody of that number, or a zombie that nobody reaps
+        pass  # no file, no number, no process of that number, or one whose parent never waits for it
     pid_file.unlink(missing_ok=True)
 
 
