@@ -28,6 +28,8 @@ from fingerprint.compute.hashing import LOW_BITS, PAIR_MIX, PAIR_ODD, PAIR_SHIFT
 Floats = NDArray[np.float32]
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
+_FINISH_MIX = np.uint64(0x94D049BB133111EB)
+_FINISH_SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31)
 _FAST = {"reassoc", "contract", "nsz"}  # sums in any order, fused products: what vector instructions need
 
 
@@ -75,6 +77,14 @@ def hash_pairs(left: Any, right: Any) -> Any:
 def combine_hashes(owner: Any, value: Any) -> Any:
     """Hash what an owner has, element by element with broadcasting, in the owner's bucket: `hashing.combine`."""
     return owner & ~LOW_BITS | hash_one_pair(owner, value) & LOW_BITS
+
+
+@_compile_elementwise("uint64(uint64)")
+def finish_hashes(words: Any) -> Any:
+    """Spread hashes over all bits, element by element, as pandas' `hash_array` does in the end: SplitMix64's finish."""
+    spread = (words ^ (words >> _FINISH_SHIFTS[0])) * PAIR_MIX
+    spread = (spread ^ (spread >> _FINISH_SHIFTS[1])) * _FINISH_MIX
+    return spread ^ (spread >> _FINISH_SHIFTS[2])
 
 
 @compile_kernel

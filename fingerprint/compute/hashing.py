@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from pandas._libs.hashing import hash_object_array  # type: ignore[import-not-found]  # the stubs leave it out
 
 from fingerprint.compute import frames
 from fingerprint.compute.arrays import Array, to_device_of
@@ -40,6 +41,7 @@ BUCKETS = 1 << 16
 PAIR_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: SplitMix64's increment (Steele et al. 2014)
 PAIR_MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64's first multiplier
 PAIR_SHIFT = np.uint64(29)
+_PANDAS_KEY = "0123456789123456"  # of SipHash, of pandas' `hash_array`
 _BUCKET_SHIFT = np.uint64(48)
 _ON_HOST = (np.ndarray, np.uint64)
 LOW_BITS = np.uint64((1 << 48) - 1)  # of a hash, which do not say the bucket
@@ -83,27 +85,41 @@ def kafka_partitions(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64
 def hash_strings(values: frames.FrameColumn) -> Hashes:
     """Hash a column of strings: (N,) -> (N,) uint64; missing values become MISSING.
 
-    Each distinct string is hashed once, here (SipHash-like, pandas' `hash_array`), then spread over the rows, where they lie.
+    Each distinct string is hashed once, here (`hash_texts`), then spread over the rows, where they lie.
     """
     if _are_few_texts(values):
         return np.array(_STRINGS.look_up(values.tolist()), np.uint64)
     codes, distinct = _factorize(values)
-    return _spread_hashes(_hash_distinct(distinct), codes)
+    return _spread_hashes(hash_texts(distinct), codes)
 
 
 def hash_distinct(texts: Sequence[Any] | NDArray[np.object_]) -> Hashes:
     """Hash distinct texts, each by itself: (D,) of str or None -> (D,), as `hash_strings` does."""
     plain = np.empty(len(texts), object)
     plain[:] = texts
-    there = np.asarray(pd.notna(plain))
-    out = np.full(len(plain), MISSING)
-    out[there] = _hash_distinct(plain[there])
-    return out
+    hashes = hash_texts(plain)
+    # NaN is no equal of itself
+    missing = [text is None or text is pd.NA or text != text for text in texts]
+    hashes[np.array(missing, bool)] = MISSING
+    return hashes
+
+
+def hash_texts(texts: NDArray[np.object_]) -> Hashes:
+    """Hash texts, each by itself and a missing one as any other: (N,) -> (N,), as pandas' `hash_array` does.
+
+    Of that it is the inner part: a few texts take a fifth of the time.
+    """
+    try:
+        words = hash_object_array(texts, _PANDAS_KEY, "utf8")
+    except TypeError:  # a number among them
+        words = hash_object_array(texts.astype(str).astype(object), _PANDAS_KEY, "utf8")
+    hashes: Hashes = _compiled().finish_hashes(words)
+    return hashes
 
 
 def hash_string(text: str) -> np.uint64:
-    """Hash one string, as `hash_strings` does."""
-    return hash_strings(np.array([text], object))[0]
+    """Hash one string, as `hash_strings` does; by pandas, because constants are made so in programs that hash nothing else."""
+    return pd.util.hash_array(np.array([text], object), categorize=False)[0]
 
 
 def _are_few_texts(values: frames.FrameColumn) -> bool:
@@ -115,11 +131,6 @@ def _factorize(values: frames.FrameColumn) -> tuple[Array, NDArray[np.object_]]:
     """Return the number of each row's text among the distinct ones (N,), where the column lies, -1 for none; and those."""
     codes, distinct = frames.factorize_values(values)
     return codes, np.asarray(distinct, dtype=object)
-
-
-def _hash_distinct(texts: NDArray[Any]) -> Hashes:
-    hashes: Hashes = pd.util.hash_array(texts, categorize=False)
-    return hashes
 
 
 def _spread_hashes(hashes: Hashes, codes: Array) -> Hashes:

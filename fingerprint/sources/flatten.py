@@ -10,8 +10,6 @@ Example:
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
-from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.arrays import Array
@@ -49,12 +47,8 @@ def dedup_key(events: Frame) -> Array:
 def _hash_each(texts: FrameColumn) -> Array:
     """Return the hash of each text, (N,): ids, of which hardly two are the same."""
     if frames.is_host_frame(texts):
-        return _hashed(np.asarray(texts, object))
+        return hashing.hash_texts(np.asarray(texts, object))
     characters, borders = frames.utf8_buffers(texts)
     out = frames.array_module_of(texts).empty(len(texts), np.uint64)
     launch_kernel(SIPHASH, len(texts), characters, borders, out)
     return out
-
-
-def _hashed(texts: NDArray[np.object_]) -> NDArray[np.uint64]:
-    return pd.util.hash_array(texts, categorize=False)

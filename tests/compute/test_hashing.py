@@ -32,6 +32,19 @@ def test_missing_has_a_name_of_its_own_and_strings_keep_theirs() -> None:
     assert hashing.hash_strings(pd.Series(["x", "a"], dtype=object))[1] == hashes[0]
 
 
+@pytest.mark.parametrize(
+    "texts", [["a", "", "søren", "x" * 100], ["a", 1, 2.5, b"b"], [None, float("nan")], []]
+)
+def test_a_text_has_the_hash_that_pandas_gives_it(texts: list[object]) -> None:
+    """Banks keep hashes, so they stay the same whichever way they are made."""
+    column = np.array([*texts, None], object)[:-1]
+    theirs = pd.util.hash_array(column, categorize=False)
+    assert hashing.hash_texts(column).tolist() == theirs.tolist()
+    assert [hashing.hash_string(text) for text in texts if isinstance(text, str)] == [
+        each for text, each in zip(texts, theirs, strict=True) if isinstance(text, str)
+    ]
+
+
 PEOPLE = pd.Series([f"123456789012:user/søren-{number}" for number in range(500)], dtype=object)
 
 
