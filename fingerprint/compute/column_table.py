@@ -45,9 +45,12 @@ class TextDictionary(NamedTuple):
         return codes, self.values[used].tolist()
 
 
-# An array (M,) and the places (N,) of a table's rows in it, None where it is whole. Of a column with a dictionary the array is
-# that of its codes, and its values (D,) are the third; None otherwise.
-_Column = tuple[ColumnArray, Places | None, NDArray[np.object_] | None]
+# An array (M,) and the places (N,) of a table's rows in it, None where it is whole. Of a column with a dictionary, and of flags,
+# the array is that of its codes, and its values (D,) are the third; None otherwise.
+_Column = tuple[ColumnArray, Places | None, Any]
+# The values of a column of flags, from whose own array pandas takes rows in four times the time.
+_FLAGS = pd.array([False, True, None], "boolean")
+_PLAIN_FLAGS = np.array([False, True, None], object)
 
 
 class ColumnTable:
@@ -100,10 +103,22 @@ class ColumnTable:
             self._columns[name] = array, None, None
         return array
 
+    def values(self, name: str) -> list[Any]:
+        """Return the values of a column of a few rows, N of Python's own; a missing one may be None, NaN or NaT."""
+        array, rows, values = self._columns[name]
+        if rows is not None:
+            array = array.take(rows)
+        if values is not None:
+            array = _plain_values(values).take(array)
+        plain: list[Any] = array.tolist()
+        return plain
+
     def dictionary(self, name: str) -> TextDictionary | None:
         """Return a column with its dictionary, None where it has none. Values may have no row."""
         values = self._columns[name][2]
-        return None if values is None else TextDictionary(self._codes(name), values)
+        if values is None:
+            return None
+        return TextDictionary(self._codes(name), _plain_values(values))
 
     def _codes(self, name: str) -> Places:
         codes, rows, values = self._columns[name]
@@ -176,12 +191,19 @@ def _to_column(column: Any) -> _Column:
         return column, None, None
     if isinstance(column.dtype, pd.DatetimeTZDtype):
         return np.asarray(column.array, f"datetime64[{column.dtype.unit}]"), None, None
+    if isinstance(column.dtype, pd.BooleanDtype):
+        return column.array.to_numpy(np.int8, na_value=2), None, _FLAGS
     if not isinstance(column.dtype, pd.StringDtype):
         return column.to_numpy() if isinstance(column.dtype, np.dtype) else column.array, None, None
     if len(column) <= FEW_ROWS:
         return _text_objects(column.array), None, None
     codes, distinct = column.array.factorize()
     return np.where(codes < 0, len(distinct), codes), None, np.append(_text_objects(distinct), [None])
+
+
+def _plain_values(values: Any) -> NDArray[np.object_]:
+    """Return the values of a dictionary as Python's own, of flags too."""
+    return values if isinstance(values, np.ndarray) else _PLAIN_FLAGS
 
 
 def _arrow_to_column(column: pa.ChunkedArray) -> _Column:

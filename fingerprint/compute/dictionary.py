@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -33,12 +33,21 @@ FLAGS = (False, True, None)
 FEW_EVENTS = 300  # above, array functions are faster
 
 
+class MappedColumn(NamedTuple):
+    """A column made of another one, value by value."""
+
+    column: str
+    convert: Callable[[Any], Any]
+
+
+# A column that events do not have: whole numbers (N,) that a function makes of them, where they lie, or other values of a column.
+DerivedColumn = Callable[[Frame], Array] | MappedColumn
+
+
 class DictionaryEncoded:
     """N events with encoded columns. `derived` makes columns that the frame does not have from those that it has."""
 
-    def __init__(
-        self, events: Frame, derived: Mapping[str, Callable[[DictionaryEncoded], EncodedColumn]] | None = None
-    ) -> None:
+    def __init__(self, events: Frame, derived: Mapping[str, DerivedColumn] | None = None) -> None:
         self.events, self.derived = events, derived or {}
         self.is_few = len(events) <= FEW_EVENTS and frames.is_host_frame(events)
         self._columns: dict[str, EncodedColumn] = {}
@@ -70,31 +79,33 @@ class DictionaryEncoded:
 
     def rows(self, names: Sequence[str]) -> list[tuple[Any, ...]]:
         """Return the values of each event in several columns, N tuples; a missing value is None."""
-        return list(zip(*map(self._values, names), strict=True))
-
-    def _values(self, name: str) -> list[Any]:
-        """Return the value of each of a few events."""
-        values = self._plain.get(name)
-        if values is None:
-            values = self._plain[name] = self._read_values(name)
-        return values
+        plain = self._plain
+        for name in names:
+            if name not in plain:
+                plain[name] = self._read_values(name)
+        return [*zip(*[plain[name] for name in names], strict=True)]
 
     def _read_values(self, name: str) -> list[Any]:
+        """Return the value of each of a few events."""
         if name in self.derived:
-            code, values = self.column(name)
-            return [values[at] for at in code.tolist()]
+            return self._derive_values(self.derived[name])
         if name not in self.events:
             return [None] * len(self)
-        column, none = frames.column_of(self.events, name), pd.NA
-        values = column.tolist() if isinstance(column, np.ndarray) else [*column]
+        none, values = pd.NA, frames.values_of_few(self.events, name)
         # NaN and NaT, which stand for none as well, are no equals of themselves
         return [None if value is none or value != value else value for value in values]
 
+    def _derive_values(self, derived: DerivedColumn) -> list[Any]:
+        if isinstance(derived, MappedColumn):
+            return [derived.convert(value) for value in self._read_values(derived.column)]
+        values: list[Any] = derived(self.events).tolist()
+        return values
+
     def _encode(self, name: str) -> EncodedColumn:
-        if name in self.derived:
-            return self.derived[name](self)
         if self.is_few:
-            return encode_few(self._values(name))
+            return encode_few(self._read_values(name))
+        if name in self.derived:
+            return self._derive(self.derived[name])
         xp = frames.array_module_of(self.events)
         if name not in self.events:
             return xp.zeros(len(self), np.int64), [None]
@@ -107,6 +118,11 @@ class DictionaryEncoded:
             return encode_flags(column)
         code, distinct = frames.factorize_values(column)
         return xp.where(code < 0, len(distinct), code), [*distinct, None]
+
+    def _derive(self, derived: DerivedColumn) -> EncodedColumn:
+        if isinstance(derived, MappedColumn):
+            return map_values(self.column(derived.column), derived.convert)
+        return encode_numbers(derived(self.events))
 
 
 def encode_few(values: Sequence[Hashable]) -> tuple[CodeArray, list[Any]]:
@@ -124,8 +140,6 @@ def encode_flags(flags: Any) -> EncodedColumn:
 
 def encode_numbers(values: Array) -> EncodedColumn:
     """Return whole numbers encoded: (N,) -> codes (N,), values."""
-    if len(values) <= FEW_EVENTS and arrays.is_on_host(values):
-        return encode_few(values.tolist())
     code, distinct = arrays.unique_inverse(values)
     return code, distinct.tolist()
 

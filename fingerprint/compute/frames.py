@@ -31,7 +31,9 @@ from fingerprint.compute.column_table import ColumnTable, TextDictionary
 Frame = Any  # a DataFrame of pandas, or of a library that does as cuDF does; or a ColumnTable
 FrameColumn = Any  # a Series of the same, or an array of a ColumnTable
 
+_HOST_TYPES = (ColumnTable, np.ndarray)  # asked a hundred times a step
 _HOST_LIBRARIES = ("pandas", "numpy", ColumnTable.__module__.partition(".")[0])
+_MICROSECONDS = np.dtype("datetime64[us]")
 NOT_A_TIME = np.iinfo(np.int64).min  # what stands for "no time" among microseconds, as it does in NumPy
 
 
@@ -43,7 +45,7 @@ def library_of(frame: Frame | FrameColumn) -> Any:
 
 def is_host_frame(frame: Frame | FrameColumn) -> bool:
     """Return whether a table or column lies in the host's memory."""
-    return library_of(frame) is pd
+    return type(frame) in _HOST_TYPES or library_of(frame) is pd
 
 
 def array_module_of(frame: Frame | FrameColumn) -> Any:
@@ -54,6 +56,11 @@ def array_module_of(frame: Frame | FrameColumn) -> Any:
 def column_of(frame: Frame, name: str) -> FrameColumn:
     """Return a column of a table; of a ColumnTable the array, which costs a tenth of a Series."""
     return frame.array(name) if isinstance(frame, ColumnTable) else frame[name]
+
+
+def values_of_few(frame: Frame, name: str) -> list[Any]:
+    """Return the values of a column of a table of few rows on the host, N of Python's own."""
+    return frame.values(name) if isinstance(frame, ColumnTable) else [*frame[name]]
 
 
 def dictionary_of(frame: Frame, name: str) -> TextDictionary | None:
@@ -207,7 +214,7 @@ def epoch_microseconds(column: FrameColumn) -> Array:
     """Return times (N,) as microseconds since 1970, where the column lies; NOT_A_TIME where there is none."""
     if is_host_frame(column):
         plain = column if isinstance(column, np.ndarray) else column.to_numpy("datetime64[us]")
-        return plain.astype("datetime64[us]", copy=False).astype(np.int64)
+        return plain.astype(_MICROSECONDS, copy=False).view(np.int64)
     return column.astype("int64").to_cupy(na_value=NOT_A_TIME)
 
 

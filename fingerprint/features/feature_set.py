@@ -15,10 +15,11 @@ is that *something* new comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Literal, get_args
+from operator import itemgetter
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import pandas as pd
@@ -26,16 +27,17 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.arrays import Array
-from fingerprint.compute.dictionary import DictionaryEncoded, EncodedColumn
+from fingerprint.compute.dictionary import DerivedColumn, DictionaryEncoded
 from fingerprint.compute.frames import Frame
 from fingerprint.features.value_texts import PRIVATE
 
 FeatureKind = Literal["value", "open", "bin"]
 EvidenceGroup = Literal["what", "outcome", "tool", "place", "time"]  # features of one group show one fact
-DerivedColumns = Mapping[str, Callable[[DictionaryEncoded], EncodedColumn]]
+DerivedColumns = Mapping[str, DerivedColumn]
 
 MAX_REMEMBERED_ROWS = 1 << 14  # of a feature, whose hashes are kept
 EVIDENCE_GROUPS: tuple[EvidenceGroup, ...] = get_args(EvidenceGroup)
+_PRIVATE_CODE = hashing.hash_string(PRIVATE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +148,7 @@ class FeatureSet:
         if self.ranges is None:
             return arrays.namespace(codes).ones(len(codes), bool)
         wide, narrow = (codes[:, self.names.index(name)] for name in self.ranges)
-        return (wide != narrow) | (wide == hashing.hash_string(PRIVATE))
+        return (wide != narrow) | (wide == _PRIVATE_CODE)
 
     @cached_property
     def account_features(self) -> NDArray[np.intp]:
@@ -205,19 +207,44 @@ class FeatureSet:
         stateful = np.array([feature.is_stateful for feature in self.features])
         return np.flatnonzero(~stateful).tolist(), np.flatnonzero(stateful).tolist()
 
+    @cached_property
+    def _reads(self) -> tuple[_RowReads, _RowReads]:
+        """The columns by which few events are read, of the same two kinds of features."""
+        stateless, stateful = ([self.features[place] for place in places] for places in self._places)
+        return _RowReads.of_features(stateless), _RowReads.of_features(stateful)
+
     def _fill(self, codes: Array, events: Frame, stateful: bool) -> None:
         if not len(events):  # a batch of nothing but repeats
             return
         coded, places = DictionaryEncoded(events, self.derived_columns), self._places[stateful]
         if coded.is_few:
-            rows = [coded.rows(self.features[place].columns) for place in places]
-            hashes = [self._memories[place].look_up(each) for place, each in zip(places, rows, strict=True)]
-            codes[:, places] = np.array(hashes, np.uint64).T
+            columns, values_of = self._reads[stateful]
+            rows = coded.rows(columns)
+            for place, of_feature in zip(places, values_of, strict=True):
+                codes[:, place] = self._memories[place].look_up([*map(of_feature, rows)])
             return
         for place in places:
             code, distinct = coded.combined_column(self.features[place].columns)
             of_distinct = np.array(self._memories[place].look_up(distinct), np.uint64)
             codes[:, place] = arrays.to_device_of(of_distinct, codes).take(code)
+
+
+class _RowReads(NamedTuple):
+    """The `columns` of some features (K), each once, and `values_of` each feature in a row of their values."""
+
+    columns: tuple[str, ...]
+    values_of: list[Callable[[tuple[Any, ...]], tuple[Any, ...]]]
+
+    @classmethod
+    def of_features(cls, features: Sequence[Feature]) -> _RowReads:
+        """Return how some features (K) are read."""
+        columns = tuple(dict.fromkeys(name for feature in features for name in feature.columns))
+        places = [[columns.index(name) for name in feature.columns] for feature in features]
+        # One column is a slice, because of one place `itemgetter` returns the value itself.
+        return cls(
+            columns,
+            [itemgetter(*at) if len(at) > 1 else itemgetter(slice(at[0], at[0] + 1)) for at in places],
+        )
 
 
 def _hash_rows(feature: Feature, rows: list[tuple[Any, ...]]) -> hashing.Hashes:

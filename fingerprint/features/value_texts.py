@@ -22,7 +22,8 @@ from functools import lru_cache
 import numpy as np
 
 from fingerprint.compute import arrays, frames
-from fingerprint.compute.dictionary import DictionaryEncoded, EncodedColumn, encode_numbers
+from fingerprint.compute.arrays import Array
+from fingerprint.compute.frames import Frame
 from fingerprint.core.attack_tools import ATTACK_SYSTEMS
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -32,7 +33,12 @@ TEXT_CACHE_SIZE = 1 << 14  # user agents and addresses whose texts are kept
 PRIVATE = "private"  # the network of all private addresses
 DAY_MICROSECONDS = 86_400_000_000
 QUARTER_HOUR_MICROSECONDS = 900_000_000
+TWO_HOURS_MICROSECONDS = DAY_MICROSECONDS // 12
 EPOCH_WEEKDAY = 3  # 1 January 1970 was a Thursday
+# Ages of 2, 4, 8 ... quarters of an hour, as many as 64 bits hold.
+_AGE_BORDERS = QUARTER_HOUR_MICROSECONDS << np.arange(1, 34)
+# (84,) the bin of every two hours of a week, from Monday on
+_BINS_OF_WEEK = np.array([2 * hours + 100 * (day >= 5) for day in range(7) for hours in range(12)])
 
 # A word without a slash is taken whole, too: it would be tried again from each of its letters.
 _PRODUCT = re.compile(r"([A-Za-z][\w.+-]*+)(?:(/)v?(\d++(?:\.\d++)?)?)?+")
@@ -125,11 +131,11 @@ def network_text(name: str | None, address: str | None) -> str | None:
     return name if name is not None else None if address is None else network_range(address, (16, 32))
 
 
-def time_of_day(coded: DictionaryEncoded) -> EncodedColumn:
-    """Bin `event_time` by two hours of the day, numbered by the first hour; 100 more at the weekend."""
-    time = frames.epoch_microseconds(frames.column_of(coded.events, "event_time"))
-    weekend = (time // DAY_MICROSECONDS + EPOCH_WEEKDAY) % 7 >= 5
-    return encode_numbers(time % DAY_MICROSECONDS // (DAY_MICROSECONDS // 12) * 2 + 100 * weekend)
+def time_of_day(events: Frame) -> Array:
+    """Bin `event_time` (N,) by two hours of the day, numbered by the first hour; 100 more at the weekend."""
+    time = frames.epoch_microseconds(frames.column_of(events, "event_time"))
+    place = (time // TWO_HOURS_MICROSECONDS + 12 * EPOCH_WEEKDAY) % len(_BINS_OF_WEEK)
+    return arrays.to_device_of(_BINS_OF_WEEK, place)[place]
 
 
 def time_of_day_text(code: int) -> str:
@@ -137,16 +143,15 @@ def time_of_day_text(code: int) -> str:
     return f"{'weekend' if code >= 100 else 'weekday'} {code % 100:02d}-{code % 100 + 2:02d} UTC"
 
 
-def session_age(coded: DictionaryEncoded) -> EncodedColumn:
-    """Bin the time since `session_created` by log2 of quarters of an hour; -2 where there is no session."""
+def session_age(events: Frame) -> Array:
+    """Bin the time (N,) since `session_created` by log2 of quarters of an hour; -2 where there is no session."""
     time, begun = (
-        frames.epoch_microseconds(frames.column_of(coded.events, name))
+        frames.epoch_microseconds(frames.column_of(events, name))
         for name in ("event_time", "session_created")
     )
     xp = arrays.namespace(time)
-    quarters = xp.maximum((time - begun) // QUARTER_HOUR_MICROSECONDS, 1)
-    exponent = xp.frexp(quarters.astype(np.float64))[1] - 1  # floor(log2), the same by every library
-    return encode_numbers(xp.where(begun == frames.NOT_A_TIME, -2, exponent).astype(np.int64))
+    doublings = xp.searchsorted(arrays.to_device_of(_AGE_BORDERS, time), time - begun, side="right")
+    return xp.where(begun == frames.NOT_A_TIME, -2, doublings)
 
 
 def session_age_text(code: int) -> str:

@@ -115,6 +115,17 @@ def test_texts_keep_their_dictionary_however_rows_are_taken() -> None:
     assert few.compact().dictionary("text") is None
 
 
+def test_flags_are_an_array_of_pandas_and_have_plain_values() -> None:
+    flags = pd.Series([True, None, False, True], dtype="boolean")
+    table = ColumnTable.from_pandas(pd.DataFrame({"mfa": flags})).take(np.array([2, 1, 0, 0]))
+    for _ in range(2):  # before the column is read, and after
+        assert table.values("mfa") == [False, None, True, True]
+        codes, values = table.dictionary("mfa").factorize()
+        assert [values[at] for at in codes.tolist()] == [False, None, True, True]
+        assert table.array("mfa").tolist() == [False, pd.NA, True, True]
+        assert table["mfa"].dtype == table.compact().to_pandas()["mfa"].dtype == flags.dtype
+
+
 def test_arrows_columns_are_kept_as_they_are_read() -> None:
     """Pieces with dictionaries of their own, and bytes of which only the rows that are read are copied."""
     pieces = [

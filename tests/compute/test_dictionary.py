@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from fingerprint.compute import dictionary, hashing
-from fingerprint.compute.dictionary import DictionaryEncoded, encode_numbers, map_values
+from fingerprint.compute.dictionary import DictionaryEncoded, MappedColumn, map_values
 
 EVENTS = pd.DataFrame(
     {
@@ -62,14 +62,25 @@ def test_a_column_that_a_table_does_not_have_is_missing_everywhere() -> None:
 def test_a_column_is_told_apart_once_however_many_ask() -> None:
     asked = []
 
-    def derived(coded: DictionaryEncoded):
+    def derived(events: pd.DataFrame) -> np.ndarray:
         asked.append(1)
-        return encode_numbers(np.arange(len(coded)))
+        return np.arange(len(events))
 
     coded = DictionaryEncoded(EVENTS, {"own": derived})
     for _ in range(3):
         coded.combined_column(("own", "service"))
     assert asked == [1]
+
+
+def test_a_column_that_is_made_of_another_one_is_read_as_any_other() -> None:
+    number = {
+        "initial": MappedColumn("service", lambda text: (text or "-")[0]),
+        "one": lambda events: events["number"].to_numpy() + 1,
+    }
+    coded = DictionaryEncoded(EVENTS, number)
+    assert spread(*coded.column("initial")) == ["s", "i", "-", "s", "s"]
+    rows = [("s", 4), ("i", 2), ("-", 4), ("s", 4), ("s", 3)]
+    assert spread(*coded.combined_column(("initial", "one"))) == coded.rows(("initial", "one")) == rows
 
 
 def test_a_column_of_fewer_values_is_that_of_their_names() -> None:

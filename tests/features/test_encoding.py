@@ -10,6 +10,7 @@ import pytest
 
 from fingerprint.compute import dictionary, hashing
 from fingerprint.compute.column_table import ColumnTable
+from fingerprint.compute.dictionary import MappedColumn
 from fingerprint.core.settings import Entities
 from fingerprint.detection.batch import FRAME_COLUMNS
 from fingerprint.features import encoding
@@ -138,7 +139,7 @@ def test_a_feature_reads_derived_columns_and_a_missing_column_is_missing_everywh
     features = FeatureSet(
         (first,),
         is_write=lambda events: np.zeros(len(events), bool),
-        derived_columns={"initial": lambda coded: (np.array([0, 1, 0]), ["a", "b"])},
+        derived_columns={"initial": MappedColumn("action", lambda action: "ab"[action == "y"])},
     )
     events = pd.DataFrame({"action": ["x", "y", "z"]})
     assert features.texts_of(first, events).tolist() == ["a None", "b None", "a None"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from fingerprint.compute.dictionary import DictionaryEncoded
 from fingerprint.features.value_texts import (
     duration_text,
     idle_text,
@@ -24,11 +23,6 @@ from fingerprint.features.value_texts import (
 
 def times(*texts: str | None) -> pd.Series:
     return pd.Series(pd.to_datetime(list(texts), utc=True)).astype("datetime64[us, UTC]")
-
-
-def texts(column, text) -> list[str]:
-    codes, values = column
-    return [text(values[code]) for code in codes]
 
 
 @pytest.mark.parametrize(
@@ -146,7 +140,7 @@ def test_a_time_is_two_hours_of_a_weekday_or_of_the_weekend() -> None:
     events = pd.DataFrame(
         {"event_time": times("2026-02-06T23:59:59", "2026-02-07T00:00:00", "2026-02-08T13:30:00")}
     )
-    assert texts(time_of_day(DictionaryEncoded(events)), time_of_day_text) == [
+    assert [time_of_day_text(each) for each in time_of_day(events).tolist()] == [
         "weekday 22-24 UTC",
         "weekend 00-02 UTC",
         "weekend 12-14 UTC",
@@ -160,13 +154,15 @@ def test_a_time_is_two_hours_of_a_weekday_or_of_the_weekend() -> None:
         ("2026-02-02T12:00:00", "up to 30 min"),  # no time at all: the first bin
         ("2026-02-02T11:30:01", "up to 30 min"),
         ("2026-02-02T11:30:00", "up to 1 h"),
+        ("2026-02-02T08:00:01", "up to 4 h"),
         ("2026-02-02T08:00:00", "up to 8 h"),
+        ("1700-01-01T00:00:00", "up to 174763 d"),
         ("2026-02-02T13:00:00", "up to 30 min"),  # a clock that ran ahead
     ],
 )
 def test_the_age_of_a_session_is_a_power_of_quarters_of_an_hour(begun: str | None, text: str) -> None:
     events = pd.DataFrame({"event_time": times("2026-02-02T12:00:00"), "session_created": times(begun)})
-    assert texts(session_age(DictionaryEncoded(events)), session_age_text) == [text]
+    assert [session_age_text(each) for each in session_age(events).tolist()] == [text]
 
 
 def test_counts_and_idle_times_say_what_they_are_under() -> None:

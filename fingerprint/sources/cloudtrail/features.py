@@ -14,7 +14,7 @@ import numpy as np
 
 from fingerprint.compute import arrays
 from fingerprint.compute.arrays import Array
-from fingerprint.compute.dictionary import DictionaryEncoded, EncodedColumn, map_values
+from fingerprint.compute.dictionary import DictionaryEncoded, MappedColumn
 from fingerprint.compute.frames import Frame
 from fingerprint.features.feature_set import Feature, FeatureSet
 from fingerprint.features.value_texts import (
@@ -193,9 +193,9 @@ def _credential(identity: str | None, key: str, mfa: bool | None, console: bool 
     return kind + (" with MFA" if mfa else "") + (" from the console" if console else "")
 
 
-def _key_kind(coded: DictionaryEncoded) -> EncodedColumn:
-    """Return what access keys begin with: there are many keys and few kinds."""
-    return map_values(coded.column("access_key"), lambda key: (key or "")[:4])
+def _key_kind(key: str | None) -> str:
+    """Return what an access key begins with: there are many keys and few kinds."""
+    return (key or "")[:4]
 
 
 _FEATURES: tuple[Feature, ...] = (
@@ -279,7 +279,7 @@ _FEATURES: tuple[Feature, ...] = (
 FEATURE_SET = FeatureSet(
     _FEATURES,
     is_write,
-    {"key_kind": _key_kind, "hour": time_of_day, "age": session_age},
+    {"key_kind": MappedColumn("access_key", _key_kind), "hour": time_of_day, "age": session_age},
     says_nothing={"error": SERVICE_FAILURE, "region": GLOBAL_REGION},
     no_effect="error",
     throttled=THROTTLING,
