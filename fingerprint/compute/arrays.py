@@ -145,6 +145,9 @@ def unique_places(values: Array) -> tuple[Array, Array, Array]:
     if not is_on_host(values):
         distinct, first, inverse = namespace(values).unique(values, return_index=True, return_inverse=True)
         return distinct, first, inverse
+    if len(values) < 2:
+        none = np.zeros(len(values), np.intp)
+        return values, none, none
     order = stable_argsort(values)
     ordered = values[order]
     begins = np.ones(len(values), bool)

@@ -32,6 +32,7 @@ Columns = dict[str, NDArray[Any]]
 GROWTH = 8  # a part is merged into the one before it when it is longer than an eighth of it ...
 MIN_PART = 256  # ... or that one is shorter than this: to merge a longer one for each few rows costs more than to search it
 _COMPILED_KEYS = (np.dtype(np.uint64), np.dtype(np.int64))
+_WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 Part = tuple[Keys, Columns]
 
 
@@ -124,6 +125,8 @@ class SortedTable:
 
     def overwrite(self, keys: Keys, column: str, values: NDArray[Any]) -> None:
         """Set a column at keys that are there."""
+        if not len(keys):
+            return
         keys, values = (to_device_of(each, self.old[0]) for each in (keys, values))
         for part, columns in self.parts:
             place, found = find_sorted(part, keys)
@@ -158,8 +161,11 @@ class SortedTable:
     def _add_to_part(self, part: Part, fresh: Part) -> Part:
         """Add what `part` already has a key for in place; what is left is returned."""
         place, found = find_sorted(part[0], fresh[0])
-        if not found.any():
+        known = namespace(found).count_nonzero(found)
+        if not known:
             return fresh
+        if self.keep_first and known == len(found):
+            return fresh[0][:0], fresh[1]
         if not self.keep_first:
             there = place[found]
             for name, column in part[1].items():
@@ -178,7 +184,7 @@ def find_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.
 def _copy_found(keys: Keys, column: NDArray[Any], wanted: Keys, out: NDArray[Any]) -> None:
     """Copy into `out` (N,) the column (M,) at those of `wanted` (N,) that are in sorted `keys` (M,)."""
     if _are_on_host(keys, wanted):
-        word = f"u{column.dtype.itemsize}"  # bits are copied: one kernel serves all types of a size
+        word = _WORDS[column.dtype.itemsize]  # bits are copied: one kernel serves all types of a size
         _compiled().copy_found(keys, column.view(word), wanted, out.view(word))
     else:
         place, found = search_sorted(keys, wanted)

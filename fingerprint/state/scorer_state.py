@@ -15,7 +15,7 @@ and merged into another state (`partitioning`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Any
@@ -32,6 +32,7 @@ from fingerprint.compute.arrays import (
     lexsort,
     namespace,
     occurrence_index,
+    to_device_of,
     to_host,
     unique_places,
 )
@@ -50,6 +51,11 @@ from fingerprint.state.partitioning import TABLE_NAMES
 Longs = NDArray[np.int64]
 
 ADDRESS_COLUMN = FEATURE_NAMES.index("address")
+NOVEL_FEATURES = np.array(
+    [ADDRESS_COLUMN, ACTION_COLUMN]
+)  # whose values are counted that are new on their day
+HISTORY_COLUMNS = ("idle", "today", "sources", "actions")
+MAX_IDLE, MAX_SOURCES = 12, 5  # greatest bins
 SEQUENCE_INTERVALS = 2  # closed intervals of which the sequence of actions is kept, for what comes late
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
 DEDUPLICATION_DAYS = 14  # days of event time for which the id of a record is kept, to drop duplicates
@@ -152,7 +158,7 @@ class ScorerState:
         """Count N events and return the history that is visible to each: principal, interval (N,), codes (N, F) -> bins, (N,).
 
         `idle`: log2 hours since the principal was last active, -1 for never; `today`, `actions`: log2 of one plus events
-        and distinct actions so far today; `sources`: address ranges so far today, at most 5.
+        and distinct actions so far today; `sources`: address ranges so far today, at most MAX_SOURCES.
         """
         slot = self._assign_slots(principal, interval)
         cell = _activity_key(slot, interval)
@@ -163,43 +169,43 @@ class ScorerState:
 
     def _visible_history(self, principal: Hashes, slot: Ints, interval: Ints) -> dict[str, Ints]:
         """Return the history that is visible to a principal in an interval, (D,) each."""
-        midnight = interval // self.series.intervals_per_day * self.series.intervals_per_day
-        first = _activity_key(slot, midnight)
-        last = _activity_key(slot, interval - self.series.late_intervals - 1)
         measure = self._compiled_history if is_on_host(slot) else self._array_history
-        (events, sources, actions), latest = measure(slot, first, last)
-        latest = namespace(slot).maximum(latest, self.principals.get(principal, "last", missing=-1))
-        return {
-            "idle": self._idle_bins(latest, interval),
-            "today": _log2(events),
-            "sources": namespace(slot).minimum(sources, 5).astype(np.int32),
-            "actions": _log2(actions),
-        }
+        bins = measure(slot, interval, self.principals.get(principal, "last", missing=-1))
+        return dict(zip(HISTORY_COLUMNS, bins, strict=True))
 
-    def _compiled_history(self, slot: Ints, first: Longs, last: Longs) -> tuple[Any, Longs]:
+    def _compiled_history(self, slot: Ints, interval: Ints, latest: Ints) -> Iterable[Ints]:
         """Return the same as `_array_history`, on the host."""
-        from fingerprint.state import (
-            compiled_history,
-        )  # numba takes half a second, and most commands keep no state
+        # numba takes half a second, and most commands keep no state
+        from fingerprint.state import compiled_history
 
-        history = compiled_history.VisibleHistory.empty(len(slot))
+        series, seconds = self.series, self.options.spectral.interval_seconds
+        rules = compiled_history.HistoryRules(
+            series.intervals_per_day, series.late_intervals, seconds, MAX_SOURCES, MAX_IDLE
+        )
+        history = compiled_history.VisibleHistory.empty(slot, interval, latest)
         for keys, columns in self.activity.parts:
             counts = tuple(columns[name] for name in compiled_history.COUNTS)
-            compiled_history.add_visible_history(keys, counts, first, last, history)
-        return history
+            compiled_history.add_visible_history(keys, counts, history, rules)
+        compiled_history.fill_bins(history, rules)
+        return history.bins
 
-    def _array_history(self, slot: Ints, first: Longs, last: Longs) -> tuple[Any, Longs]:
-        """Return sums of events, sources and actions between two keys of the activity (3, D), and the last interval before."""
+    def _array_history(self, slot: Ints, interval: Ints, latest: Ints) -> Iterable[Ints]:
+        """Return HISTORY_COLUMNS, (D,) each, of principals of which the last interval is kept, -1 for none: `latest` (D,)."""
+        xp, per_day = namespace(slot), self.series.intervals_per_day
+        first = _activity_key(slot, interval // per_day * per_day)
+        last = _activity_key(slot, interval - self.series.late_intervals - 1)
         which, _, columns = self.activity.between(first, last)
-        today = [_sums(which, columns[name], len(slot)) for name in ("events", "sources", "actions")]
-        xp = namespace(slot)
-        latest = xp.full(len(slot), -1, np.int64)
+        events, sources, actions = (
+            _sums(which, columns[name], len(slot)) for name in ("events", "sources", "actions")
+        )
+        last_active = latest.astype(np.int64)
         for keys, _ in self.activity.parts:
             place = xp.searchsorted(keys, last, side="right") - 1
             there = xp.flatnonzero(place >= 0)
             there = there[keys[place[there]] >> 32 == slot[there]]
-            latest[there] = xp.maximum(latest[there], keys[place[there]] & 0xFFFFFFFF)
-        return today, latest
+            last_active[there] = xp.maximum(last_active[there], keys[place[there]] & 0xFFFFFFFF)
+        bounded = xp.minimum(sources, MAX_SOURCES).astype(np.int32)
+        return self._idle_bins(last_active, interval), _log2(events), bounded, _log2(actions)
 
     def as_arrays(
         self, parts: Sequence[str] = ("repeats", *TABLE_NAMES, "series")
@@ -392,32 +398,34 @@ class ScorerState:
     def _count_activity(self, principal: Hashes, cell: Longs, interval: Ints, codes: Hashes) -> None:
         """Count events, and address ranges and actions that are new on their day, in the interval in which each came first."""
         xp = namespace(cell)
-        ones, zeros = xp.ones(len(cell), np.int32), xp.zeros(len(cell), np.int32)
-        self.activity.add(cell, events=ones, sources=zeros, actions=zeros)
         day = hashing.combine(principal, (interval // self.series.intervals_per_day).astype(np.uint64))
-        keys = [
-            hashing.combine(hashing.combine(day, codes[:, place]), place)
-            for place in (ADDRESS_COLUMN, ACTION_COLUMN)
-        ]
+        feature = to_device_of(NOVEL_FEATURES, codes)
+        keys = hashing.combine(hashing.combine(day, codes.T[feature]), feature[:, None])
         moved_from, moved_to, which = _keep_earliest(
-            self.firsts, xp.concatenate(keys), xp.concatenate([interval, interval])
+            self.firsts, keys.ravel(), xp.concatenate([interval, interval])
         )
+        ones, zeros = xp.ones(len(cell), np.int32), xp.zeros(len(cell), np.int32)
         if not len(which):
+            self.activity.add(cell, events=ones, sources=zeros, actions=zeros)
             return
         moved, sign = xp.concatenate([moved_to, moved_from]), xp.ones(2 * len(which), np.int32)
         sign[len(which) :] = -1
         is_action, row = which >= len(cell), which % len(cell)
         is_action, row = (xp.concatenate([each, each])[moved >= 0] for each in (is_action, row))
         moved, sign = moved[moved >= 0], sign[moved >= 0]
-        cells = _activity_key(cell[row] >> 32, moved)
-        self.activity.add(cells, events=0 * sign, sources=sign * ~is_action, actions=sign * is_action)
+        self.activity.add(
+            xp.concatenate([cell, _activity_key(cell[row] >> 32, moved)]),
+            events=xp.concatenate([ones, 0 * sign]),
+            sources=xp.concatenate([zeros, sign * ~is_action]),
+            actions=xp.concatenate([zeros, sign * is_action]),
+        )
 
     def _idle_bins(self, latest: Longs, interval: Ints) -> Ints:
         """Return log2 of the hours since the interval of the last activity (D,), -1 for none."""
         xp = namespace(latest)
         hours = xp.maximum(interval - latest, 1) * self.options.spectral.interval_seconds / 3600
         doublings = xp.frexp(xp.maximum(hours, 1))[1] - 1  # log2 without its fraction, exact in every library
-        idle: Ints = xp.where(latest < 0, -1, xp.minimum(doublings, 12)).astype(np.int32)
+        idle: Ints = xp.where(latest < 0, -1, xp.minimum(doublings, MAX_IDLE)).astype(np.int32)
         return idle
 
     def _expire_activity(self, before: int) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fingerprint.core.settings import Settings
-from fingerprint.state.scorer_state import ScorerState
+from fingerprint.state.scorer_state import MAX_IDLE, MAX_SOURCES, ScorerState
 
 START = 480_000 // 24 * 24  # hours since 1970, a midnight
 SLOTS, HOURS = 20, 60
@@ -20,12 +20,15 @@ def test_compiled_history_is_that_of_the_array_functions(pieces: int) -> None:
         events, sources, actions = random.integers(0, 5, (3, 300)).astype(np.int32)
         state.activity.add(cells, events=events, sources=sources, actions=actions)
     slot = random.integers(0, SLOTS + 2, 500).astype(np.int32)  # two of them without activity
-    last = START + random.integers(-2, HOURS + 5, 500)
-    first = np.minimum(
-        last // 24 * 24, last + random.integers(-3, 3, 500)
-    )  # now and then nothing lies between
-    keys = [slot.astype(np.int64) << 32 | interval for interval in (first, last)]
-    found, wanted = state._compiled_history(slot, *keys), state._array_history(slot, *keys)
-    np.testing.assert_array_equal(found[0], wanted[0])
-    np.testing.assert_array_equal(found[1], wanted[1])
-    assert 0 < (found[1] < 0).mean() < 1
+    # Also at midnight, and long after.
+    interval = START + random.integers(-2, HOURS + 50, 500).astype(np.int32)
+    latest = np.where(random.random(500) < 0.5, -1, interval - random.integers(1, 9000, 500)).astype(np.int32)
+    found, wanted = (
+        measure(slot, interval, latest) for measure in (state._compiled_history, state._array_history)
+    )
+    np.testing.assert_array_equal(found, np.array(wanted))
+    assert found.dtype == np.int32
+    idle, today, sources, _ = found
+    assert {-1, 1, MAX_IDLE} <= {*idle.tolist()}
+    assert {0, MAX_SOURCES} <= {*sources.tolist()}
+    assert today.max() > 3
