@@ -79,7 +79,7 @@ def encode_batch(events: frames.Frame | CodedEvents, state: ScorerState) -> tupl
         none.astype(np.int8),
         {},
     )
-    return batch, int((~fresh).sum())
+    return batch, len(fresh) - len(batch)
 
 
 def _intervals(coded: CodedEvents, state: ScorerState) -> NDArray[np.int32]:

@@ -92,6 +92,7 @@ RULES = LossRules(
     max_correction=np.float32(autoencoder.MAX_CORRECTION),
 )
 
+_ONLY_ROW = np.zeros(1, np.intp)
 MIN_THREAD_ROWS = 1000  # distinct rows, some 12 ms: what is worth a thread
 
 
@@ -105,9 +106,11 @@ def bank_arrays(vocabulary: Any, weights: Any) -> BankArrays:
 def compiled_losses(bank: BankArrays, fingerprint: Any, codes: Hashes) -> tuple[Any, Any]:
     """Return the loss of each feature in nats and whether its value was known: fingerprint (N,), codes (N, F) -> 2 x (N, F)."""
     fingerprint, codes = _plain(fingerprint.astype(np.int32, copy=False)), _plain(codes)
-    first = inverse = np.arange(len(codes))
-    if len(codes) > 1:
-        inverse, first = arrays.unique_examples(_row_hashes(fingerprint, codes))
+    if len(codes) == 1:
+        loss, known = np.empty(codes.shape, np.float32), np.empty(codes.shape, bool)
+        _fill_losses(bank, RULES, fingerprint, codes, _ONLY_ROW, _ONLY_ROW, loss, known)
+        return loss, known
+    inverse, first = arrays.unique_examples(_row_hashes(fingerprint, codes))
     shape = (len(first), codes.shape[1])
     loss, known = np.empty(shape, np.float32), np.empty(shape, bool)
     order = np.argsort(fingerprint[first], kind="stable")

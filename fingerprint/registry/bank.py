@@ -245,8 +245,9 @@ class Bank:
             if not len(rest):
                 break
         shared = xp.flatnonzero(level >= PEER_LEVEL)
-        place, found = find_sorted(self._beginners[0], principal[shared])
-        row[shared[found]] = self._beginners[1][place[found]]
+        if len(shared):
+            place, found = find_sorted(self._beginners[0], principal[shared])
+            row[shared[found]] = self._beginners[1][place[found]]
         return row, level
 
     def _peer_group_hashes(self, principal: Hashes, frame: pd.DataFrame, rows: NDArray[np.intp]) -> Hashes:
