@@ -23,9 +23,10 @@ from tests.system.test_stream import SMALL
 
 BRISK = SMALL | {"session_timeout_ms": 3000}
 SELDOM = 0.2  # seconds between two questions for each of which a client connects
+CLIENTS = ("kafka-python", "confluent")
 
 
-@pytest.fixture(params=["kafka-python", "confluent"])
+@pytest.fixture(params=CLIENTS)
 def place(
     organisation: sample_organisation.SampleOrganisation,
     tmp_path: Path,
@@ -33,8 +34,18 @@ def place(
     request: pytest.FixtureRequest,
 ) -> Place:
     """Topics of their own for each test."""
-    name = "".join(letter if letter.isalnum() else "-" for letter in request.node.name)[-60:]
-    made = Place(tmp_path, organisation.bank, request.param, broker, name)
+    return _place(request.node.name, request.param, tmp_path, organisation, broker)
+
+
+def _place(
+    name: str,
+    client: str,
+    folder: Path,
+    organisation: sample_organisation.SampleOrganisation,
+    broker: Broker,
+) -> Place:
+    topics = "".join(letter if letter.isalnum() else "-" for letter in name)[-60:]
+    made = Place(folder, organisation.bank, client, broker, topics)
     made.configure(kafka=BRISK, checkpoints={"interval_seconds": 0.2})
     return made.create()
 
@@ -86,25 +97,35 @@ def test_scorers_come_and_go_and_one_is_killed(place: Place, records: Records, o
 
 
 def test_a_broker_that_is_killed_and_comes_back_loses_nothing(
-    place: Place,
+    organisation: sample_organisation.SampleOrganisation,
+    tmp_path: Path,
     records: Records,
     oracle: Said,
     broker: Broker,
 ) -> None:
+    """A scorer of each client with topics of its own, so that one outage is enough for both."""
     half = len(records) // 2
-    running = place.start()
-    place.send(records[:half])
-    wait_until(lambda: place.committed() > 0, "something is committed")
+    both = [_place(f"outage-{each}", each, tmp_path / each, organisation, broker) for each in CLIENTS]
+    scorers = [(place, place.start()) for place in both]
+    for place, _ in scorers:
+        place.send(records[:half])
+    for place, _ in scorers:
+        wait_until(lambda place=place: place.committed() > 0, "something is committed")
     broker.kill()
     broker.start()
-    place.send(records[half:])
-    try:
-        wait_until(lambda: place.committed() == len(records), "everything is committed", SELDOM)
-    except AssertionError as error:
-        raise AssertionError(f"{error}; the scorer said:\n{running.err[-4000:]}") from None
-    running.send_signal(signal.SIGTERM)
-    assert running.wait(60) == 0
-    assert not place.said().differences(oracle)
+    for place, running in scorers:
+        place.send(records[half:])
+        try:
+            wait_until(
+                lambda place=place: place.committed() == len(records), "everything is committed", SELDOM
+            )
+        except AssertionError as error:
+            raise AssertionError(
+                f"{place.client}: {error}; the scorer said:\n{running.err[-4000:]}"
+            ) from None
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 0
+        assert not place.said().differences(oracle)
 
 
 @pytest.mark.parametrize("place", ["confluent"], indirect=True)  # nothing of it depends on the client
