@@ -481,7 +481,7 @@ def _new_networks(batch: EventBatch, frame: Frame, unseen: NDArray[np.bool_]) ->
     place = unseen[rows].argmax(axis=1)
     codes = batch.codes[rows, np.array(PLACE_COLUMNS)[place]]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    texts = encoding.feature_texts(frames.select_rows(frame, rows[first]), NETWORKS)
+    texts = encoding.FEATURE_SET.texts(frames.select_rows(frame, rows[first]), NETWORKS)
     named = [frames.text_or_empty(texts[NETWORKS[of]][at]) for at, of in enumerate(place[first].tolist())]
     ids = np.asarray(frames.column_of(frame, "event_id"), object)[rows]
     return {str(name): named[at] for name, at in zip(ids, inverse.reshape(-1).tolist(), strict=True)}
@@ -492,7 +492,7 @@ def _program_texts(batch: EventBatch, frame: Frame) -> list[str]:
     codes = batch.codes[:, PROGRAM_COLUMN]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     name = titles.PROGRAM_FEATURE
-    texts = encoding.feature_texts(frames.select_rows(frame, first), (name,))[name]
+    texts = encoding.FEATURE_SET.texts(frames.select_rows(frame, first), (name,))[name]
     return [frames.text_or_empty(texts[at]) for at in inverse.reshape(-1).tolist()]
 
 

@@ -95,5 +95,5 @@ def _encode_features(
     history = state.update_history(principal, interval, to_device_of(codes, principal))
     columns = {KEY_COLUMN: coded.key} | {name: to_device_of(each, codes) for name, each in history.items()}
     events = frames.with_columns(coded.frame, columns)
-    encoding.encode_stateful_features(codes, events)
+    encoding.FEATURE_SET.encode_stateful(codes, events)
     return events, to_device_of(codes, principal)

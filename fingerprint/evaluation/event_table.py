@@ -39,7 +39,7 @@ WINDOW_SECONDS = 6 * HOUR_SECONDS  # in which what a method shows of a principal
 class EventTable:
     """N events in the order of time.
 
-    `frame` has event_id, event_time and principal; `codes` (N, F) are those of `features.encoding.encode_events`;
+    `frame` has event_id, event_time and principal; `codes` (N, F) are those of `features.encoding.FEATURE_SET.encode`;
     `principal` (N,) hashes; `seconds` (N,) from the epoch; `group` (N,) is the hash of principal and window.
     """
 
@@ -86,7 +86,7 @@ def build_event_table(chunks: Iterable[pd.DataFrame], window_seconds: int) -> Ev
     frames, codes, keys = [], [], []
     for events in chunks:
         frames.append(events[["event_id", "event_time", "principal"]])
-        codes.append(encoding.encode_events(events))
+        codes.append(encoding.FEATURE_SET.encode(events))
         keys.append(flatten.dedup_key(events))
     once = np.sort(np.unique(np.concatenate(keys), return_index=True)[1])
     frame = pd.concat(frames, ignore_index=True).iloc[once].reset_index(drop=True)

@@ -185,10 +185,16 @@ class FeatureSet:
         """Return the text of one feature for each event of a pandas table, (N,); None where there is none."""
         return self._texts_of(feature, DictionaryEncoded(events, self.derived_columns))
 
-    def texts(self, events: pd.DataFrame, names: Collection[str]) -> dict[str, NDArray[np.object_]]:
-        """Return the text behind each code of some features, (N,) by name: for the few events that are explained."""
+    def texts(
+        self, events: pd.DataFrame, names: Collection[str] | None = None
+    ) -> dict[str, NDArray[np.object_]]:
+        """Return the text behind each code of some features, or all, (N,) by name: for the few events that are explained."""
         coded = DictionaryEncoded(events, self.derived_columns)
-        return {each.name: self._texts_of(each, coded) for each in self.features if each.name in names}
+        return {
+            each.name: self._texts_of(each, coded)
+            for each in self.features
+            if names is None or each.name in names
+        }
 
     def _texts_of(self, feature: Feature, coded: DictionaryEncoded) -> NDArray[np.object_]:
         code, texts = feature.encoded_texts(coded)

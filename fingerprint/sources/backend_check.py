@@ -52,7 +52,7 @@ def read_with_backend(lines: Sequence[bytes], dataframe_library: str) -> Backend
     """Return what a backend makes of the lines, from records to codes."""
     flat = flatten(SOURCE.split_lines(lines), dataframe_library)
     events = add_entity_columns(flat.events, Entities())
-    codes, keys = arrays.to_host(encoding.encode_events(events)), arrays.to_host(dedup_key(events))
+    codes, keys = arrays.to_host(encoding.FEATURE_SET.encode(events)), arrays.to_host(dedup_key(events))
     return BackendOutput(flat.rejects, flat.skipped, frames.to_pandas(events), codes, keys)
 
 

@@ -81,5 +81,5 @@ def code_events(events: Frame | CodedEvents) -> CodedEvents:
         hashing.hash_with_bucket(frames.column_of(events, "principal")),
         hashing.hash_strings(frames.column_of(events, "entity")),
         dedup_key(events),
-        encoding.encode_events(events),
+        encoding.FEATURE_SET.encode(events),
     )

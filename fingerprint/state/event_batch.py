@@ -89,7 +89,7 @@ class EventBatch:
     @property
     def is_write(self) -> NDArray[np.bool_]:
         """Return which events changed something, (N,)."""
-        wrote: NDArray[np.bool_] = to_device_of(encoding.is_write(self.frame), self.codes)
+        wrote: NDArray[np.bool_] = to_device_of(encoding.FEATURE_SET.is_write(self.frame), self.codes)
         return wrote
 
     @property

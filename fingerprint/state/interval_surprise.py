@@ -32,7 +32,7 @@ from fingerprint.compute.arrays import (
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.estimators.autoencoder import RECHECK_THRESHOLD, place_surprise
-from fingerprint.features.encoding import FEATURE_NAMES, GIVEN_FEATURE, IS_BIN, is_from_address
+from fingerprint.features.encoding import FEATURE_NAMES, FEATURE_SET, GIVEN_FEATURE, IS_BIN
 
 Ints = NDArray[np.int32]
 Floats = NDArray[np.float32]
@@ -64,7 +64,7 @@ class IntervalSurprise:
     def add(self, principal: Hashes, interval: Ints, codes: Hashes, surprise: Floats) -> None:
         """Count the surprising values of events; a value that came before counts by the larger of its surprises."""
         xp = namespace(surprise)
-        near = (place_surprise(surprise) < RECHECK_THRESHOLD) & is_from_address(codes)
+        near = (place_surprise(surprise) < RECHECK_THRESHOLD) & FEATURE_SET.is_from_address(codes)
         self.usual_place.add(_interval_key(principal[near], interval[near]), interval=interval[near])
         row, column = xp.nonzero((surprise >= RECHECK_THRESHOLD) & to_device_of(COUNTED_FEATURES, surprise))
         owner = _interval_key(principal[row], interval[row])

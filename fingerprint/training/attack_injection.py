@@ -116,7 +116,7 @@ def inject_confirmed_attacks(
     principal, entity = hashing.hash_with_bucket(events["principal"]), hashing.hash_strings(events["entity"])
     at, _ = bank.resolve(entity, principal, events)
     return InjectedAttacks(
-        _with_usual_history(encoding.encode_events(events), bank.vocabulary.codes[at][:, :, 1]),
+        _with_usual_history(encoding.FEATURE_SET.encode(events), bank.vocabulary.codes[at][:, :, 1]),
         entity,
         principal,
         case[events["row"].to_numpy()].astype(np.int32),
@@ -229,7 +229,7 @@ def _known_attack_calls() -> tuple[pd.DataFrame, NDArray[np.intp], Hashes]:
     technique = pd.Series([attacks[row][0] for row in events["row"]], events.index, dtype=object)
     kept = technique.groupby(technique).cumcount() < CALLS_PER_TECHNIQUE
     events = events[kept].reset_index(drop=True)
-    return events, pd.factorize(technique[kept], sort=True)[0], encoding.encode_events(events)
+    return events, pd.factorize(technique[kept], sort=True)[0], encoding.FEATURE_SET.encode(events)
 
 
 def summarise_attacks(attacks: InjectedAttacks, found: NDArray[np.bool_]) -> dict[str, Any]:

@@ -38,7 +38,7 @@ from fingerprint.estimators.amounts import LOADED_AMOUNTS
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.estimators.load import UsualLoad
 from fingerprint.features import vocabulary
-from fingerprint.features.encoding import ACTION_COLUMN, OTHER_ACCOUNT_FEATURE, had_no_effect, makes_no_amount
+from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_SET, OTHER_ACCOUNT_FEATURE
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
 from fingerprint.state.activity_series import ACTION_CHANNELS
 from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
@@ -395,7 +395,7 @@ def _weekly_activity(piece: PartitionContext) -> Arrays:
 
 def _counted_calls(rows: DistinctRows) -> Floats:
     """Return how many calls each row stands for that make an amount, (R,)."""
-    calls: Floats = rows.events * ~makes_no_amount(rows.codes)
+    calls: Floats = rows.events * ~FEATURE_SET.makes_no_amount(rows.codes)
     return calls
 
 
@@ -475,7 +475,7 @@ def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
     words = pd.read_parquet(piece.dataset.partition_folder(piece.number) / "rows" / "words.parquet")
     known, texts = words["code"].to_numpy(np.uint64), words["text"].to_numpy(object)
     action = rows.codes[:, ACTION_COLUMN]
-    effective = ~had_no_effect(rows.codes)
+    effective = ~FEATURE_SET.had_no_effect(rows.codes)
     new = piece.usual_before.is_new(rows.principal, action) & effective
     nats = harm.harm_by_code(action, known, texts) * new
     if OTHER_ACCOUNT_FEATURE is None:

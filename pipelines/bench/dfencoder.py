@@ -199,8 +199,8 @@ def encode_for_bank(events: pd.DataFrame, scorer_state: ScorerState) -> EncodedE
 
 def encode_features(events: EncodedEvents) -> Hashes:
     """Return the codes of all features (N, F)."""
-    codes: Hashes = encoding.encode_events(events.frame)
-    encoding.encode_stateful_features(codes, events.frame)
+    codes: Hashes = encoding.FEATURE_SET.encode(events.frame)
+    encoding.FEATURE_SET.encode_stateful(codes, events.frame)
     return codes
 
 

@@ -97,7 +97,7 @@ def flatten_lines(lines: list[bytes], backend: Backend) -> None:
 
 def encode_lines(lines: list[bytes], backend: Backend) -> None:
     """Decode and flatten lines, and encode their features."""
-    encoding.encode_events(
+    encoding.FEATURE_SET.encode(
         add_entity_columns(flatten(split_lines(lines), backend.dataframe_library).events, Entities())
     )
 

@@ -30,7 +30,7 @@ def alike(lines: list[bytes], tables: str) -> FlattenedRecords:
     pd.testing.assert_frame_equal(frames.to_pandas(theirs.events), ours.events)
     here, there = (add_entity_columns(flat.events, Entities()) for flat in (ours, theirs))
     pd.testing.assert_frame_equal(frames.to_pandas(there), here)
-    for made in (dedup_key, encoding.encode_events, encoding.is_write):
+    for made in (dedup_key, encoding.FEATURE_SET.encode, encoding.FEATURE_SET.is_write):
         assert (arrays.to_host(made(there)) == made(here)).all(), made.__name__
     return ours
 

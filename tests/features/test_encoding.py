@@ -35,22 +35,22 @@ def with_state(events: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_codes_are_a_column_a_feature_and_stateful_ones_are_filled_later(events: pd.DataFrame) -> None:
-    codes = encoding.encode_events(events)
+    codes = encoding.FEATURE_SET.encode(events)
     assert codes.shape == (len(events), len(encoding.FEATURES))
     assert codes.dtype == np.uint64
     stateful = np.array([name in STATEFUL for name in encoding.FEATURE_NAMES])
     assert not codes[:, stateful].any()
     assert codes[:, ~stateful].all()
     before = codes.copy()
-    encoding.encode_stateful_features(codes, with_state(events))
+    encoding.FEATURE_SET.encode_stateful(codes, with_state(events))
     np.testing.assert_array_equal(codes[:, ~stateful], before[:, ~stateful])
     assert codes[:, stateful].all()
 
 
 def test_the_codes_of_a_batch_are_those_of_its_events_one_by_one(events: pd.DataFrame) -> None:
     some = events.iloc[np.random.default_rng(0).choice(len(events), 40, replace=False)]
-    alone = np.concatenate([encoding.encode_events(some.iloc[[row]]) for row in range(len(some))])
-    np.testing.assert_array_equal(encoding.encode_events(some), alone)
+    alone = np.concatenate([encoding.FEATURE_SET.encode(some.iloc[[row]]) for row in range(len(some))])
+    np.testing.assert_array_equal(encoding.FEATURE_SET.encode(some), alone)
 
 
 def test_the_codes_of_a_few_events_are_those_that_arrays_give_many(events: pd.DataFrame) -> None:
@@ -65,9 +65,9 @@ def test_the_codes_of_a_few_events_are_those_that_arrays_give_many(events: pd.Da
 
 
 def test_the_codes_are_the_hashes_of_the_texts(events: pd.DataFrame) -> None:
-    codes = encoding.encode_events(with_state(events))
-    encoding.encode_stateful_features(codes, with_state(events))
-    texts = encoding.feature_texts(with_state(events))
+    codes = encoding.FEATURE_SET.encode(with_state(events))
+    encoding.FEATURE_SET.encode_stateful(codes, with_state(events))
+    texts = encoding.FEATURE_SET.texts(with_state(events))
     assert list(texts) == list(encoding.FEATURE_NAMES)
     for place, name in enumerate(encoding.FEATURE_NAMES):
         np.testing.assert_array_equal(codes[:, place], hashing.hash_distinct(texts[name]))
@@ -75,9 +75,13 @@ def test_the_codes_are_the_hashes_of_the_texts(events: pd.DataFrame) -> None:
 
 def test_only_failures_of_the_service_come_to_nothing(events: pd.DataFrame) -> None:
     failed = events.assign(error_code="ServiceUnavailable")
-    assert encoding.had_no_effect(encoding.encode_events(failed)).all()
-    assert not encoding.had_no_effect(encoding.encode_events(events.assign(error_code="AccessDenied"))).any()
-    assert not encoding.had_no_effect(encoding.encode_events(events.assign(error_code=None))).any()
+    assert encoding.FEATURE_SET.had_no_effect(encoding.FEATURE_SET.encode(failed)).all()
+    assert not encoding.FEATURE_SET.had_no_effect(
+        encoding.FEATURE_SET.encode(events.assign(error_code="AccessDenied"))
+    ).any()
+    assert not encoding.FEATURE_SET.had_no_effect(
+        encoding.FEATURE_SET.encode(events.assign(error_code=None))
+    ).any()
 
 
 def test_a_call_comes_from_an_address_or_through_a_service(events: pd.DataFrame) -> None:
@@ -90,15 +94,15 @@ def test_a_call_comes_from_an_address_or_through_a_service(events: pd.DataFrame)
         ("cloudformation.amazonaws.com", False),
         (None, False),
     ):
-        codes = encoding.encode_events(one.assign(source_address=source))
-        assert encoding.is_from_address(codes).tolist() == [expected], source
+        codes = encoding.FEATURE_SET.encode(one.assign(source_address=source))
+        assert encoding.FEATURE_SET.is_from_address(codes).tolist() == [expected], source
 
 
 def test_the_region_of_a_global_service_is_no_evidence(events: pd.DataFrame) -> None:
     place = encoding.FEATURE_NAMES.index("region")
     silent = encoding.CODES_WITHOUT_EVIDENCE[place]
     iam, ec2 = (
-        encoding.encode_events(events.assign(service=service, region="us-east-1"))[:, place]
+        encoding.FEATURE_SET.encode(events.assign(service=service, region="us-east-1"))[:, place]
         for service in ("iam", "ec2")
     )
     assert (iam == silent).all()
@@ -112,8 +116,8 @@ def test_a_stream_carries_every_column_that_a_feature_reads() -> None:
 
 
 def test_no_events_have_no_codes(events: pd.DataFrame) -> None:
-    assert encoding.encode_events(events.iloc[:0]).shape == (0, len(encoding.FEATURES))
-    assert encoding.is_write(events.iloc[:0]).tolist() == []
+    assert encoding.FEATURE_SET.encode(events.iloc[:0]).shape == (0, len(encoding.FEATURES))
+    assert encoding.FEATURE_SET.is_write(events.iloc[:0]).tolist() == []
 
 
 def test_the_arrays_of_features_say_what_each_feature_says() -> None:

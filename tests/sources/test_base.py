@@ -128,7 +128,7 @@ from fingerprint.features import encoding
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.decode import decode_messages
 [piece] = decode_messages([Message("prints", 0, 0, value=b"2026-02-02T08:15:00Z alice printer-3")], Settings())
-codes = encoding.encode_events(piece.events)
+codes = encoding.FEATURE_SET.encode(piece.events)
 print(json.dumps([SOURCE.NAME, encoding.FEATURE_NAMES, list(codes.shape), piece.events["principal"].tolist()]))
 """
     environment = os.environ | {LOG_SOURCE_VARIABLE: "tests.support.print_log"}

@@ -419,7 +419,7 @@ def test_the_hours_of_first_days_hold_all_that_a_principal_did_in_them(
     hour = table["event_time"].astype("datetime64[s, UTC]").astype("int64") // 3600
     begun = hour.groupby(table["principal"]).transform("min")
     counted = pd.DataFrame(
-        {"events": 1, "errors": table["error_code"].notna(), "writes": encoding.is_write(table)},
+        {"events": 1, "errors": table["error_code"].notna(), "writes": encoding.FEATURE_SET.is_write(table)},
         index=table.index,
     )
     first_days = hour // 24 * 24 - 1 - begun < 48  # an hour late, and two days

@@ -244,7 +244,7 @@ class AutoencoderDetector(Detector):
 
     def _count_calls(self, batch: EventBatch, unusual: Mask) -> None:
         """Count the calls that make an amount by their action, and those on `unusual` resources (N,) once more."""
-        counted = ~encoding.makes_no_amount(batch.codes)
+        counted = ~encoding.FEATURE_SET.makes_no_amount(batch.codes)
         for rows, code_of in (
             (counted, amounts.every_resource_of),
             (counted & unusual, amounts.unusual_resources_of),
@@ -318,7 +318,9 @@ class AutoencoderDetector(Detector):
         """
         xp, action = namespace(batch.codes), batch.codes[:, ACTION_COLUMN]
         nats: Floats = xp.zeros(len(batch), np.float32)
-        new = self.usual_amounts.is_new(batch.principal, action) & ~encoding.had_no_effect(batch.codes)
+        new = self.usual_amounts.is_new(batch.principal, action) & ~encoding.FEATURE_SET.had_no_effect(
+            batch.codes
+        )
         rows = xp.flatnonzero(new)
         if len(rows):
             named = frames.select_rows(frames.select_columns(batch.frame, ["service", "action"]), rows)
@@ -335,7 +337,7 @@ class AutoencoderDetector(Detector):
         if OTHER_ACCOUNT_FEATURE is None:
             return nats
         target = batch.codes[:, OTHER_ACCOUNT_FEATURE]
-        rows = xp.flatnonzero(batch.is_write & ~encoding.had_no_effect(batch.codes))
+        rows = xp.flatnonzero(batch.is_write & ~encoding.FEATURE_SET.had_no_effect(batch.codes))
         if len(rows):
             of_event, some = unique_examples(target[rows])
             strange = self.bank.names_stranger(batch.codes[rows[some]])
@@ -354,7 +356,7 @@ class AutoencoderDetector(Detector):
             of_event, some = unique_examples(program[rows])
             named = frames.select_columns(batch.frame, encoding.FEATURES[PROGRAM_COLUMN].columns)
             of_some = frames.to_pandas(frames.select_rows(named, rows[some]))
-            texts = encoding.feature_texts(of_some, ["program"])["program"]
+            texts = encoding.FEATURE_SET.texts(of_some, ["program"])["program"]
             nats[rows] = to_device_of(harm.harm_of_tools(texts), nats)[of_event]
         return nats
 
@@ -576,7 +578,7 @@ def _value_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext)
     """Return the most surprising values of each feature, looked up together: an alert shows up to a hundred."""
     shown = list(_shown_values(batch))
     rows = np.unique([value.row for value in shown]).astype(np.intp)
-    texts = encoding.feature_texts(frames.select_rows(frame, rows))
+    texts = encoding.FEATURE_SET.texts(frames.select_rows(frame, rows))
     known = _known_values(batch, rows, context)
     actions = texts[FEATURE_NAMES[ACTION_COLUMN]]
     return [

@@ -23,7 +23,7 @@ from fingerprint.detection.detectors.autoencoder import _ShownValue as ShownValu
 from fingerprint.detection.ensemble import reaches_threshold
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, tail_calibration
-from fingerprint.features.encoding import FEATURE_NAMES, IS_BIN, feature_texts
+from fingerprint.features.encoding import FEATURE_NAMES, FEATURE_SET, IS_BIN
 from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
@@ -566,7 +566,7 @@ def test_the_usual_resources_of_an_action_are_not_those_of_other_actions(
     batch = encode(one_each.assign(bank_version=bank.version), state)
     context = Explainer(bank, state, SETTINGS)
     found = known_values(batch, np.arange(len(one_each)), context)
-    texts = feature_texts(batch.frame)
+    texts = FEATURE_SET.texts(batch.frame)
     given = FEATURE_NAMES.index("resource")
     usual, nothing = [], 0
     for row, action in enumerate(texts["action"]):
