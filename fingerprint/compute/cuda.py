@@ -183,10 +183,10 @@ def _driver_advice(cupy: Any) -> str:
 
 
 def _check_dataframes() -> None:
-    if (wanted := _wanted_pandas()) is not None:
+    if (requirement := _wanted_pandas()) is not None:
         there = f"pandas {library_version('pandas')} is installed"
         raise GpuUnavailable(
-            f"cuDF {library_version('cudf')} wants {wanted}, and {there}: install them together ({INSTALL_HINT})"
+            f"cuDF {library_version('cudf')} wants {requirement}, and {there}: install them together ({INSTALL_HINT})"
         )
     _import_library("cudf")
 
@@ -194,10 +194,10 @@ def _check_dataframes() -> None:
 def _wanted_pandas() -> str | None:
     """Return the pandas that cuDF asks for, where the installed one is newer."""
     for distribution in _distributions().get("cudf", ()):
-        for wanted in importlib.metadata.requires(distribution) or ():
-            below = re.match(r"pandas\b[^;]*<\s*(\d+)\.(\d+)[^;]*$", wanted)
+        for requirement in importlib.metadata.requires(distribution) or ():
+            below = re.match(r"pandas\b[^;]*<\s*(\d+)\.(\d+)[^;]*$", requirement)
             if below and _version_tuple(library_version("pandas")) >= (int(below[1]), int(below[2])):
-                return wanted
+                return requirement
     return None
 
 

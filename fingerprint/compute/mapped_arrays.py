@@ -123,9 +123,9 @@ def map_arrays(files: Mapping[str, int], stem: str) -> Arrays:
 
     Files of other stems are ignored. Raises ValueError that names a file which is no safetensors, and OSError.
     """
-    wanted = re.compile(rf"{re.escape(stem)}(\..+\.\d+)?\.safetensors")
+    file_of_stem = re.compile(rf"{re.escape(stem)}(\..+\.\d+)?\.safetensors")
     spans: dict[str, list[ArraySpan]] = {}
-    for name in sorted(filter(wanted.fullmatch, files)):
+    for name in sorted(filter(file_of_stem.fullmatch, files)):
         for array, span in _spans(name, files[name]):
             spans.setdefault(array, []).append(span)
     whole = {parts[0].file for parts in spans.values() if len(parts) == 1}

@@ -107,7 +107,7 @@ class LastLosses:
     def losses(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:
         """Return loss (N, F) in nats and known (N, F); equal arguments are told by their identity."""
         same = [each for each in self.kept if each[0] is fingerprint and each[1] is codes]
-        asked = same[0] if same else (fingerprint, codes, self.inner.losses(fingerprint, codes))
-        others = [each for each in self.kept if each is not asked]
-        self.kept = [*others[1 - KEPT_ANSWERS :], asked]
-        return asked[2]
+        answer = same[0] if same else (fingerprint, codes, self.inner.losses(fingerprint, codes))
+        others = [each for each in self.kept if each is not answer]
+        self.kept = [*others[1 - KEPT_ANSWERS :], answer]
+        return answer[2]

@@ -164,8 +164,8 @@ class HistoryOverview:
         return sorted(set(self.labels["session"]) - set(self.labels["session"][there]))
 
     def _update_attacks(self, event: Hashes, seconds: Seconds, principal: Hashes) -> None:
-        mine = find_label_rows(event, self.labels) >= 0
-        if mine.any():
-            more = pd.Series(seconds[mine], index=event[mine])
+        is_attack = find_label_rows(event, self.labels) >= 0
+        if is_attack.any():
+            more = pd.Series(seconds[is_attack], index=event[is_attack])
             self.attacks = pd.concat([self.attacks, more]).groupby(level=0).min()
-            self.victims = np.union1d(self.victims, principal[mine])
+            self.victims = np.union1d(self.victims, principal[is_attack])

@@ -114,8 +114,8 @@ def queue_figures(read: pd.DataFrame, pairs: pd.DataFrame, sessions: pd.DataFram
     alerts that are of a principal with an earlier alert among them (None where principals are not known); and the seconds from a
     session's first event to the first one that an alert about it holds.
     """
-    mine = read.merge(pairs[["group", "session"]], on=["group", "session"]).groupby("group").size()
-    share = (mine / read.groupby("group").size().reindex(mine.index)).to_numpy(dtype=float)
+    of_session = read.merge(pairs[["group", "session"]], on=["group", "session"]).groupby("group").size()
+    share = (of_session / read.groupby("group").size().reindex(of_session.index)).to_numpy(dtype=float)
     alerts = read["group"].nunique()
     principals = read["principal"].nunique() if "principal" in read else None
     return {
@@ -196,10 +196,10 @@ def _strength_metrics(
     events: pd.DataFrame, found: pd.DataFrame, at_budget: dict[int, pd.DataFrame], sessions: pd.DataFrame
 ) -> Figures:
     """Return the figures of one strength: false alerts have none, so there is no precision."""
-    mine = events["session"].isin(sessions.index)
+    of_strength = events["session"].isin(sessions.index)
     return {
         **_sessions_found(found, at_budget, sessions),
-        "event_recall": _round(_ratio(int(events.loc[mine, "flagged"].sum()), int(mine.sum()))),
+        "event_recall": _round(_ratio(int(events.loc[of_strength, "flagged"].sum()), int(of_strength.sum()))),
         **_detection_delays(found, sessions),
     }
 
@@ -307,11 +307,11 @@ def true_alert_scores(shown: pd.DataFrame) -> pd.DataFrame:
     attacked = shown.loc[shown["session"].notna(), "group"].unique()
     some = shown.loc[shown["group"].isin(attacked), ["group", "session", "score"]]
     some = some.assign(all=some.groupby("group")["score"].rank(method="max", ascending=False))
-    mine = some[some["session"].notna()]
-    of_session = mine.groupby(["group", "session"], observed=True)["score"].rank(
+    attacks = some[some["session"].notna()]
+    of_session = attacks.groupby(["group", "session"], observed=True)["score"].rank(
         method="max", ascending=False
     )
-    about = mine[of_session >= LEAST_SHARE * mine["all"]]
+    about = attacks[of_session >= LEAST_SHARE * attacks["all"]]
     return about.groupby(["group", "session"], observed=True)[["score"]].max().reset_index()
 
 

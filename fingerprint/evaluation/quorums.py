@@ -125,7 +125,7 @@ class MultiQuorumPipeline(DetectionPipeline):
             detector_names(settings), WINDOW_SECONDS, list(variant_names(settings)) if terms else ()
         )
         self.quorums = {
-            name: QuorumAlerts(*wanted, self.alert_groups.explainer) for name, wanted in quorums.items()
+            name: QuorumAlerts(*votes, self.alert_groups.explainer) for name, votes in quorums.items()
         }
 
     def _add_verdicts(self, judged: Batch | None) -> JudgedEvents:

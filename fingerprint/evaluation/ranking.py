@@ -76,7 +76,7 @@ def log_frequencies(
     """
     hour = now.hours if online else None
     out = np.empty((len(now), len(columns)))
-    mine = count_seen(past.principal, now.principal, hour)
+    of_principal = count_seen(past.principal, now.principal, hour)
     everything = count_seen(np.zeros(len(past), np.uint64), np.zeros(len(now), np.uint64), hour)
     for column, place in enumerate(columns):
         before, here = past.codes[:, place], now.codes[:, place]
@@ -85,7 +85,7 @@ def log_frequencies(
         )
         values = len(pd.unique(before))
         organisation = (count_seen(before, here, hour) + 0.5) / (everything + (values + 1) / 2)
-        out[:, column] = np.log((own + BACKOFF_WEIGHT * organisation) / (mine + BACKOFF_WEIGHT))
+        out[:, column] = np.log((own + BACKOFF_WEIGHT * organisation) / (of_principal + BACKOFF_WEIGHT))
     return out
 
 

@@ -28,8 +28,8 @@ def severity_figures(alerts: Sequence[Alert], attack_events: Collection[str]) ->
 
     Counts add up over organisations (`statistics.pool_figures`).
     """
-    wanted = set(attack_events)
-    attack = [not wanted.isdisjoint(alert.event_ids) for alert in alerts]
+    attack_ids = set(attack_events)
+    attack = [not attack_ids.isdisjoint(alert.event_ids) for alert in alerts]
     attacks = [alert for alert, is_attack in zip(alerts, attack, strict=True) if is_attack]
     harmless = [alert for alert, is_attack in zip(alerts, attack, strict=True) if not is_attack]
     grave = [alert for alert in attacks if _gravest(alert)]

@@ -91,12 +91,12 @@ class _Replay:
         pipeline: VerdictPipeline,
         events: pd.DataFrame,
         session: NDArray[np.int64],
-        wanted: Sequence[int],
+        sessions: Sequence[int],
     ) -> None:
         self.pipeline, self.events, self.session = pipeline, events, session
         self.principal = hashing.hash_with_bucket(events["principal"])
         self.event = hashing.hash_strings(events["event_id"])
-        places = {number: np.flatnonzero(session == number) for number in wanted}
+        places = {number: np.flatnonzero(session == number) for number in sessions}
         self.places = {number: each for number, each in places.items() if len(each)}
         self.starts = sorted((int(each[0]), number) for number, each in self.places.items())
         self.position = self.records_since_attack = 0

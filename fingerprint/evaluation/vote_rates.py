@@ -104,9 +104,9 @@ def count_votes(
     }
     out = {}
     for kind in KINDS:
-        mine = harmless & (kinds == kind)
-        if mine.any():
-            out[kind] = {name: int(column[mine].sum()) for name, column in columns.items()}
+        of_kind = harmless & (kinds == kind)
+        if of_kind.any():
+            out[kind] = {name: int(column[of_kind].sum()) for name, column in columns.items()}
     return out
 
 

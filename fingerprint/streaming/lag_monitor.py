@@ -97,8 +97,8 @@ class LagMonitor:
 
     def seconds_unanswered(self) -> float:
         """Return for how many seconds the oldest request has not been answered."""
-        asked = self.oldest_pending_request
-        return 0.0 if asked is None else self.now() - asked
+        sent_at = self.oldest_pending_request
+        return 0.0 if sent_at is None else self.now() - sent_at
 
     def problem(self) -> str | None:
         """Return why a program that reads is not ready, None while it is."""

@@ -85,8 +85,8 @@ class PartitionProcessor:
         low_watermarks = arrays.to_device_of(
             np.maximum(low_watermarks, self.state.scorer.watermark), coded.seconds
         )
-        wanted = self._select_events(coded, arrays.to_device_of(arrival_times, low_watermarks))
-        coded, low_watermarks = coded.take(wanted), low_watermarks[wanted]
+        selected = self._select_events(coded, arrays.to_device_of(arrival_times, low_watermarks))
+        coded, low_watermarks = coded.take(selected), low_watermarks[selected]
         starts = self._step_starts(coded, low_watermarks)
         ends = [*starts[1:], len(coded)] if starts else []
         return [

@@ -201,15 +201,15 @@ class StreamService(ConsumerService):
             // 1000
         )
         believed = ~arrival.is_future_dated[rows.events]
-        wanted = rows.events[believed]
-        events = coded.take(wanted)
+        positions = rows.events[believed]
+        events = coded.take(positions)
         self.metrics.misrouted.inc(self.checkpoint_manager.misrouted_events(events.principal, partition))
         mark = marks.of_event[believed]
         owned.processor.count_feeds(
             events.frame, low[mark], routing.feed_of_source(marks, partition), marks.codes[mark]
         )
         with self.metrics.counting(owned.processor):
-            results = owned.processor.process(events, low[mark], arrival.at[wanted] // 1000)
+            results = owned.processor.process(events, low[mark], arrival.at[positions] // 1000)
         last = int(rows.messages[-1])
         owned.offset = polled[last].offset + (last < piece.complete_until)
         return results

@@ -116,9 +116,9 @@ def _judging_rows(table: pd.DataFrame, judged: pd.DataFrame) -> NDArray[np.intp]
     return np.asarray(rows, np.intp)
 
 
-def _ready_rows(table: pd.DataFrame, level: str, wanted: pd.Series) -> dict[str, int]:
+def _ready_rows(table: pd.DataFrame, level: str, keys: pd.Series) -> dict[str, int]:
     """Return the rows of the ready fingerprints of a level, by key."""
-    ready = table["ready"] & (table["level"] == LEVELS.index(level)) & table["key"].isin(wanted)
+    ready = table["ready"] & (table["level"] == LEVELS.index(level)) & table["key"].isin(keys)
     rows = np.flatnonzero(ready.to_numpy())
     return dict(zip(table["key"].iloc[rows], rows.tolist(), strict=True))
 

@@ -118,8 +118,8 @@ class PartitionContext:
             events = np.bincount(owner, self.rows.events[early], len(ready))
             days = np.bincount(np.unique(owner.astype(np.int64) << 32 | day) >> 32, minlength=len(ready))
             enough = (events >= options.min_ready_events) & (days >= options.min_ready_days)
-            mine = self.index.level == level
-            ready[mine] &= enough[mine]
+            of_level = self.index.level == level
+            ready[of_level] &= enough[of_level]
         began = np.ones(len(ready), bool)
         began[self.priors.training_counts[shared_priors.SHARED_LEVELS.index(PEER)].fingerprint] = False
         ready[began & (self.index.level == PEER)] = False

@@ -57,11 +57,11 @@ def next_training(inputs: ScheduleInputs, now: datetime, options: Retraining) ->
     """Return when the next training is due; a training that failed is not repeated before a delay."""
     if inputs.retained_days is None:
         return NextTraining(None, "the topic holds no events")
-    wanted = _after_training(inputs, inputs.retained_days, now, options)
+    regular = _after_training(inputs, inputs.retained_days, now, options)
     again = inputs.last_failed + retry_delay(inputs.failures, options) if inputs.last_failed else None
-    if again and again > now and wanted.is_due(again):
+    if again and again > now and regular.is_due(again):
         return NextTraining(again, f"the last training failed, and is tried again at {_format_time(again)}")
-    return wanted
+    return regular
 
 
 def due_since(inputs: ScheduleInputs, now: datetime, options: Retraining) -> datetime | None:

@@ -171,13 +171,13 @@ def _fit_shared(
 def _shared_slice(dataset: PartitionedDataset) -> IndexSlice:
     """Return the part of the index that has the shared fingerprints alone."""
     whole = fingerprint_index.load_slice(dataset, 0)
-    mine = slice(0, whole.shared_count)
+    shared = slice(0, whole.shared_count)
     return replace(
         whole,
-        hash=whole.hash[mine],
-        level=whole.level[mine],
-        parent=whole.parent[mine],
-        ready=whole.ready[mine],
+        hash=whole.hash[shared],
+        level=whole.level[shared],
+        parent=whole.parent[shared],
+        ready=whole.ready[shared],
     )
 
 

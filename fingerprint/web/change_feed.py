@@ -80,8 +80,8 @@ class ChangeBroadcaster:
         Raises FingerprintError where the alert store is unavailable at the start; later it is polled again until it answers.
         Raises StreamDisplaced when `account` has opened more streams than one listener may have.
         """
-        mine = object()
-        self._streams[mine] = account
+        stream = object()
+        self._streams[stream] = account
         try:
             await self._displace_oldest(account)
             await self._start_polling()
@@ -92,11 +92,11 @@ class ChangeBroadcaster:
                 batch = await self._batch_after(at)
                 at = batch.number
                 yield batch
-                await self._wait(at, mine)
-                if mine not in self._streams:
+                await self._wait(at, stream)
+                if stream not in self._streams:
                     raise StreamDisplaced
         finally:
-            self._streams.pop(mine, None)
+            self._streams.pop(stream, None)
             self._stop_polling_if_idle()
 
     async def close(self) -> None:

@@ -94,9 +94,9 @@ def _plans(
     """Return the steps about each principal, the one with the gravest alert first."""
     principals = list(dict.fromkeys(alert.principal for alert in explained))[:MAX_PLANS]
     owner = {row.alert_id: row.principal for row in rows}
-    wanted = [row.alert_id for row in rows if row.principal in principals]
+    alert_ids = [row.alert_id for row in rows if row.principal in principals]
     events: dict[str, list[AlertEvent]] = {name: [] for name in principals}
-    for each in store.principals.events_of_alerts(wanted, MAX_EVENTS).events:
+    for each in store.principals.events_of_alerts(alert_ids, MAX_EVENTS).events:
         events[owner[each.alert_id]].append(each.event)
     plans = []
     for name in principals:

@@ -87,9 +87,9 @@ class QueueDisplay:
 
 def build_display(density: str, columns: Iterable[str]) -> QueueDisplay:
     """Return a display of known names alone: unknown ones are left out, the required ones are added."""
-    wanted = {*columns} | REQUIRED_COLUMNS
+    shown = {*columns} | REQUIRED_COLUMNS
     known = cast(Density, density) if density in get_args(Density) else "table"
-    return QueueDisplay(known, tuple(name for name in COLUMN_NAMES if name in wanted))
+    return QueueDisplay(known, tuple(name for name in COLUMN_NAMES if name in shown))
 
 
 def parse_display(text: str) -> QueueDisplay:

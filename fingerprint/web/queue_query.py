@@ -109,8 +109,8 @@ class QueueQuery:
         pairs = list(zip(self.by, group.values, strict=True))
         if any(not value and name not in ("assignee", "human") for name, value in pairs):
             return ""
-        wanted = [pair for name, value in pairs for pair in _group_filter(name, value)]
-        return f"?{_with_changes(replace(self, by=()), dict(wanted)).query}"
+        filters = [pair for name, value in pairs for pair in _group_filter(name, value)]
+        return f"?{_with_changes(replace(self, by=()), dict(filters)).query}"
 
     @property
     def active_filters(self) -> list[tuple[str, str, str]]:
@@ -153,13 +153,13 @@ class QueueQuery:
             changes[field] = None  # a query has several values where this has one
             if can_be_asked(single or NO_VALUE) and not (negated and single == value):
                 start = with_term(start, field, single or NO_VALUE)
-        asked = with_term(start, field, value, negated)
+        narrowed = with_term(start, field, value, negated)
         try:
-            if not can_be_asked(value) or not parse_alert_query(asked):
+            if not can_be_asked(value) or not parse_alert_query(narrowed):
                 return ""
         except FingerprintError:  # too long, or too many values
             return ""
-        return self.url_with(q=asked, **changes)
+        return self.url_with(q=narrowed, **changes)
 
     def _pairs(self) -> list[tuple[str, str]]:
         plain = AlertFilter()

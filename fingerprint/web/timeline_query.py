@@ -52,8 +52,8 @@ class TimelineQuery:
         if not (self.writes or self.new or self.tactic or self.call):
             return EventSelection(failed=self.failed)
         calls = ((phase, each) for phase in phases for each in phase.calls)
-        asked = (each.call for phase, each in calls if self._has(phase, each))
-        return EventSelection(frozenset((call.service, call.action) for call in asked), self.failed)
+        calls_shown = (each.call for phase, each in calls if self._has(phase, each))
+        return EventSelection(frozenset((call.service, call.action) for call in calls_shown), self.failed)
 
     def _has(self, phase: Phase, each: PhaseCall) -> bool:
         return (

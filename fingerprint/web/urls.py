@@ -69,8 +69,8 @@ def export_url(alert_filter: AlertFilter, order: QueueOrder, export_format: str)
         each.name for each in fields(plain) if getattr(alert_filter, each.name) != getattr(plain, each.name)
     ]
     pairs = [(name, _parameter(getattr(alert_filter, name))) for name in changed]
-    wanted = [*pairs, ("order", order), ("format", export_format)]
-    return f"/api/v1/alerts/export?{urlencode(wanted, doseq=True)}"
+    parameters = [*pairs, ("order", order), ("format", export_format)]
+    return f"/api/v1/alerts/export?{urlencode(parameters, doseq=True)}"
 
 
 def _parameter(value: Any) -> Any:

@@ -59,8 +59,8 @@ def make_buckets(
 
 def rows_per_step(histories: Indices) -> Indices:
     """Return how many rows of a history (Q,) a step draws: a power of two, about as many as a short history has."""
-    wanted = np.maximum(np.minimum(histories, SUFFICIENT_ROWS), histories // HISTORY_DIVISOR)
-    return _next_power_of_two(np.clip(wanted, MIN_ROWS, MAX_ROWS))
+    rows = np.maximum(np.minimum(histories, SUFFICIENT_ROWS), histories // HISTORY_DIVISOR)
+    return _next_power_of_two(np.clip(rows, MIN_ROWS, MAX_ROWS))
 
 
 def fitted_slots(used: Indices, max_slots: int) -> Indices:

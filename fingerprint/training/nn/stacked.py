@@ -108,9 +108,9 @@ def _previous_slots_on_device(old: Tensor, new: Tensor) -> tuple[Tensor, Tensor]
     """Return the slot each value had, and whether it had one, as `_previous_slots` does: old (F, K), new (P, F, L)."""
     feature = torch.arange(len(old), device=old.device)[:, None] << FEATURE_BITS
     keys, order = (old ^ feature).flatten().sort()
-    wanted = new ^ feature
-    place = torch.searchsorted(keys, wanted).clamp_(max=len(keys) - 1)
-    found = (keys[place] == wanted) & (new != 0)
+    new_keys = new ^ feature
+    place = torch.searchsorted(keys, new_keys).clamp_(max=len(keys) - 1)
+    found = (keys[place] == new_keys) & (new != 0)
     slot = torch.where(found, order[place] % old.shape[1], 0)
     found[..., 0], slot[..., 0] = True, 0
     return slot, found

@@ -47,8 +47,9 @@ def export_alerts(
     params: Annotated[ExportParams, Query()], request: Request, caller: Viewer, deps: Deps
 ) -> StreamingResponse:
     """Stream the alerts that a filter finds now, read a few at a time while they are sent: each is as it was when it was read."""
-    asked = params.to_filter(caller.name)
-    ids = deps.store.queue.ids(asked, params.order)  # at once: an alert that moves in the order is not missed
+    alert_filter = params.to_filter(caller.name)
+    # All ids at once: an alert that moves in the order is not missed.
+    ids = deps.store.queue.ids(alert_filter, params.order)
     raw = params.format == "jsonl"  # no other format has records, which are most of an alert's bytes
     name = "alerts.csv" if params.format == "csv" else f"alerts-{params.format}.jsonl"
     which = params.model_dump_json(exclude_defaults=True, exclude={"format"})

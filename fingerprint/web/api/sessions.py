@@ -42,13 +42,13 @@ class EndedSessions(ResponseModel):
 @router.get("/sessions")
 def list_sessions(request: Request, caller: SessionCaller, deps: Deps) -> list[SessionResponse]:
     """List the caller's sessions, the most recently seen first."""
-    mine = deps.account_store.sessions.get(session_secret(request, deps.settings))
+    current = deps.account_store.sessions.get(session_secret(request, deps.settings))
     found = [
         (each, SessionResponse.model_validate(each))
         for each in deps.account_store.sessions.of_account(caller.name)
     ]
     return [
-        answer.model_copy(update={"current": mine is not None and each.session_id == mine.session_id})
+        answer.model_copy(update={"current": current is not None and each.session_id == current.session_id})
         for each, answer in found
     ]
 

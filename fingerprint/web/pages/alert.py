@@ -175,8 +175,8 @@ def _adjacent_urls(store: Store, row: QueueRow, queue: str, reader: str) -> dict
 
     Where this alert is no longer among the first rows, the first row is next.
     """
-    wanted = queue_query.parse_query_string(queue)
-    rows = store.queue.first_rows(wanted.filter_of(reader), wanted.order, MAX_QUEUE_ROWS)
+    query = queue_query.parse_query_string(queue)
+    rows = store.queue.first_rows(query.filter_of(reader), query.order, MAX_QUEUE_ROWS)
     ids = [each.alert_id for each in rows]
     at = ids.index(row.alert_id) if row.alert_id in ids else -1
     beside = {"prev": ids[at - 1 : at] if at > 0 else [], "next": ids[at + 1 : at + 2]}

@@ -145,14 +145,14 @@ def show_incidents(
     query: Annotated[IncidentQuery, Query()], request: Request, caller: Viewer, deps: Deps
 ) -> Response:
     """Show incidents, the gravest first."""
-    wanted = query.to_filter()
+    incident_filter = query.to_filter()
     return render_page(
         request,
         "queue/incidents.html",
         title=gettext("Incidents"),
         query=query,
-        counts=deps.store.incidents.counts(wanted),
-        page=deps.store.incidents.page(wanted, query.order, ROWS_PER_PAGE, query.following),
+        counts=deps.store.incidents.counts(incident_filter),
+        page=deps.store.incidents.page(incident_filter, query.order, ROWS_PER_PAGE, query.following),
         newest_change=deps.store.changes.newest_number(),
         people=[each.name for each in active_people(deps)],
         shortened_principal=shortened_principal,

@@ -37,15 +37,15 @@ router = APIRouter()
 def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
     """Show rows, or groups where the query asks for them, below the result of the last change."""
     store, newest = deps.store, deps.store.changes.newest_number()
-    wanted, refused = _read_query(request)
-    which = wanted.filter_of(caller.name)
+    query, refused = _read_query(request)
+    which = query.filter_of(caller.name)
     counts = store.queue.counts(which)
     return render_page(
         request,
         "queue/queue.html",
         title=gettext("Queue"),
         status=400 if refused else 200,
-        query=wanted,
+        query=query,
         refused=refused,
         choices=queue_query.FIELD_CHOICES,
         query_fields=FIELDS,
@@ -54,9 +54,9 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
         counts=counts,
         open_incidents=store.incidents.count(IncidentFilter()),
         page=None
-        if wanted.by
-        else store.queue.page(which, wanted.order, ROWS_PER_PAGE, wanted.following, which.total_in(counts)),
-        groups=store.queue.groups(which, wanted.by) if wanted.by else [],
+        if query.by
+        else store.queue.page(which, query.order, ROWS_PER_PAGE, query.following, which.total_in(counts)),
+        groups=store.queue.groups(which, query.by) if query.by else [],
         trend=draw_trend(store.queue.daily_counts(which, TREND_DAYS)),
         which=which,
         views=store.views.of_owner(caller.name),
@@ -67,7 +67,7 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
         export_formats=EXPORT_FORMATS,
         urls=urls,
         now=deps.clock.now(),
-        **_display_context(request, wanted, deps),
+        **_display_context(request, query, deps),
     )
 
 
@@ -90,21 +90,21 @@ def _read_query(request: Request) -> tuple[queue_query.QueueQuery, RefusedSearch
         return queue_query.parse_query_pairs(others), RefusedSearch(text, str(error).removeprefix("q: "))
 
 
-def _display_context(request: Request, wanted: queue_query.QueueQuery, deps: Deps) -> dict[str, Any]:
+def _display_context(request: Request, query: queue_query.QueueQuery, deps: Deps) -> dict[str, Any]:
     """Return how this browser shows the queue, and where the headings of its columns lead."""
     display = queue_display.read_display(request, deps.settings)
     sorts = {
-        name: (state, wanted.url_with(order=order))
-        for name, (state, order) in queue_display.sort_states(wanted.order).items()
+        name: (state, query.url_with(order=order))
+        for name, (state, order) in queue_display.sort_states(query.order).items()
     }
     shown = {"display": display, "columns": queue_display.COLUMNS, "sorts": sorts}
-    day_url = partial(_day_url, wanted)
+    day_url = partial(_day_url, query)
     return shown | {"is_overdue": queue_display.is_overdue, "day_url": day_url}
 
 
-def _day_url(wanted: queue_query.QueueQuery, day: date) -> str:
+def _day_url(query: queue_query.QueueQuery, day: date) -> str:
     """Return the address of what the trend counts on a day: it ignores the times of the filter."""
-    return wanted.url_with(since=None, until=None, within=None, day=day)
+    return query.url_with(since=None, until=None, within=None, day=day)
 
 
 class DisplayForm(BaseModel):

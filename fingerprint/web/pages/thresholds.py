@@ -137,17 +137,19 @@ def _page(
     thresholds = require_thresholds(deps)
     now = thresholds.current()
     quorum = query.quorum or now.quorum
-    wanted = _requested(thresholds, query, quorum, now)
+    requested = _requested(thresholds, query, quorum, now)
     curve = thresholds.estimate_curve(quorum)
     overrides = thresholds.override_history()
-    marks = {gettext("now"): now.threshold} | ({gettext("previewed"): wanted.threshold} if wanted else {})
+    marks = {gettext("now"): now.threshold} | (
+        {gettext("previewed"): requested.threshold} if requested else {}
+    )
     return render_page(
         request,
         "queue/thresholds.html",
         status,
         title=gettext("Thresholds"),
         now=now,
-        requested=wanted,
+        requested=requested,
         query=query,
         quorum=quorum,
         detectors=thresholds.detector_count,
@@ -156,7 +158,7 @@ def _page(
             draw_threshold_chart(curve, marks, *size)
             for size in (WIDE_THRESHOLD_CHART, NARROW_THRESHOLD_CHART)
         ],
-        hidden=HiddenAlerts.of(_hidden_alerts(deps, thresholds, wanted)) if wanted else None,
+        hidden=HiddenAlerts.of(_hidden_alerts(deps, thresholds, requested)) if requested else None,
         overrides=list(zip(overrides, describe_overrides(overrides), strict=True)),
         urls=urls,
         at=deps.clock.now(),
@@ -176,8 +178,8 @@ def _requested(
 
 
 def _hidden_alerts(
-    deps: Dependencies, thresholds: ThresholdService, wanted: ThresholdEstimate
+    deps: Dependencies, thresholds: ThresholdService, requested: ThresholdEstimate
 ) -> list[QueueRow]:
     """Return rows of alerts that it would not have raised, without those that were purged since."""
-    ids = thresholds.hidden_alerts(wanted.threshold, wanted.quorum, MAX_HIDDEN_ALERTS)
+    ids = thresholds.hidden_alerts(requested.threshold, requested.quorum, MAX_HIDDEN_ALERTS)
     return deps.store.queue.rows(ids)
