@@ -19,6 +19,7 @@ from fingerprint.store import migrate, open_store
 from tests.support import sample_organisation
 from tests.support.compiled_once import share_compiled_statements
 from tests.support.migrated_once import MigratedOnce, PreparedOnce
+from tests.support.one_broker import ROOT, wants_broker
 from tests.support.reused_stores import ReusedStores
 from tests.support.services import kafka, postgres
 from tests.support.services.requirement import needed
@@ -83,6 +84,21 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[kafka.Broker]:
     """A real Kafka broker, started when the first test wants it."""
     with needed(), kafka.Broker.started(tmp_path_factory.mktemp("kafka")) as running:
         yield running
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """End the broker after the last of its tests, which come first: at rest it takes a second of CPU a minute.
+
+    A later test that wants it starts another.
+    """
+    if _wants_broker(item) and not _wants_broker(nextitem):
+        for each in item.session._fixturemanager.getfixturedefs("broker", item) or ():
+            each.finish(item._request)  # type: ignore[attr-defined]
+
+
+def _wants_broker(item: pytest.Item | None) -> bool:
+    return item is not None and wants_broker(str(item.path.relative_to(ROOT)))
 
 
 @pytest.fixture(scope="session")
