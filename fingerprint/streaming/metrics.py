@@ -59,7 +59,9 @@ class StreamMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.registry = registry
         self.lag_monitor = LagMonitorMetrics(STREAM_PREFIX, registry)
-        self._add_counters()
+        self._add_input_counters()
+        self._add_result_counters()
+        self._add_work_counters()
         self._add_partition_gauges()
         self._add_bank_gauges()
         self.batch_seconds = Histogram(
@@ -93,35 +95,40 @@ class StreamMetrics:
     def _gauge(self, name: str, help: str, labels: tuple[str, ...] = ()) -> Gauge:
         return Gauge(f"{STREAM_PREFIX}_{name}", help, labels, registry=self.registry)
 
-    def _add_counters(self) -> None:
+    def _add_input_counters(self) -> None:
+        """Count what is read, and what of it is scored."""
         counter = self._counter
         self.messages = counter("messages", "Messages read.")
-        self.events = counter("events", "Events scored.")
+        self.dead = counter(
+            "dead_letters", "Messages sent to the dead letters: unreadable, or dated in the future."
+        )
+        self.future = counter("future_events", "Events dated past their arrival, left out.")
+        self.misrouted = counter("misrouted_events", "Events whose principal belongs to another partition.")
+        self.already_trained = counter(
+            "skipped_trained_events", "Events skipped because the bank was trained on them."
+        )
         self.repeats = counter(
             "duplicate_events", "Events dropped because they came before; more of them after a restart."
+        )
+        self.events = counter("events", "Events scored.")
+        self.late = counter("late_events", "Events whose interval had closed before they came.")
+        self.forced = counter(
+            "forced_events",
+            "Events scored before all sources reached their time: stream.max_early_events.",
         )
         self.degraded = counter(
             "fallback_events", "Events scored in process, because Triton was unavailable."
         )
-        self.dead = counter(
-            "dead_letters", "Messages sent to the dead letters: unreadable, or dated in the future."
-        )
-        self.already_trained = counter(
-            "skipped_trained_events", "Events skipped because the bank was trained on them."
-        )
-        self.failed_evictions = counter(
-            "failed_evictions", "Times that state could not be evicted, because the store failed."
-        )
-        self.reloaded_buckets = counter(
-            "restored_hash_buckets",
-            "Hash buckets whose evicted state was loaded again; if many, raise stream.max_series.",
-        )
+
+    def _add_result_counters(self) -> None:
+        """Count what is found, and the events that can have no part in it."""
+        counter = self._counter
+        self.votes = counter("votes", "Votes by detector.", ("detector",))
         self.silent_intervals = counter(
             "activity_drops", "Intervals of a principal with far fewer events than expected."
         )
-        self.late = counter("late_events", "Events whose interval had closed before they came.")
-        self.future = counter("future_events", "Events dated past their arrival, left out.")
-        self.misrouted = counter("misrouted_events", "Events whose principal belongs to another partition.")
+        self.verdicts = counter("verdicts", "Events that the quorum flagged.")
+        self.alerts = counter("alerts_published", "Alerts published, again when they have grown.")
         self.dropped = counter(
             "dropped_pending_events",
             "Events that could wait no longer for a verdict: voting.max_pending_events.",
@@ -130,23 +137,27 @@ class StreamMetrics:
             "unknown_principal_events_dropped",
             "Events without a vote: voting.max_unknown_principals_per_day.",
         )
-        self.forced = counter(
-            "forced_events",
-            "Events scored before all sources reached their time: stream.max_early_events.",
+
+    def _add_work_counters(self) -> None:
+        """Count how the process fares: its state, its checkpoints and its pauses."""
+        counter = self._counter
+        self.reloaded_buckets = counter(
+            "restored_hash_buckets",
+            "Hash buckets whose evicted state was loaded again; if many, raise stream.max_series.",
         )
-        self.verdicts = counter("verdicts", "Events that the quorum flagged.")
-        self.alerts = counter("alerts_published", "Alerts published, again when they have grown.")
-        self.votes = counter("votes", "Votes by detector.", ("detector",))
-        self.pauses = counter(
-            "backpressure_pauses",
-            "Pauses because the database was unavailable, the producer full, or messages read one by one.",
+        self.failed_evictions = counter(
+            "failed_evictions", "Times that state could not be evicted, because the store failed."
         )
+        self.checkpoints = counter("checkpoints", "Checkpoints saved.")
+        self.checkpoint_failures = counter("checkpoint_failures", "Checkpoints that could not be saved.")
         self.commits_refused = counter(
             "commits_fenced",
             "Commits refused, because the partition had another owner: raise kafka.session_timeout_ms.",
         )
-        self.checkpoints = counter("checkpoints", "Checkpoints saved.")
-        self.checkpoint_failures = counter("checkpoint_failures", "Checkpoints that could not be saved.")
+        self.pauses = counter(
+            "backpressure_pauses",
+            "Pauses because the database was unavailable, the producer full, or messages read one by one.",
+        )
 
     def _add_partition_gauges(self) -> None:
         def gauge(name: str, help: str) -> Gauge:
