@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from fingerprint.adapters import files, result_files, work_directory
-from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.analysis import threshold_what_if
 from fingerprint.core.ports import WorkerPool
@@ -25,7 +24,6 @@ from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
 from fingerprint.registry.initial_state import trained_until
-from fingerprint.store import open_store
 from pipelines.cli.console import Progress
 from pipelines.runtime import backend, backfill_worker, host, wiring
 from pipelines.runtime.backfill_input import partition_once
@@ -53,22 +51,16 @@ def backfill(
     bank = banks.open_bank(folder, settings.bank)
     banks.check_bank_settings(bank, settings)
     backend.get_backend(settings)
-    store = open_store(
-        database_url or settings.database.url,
-        redact=settings.database.redacted_fields,
-        addresses=open_address_tables(settings.enrichment),
-    )
+    store = wiring.open_scoring_store(settings, database_url)
     found = files.find_files_in_span(sources, span)
     require_files(found, span, may_be_empty=state_folder is not None)
     settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     root = work_directory.work_root(settings.workers, folder)
+    # called under the lock of the state, which it reads
+    parameters = partial(plan_fingerprint, found.files, bank, settings, state_folder, out is not None, span)
     with (
         state_files.locked_state(state_folder),
-        work_directory.work_directory(
-            root,
-            "score",
-            plan_fingerprint(found.files, bank, settings, state_folder, out is not None, span),
-        ) as place,
+        work_directory.work_directory(root, "score", parameters()) as place,
         ResultWriter(out, settings) as results,
         wiring.open_worker_pool(settings.workers) as workers,
     ):
@@ -77,9 +69,9 @@ def backfill(
             folder.absolute(),
             bank.version,
             settings.without_receivers(),
-            bool(out),
-            bool(state_folder),
-            span,
+            every_event=out is not None,
+            keeps_state=state_folder is not None,
+            span=span,
         )
         plan, read = partition_once(
             plan, found.files, bank, workers.parallelism, state_folder, store, progress

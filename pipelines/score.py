@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from fingerprint.adapters import files
-from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.analysis import threshold_what_if
@@ -27,7 +26,6 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.state.coded_events import CodedEvents, code_events
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.store import open_store
 from pipelines.cli.console import Progress
 from pipelines.runtime import backend as backends
 from pipelines.runtime import host, wiring
@@ -53,11 +51,7 @@ def score_sources(
     banks.check_bank_settings(bank, settings)
     backend = backends.get_backend(settings)
     bank = bank.on(backend.to_device)
-    store = open_store(
-        database_url or settings.database.url,
-        redact=settings.database.redacted_fields,
-        addresses=open_address_tables(settings.enrichment),
-    )
+    store = wiring.open_scoring_store(settings, database_url)
     settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     with (
         state_files.locked_state(state_folder),

@@ -9,13 +9,12 @@ from typing import Any
 from prometheus_client import REGISTRY, Gauge
 
 from fingerprint.adapters import network_table
-from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
-from fingerprint.store import masked_url, open_store
+from fingerprint.store import masked_url
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
 from fingerprint.streaming.stream_service import StreamService
@@ -47,13 +46,8 @@ def run_stream(
         wiring.open_consumer(settings.kafka, "stream") as consumer,
         wiring.producing(settings.kafka) as producer,
     ):
-        url = settings.database.url
-        with announce_wait(f"the database {masked_url(url)}"):
-            store = open_store(
-                url,
-                redact=settings.database.redacted_fields,
-                addresses=open_address_tables(settings.enrichment),
-            )
+        with announce_wait(f"the database {masked_url(settings.database.url)}"):
+            store = wiring.open_scoring_store(settings)
         checkpoints = FileCheckpointStore(settings.checkpoints)
         adapters = StreamAdapters(consumer, producer, store, checkpoints, SystemClock())
         networks_file = settings.reading.networks_file

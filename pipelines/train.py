@@ -9,12 +9,13 @@ from typing import Any
 from fingerprint.adapters import work_directory
 from fingerprint.core import private_files
 from fingerprint.core.ports import WorkerPool
-from fingerprint.core.settings import Settings
+from fingerprint.core.settings import Alerts, Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.registry import quality
 from fingerprint.registry.bank import Bank, open_bank, with_manifest_entries
 from fingerprint.training import feedback, pipeline
 from fingerprint.training.nn.trainer import InitialWeights
+from fingerprint.training.promotion_gate import GateDecision
 from fingerprint.training.readiness import readiness_forecast
 from pipelines.cli.console import Progress
 from pipelines.runtime import backend, promotion, training_data, training_history, wiring
@@ -37,13 +38,13 @@ def train_bank(
     Offer the bank to the promotion gate of `folder`; return the figures of `train --json`. `allow_immature` serves a first bank
     without a ready entity.
     """
-    wanted, start = TrainingDataRequest(sources, topic, span, store), _initial_weights(settings)
+    request, start = TrainingDataRequest(sources, topic, span, store), _initial_weights(settings)
     promotion.require_signer(settings.bank)
-    training_data.require_sources(wanted)
-    training_data.require_feedback_store(wanted, settings)
-    judged_by = training_data.settings_in_force(wanted.database, settings)
+    training_data.require_sources(request)
+    training_data.require_feedback_store(request, settings)
+    judged_by = training_data.settings_in_force(store, settings)
     # looks at all sources, and names those that are missing before the long part
-    parameters = training_history.training_fingerprint(wanted, settings)
+    parameters = training_history.training_fingerprint(request, settings)
     backend.get_backend(settings)
     place = work_directory.work_root(settings.workers, folder)
     with (
@@ -51,30 +52,18 @@ def train_bank(
         work_directory.work_directory(place, "train", parameters) as work,
         wiring.open_worker_pool(settings.workers) as workers,
     ):
-        read = training_history.read_history_once(wanted, settings, work, progress)
+        read = training_history.read_history_once(request, settings, work, progress)
         learned = _train(read, settings, work, workers, progress, start)
-        attacks = training_data.load_confirmed_attacks(wanted.database, settings)
+        attacks = training_data.load_confirmed_attacks(store, settings)
         decision = promotion.offer_bank(learned, folder, judged_by, attacks, allow_immature)
         # Other banks may share the folder of the settings, and go on with what they left; in the bank's own, this one is newer.
         idle = work_directory.ABANDONED_SECONDS if settings.workers.work_directory else 0.0
         work_directory.remove_abandoned(place, "train", idle)
     return {
-        "bank": str(folder),
-        "version": learned.version,
-        "served": decision.passed,
-        "refusal": None if decision.passed else promotion.refusal_message(folder, learned.version, decision),
-        "gate": decision.figures,
+        **_gate_figures(folder, learned.version, decision),
         **read,
-        "events": learned.manifest["events"],
-        "duplicates": learned.manifest["repeats"],
-        "span": learned.manifest["span"],
-        "ready": learned.manifest["ready"],
-        "shifted": learned.manifest.get("shifted", {}),
+        **_learned_figures(learned, judged_by.alerts),
         "waiting": readiness_forecast(learned.fingerprints, settings),
-        "alert_threshold": quality.alert_threshold(learned.manifest["quality"], judged_by.alerts),
-        "held_out_days": None
-        if judged_by.alerts.threshold is not None  # which is then not measured
-        else learned.manifest["quality"]["days"],
     }
 
 
@@ -93,6 +82,32 @@ def _train(
     learned = feedback.apply_feedback(learned, dispositions, settings.training)
     left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
     return with_manifest_entries(learned, **left)
+
+
+def _gate_figures(folder: Path, version: str, decision: GateDecision) -> dict[str, Any]:
+    """Return the bank, and whether and why the promotion gate served it."""
+    return {
+        "bank": str(folder),
+        "version": version,
+        "served": decision.passed,
+        "refusal": None if decision.passed else promotion.refusal_message(folder, version, decision),
+        "gate": decision.figures,
+    }
+
+
+def _learned_figures(learned: Bank, alerts: Alerts) -> dict[str, Any]:
+    """Return what a bank learned, by its manifest; `alerts` are the settings that scorers judge by."""
+    manifest = learned.manifest
+    is_measured = alerts.threshold is None
+    return {
+        "events": manifest["events"],
+        "duplicates": manifest["repeats"],
+        "span": manifest["span"],
+        "ready": manifest["ready"],
+        "shifted": manifest.get("shifted", {}),
+        "alert_threshold": quality.alert_threshold(manifest["quality"], alerts),
+        "held_out_days": manifest["quality"]["days"] if is_measured else None,
+    }
 
 
 def _initial_weights(settings: Settings) -> InitialWeights | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -178,7 +179,6 @@ def score(
     says so; its exit status is 4 if it found no alert.
     """
     from fingerprint.core import time_range
-    from fingerprint.registry.initial_state import missing_history_warning
     from pipelines.backfill import backfill
     from pipelines.cli import console
     from pipelines.score import score_sources
@@ -198,9 +198,15 @@ def score(
             span=span,
         )
     print_result(figures, json, lambda: console.print_scoring(figures, database))
-    if warning := missing_history_warning(
-        figures["started_from"], figures["bank_version"], figures["trained_until"]
-    ):
+    _warn_of_missing_history(figures)
+
+
+def _warn_of_missing_history(figures: dict[str, Any]) -> None:
+    """Warn if a run judged events without a history; end with EXIT_NO_HISTORY if it found no alert either."""
+    from fingerprint.registry.initial_state import missing_history_warning
+
+    start = (figures[name] for name in ("started_from", "bank_version", "trained_until"))
+    if warning := missing_history_warning(*start):
         typer.echo(f"warning: {warning}", err=True)
         if not figures["alerts"]:
             raise typer.Exit(EXIT_NO_HISTORY)

@@ -63,7 +63,7 @@ def require_feedback_store(request: TrainingDataRequest, settings: Settings) -> 
 def load_history(
     request: TrainingDataRequest, history: EventSpool, settings: Settings, progress: Progress
 ) -> dict[str, int]:
-    """Fill the history, whose span is `wanted.span`; how many objects were not even fetched.
+    """Fill the history, whose span is that of the request; return how many objects were not even fetched.
 
     Raises FingerprintError where a source or topic is missing, and where nothing lies within the span.
     """

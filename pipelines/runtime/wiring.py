@@ -39,6 +39,7 @@ if TYPE_CHECKING:  # pandas and cryptography, for which a command about topics n
     from fingerprint.detection.inference import ServerTrust
     from fingerprint.registry.bank import Bank
     from fingerprint.registry.signatures import Signer
+    from fingerprint.store import SqlStore
     from fingerprint.streaming.bank_watcher import BankWatcher
 
 ClientFactories = tuple[
@@ -166,6 +167,21 @@ def create_signer(options: BankOptions) -> Signer | None:
     if options.signing_key_file:
         return signatures.FileSigner(Path(options.signing_key_file))
     return signatures.load_signer(options.signer) if options.signer else None
+
+
+def open_scoring_store(settings: Settings, url: str | None = None) -> SqlStore:
+    """Open the alert store at `url`, or that of the settings, for a program that saves alerts in it.
+
+    It leaves out the fields that the settings redact, and notes what the address tables say. FingerprintError.
+    """
+    from fingerprint.adapters.address_tables import open_address_tables
+    from fingerprint.store import open_store
+
+    return open_store(
+        url or settings.database.url,
+        redact=settings.database.redacted_fields,
+        addresses=open_address_tables(settings.enrichment),
+    )
 
 
 @contextmanager
