@@ -25,7 +25,6 @@ MAX_SPREAD = 4  # codes a row: among more it is faster to hash those that occur 
 
 ANY_VALUE = 1 << 64  # above all hashes
 FEW_VALUES = 1000  # which are sorted in some microseconds, whatever the way
-PLACE_BITS = 32  # of a place in an array
 
 Array = Any  # of NumPy, or of a library that does as CuPy does
 Placement = Callable[[NDArray[Any]], Array]  # from the host's memory to where the work is done
@@ -127,7 +126,7 @@ def renumber(codes: Array, count: int) -> tuple[Array, Array]:
 
 
 def unique_examples(values: Array, count: int = ANY_VALUE) -> tuple[Array, Array]:
-    """Return the number of each value among the distinct ones, and a place of each: (N,), each below `count` -> (N,), (D,).
+    """Return the number of each value among the distinct ones, and each one's first place: (N,), below `count` -> (N,), (D,).
 
     In which order the distinct ones are numbered means nothing.
     """
@@ -148,43 +147,37 @@ def unique_places(values: Array) -> tuple[Array, Array, Array]:
     if len(values) < 2:
         none = np.zeros(len(values), np.intp)
         return values, none, none
-    order = stable_argsort(values)
-    ordered = values[order]
-    begins = np.ones(len(values), bool)
-    begins[1:] = ordered[1:] != ordered[:-1]
-    number = np.empty(len(values), np.intp)
-    number[order] = begins.cumsum() - 1
-    return ordered[begins], order[begins], number
+    number, first = _number_on_host(values)
+    order = np.argsort(values[first])
+    rank = np.empty(len(order), np.intp)
+    rank[order] = np.arange(len(order))
+    first = first[order]
+    return values[first], first, rank[number]
 
 
 def is_first_occurrence(values: Array) -> Array:
     """Return which values occur for the first time: (N,) -> (N,)."""
-    xp = namespace(values)
-    if len(values) < 2:
-        return xp.ones(len(values), bool)
-    order = stable_argsort(values)
-    ordered = values[order]
-    first = xp.ones(len(values), bool)
-    first[order[1:]] = ordered[1:] != ordered[:-1]
-    return first
+    _, first = unique_examples(values)
+    out = namespace(values).zeros(len(values), bool)
+    out[first] = True
+    return out
 
 
 def stable_argsort(values: Array) -> Array:
     """Return the order of whole numbers, equal ones in the order in which they lie: (N,) -> (N,).
 
-    NumPy sorts many by vector instructions, but not in a stable way: so equal ones are put in order afterwards.
+    Of many, only the distinct ones are sorted: they are far fewer, and the others are counted into their places.
     """
     if len(values) <= FEW_VALUES or not is_on_host(values):
         return namespace(values).argsort(values, kind="stable")
-    order = np.argsort(values)
-    ordered = values[order]
-    differs = ordered[1:] != ordered[:-1]
-    if differs.all():
-        return order
-    placed = order
-    placed[1:] |= np.cumsum(differs) << PLACE_BITS
-    placed.sort()
-    return placed & ((1 << PLACE_BITS) - 1)
+    from fingerprint.compute import compiled
+
+    _, first, number = unique_places(values)
+    if len(first) == len(values):
+        return first
+    order = np.empty(len(values), np.intp)
+    compiled.fill_counted_order(number, len(first), order)
+    return order
 
 
 def lexsort(minor: Array, major: Array) -> Array:

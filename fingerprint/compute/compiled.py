@@ -165,6 +165,19 @@ def number_marked(
     return distinct
 
 
+@compile_kernel
+def fill_counted_order(number: NDArray[np.intp], distinct: int, order: NDArray[np.intp]) -> None:
+    """Fill the order of numbers (N,) below `distinct`, equal ones in the order in which they lie: a counting sort."""
+    start = np.zeros(distinct + 1, np.intp)
+    for each in number:
+        start[each + 1] += 1
+    for each in range(distinct):
+        start[each + 1] += start[each]
+    for place in range(len(number)):
+        order[start[number[place]]] = place
+        start[number[place]] += 1
+
+
 _HALF, _ONE = np.float32(0.5), np.float32(1)  # float32 times a literal would be float64
 _LOG2_E, _LN2, _LN2_REST = (np.float32(number) for number in (1.44269504, 0.693359375, -2.12194440e-4))
 _LEAST = np.float32(-87)  # exp of less is not a normal float32
