@@ -17,8 +17,6 @@ from __future__ import annotations
 
 from operator import itemgetter
 
-import pandas as pd
-
 from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import CredentialIssue
@@ -38,12 +36,12 @@ def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
     columns = frames.select_columns(events, ["event_time", "kind", *CALL_COLUMNS])
     calls = frames.to_pandas(frames.select_rows(columns, issued))
     calls = calls[(calls["issued_key"] != "") & (calls["kind"] != "service") & calls["event_id"].notna()]
-    times = [at.to_pydatetime() for at in calls["event_time"]]
-    texts = [["" if pd.isna(text) else str(text) for text in calls[name].tolist()] for name in CALL_COLUMNS]
+    times = calls["event_time"].array.to_pydatetime()
+    texts = [map(frames.text_or_empty, calls[name].tolist()) for name in CALL_COLUMNS]
     found: dict[str, CredentialIssue] = {}
     for at, *row in sorted(zip(times, *texts, strict=True), key=itemgetter(0, 1)):
-        issue = CredentialIssue(at=at, **dict(zip(CALL_COLUMNS, row, strict=True)))
-        known = found.setdefault(issue.issued_key, issue)
-        if issue.access_key and not known.access_key:
-            found[issue.issued_key] = issue
+        call = dict(zip(CALL_COLUMNS, row, strict=True))
+        known = found.get(call["issued_key"])
+        if known is None or (call["access_key"] and not known.access_key):
+            found[call["issued_key"]] = CredentialIssue(at=at, **call)
     return list(found.values())
