@@ -2,7 +2,7 @@
 
 `json.loads` and `pandas.json_normalize` are the shortest way, and make a column of whatever occurs. msgspec with a typed
 Struct decodes only the members that our columns are read from. It does less than our reader: a record with a value of another
-type costs the whole batch, and a request's parameters, of which four columns are made, stay bytes. Polars with a schema of the
+type costs the whole batch, and a request's parameters, of which three columns are made, stay bytes. Polars with a schema of the
 same members does as much as msgspec: what a flag or a text is in a record becomes a text, and parameters stay JSON.
 """
 

@@ -87,7 +87,7 @@ def test_no_module_outside_the_source_spells_a_field_of_its_records() -> None:
     ("code", "fields"),
     [
         ('record["eventName"]', {"eventName"}),
-        ("line.startswith(b'{\"eventVersion\":')", {"eventVersion"}),
+        ("line.startswith(b'{\"eventTime\":')", {"eventTime"}),
         ("class Record:\n    recipientAccountId: str", {"recipientAccountId"}),
         ('"""A record with an eventName."""\nx = 1  # userIdentity', set()),
         ('f"{folder}/AWSLogs/"', {"AWSLogs"}),

@@ -264,7 +264,6 @@ def test_the_target_account_is_the_first_foreign_one() -> None:
         == there
     )
     assert event(recipientAccountId=here, requestParameters={"roleArn": arn}).target_account == there
-    assert event(recipientAccountId=here, requestParameters={"roleArn": arn}).role_arn == arn
     assert pd.isna(event(recipientAccountId=there, requestParameters={"roleArn": arn}).target_account)
     assert pd.isna(event(recipientAccountId=here, resources=[{"accountId": "123"}]).target_account)
 

@@ -49,7 +49,6 @@ MAX_RECORD_BYTES = 1 << 16  # bytes: one thread reads a record, and a long one k
 BATCH_BYTES = 1 << 30  # bytes of records at a time: a column of text ends at 2^31
 DERIVED_KINDS = {
     "parameter_names": "names",
-    "role_arn": "role",
     "target_account": "target",
     "resource": "resource",
 }  # of the parameters, in their place

@@ -5,7 +5,7 @@ Example:
     ['unknown']
 
 COLUMNS becomes a structure for DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and
-runs over a whole batch in C++. The four columns that are made of a request's parameters cost half as much as all others, and
+runs over a whole batch in C++. The three columns that are made of a request's parameters cost half as much as all others, and
 calls repeat their parameters: a second query reads each distinct text of them once. What a query refuses goes through
 `lenient`, one by one. docs/explanation/performance.md has the figures, docs/explanation/experiments.md what was tried.
 """
@@ -105,7 +105,6 @@ _READ: dict[ColumnType, str] = {
     "time": "{f}",
     "error": "nullif({f}, '')",
     "keys": f"CASE WHEN p.{OMITTED} = 'true' THEN NULL ELSE coalesce(array_to_string(json_keys(line), ','), '') END",
-    "role": "p.roleArn",
     "resource": "coalesce("
     + ", ".join(f"'{name}=' || {read.format(name=name)}" for name, (_, read) in _NAMES.items())
     + f", '{GIVEN_MEMBER}=' || given, '{ARN_MEMBER}=' || q[1].{ARN_MEMBER})",
@@ -117,7 +116,7 @@ _READ: dict[ColumnType, str] = {
     f" ELSE regexp_extract_all({_without_own('line')}, '{NAMED_IN_ARN}', 1) END[-1] END,"
     f" nullif(nullif(regexp_extract(given, '^([0-9]{{12}})/', 1), ''), {_OWN_ACCOUNT}))",
 }
-_PARAMETER_TYPES = ("keys", "role", "resource", "target")
+_PARAMETER_TYPES = ("keys", "resource", "target")
 _INPUTS = {  # what these are made of, by the names in their SQL: members of the record, and the columns that hold them
     "line": (f"r.{PARAMETERS}", "parameters"),
     "resources": (f"r.{RESOURCES}", "resources"),

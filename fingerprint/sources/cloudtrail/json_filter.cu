@@ -473,21 +473,19 @@ INSIDE bool first_name(Reader *r, int kind, Span *text) {
 }
 
 // A member that may name a resource. `met` has a bit for each that was met: twice is not plain, nor is what is no text.
-INSIDE bool names_resource(Reader *r, Span name, int kind, int place, u64 *met, Named *resource, Span *role) {
+INSIDE bool names_resource(Reader *r, Span name, int kind, int place, u64 *met, Named *resource) {
   Span text = {0, 0};
   if (*met >> place & 1) return false;
   *met |= (u64)1 << place;
   if (peek(r) == 'n') return literal(r, "null");
   if (!(kind == TEXT ? string(r, &text) : first_name(r, kind, &text)) || length(text) > LONGEST_TEXT) return false;
   if (!text.at) return true;  // a structure without any
-  if (same(name.at, name.end, "roleArn")) *role = text;
   if (!resource->text.at || place < resource->place) *resource = {name, text, place};
   return true;
 }
 
-// Their names, in their order, to `names`; the text of `roleArn`; and the resource. False where they are not plain, or may have
-// been omitted.
-INSIDE bool parameters(Span text, const Nodes *t, int node, Writer *names, Span *role, Named *resource) {
+// Their names, in their order, to `names`; and the resource. False where they are not plain, or may have been omitted.
+INSIDE bool parameters(Span text, const Nodes *t, int node, Writer *names, Named *resource) {
   Reader r = {text.at, text.end, 0};
   Span name;
   u64 met = 0;
@@ -502,7 +500,7 @@ INSIDE bool parameters(Span text, const Nodes *t, int node, Writer *names, Span 
     first = false;
     copy(names, name);
     int known = child(t, node, name);
-    if (known < 0 ? !value(&r) : !names_resource(&r, name, t->kind[known], known - t->first[node], &met, resource, role))
+    if (known < 0 ? !value(&r) : !names_resource(&r, name, t->kind[known], known - t->first[node], &met, resource))
       return false;
     blanks(&r);
   } while (took(&r, ','));
@@ -539,12 +537,11 @@ INSIDE bool made(const Nodes *t, Found *f, Writer *w) {
   u8 account[12];
   const u8 *arn_name = (const u8 *)"ARN";
   bool found = false;
-  Span role = {0, 0}, arn = {0, 0};
+  Span arn = {0, 0};
   Named resource = {};
   write(w, "\"requestParameters\":{\"names\":\"");
-  if (!parameters(f->parameters, t, f->parameters_node, w, &role, &resource)) return false;
+  if (!parameters(f->parameters, t, f->parameters_node, w, &resource)) return false;
   write(w, "\",");
-  if (role.at) write(w, "\"role\":\""), copy(w, role), write(w, "\",");
   if (!target(f, account, &found, &arn)) return false;
   Span digits = {account, account + 12};
   if (found) write(w, "\"target\":\""), copy(w, digits), write(w, "\",");

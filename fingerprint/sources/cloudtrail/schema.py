@@ -15,9 +15,7 @@ from typing import Any, Literal, NamedTuple
 MAX_COLUMN_LENGTH = 1024  # characters kept of a column that others group by; what is only shown is kept whole
 UNTRUNCATED_COLUMNS = {"user_agent", "error_message", "parameter_names"}
 
-ColumnType = Literal[
-    "text", "flag", "mfa", "time", "service", "name", "error", "keys", "target", "role", "resource"
-]
+ColumnType = Literal["text", "flag", "mfa", "time", "service", "name", "error", "keys", "target", "resource"]
 
 
 class ColumnSpec(NamedTuple):
@@ -34,7 +32,6 @@ _ATTRIBUTES = "userIdentity.sessionContext.attributes"
 COLUMNS: tuple[ColumnSpec, ...] = (
     ColumnSpec("event_id", "eventID", "text"),
     ColumnSpec("event_time", "eventTime", "time"),
-    ColumnSpec("event_version", "eventVersion", "text"),
     ColumnSpec("service", "eventSource", "service"),
     ColumnSpec("action", "eventName", "name"),
     ColumnSpec("region", "awsRegion", "text"),
@@ -45,14 +42,11 @@ COLUMNS: tuple[ColumnSpec, ...] = (
     ColumnSpec("read_only", "readOnly", "flag"),
     ColumnSpec("event_type", "eventType", "text"),
     ColumnSpec("event_category", "eventCategory", "text"),
-    ColumnSpec("management_event", "managementEvent", "flag"),
     ColumnSpec("recipient_account", "recipientAccountId", "text"),
-    ColumnSpec("shared_event_id", "sharedEventID", "text"),
     ColumnSpec("vpc_endpoint_account", "vpcEndpointAccountId", "text"),
     ColumnSpec("from_console", "sessionCredentialFromConsole", "flag"),
     ColumnSpec("parameter_names", "requestParameters", "keys"),
     ColumnSpec("target_account", "requestParameters", "target"),
-    ColumnSpec("role_arn", "requestParameters", "role"),
     ColumnSpec("resource", "requestParameters", "resource"),
     ColumnSpec("issued_key", "responseElements.credentials.accessKeyId", "text"),
     ColumnSpec("identity_type", "userIdentity.type", "text"),
@@ -75,7 +69,6 @@ COLUMNS: tuple[ColumnSpec, ...] = (
     ColumnSpec("session_created", f"{_ATTRIBUTES}.creationDate", "time"),
     ColumnSpec("mfa", f"{_ATTRIBUTES}.mfaAuthenticated", "mfa"),
     ColumnSpec("behalf_user", "userIdentity.onBehalfOf.userId", "text"),
-    ColumnSpec("behalf_store", "userIdentity.onBehalfOf.identityStoreArn", "text"),
 )
 
 # The account and the role whose credentials Identity Center gave out, in its events GetRoleCredentials and Federate.
@@ -98,7 +91,7 @@ HELPER_PATHS = (
     GIVEN_ACCOUNT,
     GIVEN_ROLE,
 )
-PARAMETERS = "requestParameters"  # four columns are made of it
+PARAMETERS = "requestParameters"  # three columns are made of it
 OMITTED = "omitted"  # the member that is true where AWS left out parameters that are too large
 RESOURCES, RESOURCE_ACCOUNT = (
     "resources",

@@ -75,7 +75,6 @@ def acting(events: pd.DataFrame, principal: str, actions: list[tuple[str, int]])
         kind=mine["kind"],
         event_id=[f"{principal}-{action}-{second}" for action, second in actions],
         event_time=pd.Series(times).astype(events["event_time"].dtype),
-        **({"shared_event_id": None} if "shared_event_id" in events else {}),
     )
 
 

@@ -90,7 +90,6 @@ def test_the_parameters_are_named_in_their_order() -> None:
     )
     assert made["requestParameters"] == {
         "names": "b,a,roleArn",
-        "role": "arn:aws:iam::222222222222:role/x",
         "target": "222222222222",
         "resource": "roleArn=arn:aws:iam::222222222222:role/x",
     }
