@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
-from fingerprint.compute.arrays import namespace, to_device_of
+from fingerprint.compute.arrays import to_device_of, unique_examples
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Gravity
@@ -55,7 +55,7 @@ def harm_by_code(codes: Hashes, known: Hashes, texts: NDArray[np.object_]) -> Fl
 
 def harm_of_events(codes: Hashes, events: Frame) -> Floats:
     """Return the nats of events (N,) by the codes of their actions (N,); columns service and action. Each is named once."""
-    _, first, place = namespace(codes).unique(codes, return_index=True, return_inverse=True)
+    place, first = unique_examples(codes)
     names = frames.to_host(frames.select_rows(events, first))
     named = harm_nats(*(frames.column_of(names, name) for name in ("service", "action")))
     out: Floats = to_device_of(named, codes)[place]

@@ -36,6 +36,7 @@ from fingerprint.compute.arrays import (
     scipy_special,
     to_host,
     unique_examples,
+    unique_places,
 )
 from fingerprint.compute.hashing import Hashes, hash_pair
 from fingerprint.compute.sorted_table import expand_ranges, find_sorted
@@ -140,7 +141,7 @@ class Contexts(NamedTuple):
 def find_contexts(seen: SeenActions, wanted: SeenActions) -> Contexts:
     """Return the contexts of the actions `wanted` (N,) among `seen` (S,)."""
     xp = namespace(wanted.principal)
-    who, rank = xp.unique(wanted.principal, return_inverse=True)
+    who, _, rank = unique_places(wanted.principal)
     if len(who):
         near = (seen.second >= wanted.second.min() - CONTEXT_SECONDS) & (seen.second <= wanted.second.max())
         seen = seen.take(near)

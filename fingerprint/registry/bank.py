@@ -42,7 +42,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing, mapped_arrays
-from fingerprint.compute.arrays import Placement, namespace, to_device_of, to_host
+from fingerprint.compute.arrays import Placement, namespace, to_device_of, to_host, unique_places
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core import private_files, settings
@@ -252,8 +252,8 @@ class Bank:
 
     def _peer_group_hashes(self, principal: Hashes, frame: pd.DataFrame, rows: NDArray[np.intp]) -> Hashes:
         """Return the hash of the peer group of events at rows (M,). Distinct principals are named on the host."""
-        xp, known = namespace(principal), self._known_people
-        distinct, first, inverse = xp.unique(principal[rows], return_index=True, return_inverse=True)
+        known = self._known_people
+        distinct, first, inverse = unique_places(principal[rows])
         place, found = find_sorted(known, to_host(distinct))
         hashes = np.empty(len(found), np.uint64)
         hashes[found] = self._known_peer_group_hashes[place[found]]
