@@ -265,7 +265,14 @@ def _how_new(facts: TitleFacts) -> str:
     """Return how new the leading action is; empty where the title says that no history has the principal."""
     if facts.is_learned:
         return f", new to {_them(facts)},"
-    return f", not in {'their' if _is_person(facts) else 'its'} history," if facts.in_history else ""
+    return f", not in {_history(facts)}," if facts.in_history else ""
+
+
+def _history(facts: TitleFacts) -> str:
+    """Return whose history the leading call is compared with: of a principal that was not learned, that of all."""
+    if not facts.in_history:
+        return "the history"
+    return f"{'their' if _is_person(facts) else 'its'} history"
 
 
 def _is_person(facts: TitleFacts) -> bool:
@@ -472,7 +479,7 @@ def _strangest_tool(facts: TitleFacts, lead: int) -> str:
     if driver.feature == VERSION_FEATURE and _is_upgrade(driver) and is_comparable:
         return ""
     some = f"; {driver.events:,}" if driver.events < len(facts.events) else ","
-    return f"{some} with {_tool_text(driver)}"
+    return f"{some} with {_tool_text(facts, driver)}"
 
 
 def _strangest_account(facts: TitleFacts, lead: int) -> str:
@@ -487,10 +494,10 @@ def _strangest_account(facts: TitleFacts, lead: int) -> str:
     return f"{some} with another account that is new to {_them(facts)} ({_cut(driver.seen)})"
 
 
-def _tool_text(driver: SurpriseDriver) -> str:
+def _tool_text(facts: TitleFacts, driver: SurpriseDriver) -> str:
     """Return a program or version, and what is strange about it: its share here, or that the rest of the call came with it."""
     if driver.rarity == "unseen" and driver.feature == VERSION_FEATURE:
-        return f"a program version never seen here ({_cut(driver.seen)})"
+        return f"a program version not in {_history(facts)} ({_cut(driver.seen)})"
     if driver.rarity == "unseen":
         return f"new tool {_cut(driver.seen)}"
     return f"{_cut(driver.seen)} ({'unusual in such calls' if driver.unusual_together else 'rare here'})"

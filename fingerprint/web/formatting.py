@@ -67,7 +67,7 @@ CREDENTIAL_LABELS = {
 }
 ACTION_FEATURES = ("action", "next action", "parameters")  # whose values name actions
 RARITY_LABELS = {
-    "unseen": N_("never seen"),
+    "unseen": N_("not in the history"),
     "rare": N_("rare"),
     "infrequent": N_("infrequent"),
     "frequent": N_("frequent"),

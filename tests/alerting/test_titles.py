@@ -574,7 +574,7 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
             "aws-cli 2.1, Boto3 1.34",
             "unseen",
             4.9,
-            "; 1 with a program version never seen here (Boto3 1.40)",
+            "; 1 with a program version not in its history (Boto3 1.40)",
         ),
         (
             "program version",
@@ -582,7 +582,7 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
             "Boto3 1.34",
             "unseen",
             9.9,
-            "; 1 with a program version never seen here (Boto3 2.0)",
+            "; 1 with a program version not in its history (Boto3 2.0)",
         ),
         ("program version", "Boto3 2", "Boto3 2.1", "unseen", 9.9, ""),
         ("program version", "Boto3", "Boto3 1.34", "rare", 9.9, "; 1 with Boto3 (rare here)"),
@@ -602,6 +602,8 @@ def test_a_tool_that_surprises_most_is_named_unless_it_is_an_upgrade_beside_some
     assert title_of(replace(some, drivers=(after, network, tool))) == title_of(some), "another detector's"
     every = replace(some, drivers=(network, replace(tool, events=2)))
     assert title_of(every).endswith(f"(new network){said.replace('; 1', ',')}")
+    stranger = title_of(replace(some, is_learned=False, in_history=False))
+    assert stranger.endswith(f"(new network){said.replace('not in its', 'not in the')}")
 
 
 @pytest.mark.parametrize(

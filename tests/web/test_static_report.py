@@ -159,7 +159,7 @@ def test_an_analyst_reads_who_what_when_where_and_how_unusual():
         "4 March 2026, 14:02:00 to 14:21:00 UTC",
         "the principal's own fingerprint",
         "185.220.101.34 \u00d7 9",
-        "never seen",
+        "not in the history",
         "about 1 in 12,000 of what is usual",
         "events per hour",
         "Wednesday 4 March 14:00 UTC: 34 where 3.1 were expected",

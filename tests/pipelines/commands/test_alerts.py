@@ -173,7 +173,7 @@ def test_an_alert_explains_itself_on_the_terminal(queue, capsys, monkeypatch):
     for part in (
         alert.title,
         alert.human,
-        "never seen",
+        "not in the history",
         "185.220.101.0/24",
         "StopLogging",
         "AccessDenied",
