@@ -34,6 +34,7 @@ from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.delivery.formats.text import impact_text, opener_texts, other_record_texts
 from fingerprint.detection.detectors import detector_label
+from fingerprint.sources.active import SOURCE
 from fingerprint.store import open_store
 from fingerprint.web import formatting
 from fingerprint.web.alert_story import fingerprint_in_words
@@ -256,8 +257,8 @@ def _drivers_table(alert: Alert) -> Table:
         peers = formatting.RARITY_LABELS[driver.peers] if driver.peers else ""
         table.add_row(
             terminal_text(driver.feature),
-            terminal_text(driver.seen),
-            terminal_text(driver.expected),
+            terminal_text(_value_text(driver.feature, driver.seen)),
+            terminal_text(_value_text(driver.feature, driver.expected)),
             rarity,
             peers,
             surprise,
@@ -275,10 +276,20 @@ def _driver_lines(driver: SurpriseDriver) -> tuple[Text, Text]:
     """Return a row of the drivers' table as two lines."""
     peers = f", {formatting.RARITY_LABELS[driver.peers]} among peers" if driver.peers else ""
     rarity = f"{_rarity_text(driver)}{peers}, surprise {driver.surprise:.1f}"
+    seen, expected = (_value_text(driver.feature, each) for each in (driver.seen, driver.expected))
     return (
-        Text.assemble(terminal_text(driver.feature), ": ", terminal_text(driver.seen, "bold")),
-        Text.assemble(f"{rarity}; usual here: ", terminal_text(driver.expected)),
+        Text.assemble(terminal_text(driver.feature), ": ", terminal_text(seen, "bold")),
+        Text.assemble(f"{rarity}; usual here: ", terminal_text(expected)),
     )
+
+
+def _value_text(feature: str, value: str) -> str:
+    """Return a value of a feature, actions as people call them."""
+    return formatting.plain_actions(value) if feature in formatting.ACTION_FEATURES else value
+
+
+def _call_text(event: AlertEvent) -> str:
+    return SOURCE.plain_action(f"{event.service}:{event.action}")
 
 
 def _print_curve(console: Console, curve: ActivityCurve) -> None:
@@ -354,7 +365,7 @@ def _events_table(events: Sequence[AlertEvent]) -> Table:
     for event in events:
         table.add_row(
             _time_text(event),
-            terminal_text(f"{event.service}:{event.action}"),
+            terminal_text(_call_text(event)),
             terminal_text(event.resource),
             terminal_text(event.error_code),
             terminal_text(event.source_address),
@@ -365,7 +376,7 @@ def _events_table(events: Sequence[AlertEvent]) -> Table:
 
 def _event_lines(event: AlertEvent) -> tuple[Text, Text]:
     """Return a row of the events' table as two lines: time, call, resource and error; address and what each detector says."""
-    head = Text.assemble(_time_text(event), "  ", terminal_text(f"{event.service}:{event.action}", "bold"))
+    head = Text.assemble(_time_text(event), "  ", terminal_text(_call_text(event), "bold"))
     if event.resource:
         head.append(" on ").append_text(terminal_text(event.resource))
     if event.error_code:

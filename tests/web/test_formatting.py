@@ -34,3 +34,8 @@ def test_where_no_more_resources_are_kept_there_may_be_others(kept, more, ends):
     row = ActionImpact("a:B", "grave", "reads", "", "", 9, 0, True, False, names)
     assert more_resources(row, 3) == more
     assert impact_text(row).endswith(ends)
+
+
+def test_what_a_call_can_do_is_said_of_the_action_as_people_call_it():
+    row = ActionImpact("lambda:Invoke20150331", "minor", "runs a function or job", "", "", 1, 0, True, False)
+    assert impact_text(row) == "lambda:Invoke runs a function or job (1 event)"

@@ -18,6 +18,7 @@ from fingerprint.alerting.impact import MAX_RESOURCES
 from fingerprint.core.alert import ActionImpact, NextStep, on_resources
 from fingerprint.core.incident import SessionOrigin
 from fingerprint.core.sanitize import storable
+from fingerprint.sources.active import SOURCE
 
 MAX_TEXT_LENGTH = 4_096  # characters of one text
 
@@ -46,7 +47,8 @@ def impact_text(row: ActionImpact) -> str:
     where = on_resources(row.resources)
     where += ", and maybe others" if len(row.resources) >= MAX_RESOURCES else ""  # no more are kept
     return (
-        f"{row.action} {row.effect}{technique} ({row.calls:,} event{'s' * (row.calls != 1)}{failed}){where}"
+        f"{SOURCE.plain_action(row.action)} {row.effect}{technique} "
+        f"({row.calls:,} event{'s' * (row.calls != 1)}{failed}){where}"
     )
 
 

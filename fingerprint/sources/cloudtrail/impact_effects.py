@@ -500,7 +500,33 @@ EFFECTS = (
     ),
     Effect("minor", "changes a certificate authority", "Impact", "T1489", "acm-pca:UpdateCertificateAuthority"),
     Effect("minor", "encrypts logs with a key", "Impact", "T1486", "logs:AssociateKmsKey"),
-    Effect("minor", "writes an object", "", "", "s3:PutObject CreateMultipartUpload"),
+    Effect(
+        "minor", "writes an object", "", "", "s3:PutObject CreateMultipartUpload UploadPart CompleteMultipartUpload",
+    ),
+    # what programs do all day
+    Effect(
+        "minor", "runs a function or job", "", "",
+        "lambda:Invoke glue:StartJobRun states:StartExecution StartSyncExecution",
+    ),
+    Effect("minor", "takes messages from a queue", "", "", "sqs:ReceiveMessage"),
+    Effect("minor", "removes messages that were read", "", "", "sqs:DeleteMessage DeleteMessageBatch"),
+    Effect(
+        "minor", "puts messages or events into a queue or stream", "", "",
+        "sqs:SendMessage SendMessageBatch kinesis:PutRecord PutRecords firehose:PutRecord PutRecordBatch events:PutEvents",
+    ),
+    Effect(
+        "minor", "writes items of a table", "", "",
+        "dynamodb:PutItem UpdateItem DeleteItem BatchWriteItem TransactWriteItems",
+    ),
+    Effect("minor", "reads items of a table", "Collection", "T1530", "dynamodb:TransactGetItems"),
+    Effect(
+        "minor", "encrypts or signs with a key", "", "",
+        "kms:Encrypt GenerateDataKey GenerateDataKeyWithoutPlaintext GenerateDataKeyPair "
+        "GenerateDataKeyPairWithoutPlaintext GenerateMac Sign",
+    ),
+    Effect(
+        "minor", "uploads an image in parts", "", "", "ecr:InitiateLayerUpload UploadLayerPart CompleteLayerUpload",
+    ),
     Effect(
         "notable", "interrupts a service", "Impact", "T1489",
         "ec2:StopInstances RebootInstances rds:StopDBInstance StopDBCluster RebootDBInstance RebootDBCluster "

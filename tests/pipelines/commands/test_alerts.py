@@ -232,6 +232,26 @@ def test_a_narrow_terminal_cuts_no_name_and_no_time(store_url, capsys, monkeypat
     assert max(len(line) for line in lines if "█" in line) <= 80
 
 
+@pytest.mark.parametrize("columns", ["80", "400"])
+def test_an_action_has_one_name_in_title_evidence_and_events(store_url, capsys, monkeypatch, columns):
+    """The version that Lambda adds is no part of it; only what reads the records needs that."""
+    monkeypatch.setenv("COLUMNS", columns)
+    alert, dated = stolen_session(), "UpdateFunctionCode20150331v2"
+    first = replace(alert.events[0], service="lambda", action=dated)
+    seen = SurpriseDriver(
+        "action", f"lambda:{dated}", f"lambda:GetPolicy20150331v2, lambda:{dated}", "unseen", 9
+    )
+    after = SurpriseDriver("next action", f"lambda:{dated} after lambda:{dated}", "nothing yet", "unseen", 9)
+    row = replace(alert.impact_of[0], action=f"lambda:{dated}")
+    changed = replace(alert, events=(first,), drivers=(seen, after), impact_of=(row,), next_steps=())
+    open_store(store_url).alerts.save([changed])
+    show_alert(store_url, alert.alert_id)
+    shown = capsys.readouterr().out
+    assert shown.count("lambda:UpdateFunctionCode") == 6
+    assert "lambda:GetPolicy" in shown
+    assert "20150331" not in shown
+
+
 @pytest.mark.parametrize("columns", ["80", "160"])
 def test_a_usual_value_that_surprises_is_said_to_be_unusual_with_the_rest(
     store_url, capsys, monkeypatch, columns

@@ -79,6 +79,9 @@ def test_what_a_listed_action_does_is_known(call: str, gravity: str, tactic: str
         ("s3:PutBucketLifecycle", "grave", "sets how long data is kept", "T1485"),
         ("s3:PutBucketEncryption", "grave", "changes how data is encrypted", "T1486"),
         ("cloudshell:CreateSession", "minor", "opens a shell", "T1059.009"),
+        ("lambda:Invoke", "minor", "runs a function or job", ""),
+        ("sqs:ReceiveMessage", "minor", "takes messages from a queue", ""),
+        ("kms:GenerateDataKey", "minor", "encrypts or signs with a key", ""),
         ("ec2:EnableSerialConsoleAccess", "notable", "allows serial consoles of machines", "T1021.008"),
         *(
             (
@@ -289,18 +292,23 @@ WITHOUT_OPERATION = {
     "bedrock": "PutFoundationModelEntitlement",
     "cloudshell": "CreateEnvironment CreateSession StartEnvironment",
     "dsql": "DbConnect DbConnectAdmin",
+    "dynamodb": "BatchWriteItem DeleteItem PutItem TransactGetItems TransactWriteItems UpdateItem",
     "ec2-instance-connect": "OpenTunnel",
     "eks": "AccessKubernetesApi",
     "iot": "AssumeRoleWithCertificate",
+    "kinesis": "PutRecord PutRecords",
+    "lambda": "Invoke",
     "macie": "UpdateMacieSession",
     "rds": "DownloadCompleteDBLogFile",
     "rolesanywhere": "CreateSession",
-    "s3": "CopyObject CreateMultipartUpload DeleteObject DeleteObjects PutObject PutObjectAcl PutObjectRetention "
+    "s3": "CompleteMultipartUpload CopyObject CreateMultipartUpload DeleteObject DeleteObjects PutObject PutObjectAcl "
+    "PutObjectRetention UploadPart "
     "DeleteAccountPublicAccessBlock DeleteBucketPublicAccessBlock PutAccountPublicAccessBlock PutPublicAccessBlock "
     "PutBucketLifecycleConfiguration",
     "signin": "ConsoleLogin CredentialChallenge CredentialVerification EmailUpdated GetSigninToken PasswordRecoveryCompleted "
     "PasswordRecoveryRequested PasswordUpdated SwitchRole UserAuthentication",
     "sns": "Publish",
+    "sqs": "DeleteMessage DeleteMessageBatch ReceiveMessage SendMessage SendMessageBatch",
     "ssm-guiconnect": "StartConnection",
     "sso": "Authenticate CreateToken CreateTokenWithIAM Federate GetRoleCredentials Logout RegisterClient "
     "StartDeviceAuthorization",
