@@ -688,6 +688,7 @@ def _alert_events(batch: EventBatch, frame: Frame) -> Iterator[AlertEvent]:
         for name in ("event_id", "entity", "service", "action", "bank_version")
     )
     texts = {name: _texts(frame, name) for name in EVENT_TEXTS}
+    texts["resource"] = [*map(SOURCE.typed_resource, services, actions, texts["resource"])]
     times = [time.to_pydatetime() for time in frame["event_time"]]
     records = (
         map(_record_text, frames.column_of(frame, "raw").tolist()) if "raw" in frame else [""] * len(frame)

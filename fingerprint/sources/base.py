@@ -402,6 +402,9 @@ class LogSource(Protocol):
     def impact_of(self, service: str, action: str, record: str) -> CallImpact:
         """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
 
+    def typed_resource(self, service: str, action: str, resource: str) -> str:
+        """Return a resource of a call with its type, where what names it does not say one."""
+
     def may_lie_in(self, record: str, resource: str, account: str) -> bool:
         """Return whether a call's resource may lie in another account that its record (JSON text, or empty) names."""
 

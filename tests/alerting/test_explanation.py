@@ -551,6 +551,8 @@ def test_an_alert_carries_its_events_as_aws_wrote_them(stolen: Alert) -> None:
         record = json.loads(event.raw)
         assert record["eventID"] == event.event_id
         assert record["eventName"] == event.action
+    stopped = [event.resource.partition(":")[0] for event in stolen.events if event.action == "StopLogging"]
+    assert {*stopped} == {"trail"}, "whose records have a `name`"
 
 
 # --- windows --------------------------------------------------------------------------------------------------------

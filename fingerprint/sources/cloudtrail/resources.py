@@ -112,6 +112,24 @@ _TYPES_OF_ARN = {
     "dynamodb": "table",
 }
 _NAMELESS = "resource"  # the type where neither the member nor an ARN says one
+# What the member `name` is of calls: the same trail is a `trailName` to PutEventSelectors, and a `name` to StopLogging.
+_NAMED = {
+    "trail": "cloudtrail:CreateTrail UpdateTrail DeleteTrail GetTrail GetTrailStatus StartLogging StopLogging",
+    "parameter": "ssm:GetParameter GetParameters GetParametersByPath GetParameterHistory PutParameter DeleteParameter "
+    "DeleteParameters LabelParameterVersion",
+    "cluster": "eks:CreateCluster DescribeCluster DeleteCluster UpdateClusterConfig UpdateClusterVersion ListAccessEntries "
+    "CreateAccessEntry DescribeAccessEntry UpdateAccessEntry DeleteAccessEntry AssociateAccessPolicy "
+    "DisassociateAccessPolicy AssociateEncryptionConfig AssociateIdentityProviderConfig",
+    "project": "codebuild:CreateProject UpdateProject DeleteProject",
+    "rule": "events:PutRule DescribeRule EnableRule DisableRule DeleteRule",
+    "profile": "rolesanywhere:CreateProfile",
+    "trust anchor": "rolesanywhere:CreateTrustAnchor",
+}
+_NAMED_BY_CALL = {
+    (service, action): kind
+    for kind, (service, actions) in ((kind, calls.split(":")) for kind, calls in _NAMED.items())
+    for action in actions.split()
+}
 
 # Words with one or two single digits between them, as in `prod2db1backup`, are a name. Words have two letters at least and no
 # four consonants in a row: of the random ids of 13 that have digits apart (CloudFormation's), one in 25 is taken for words.
@@ -161,6 +179,20 @@ def resource_of(named: str | None) -> str | None:
     elif kind == "queue":
         name = value.rstrip("/").rpartition("/")[2]
     return f"{kind or _NAMELESS}:{name}" if name else None
+
+
+def typed_resource(service: str, action: str, resource: str) -> str:
+    """Return a resource of a call with its type, where what names it does not say one.
+
+    >>> typed_resource("cloudtrail", "StopLogging", "resource:org-trail")
+    'trail:org-trail'
+    """
+    kind, separator, name = resource.partition(":")
+    return (
+        f"{_NAMED_BY_CALL.get((service, action), kind)}:{name}"
+        if separator and kind == _NAMELESS
+        else resource
+    )
 
 
 def may_lie_in(record: str, resource: str, account: str) -> bool:

@@ -58,7 +58,7 @@ from fingerprint.sources.cloudtrail.opened_access import opened_access
 from fingerprint.sources.cloudtrail.playbook import next_steps
 from fingerprint.sources.cloudtrail.playbook_contain import name_opener
 from fingerprint.sources.cloudtrail.record_search import record_searches
-from fingerprint.sources.cloudtrail.resources import may_lie_in
+from fingerprint.sources.cloudtrail.resources import may_lie_in, typed_resource
 from fingerprint.sources.cloudtrail.s3_layout import (
     holds_events,
     is_log_folder,
@@ -122,6 +122,7 @@ __all__ = [
     "tactics_of",
     "technique_name",
     "techniques_of",
+    "typed_resource",
 ]
 
 

@@ -17,6 +17,7 @@ from fingerprint.sources.cloudtrail.resources import (
     RESOURCE_PARAMETERS,
     fold,
     resource_of,
+    typed_resource,
 )
 from fingerprint.sources.flatten import flatten
 
@@ -151,6 +152,22 @@ def test_identity_center_gives_a_permission_set_of_an_account() -> None:
 )
 def test_what_changes_with_every_run_is_folded(whole: str, folded: str) -> None:
     assert fold(whole) == folded
+
+
+@pytest.mark.parametrize(
+    ("call", "named", "resource"),
+    [
+        ("cloudtrail:StopLogging", "name=org-trail", "trail:org-trail"),
+        ("cloudtrail:PutEventSelectors", "trailName=org-trail", "trail:org-trail"),
+        ("cloudtrail:StopLogging", "name=arn:aws:cloudtrail:eu-west-1:111122223333:trail/org", "trail:org"),
+        ("ssm:GetParameter", "name=/prod/db/url", "parameter:/prod/db/url"),
+        ("ssm:CreateDocument", "name=Restart", "resource:Restart"),
+        ("cloudtrail:StopLogging", "", ""),
+    ],
+)
+def test_one_thing_has_one_name_whichever_member_names_it(call: str, named: str, resource: str) -> None:
+    service, _, action = call.partition(":")
+    assert typed_resource(service, action, resource_of(named) or "") == resource
 
 
 @given(st.sampled_from([*RESOURCE_PARAMETERS, "ARN", "x"]), st.text(max_size=3000))
