@@ -11,6 +11,7 @@ characters, and every name in it, which an attacker may have chosen, is cut.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -527,24 +528,37 @@ def _name_and_major(version: str) -> tuple[str, str]:
 
 
 def _failures(facts: TitleFacts) -> str:
-    """Return how many of the events failed; if all did, also what else succeeded among the supporting ones.
+    """Return how many of the events failed or were throttled; if none succeeded, also what did of the supporting ones.
 
     Beside a count of more calls than the alert has, it says of how many of those that are shown: the alert's own and the
     supporting ones.
     """
-    failed = _count_failed(facts.events)
+    failed = sum(bool(event.error_code) for event in facts.events)
     if not failed:
         return ""
     lead, _ = _lead(facts)
     every = (*facts.events, *facts.supporting)
-    of_shown = (
-        f"{_count_failed(every):,} of the {len(every):,} shown" if not _has_all_calls(facts, lead) else ""
+    shown = "" if _has_all_calls(facts, lead) else f" of the {len(every):,} shown"
+    counts = _failed_and_throttled(every if shown else facts.events)
+    counted = ", ".join(
+        f"{count:,}{'' if place else shown} {word}" for place, (word, count) in enumerate(counts.items())
     )
     if failed < len(facts.events):
-        return f"; {of_shown or f'{failed:,}'} failed{_tried(facts, failed)}"
-    done = _succeeded(facts, lead, is_counted=bool(of_shown))
-    how_many = of_shown or ("all" if len(facts.events) > 1 and not done else "")
-    return f"; {f'{how_many} failed'.lstrip()}{f', but {done} succeeded' if done else ''}"
+        return f"; {counted}{_tried(facts, failed)}"
+    done = _succeeded(facts, lead, is_counted=bool(shown))
+    if not shown and len(counts) == 1:
+        counted = f"{'all ' if len(facts.events) > 1 and not done else ''}{next(iter(counts))}"
+    return f"; {counted}{f', but {done} succeeded' if done else ''}"
+
+
+def _failed_and_throttled(events: Sequence[AlertEvent]) -> Counter[str]:
+    """Return how many of the events failed, and how many were throttled: their caller sends those again by itself.
+
+    >>> _failed_and_throttled(events)
+    Counter({'failed': 2, 'throttled': 1})
+    """
+    errors = sorted(event.error_code in FEATURE_SET.throttled for event in events if event.error_code)
+    return Counter("throttled" if is_throttled else "failed" for is_throttled in errors)
 
 
 def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
@@ -575,10 +589,6 @@ def _tried(facts: TitleFacts, failed: int) -> str:
         return ""
     others = " and others" if gravest.failed < failed else ""
     return f" ({_cut(SOURCE.plain_action(gravest.action))}{others})"
-
-
-def _count_failed(events: Sequence[AlertEvent]) -> int:
-    return sum(bool(event.error_code) for event in events)
 
 
 def _also(facts: TitleFacts) -> str:

@@ -479,6 +479,32 @@ def test_of_a_call_that_failed_while_others_of_it_succeeded_both_are_said() -> N
     ), "another's success is none of the leading call's"
 
 
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        (("ThrottlingException", "", ""), "; 1 throttled"),
+        (("ThrottlingException", "AccessDenied", ""), "; 1 failed, 1 throttled"),
+        (("SlowDown", "ThrottlingException"), "; all throttled"),
+        (("SlowDown",), "; throttled"),
+        (("SlowDown", "AccessDenied", "AccessDenied"), "; 2 failed, 1 throttled"),
+    ],
+)
+def test_a_call_that_was_throttled_did_not_fail(errors: tuple[str, ...], said: str) -> None:
+    """An SDK that is turned away for its rate sends the call again; that is no attempt at what is forbidden."""
+    events = [
+        replace(each, error_code=error)
+        for each, error in zip(called(*["iam:ListUsers"] * len(errors)), errors, strict=True)
+    ]
+    assert title_of(facts(events, set())).endswith(f" from 84.17.50.9{said}")
+    amount = SurpriseDriver(
+        "amount", amount_text(9, "iam:ListUsers", "an hour"), "at most 1 before", "unseen", 9
+    )
+    counted = said.removeprefix("; ").replace("all ", "")
+    first = counted if counted[0].isdigit() else f"{len(errors)} {counted}"
+    of_shown = first.replace(" ", f" of the {len(errors)} shown ", 1)
+    assert title_of(facts(events, set(), (amount,))).endswith(f"; {of_shown}")
+
+
 def test_of_one_call_that_failed_not_all_failed() -> None:
     assert title_of(facts(called("iam:ListRoles", failed=("iam:ListRoles",)), set())) == (
         "user/grace tried iam:ListRoles from 84.17.50.9; failed"
