@@ -55,7 +55,7 @@ from fingerprint.detection.detectors import (
     load_known_detectors,
     newcomer_rows,
 )
-from fingerprint.estimators import tail_calibration
+from fingerprint.estimators import sequence, tail_calibration
 from fingerprint.estimators.amounts import UsualAmounts, read_amount_text
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
@@ -386,13 +386,18 @@ def highest_calibrated_z(batch: EventBatch, frame: Frame) -> NDArray[np.float64]
 
 
 def _find_drivers(batch: EventBatch, frame: Frame, explainer: Explainer) -> list[SurpriseDriver]:
-    """Return the values that the detectors found most surprising, strongest first."""
+    """Return the values that the detectors found most surprising, strongest first.
+
+    That an action which is new comes as the first of its session says only once more that it is new.
+    """
     found = [
         driver
         for detector in load_known_detectors(batch.evidence)
         for driver in detector.drivers(batch, frame, explainer)
     ]
-    return sorted(found, key=lambda driver: -driver.surprise)
+    new = (each.seen for each in found if (each.feature, each.rarity) == (titles.ACTION_FEATURE, "unseen"))
+    repeated = {f"{action} {sequence.FIRST_TEXT}" for action in new}
+    return sorted((each for each in found if each.seen not in repeated), key=lambda driver: -driver.surprise)
 
 
 class Novelty(NamedTuple):

@@ -236,7 +236,7 @@ def _after(bank: Bank, batch: EventBatch, frame: Frame, before: np.uint64) -> st
     An action is judged as the first of a session also where others came before it and explain it less.
     """
     if before == START:
-        return "judged as the first in a minute"
+        return sequence.FIRST_TEXT
     known = bank.value_texts(np.array([before]))[0]
     here = np.flatnonzero(batch.codes[:, ACTION_COLUMN] == before)
     if not known and len(here):

@@ -217,3 +217,7 @@ def test_an_alert_says_after_what_an_action_came_and_what_usually_comes_there(
     ), "calls that came before it and explain it less leave it judged as the first"
     assert any(driver.expected != "nothing yet" for driver in drivers)
     assert all(driver.surprise > 2 for driver in drivers)
+    for alert in alerts:
+        new = {each.seen for each in alert.drivers if (each.feature, each.rarity) == ("action", "unseen")}
+        first = {each.seen.partition(" judged as")[0] for each in alert.drivers if " judged as" in each.seen}
+        assert not new & first, "that it is new is said already"
