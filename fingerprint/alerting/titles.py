@@ -361,9 +361,11 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
 
     That is the one that counts most by what it can do, of those that succeeded if any did; without one a new sign-in without MFA,
     then that of a bulk, as of downloads, then the most surprising new one, then the most unusual one. A call that was turned away
-    for its rate says little: one like it that succeeded leads before it.
+    for its rate says little: one like it that succeeded leads before it. Where most calls came from a new network, a notable call
+    from elsewhere leads no title: a change made from the usual place is not what the alert is about.
     """
-    if counted := _counted(facts):
+    elsewhere = _minor_part(facts)
+    if counted := [row for row in _counted(facts) if row.action not in elsewhere]:
         done = (row for row in counted if row.succeeded or _succeeded_beside(facts, row.action))
         row = next(done, counted[0])
         return row.action, all(event.error_code for event in _calls_of(facts, row.action))
@@ -374,7 +376,11 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
     candidates = (
         *(each for each in sign_ins if each in facts.new_actions),
         _bulk(facts),
-        *(each for each in (*surprising, *facts.ranked) if each in facts.new_actions),
+        *(
+            each
+            for each in (*surprising, *facts.ranked)
+            if each in facts.new_actions and each not in elsewhere
+        ),
         *facts.ranked,
     )
     lead = next(filter(None, candidates), "something")
@@ -383,6 +389,15 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
         alike = succeeded & {*(facts.new_actions if lead in facts.new_actions else facts.ranked)}
         lead = next((each for each in (*surprising, *facts.ranked) if each in alike), lead)
     return lead, all(event.error_code for event in _calls_of(facts, lead))
+
+
+def _minor_part(facts: TitleFacts) -> Collection[str]:
+    """Return the notable actions that were called only from where the principal always is, while most calls were not."""
+    strange = [event for event in facts.events if _has_strange_network(facts, event.event_id)]
+    if 2 * len(strange) <= len(facts.events):
+        return ()
+    notable = {row.action for row in facts.actions if row.gravity == "notable"}
+    return notable - {impact.action_name(event) for event in strange}
 
 
 def _counted(facts: TitleFacts) -> list[ActionImpact]:

@@ -104,6 +104,31 @@ def test_an_action_of_which_only_the_harmful_call_failed_was_called() -> None:
     assert title == "user/grace called s3:PutObject, new to it, from 84.17.50.9; 1 failed"
 
 
+@pytest.mark.parametrize(
+    ("usual", "strange", "leading"),
+    [
+        ("lambda:UpdateFunctionCode", 2, "iam:ListUsers and 1 other new action from 139.59.0.0/16"),
+        (
+            "lambda:UpdateFunctionCode",
+            1,
+            "lambda:UpdateFunctionCode from 84.17.50.9; 2 other new actions from",
+        ),
+        ("iam:CreateAccessKey", 2, "iam:CreateAccessKey from 84.17.50.9; 2 other new actions from"),
+    ],
+)
+def test_one_notable_call_from_the_usual_place_leads_no_title_of_many_from_a_new_network(
+    usual: str, strange: int, leading: str
+) -> None:
+    """A thief used TruffleHog 281 times; the title and the question were about what the owner changed an hour before."""
+    events = called(usual, "iam:ListUsers", "ses:GetAccount", *[usual] * (2 - strange))
+    new = {usual, "iam:ListUsers", "ses:GetAccount"}
+    network = {"1": "139.59.0.0/16", "2": "139.59.0.0/16"}
+    changed = SurpriseDriver("action", usual, "", "unseen", 4.0)
+    some = facts(events, new, (changed, replace(changed, seen="iam:ListUsers")), new_networks=network)
+    assert title_of(some).startswith(f"user/grace called {leading}")
+    assert questioned(some).startswith(leading.partition(" ")[0])
+
+
 def test_what_succeeded_leads_before_what_is_graver_and_failed_each_time() -> None:
     names = ("ec2:AuthorizeSecurityGroupIngress", "ec2:RunInstances", "ec2:DescribeRegions")
     some = facts(called(*names, failed=names[:1]), set(names))

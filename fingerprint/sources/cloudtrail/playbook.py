@@ -262,14 +262,17 @@ def _owned(principal: str) -> str:
 def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
     """Return the alert's own actions that were new and are more than minor, the gravest first, but what only failed last.
 
-    Without one the minor ones, led by the action that leads the title; none where that is a read: the question is about it.
+    Without one, or with notable ones that do not lead the title, the minor ones, led by the action that does; none where that is
+    a read: the question is about it.
     """
     new = [row for row in suspicion.actions if (row.new or row.new_place) and not row.supporting]
     new.sort(key=lambda row: not row.succeeded)
     graver = [row for row in new if row.gravity != "minor"]
-    if graver or not suspicion.lead:
+    if not suspicion.lead:
         return graver or new
     lead = action_of(suspicion.lead)
+    if any(row.action == lead or row.gravity != "notable" for row in graver):
+        return graver
     leading = [row for row in new if row.action == lead]
     return [*leading, *(row for row in new if row.action != lead)] if leading else []
 

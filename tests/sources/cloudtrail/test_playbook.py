@@ -594,6 +594,20 @@ def test_where_no_call_can_do_harm_the_question_gives_the_time_of_the_call_that_
     assert "about iam:ListUsers at 14:07 UTC" in ask.text
 
 
+def test_a_notable_call_that_does_not_lead_the_title_leads_no_question() -> None:
+    read, change, severe = (
+        call(name) for name in ("ses:GetAccount", "lambda:UpdateFunctionCode", "cloudtrail:StopLogging")
+    )
+
+    def question(*events: AlertEvent, lead: AlertEvent) -> str:
+        made = suspicion(*events)._replace(questioned="ses:GetAccount from a new network", lead=lead)
+        return next(step.text for step in next_steps(made) if step.phase == "verify")
+
+    assert "about ses:GetAccount from a new network at" in question(read, change, lead=read)
+    assert "about lambda:UpdateFunctionCode at" in question(read, change, lead=change)
+    assert "about cloudtrail:StopLogging and 1 other at" in question(read, change, severe, lead=read)
+
+
 def test_where_no_person_is_recorded_the_question_gives_the_names_of_sessions() -> None:
     """A role that many people share: a session says who it was, whom a thief wants to be, or which function."""
     made = [call("iam:CreateUser", key=ASIA, session=f"op-{each}") for each in "abbcdefg"]
