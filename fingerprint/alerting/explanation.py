@@ -293,7 +293,7 @@ def _gather_facts(
         actions,
         novelty.actions,
         ranked=tuple(dict.fromkeys(names[row] for row in np.argsort(-z, kind="stable"))),
-        humans=_texts(frame, "human"),
+        humans=_find_humans(frame, events, support),
         programs=_program_texts(batch, frame),
         new_networks=novelty.networks,
         new_regions=novelty.regions,
@@ -308,6 +308,13 @@ def _gather_facts(
         late_days=_late_days(frame),
         knows_account=_knows_account(batch, frame, explainer),
     )
+
+
+def _find_humans(frame: Frame, events: Sequence[AlertEvent], support: Support) -> list[str]:
+    """Return the person or machine behind each event (N,): the one of an id by name, where a record of the alert says it."""
+    humans, principal = _texts(frame, "human"), _principal(frame)
+    name = SOURCE.signed_in_as(principal, (event.raw for event in (*events, *support.events)))
+    return [name or human for human in humans]
 
 
 def counted_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> dict[str, int]:

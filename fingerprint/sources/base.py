@@ -393,6 +393,9 @@ class LogSource(Protocol):
     def signed_in_without_mfa(self, record: str) -> bool:
         """Return whether a record (JSON text, or empty) is a sign-in that succeeded, and says that it needed no second factor."""
 
+    def signed_in_as(self, principal: str, records: Iterable[str]) -> str:
+        """Return the person who is a principal of which other records have an id, where one of the records (JSON) names them."""
+
     def signed_in_with_device_code(self, record: str) -> bool:
         """Return whether a record (JSON text, or empty) is a sign-in by a code that was confirmed on another device."""
 

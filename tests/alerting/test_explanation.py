@@ -26,6 +26,7 @@ from fingerprint.core.alert import (
     STEP_PHASES,
     ActionImpact,
     Alert,
+    AlertEvent,
     Rarity,
     SurpriseDriver,
     rarity_of,
@@ -687,6 +688,25 @@ def test_a_right_is_given_to_a_stranger_where_it_is_everybodys_or_a_strange_acco
     assert found.tolist() == [True, False, True, False, False]
     unread = [SOURCE.impact_of("s3", "PutBucketPolicy", "")] * 5
     assert not explanation._let_strangers_in(part, unread, explainer).any()
+
+
+def test_a_user_of_identity_center_has_the_name_that_a_sign_in_of_the_alert_says() -> None:
+    """The title, the question and "behind it" gave an id; the person's alert at a role stood next to it."""
+    uuid = "88af1797-f069155b-f27b-423f-b495-7a9476cc1291"
+    raw = json.dumps({"additionalEventData": {"UserName": "ann@example.com"}})
+    listed, signed_in = made_event(0, "sso", "Federate"), made_event(1, "signin", "CredentialVerification")
+    listed, signed_in = replace(listed, raw="{}"), replace(signed_in, raw=raw)
+
+    def human(name: str, *beside: AlertEvent) -> str:
+        frame = pd.DataFrame({"principal": [f"123456789012:{name}"], "human": [uuid]})
+        support = explanation.Support(beside)
+        [found] = explanation._find_humans(frame, [listed], support)
+        return found
+
+    assert human(f"identitycenter/{uuid}", signed_in) == "ann@example.com"
+    assert human(f"identitycenter/{uuid}", replace(signed_in, raw=raw.replace("@", ""))) == uuid
+    assert human(f"identitycenter/{uuid}") == uuid
+    assert human("user/grace", signed_in) == uuid, "who sends a record of another kind names no one by it"
 
 
 def test_a_record_is_read_once_to_say_what_its_call_can_do(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,6 +68,20 @@ def signed_in_without_mfa(record: str) -> bool:
     return succeeded and _kind(read) in ("root", "console sign-in")
 
 
+def signed_in_as(principal: str, records: Iterable[str]) -> str:
+    """Return the e-mail address that a user of Identity Center signed in with, where a record says it: others have an id.
+
+    >>> record = '{"eventName": "CredentialVerification", "additionalEventData": {"UserName": "ann@example.com"}}'
+    >>> signed_in_as("123456789012:identitycenter/88af1797-f069155b", ["", record])
+    'ann@example.com'
+    """
+    if not principal.partition(":")[2].startswith("identitycenter/"):
+        return ""
+    found = (decode_record(_DECODER, record) for record in records if '"UserName"' in record)
+    names = (as_text(as_members(read.additionalEventData).get("UserName")) for read in found if read)
+    return next((name for name in names if "@" in name), "")
+
+
 def signed_in_with_device_code(record: str) -> bool:
     """Return whether a call turned a device code into a token, as a phisher's does for whom someone else confirmed the code.
 

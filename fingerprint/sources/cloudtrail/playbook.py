@@ -53,7 +53,6 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     calling_service,
     center_user_id,
     credential_kind,
-    first_events,
     principal_name,
     principal_type,
     read_record,
@@ -112,13 +111,6 @@ def _is_of_other_account(suspicion: Suspicion) -> bool:
 def _led_by(lead: str, step: NextStep) -> NextStep:
     text = f"{lead[:1].upper()}{lead[1:]}: {step.text[:1].lower()}{step.text[1:]}" if lead else step.text
     return replace(step, text=text)
-
-
-def _signed_in_as(suspicion: Suspicion) -> str:
-    """Return the name that a user of Identity Center signed in with, where a record of the alert has it: others have the id."""
-    read = (read_record(event).additionalEventData for event in first_events(suspicion))
-    names = (each.get("UserName") for each in read if isinstance(each, dict))
-    return next((each for each in names if isinstance(each, str) and "@" in each), "")
 
 
 # --- verify -----------------------------------------------------------------------------------------------------------
@@ -311,9 +303,7 @@ def _gravest(calls: Sequence[AlertEvent]) -> tuple[CallImpact, list[AlertEvent]]
 
 
 def _person(suspicion: Suspicion, event: AlertEvent) -> str:
-    """Return the person behind an event: one of several at a role by the session, a user of Identity Center by a sign-in."""
-    if center_user_id(suspicion):
-        return _signed_in_as(suspicion) or suspicion.human
+    """Return the person behind an event: one of several at a role by the session."""
     at_role = principal_type(suspicion.principal) == "role" and event is not suspicion.lead
     return event.session if at_role and "@" in suspicion.human and "@" in event.session else suspicion.human
 

@@ -33,6 +33,7 @@ from fingerprint.sources.cloudtrail.credential_facts import (
     credential_facts,
     issued_key,
     shared_call,
+    signed_in_as,
     signed_in_with_device_code,
     signed_in_without_mfa,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "record_searches",
     "serves_attackers",
     "shared_call",
+    "signed_in_as",
     "signed_in_by",
     "signed_in_with_device_code",
     "signed_in_without_mfa",

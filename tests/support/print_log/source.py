@@ -159,6 +159,10 @@ def signed_in_without_mfa(record: str) -> bool:
     return False
 
 
+def signed_in_as(principal: str, records: Iterable[str]) -> str:
+    return ""
+
+
 def signed_in_with_device_code(record: str) -> bool:
     return False
 
