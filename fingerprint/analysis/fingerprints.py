@@ -28,6 +28,7 @@ from fingerprint.detection.detectors.spectral import CHANNEL_LABELS, EVENT_CHANN
 from fingerprint.detection.scorer import ScoredEvents, Scorer
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features.encoding import FEATURES, parameter_names
+from fingerprint.features.feature_set import Feature
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import ActivitySeries
@@ -77,7 +78,7 @@ def usual_values(bank: Bank, key: str, limit: int = 4) -> pd.DataFrame:
     codes = bank.vocabulary.codes[place, :, 1 : limit + 1].T  # (most, F); slots go to the most present values
     shares = bank.vocabulary.observed_share(np.full(len(codes), place, np.int32), codes)
     rows = [
-        (feature.label, _plain_text(feature.name, text), float(share))
+        (feature.label, _plain_text(feature, text), float(share))
         for at, feature in enumerate(FEATURES)
         for text, share in zip(bank.value_texts(codes[:, at]), shares[:, at], strict=True)
         if share > 0
@@ -85,8 +86,8 @@ def usual_values(bank: Bank, key: str, limit: int = 4) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["feature", "value", "share"])
 
 
-def _plain_text(feature: str, text: str) -> str:
-    return f"({parameter_names(text)})" if feature == "parameters" else text or "(none)"
+def _plain_text(feature: Feature, text: str) -> str:
+    return f"({parameter_names(text)})" if feature.name == "parameters" else feature.shown(text) or "(none)"
 
 
 def excess_to_z(bank: Bank, key: str, excess: Floats) -> Floats:

@@ -28,6 +28,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import interval_detectors
 from fingerprint.features.encoding import FEATURES
+from fingerprint.features.value_texts import NO_COUNT
 from fingerprint.registry import bank as banks
 from fingerprint.registry import quality, versions
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank
@@ -281,13 +282,13 @@ def _in_order(feature: str, texts: pd.Series, shares: pd.Series) -> list[UsualVa
 
 
 def bin_size(text: str) -> tuple[int, float, str]:
-    """Return by what a bin's text is sorted: `under 64`, `up to 2 h ago`, `weekend 08-10 UTC`; those without a figure come last.
+    """Return by what a bin's text is sorted: `4 to 7`, `up to 2 h ago`, `weekend 08-10 UTC`; those without a figure come last.
 
     Example:
-        >>> sorted(["under 64", "under 8", "never seen before"], key=bin_size)
-        ['under 8', 'under 64', 'never seen before']
+        >>> sorted(["16 to 31", "4 to 7", "none", "never seen before"], key=bin_size)
+        ['none', '4 to 7', '16 to 31', 'never seen before']
     """
-    words = text.split()
+    words = ["0"] if text == NO_COUNT else text.split()
     for at, word in enumerate(words):
         digits = word.partition("-")[0].replace(",", "")
         if digits.isascii() and digits.replace(".", "", 1).isdigit():

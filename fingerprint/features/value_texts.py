@@ -30,6 +30,7 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 TEXT_CACHE_SIZE = 1 << 14  # user agents and addresses whose texts are kept
+NO_COUNT = "none"
 PRIVATE = "private"  # the network of all private addresses
 DAY_MICROSECONDS = 86_400_000_000
 QUARTER_HOUR_MICROSECONDS = 900_000_000
@@ -167,6 +168,19 @@ def idle_text(code: int) -> str:
 def under_text(code: int) -> str:
     """Return what a bin of a count says: log2, rounded up."""
     return f"under {2**code}"
+
+
+def count_text(text: str) -> str:
+    """Return the counts of a bin as a reader says them; what is hashed is the text of `under_text`.
+
+    >>> [count_text(text) for text in ("under 1", "under 2", "under 8")]
+    ['none', '1', '4 to 7']
+    """
+    under, _, number = text.partition(" ")
+    if under != "under" or not number.isdecimal():
+        return text
+    least, most = int(number) // 2, int(number) - 1
+    return NO_COUNT if not most else f"{least} to {most}" if most > least else f"{least}"
 
 
 def duration_text(seconds: float) -> str:

@@ -64,6 +64,7 @@ def test_values_are_listed_once_amounts_by_size_and_others_by_share(bank: Bank, 
         assert len(texts) == len(set(texts))
         if one.feature in bins:
             assert texts == sorted(texts, key=principal_profile.bin_size)
+            assert not [text for text in texts if text.startswith("under ")], "what is hashed is not shown"
         else:
             assert [each.share for each in one.values] == sorted(
                 (each.share for each in one.values), reverse=True
@@ -72,16 +73,20 @@ def test_values_are_listed_once_amounts_by_size_and_others_by_share(bank: Bank, 
 
 def test_bins_are_sorted_by_their_size_and_what_has_none_comes_last() -> None:
     texts = [
-        "under 128",
+        "64 to 127",
         "up to 2 h ago",
         "never seen before",
-        "under 64",
+        "8 to 15",
+        "none",
+        "1",
         "up to 15 min ago",
         "up to 3 d ago",
     ]
     assert sorted(texts, key=principal_profile.bin_size) == [
-        "under 64",
-        "under 128",
+        "none",
+        "1",
+        "8 to 15",
+        "64 to 127",
         "up to 15 min ago",
         "up to 2 h ago",
         "up to 3 d ago",

@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from fingerprint.features.value_texts import (
+    count_text,
     duration_text,
     idle_text,
     network_range,
@@ -166,6 +167,8 @@ def test_the_age_of_a_session_is_a_power_of_quarters_of_an_hour(begun: str | Non
 
 
 def test_counts_and_idle_times_say_what_they_are_under() -> None:
-    assert [under_text(code) for code in (0, 3)] == ["under 1", "under 8"]
+    counts = [under_text(code) for code in (0, 3, 1, 8)]
+    assert counts[:2] == ["under 1", "under 8"]
+    assert [*map(count_text, counts), count_text("x")] == ["none", "4 to 7", "1", "128 to 255", "x"]
     assert [idle_text(code) for code in (-1, 0, 5)] == ["never seen before", "up to 1 h ago", "up to 1 d ago"]
     assert [duration_text(seconds) for seconds in (59, 60, 7200, 86400)] == ["59 s", "1 min", "2 h", "1 d"]

@@ -633,7 +633,7 @@ class _KnownValues(NamedTuple):
         seen = frames.text_or_empty(text)
         return SurpriseDriver(
             encoding.FEATURES[value.feature].label,
-            seen or "(none)",
+            encoding.FEATURES[value.feature].shown(seen) or "(none)",
             self._expected(value.feature, action, seen),
             rarity_of(float(self.share[value.feature])),
             round(value.nats, 2),
@@ -663,13 +663,14 @@ class _KnownValues(NamedTuple):
         if encoding.GIVEN_FEATURE[feature] == ACTION_COLUMN:
             usual = [each for each in usual if _is_of_action(each, action)]
             if not usual and self.share[ACTION_COLUMN] > 0 and slots.all():
-                return "nothing often"  # what it had is not among the values that the fingerprint names
+                return "others, none often"  # what it had is not among the values that the fingerprint names
         if usual == [seen]:
             return "nothing else"
         usual = [each for each in usual if each != seen]
         whose = " (in the organisation)" if self.fingerprint == GENERIC_ROW else self._calls_so_far
         often = ", often a new one" if self.often_new[feature] and feature in PLACE_FEATURES else ""
-        return ", ".join(usual[:MAX_USUAL_VALUES]) + often + whose if usual else "nothing yet"
+        shown = map(encoding.FEATURES[feature].shown, usual[:MAX_USUAL_VALUES])
+        return ", ".join(shown) + often + whose if usual else "nothing yet"
 
 
 def _is_of_action(text: str, action: str) -> bool:

@@ -18,6 +18,7 @@ from fingerprint.compute.dictionary import DictionaryEncoded, MappedColumn
 from fingerprint.compute.frames import Frame
 from fingerprint.features.feature_set import Feature, FeatureSet
 from fingerprint.features.value_texts import (
+    count_text,
     idle_text,
     network_range,
     network_text,
@@ -269,11 +270,29 @@ _FEATURES: tuple[Feature, ...] = (
     Feature("hour", "time of day", "bin", "time", ("hour",), time_of_day_text, weight=BIN_WEIGHT),
     Feature("age", "age of the session", "bin", "time", ("age",), session_age_text, weight=BIN_WEIGHT),
     Feature("idle", "last active", "bin", "time", ("idle",), idle_text, is_stateful=True, weight=BIN_WEIGHT),
-    Feature("today", "events so far today", "bin", "time", ("today",), under_text, is_stateful=True),
+    Feature(
+        "today",
+        "events so far today",
+        "bin",
+        "time",
+        ("today",),
+        under_text,
+        is_stateful=True,
+        shown=count_text,
+    ),
     Feature(
         "sources", "new sources today", "bin", "time", ("sources",), str, is_stateful=True, weight=BIN_WEIGHT
     ),
-    Feature("actions", "new actions today", "bin", "time", ("actions",), under_text, is_stateful=True),
+    Feature(
+        "actions",
+        "new actions today",
+        "bin",
+        "time",
+        ("actions",),
+        under_text,
+        is_stateful=True,
+        shown=count_text,
+    ),
 )
 
 FEATURE_SET = FeatureSet(

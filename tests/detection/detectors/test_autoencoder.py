@@ -568,12 +568,15 @@ def test_the_usual_resources_of_an_action_are_not_those_of_other_actions(
     found = known_values(batch, np.arange(len(one_each)), context)
     texts = FEATURE_SET.texts(batch.frame)
     given = FEATURE_NAMES.index("resource")
-    usual, nothing = [], 0
+    usual, nothing, unnamed = [], 0, 0
     for row, action in enumerate(texts["action"]):
         text = found[row].driver(ShownValue(given, row, 2.0, 1), texts["resource"][row], str(action)).expected
         nothing += text == "nothing yet"
-        usual += [(str(action), each) for each in text.split(", ") if not text.startswith("nothing")]
+        unnamed += text == "others, none often"
+        is_said = not text.startswith(("nothing", "others"))
+        usual += [(str(action), each) for each in text.split(", ") if is_said]
     assert nothing
+    assert unnamed
     assert len(usual) > 5
     assert all(each.startswith(f"{action} on ") for action, each in usual)
     places, tools = (FEATURE_NAMES.index(name) for name in ("address", "program"))
