@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.alerting.impact import action_name
+from fingerprint.alerting.prevalence import MAX_COUNTED_OTHERS
 from fingerprint.analysis import principal_profile
 from fingerprint.core.alert import (
     SESSION_NAMES_CHOSEN,
@@ -109,12 +110,22 @@ def _explain(
     if alert.supporting_events:
         console.print("\nalso unusual in the same hours, without a verdict", style="dim")
         _print_events(console, alert, alert.supporting_events, style="dim")
+    if row.urgency < row.own_urgency:
+        others = _others_text(row)
+        same = f"{others[:1].upper()}{others[1:]} did the same within a day, as after a change to all"
+        console.print(Text.assemble(("verify: ", "bold"), f"{same}: ask first who made that change."))
     for step in alert.next_steps:
         console.print(
             Text.assemble((f"{step.phase}: ", "bold"), terminal_text(step.text, most=MAX_STEP_CHARACTERS))
         )
         if step.command:
             console.print(command_text(step.command), soft_wrap=True)
+
+
+def _others_text(row: QueueRow) -> str:
+    """Return how many other principals share an alert's surprise; counting ends at a number."""
+    least = "at least " if row.sharing >= MAX_COUNTED_OTHERS else ""
+    return f"{least}{row.sharing:,} other principal{'s' * (row.sharing != 1)}"
 
 
 def command_text(command: str) -> Text:
@@ -187,6 +198,9 @@ def _print_summary(
     facts = Table.grid(padding=(0, 2))
     facts.add_row("alert", terminal_text(alert.alert_id))
     facts.add_row("urgency from", f"rarity {alert.rarity}, impact {alert.impact}")
+    if row.sharing:
+        lowered = f", so its own urgency of {row.own_urgency} is lowered" * (row.urgency < row.own_urgency)
+        facts.add_row("shared with", f"{_others_text(row)} within a day{lowered}")
     _add_origin(facts, alert, origin)
     facts.add_row("when", formatting.format_span(alert.first_event_time, alert.last_event_time))
     _add_judgement(facts, alert, moved)

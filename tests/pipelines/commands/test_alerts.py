@@ -19,6 +19,7 @@ from fingerprint.store import open_store
 from pipelines.commands.alert_details import show_alert, sparkline
 from pipelines.commands.alerts import export_alerts, list_alerts
 from pipelines.commands.triage import triage_alert
+from tests.contracts.suppression_store import rolled_out
 from tests.support.alerts import NASTY, event, nasty, new_pipeline, stolen_session
 
 KEYS = [
@@ -55,6 +56,30 @@ def test_a_program_reads_the_queue_in_a_fixed_order(queue, capsys):
     assert listed[0]["first_event_time"] == "2026-03-04T14:02:00Z"
     assert listed[0]["event_ids"] == list(stolen_session().event_ids)
     assert datetime.fromisoformat(listed[0]["last_event_time"]) == stolen_session().last_event_time
+
+
+@pytest.mark.parametrize(
+    ("others", "said", "lowered"),
+    [
+        (0, "", False),
+        (2, "2 other principals", False),
+        (5, "5 other principals", True),
+        (24, "at least 20 other principals", True),
+    ],
+)
+def test_it_says_how_many_others_did_the_same_before_it_says_whom_to_ask(
+    store_url, capsys, monkeypatch, others, said, lowered
+):
+    """Its owner was to be asked by telephone about what 63 others did on that day."""
+    monkeypatch.setenv("COLUMNS", "300")
+    open_store(store_url).alerts.save([rolled_out(number) for number in range(others + 1)])
+    show_alert(store_url, f"{0:016x}")
+    shown = capsys.readouterr().out
+    assert ("shared with" in shown) == bool(others)
+    assert f"{said} within a day" in shown or not others
+    assert ("so its own urgency of 38 is lowered" in shown) == lowered
+    first = f"{said[:1].upper()}{said[1:]} did the same within a day, as after a change to all: ask first who made"
+    assert shown.partition("verify: ")[2].startswith(first) == lowered
 
 
 def test_it_says_who_opened_the_session(queue, capsys, monkeypatch, tmp_path):
