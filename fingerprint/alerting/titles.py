@@ -293,7 +293,9 @@ def _often(facts: TitleFacts, action: str) -> str:
     for driver, calls, span in _counted_calls(facts, action):
         shorter = _shorter_span(facts, action, calls)
         span, unusual, _ = span.partition(" on unusual")
-        places = " on resources unusual for it" if unusual else ""
+        # Of a new action all resources are unusual.
+        is_named = unusual and action not in facts.new_actions
+        places = f" on resources unusual for {_them(facts)}" if is_named else ""
         compared = f"{driver.expected} in {span}" if shorter else driver.expected
         before = f" ({compared})" if action not in facts.new_actions else ""
         together, by = _callers(facts, action)

@@ -210,11 +210,15 @@ def test_a_bulk_names_what_it_was_called_on_and_that_several_people_called_it() 
     some = facts(events, set(), (amount,), humans=people)
     assert title_of(some, "123456789012:role/Media") == (
         "role/Media (ann@example.com and 1 other) called dynamodb:GetItem on table:t0 and 1 other together 4 times in 3 minutes "
-        "on resources unusual for it (none before in an hour) from 84.17.50.9"
+        "on resources unusual for them (none before in an hour) from 84.17.50.9"
     )
     assert questioned(some).startswith(
-        "dynamodb:GetItem together 4 times in 3 minutes on resources unusual for it"
+        "dynamodb:GetItem together 4 times in 3 minutes on resources unusual for them"
     )
+    machine = title_of(facts(events, set(), (amount,)))
+    assert "4 times in 3 minutes on resources unusual for it (none before in an hour) from" in machine
+    new = title_of(facts(events, {"dynamodb:GetItem"}, (amount,)))
+    assert "4 times in 3 minutes, new to it, from" in new, "as are all its resources"
     alone = facts([*events[:1] * 4], set(), (amount,), humans=people[:1] * 4)
     assert "called dynamodb:GetItem on table:t0 4 times in an hour" in title_of(alone)
 
