@@ -20,6 +20,10 @@ things keep an incident from swallowing its surroundings:
   that of a call which AWS carried out, at most MAX_OPENED an alert.
 - Principals of one name in several accounts, no persons, are linked where one service made all calls for them, as a rollout of
   stacks does, with at most an hour between them, and where an action and a network are new to both.
+- MIN_PRINCIPALS or more that call the same new action on one day (UTC) are linked where that surprises most, its impact is minor
+  at most, and nothing else is grave, or new to the organisation as a network or tool may be: a certificate that every machine
+  fetches is one incident. An alert that another link joins with one that does not show the action stays there: an attack of
+  several steps does not join.
 - Links are taken in order, the surest kind and the shortest gap first, and none that makes an incident larger than MAX_ALERTS.
 
 An incident has the id of its oldest alert, so an older alert that joins changes the id; every alert's id finds its incident. The
@@ -36,12 +40,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
 from fingerprint.core.alert import MANY_PRINCIPALS, CredentialIssue, Decision
 from fingerprint.core.case import QueueRow
 
-LinkKind = Literal["shared_call", "principal", "access_key", "person", "opened", "name", "service", "address"]
+LinkKind = Literal[
+    "shared_call", "principal", "access_key", "person", "opened", "name", "service", "address", "new_action"
+]
 LinkReason = LinkKind | Literal["first", "credential_chain", "hand"]
 IncidentStatus = Literal["new", "in_progress", "closed"]
 IncidentStatusFilter = Literal["open", "new", "in_progress", "closed", "all"]
@@ -60,10 +67,12 @@ RECENT_SECONDS = (
 )  # before and after an alert, in which principals of a key or an address are counted
 # Of a key, an address or a call that links; a call is recorded for its caller, and where what it touched lies.
 MAX_PRINCIPALS: Mapping[LinkKind, int] = {"access_key": 20, "address": 5, "shared_call": 5}
+MIN_PRINCIPALS = 5  # that call the same new action on one day
 MAX_ALERTS = 200  # of one incident
 MAX_VALUES = 50  # keys, addresses, and shared calls, of one alert
 MAX_OPENED = 10  # users and roles that one alert made or opened
 MAX_OTHER_RECORDS = 5  # alerts that are named beside one as holding other records of its calls
+GRAVE = ("grave", "severe")  # what an action can do
 NEW_RARITIES = ("unseen", "rare")  # of a network whose addresses link
 _KINDS: tuple[LinkKind, ...] = (
     "shared_call",
@@ -74,6 +83,7 @@ _KINDS: tuple[LinkKind, ...] = (
     "name",
     "service",
     "address",
+    "new_action",
 )  # the surest first
 _INSIDE = tuple(  # networks whose addresses many hosts have
     ip_network(each)
@@ -211,6 +221,11 @@ class Incident:
     alerts: tuple[IncidentAlert, ...]
     edits: tuple[IncidentEdit, ...]
 
+    @property
+    def alike_principals(self) -> int:
+        """Return how many principals called one new action on one day, where that joined their alerts; else 0."""
+        return len(self.row.principals) if any(each.reason == "new_action" for each in self.alerts) else 0
+
 
 def new_addresses(addresses: Iterable[str], drivers: Iterable[Mapping[str, Any]]) -> list[str]:
     """Return the addresses of an alert that lie in a network which was new to its principal, as its drivers say.
@@ -284,6 +299,38 @@ def names_at_networks(principal: str, drivers: Iterable[Mapping[str, Any]]) -> l
     return [f"{name} {network} {action}" for network in networks for action in actions][:MAX_VALUES]
 
 
+def shared_new_action(drivers: Iterable[Mapping[str, Any]], actions: Iterable[Mapping[str, Any]]) -> str:
+    """Return the new action that surprises most in an alert, where nothing else of it is grave or new to the organisation.
+
+    `drivers` and `actions` (`Alert.impact_of`) are the alert's. Empty where anything surprises more, or the action has an impact.
+
+    Example:
+        >>> action = {"feature": "action", "seen": "acm:GetCertificate", "rarity": "unseen", "surprise": 10.0, "principals": 0}
+        >>> shared_new_action([action], [])
+        'acm:GetCertificate'
+        >>> network = {"feature": "network", "seen": "167.99.0.0/16", "rarity": "unseen", "surprise": 7.0, "principals": 0}
+        >>> shared_new_action([action, network], [])
+        ''
+    """
+    listed = [each for each in drivers if each["feature"] != "next action"]
+    new = [each for each in listed if (each["feature"], each["rarity"]) == ("action", "unseen")]
+    if not new:
+        return ""
+    lead = max(new, key=lambda each: (each["surprise"], each["seen"]))
+    name = str(lead["seen"])
+    own = (name, f"{name}(", f"{name} on ")  # the action, its parameters, and what it touched
+    beside = [each for each in listed if each["seen"] != name and not str(each["seen"]).startswith(own[1:])]
+    strange = any(
+        each["surprise"] > lead["surprise"]
+        or (each["rarity"] in NEW_RARITIES and each.get("principals", 0) <= MANY_PRINCIPALS)
+        for each in beside
+    )
+    grave = any(
+        each["gravity"] in GRAVE or (each["action"], each["gravity"]) == (name, "notable") for each in actions
+    )
+    return "" if strange or grave else name
+
+
 def forwarding_service(calls: Iterable[tuple[str, str]]) -> str:
     """Return the service that made all calls of an alert for its principal; calls are (entity, source), empty text for none.
 
@@ -345,7 +392,10 @@ def group_alerts(
     edges = sorted((*_rule_edges(together), *_opening_edges(together)))
     for edge in edges:
         groups.join(edge.earlier, edge.later, most)
-    reasons = _reasons(edges, known, groups, order)
+    alike = sorted(_new_action_edges(together, groups))
+    for edge in alike:
+        groups.join(edge.earlier, edge.later, most)
+    reasons = _reasons([*edges, *alike], known, groups, order)
     found = {}
     for members in groups.sets():
         first = min(members, key=order.__getitem__)
@@ -399,7 +449,7 @@ def _opening_edges(links: Sequence[AlertLink]) -> Iterator[_Edge]:
 def _rule_edges(links: Sequence[AlertLink]) -> Iterator[_Edge]:
     """Yield a link of each alert with the one before it that shares a value and ends last, where they touch."""
     rows = sorted(
-        (each for each in links if each.kind != "opened"),
+        (each for each in links if each.kind not in ("opened", "new_action")),
         key=lambda each: (each.kind, each.value, each.first_at, each.alert_id),
     )
     before: AlertLink | None = None
@@ -414,6 +464,27 @@ def _rule_edges(links: Sequence[AlertLink]) -> Iterator[_Edge]:
             rank = _KINDS.index(row.kind)
             yield _Edge(rank, gap, row.first_at, row.alert_id, before.alert_id, reason, row.value)
         before = row if row.last_at > before.last_at else before
+
+
+def _new_action_edges(links: Sequence[AlertLink], groups: _Groups) -> Iterator[_Edge]:
+    """Yield a link of each alert with the one before it of those whose principals call the same new action on one day.
+
+    `groups` are what other links joined: one with any alert that does not show the action is left alone, whole.
+    """
+    principal = {each.alert_id: each.value for each in links if each.kind == "principal"}
+    shown = {each.alert_id: each for each in links if each.kind == "new_action"}
+    alike: dict[str, list[AlertLink]] = defaultdict(list)
+    for members in groups.sets() if shown else ():
+        own = [shown[alert_id] for alert_id in members if alert_id in shown]
+        if len(own) == len(members) and len({each.value for each in own}) == 1:
+            alike[own[0].value] += own
+    for value, found in alike.items():
+        if len({principal[each.alert_id] for each in found}) < MIN_PRINCIPALS:
+            continue
+        rows = sorted(found, key=lambda each: (each.first_at, each.alert_id))
+        for before, row in pairwise(rows):
+            at = _KINDS.index("new_action"), max(0, row.first_at - before.last_at), row.first_at
+            yield _Edge(*at, row.alert_id, before.alert_id, "new_action", value)
 
 
 def _reasons(

@@ -42,6 +42,7 @@ from fingerprint.core.incident import (
     name_at_address,
     names_at_networks,
     new_addresses,
+    shared_new_action,
 )
 from fingerprint.core.sanitize import index_key
 from fingerprint.store.query_conditions import OPEN
@@ -241,6 +242,7 @@ def _save_links(
         for row in _link_rows(alert, values[alert["alert_id"]], services.get(alert["alert_id"]))
     ]
     _update_times(connection, [alert for alert in saved if alert["alert_id"] in known])
+    _forget_new_actions(connection, {alert["alert_id"] for alert in saved} & set(known))
     _insert_links(connection, rows)
     _trim_shared_calls(connection, [alert["alert_id"] for alert in saved if values[alert["alert_id"]].shared])
 
@@ -286,10 +288,29 @@ def _link_rows(alert: Row, values: _LinkValues, service: str | None) -> Iterator
     found += [("shared_call", index_key(each)) for each in sorted(values.shared)[:MAX_VALUES]]
     found += [("address", each) for each in linking_addresses(sources, alert["drivers"])]
     found += [("name", index_key(each)) for each in names]
+    found += [("new_action", index_key(each)) for each in _new_actions(alert)]
     if service:
         found.append(("service", index_key(name_at_address(alert["principal"], service))))
     yield from (own | {"kind": kind, "value": value, "inherited": False} for kind, value in found)
     yield from (own | {"kind": "access_key", "value": key, "inherited": True} for key in given)
+
+
+def _new_actions(alert: Row) -> list[str]:
+    """Return the new action, with its day, that others may have called on the same one; none that serves attackers."""
+    from fingerprint.sources.active import SOURCE  # as in `_values_of_events`
+
+    name = shared_new_action(alert["drivers"], alert["impact_of"])
+    service, _, action = name.partition(":")
+    if not name or SOURCE.serves_attackers(service, action):
+        return []
+    return [f"{name} {alert['first_event_time']:%Y-%m-%d}"]
+
+
+def _forget_new_actions(connection: sql.Connection, alert_ids: Collection[str]) -> None:
+    """Delete the links by new actions of these alerts, which have grown: something else may surprise more by now."""
+    for batch in id_batches(sorted(alert_ids)):
+        own = alert_links.c.alert_id.in_(batch) & (alert_links.c.kind == "new_action")
+        connection.execute(sql.delete(alert_links).where(own))
 
 
 def _update_times(connection: sql.Connection, saved: Sequence[Row]) -> None:
@@ -514,6 +535,7 @@ def _affected_alerts(
             sizes[each.incident_id] += 1
         full = len(members) > MAX_ALERTS or max(sizes.values(), default=0) >= MAX_ALERTS
         partners = {alert_id for edit in edits for alert_id in (*edit.alert_ids, edit.with_alert) if alert_id}
+        partners |= _alerts_with_the_same_new_action(connection, members)
         more = partners | (_nearby_alerts(connection, members) if edits or full else set())
         if more <= members or len(members) > MAX_NEARBY_ALERTS:
             return members, edits
@@ -536,6 +558,18 @@ def _nearby_alerts(connection: sql.Connection, alert_ids: Collection[str]) -> se
             one_way = sql.select(_other.c.alert_id).join_from(alert_links, _other, condition)
             found.update(connection.scalars(one_way.where(alert_links.c.alert_id.in_(batch)).distinct()))
     return found
+
+
+def _alerts_with_the_same_new_action(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
+    """Return the alerts that show a new action of these on the same day: it takes several principals to link them."""
+    queries = (
+        sql.select(_other.c.alert_id)
+        .join_from(alert_links, _other, _same_value)
+        .where(alert_links.c.alert_id.in_(batch), alert_links.c.kind == "new_action")
+        .distinct()
+        for batch in id_batches(sorted(alert_ids))
+    )
+    return {alert_id for query in queries for alert_id in connection.scalars(query)}
 
 
 def _opens(opener: Any, opened: Any) -> sql.ColumnElement[bool]:

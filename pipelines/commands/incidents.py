@@ -74,9 +74,11 @@ def print_incident(found: dict[str, Any]) -> None:
     """Print an incident's alerts in the order of time."""
     row = found["row"]
     console = Console()
+    alike = any(each["reason"] == "new_action" for each in found["alerts"])
+    same = f"; {len(row['principals'])} principals called the same new action on this day" if alike else ""
     console.print(
         f"{row['urgency']} {severity_of(row['urgency'])}, {row['status'].replace('_', ' ')}, "
-        f"{formatting.pluralize(row['alerts'], 'alert')}, {row['open_alerts']} open"
+        f"{formatting.pluralize(row['alerts'], 'alert')}, {row['open_alerts']} open{same}"
     )
     table = Table("time (UTC)", "urgency", "alert", "what", "joined by", box=None, pad_edge=False)
     for each in found["alerts"]:

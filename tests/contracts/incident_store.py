@@ -54,6 +54,12 @@ def alert(
     )
 
 
+def fetching_alert(name: str, principal: str, hour: float = 0, *beside: SurpriseDriver) -> Alert:
+    """An alert of a call that is new to its principal, and has no impact; each from an address of its own."""
+    new = SurpriseDriver("action", "acm:GetCertificate", "s3:GetObject", "unseen", 10.0)
+    return replace(alert(name, principal, hour, impact_of=()), drivers=(new, *beside))
+
+
 def signed_in_alert(name: str, kind: str, issued: str) -> Alert:
     """An alert of one call whose caller had no key, and which issued one."""
     record = {
@@ -126,7 +132,8 @@ def drawn(seed: int, count: int = 16) -> tuple[list[Alert], list[CredentialIssue
         opening_alert(f"o{at}", "CreateUser", {"userName": draw.choice("abcdefgh")}, hour=draw.randrange(72))
         for at in range(3)
     ]
-    return [*alerts, *opened], [issue(f"AKIA{at}", f"AKIA{at // 2}") for at in range(1, 9)]
+    news = [fetching_alert(f"n{at}", draw.choice("abcdefgh"), draw.randrange(48)) for at in range(12)]
+    return [*alerts, *opened, *news], [issue(f"AKIA{at}", f"AKIA{at // 2}") for at in range(1, 9)]
 
 
 class IncidentContract:
@@ -538,6 +545,25 @@ class IncidentRules(IncidentContract):
         store.alerts.save([failed, opener, alert("k", "kim", 1)])
         store.alerts.save([alert(f"p{at:02d}", f"p{at}", 1) for at in range(most + 10)])
         assert sorted(map(len, together(store)))[-2:] == [1, most + 1]
+
+    def test_a_new_action_of_several_principals_on_one_day_joins_them_until_one_shows_more(self, make_store):
+        store, count = make_store(), rule.MIN_PRINCIPALS
+        hours = [*range(count - 1), 9.5]  # the last one more than GAP_SECONDS later
+        alerts = [fetching_alert(f"a{at}", f"p{at}", hour) for at, hour in enumerate(hours)]
+        for each in alerts[:-1]:
+            store.alerts.save([each])
+        assert max(map(len, together(store))) == 1
+        store.alerts.save(alerts[-1:])
+        assert together(store) == [{each.alert_id for each in alerts}]
+        last = store.incidents.get("a0").alerts[-1]
+        assert (last.reason, last.with_alert) == ("new_action", f"a{count - 2}")
+        store.alerts.save([alert("b", "p1", hour=5)])  # something else of one of them
+        assert sorted(map(sorted, together(store)), key=len)[-1] == ["a1", "b"]
+        store.alerts.save([fetching_alert("c", "p9", 6)])
+        assert {"a0", "a2", "a3", "a4", "c"} in together(store)
+        grown = fetching_alert("c", "p9", 6, replace(DRIVERS[0], seen="203.0.113.0/24"))
+        store.alerts.save([replace(grown, events=(*grown.events, *alerts[0].events))])
+        assert max(map(len, together(store))) == 2, "a network that is new to everyone"
 
     def test_an_issued_key_that_many_principals_show_joins_none_of_them(self, make_store):
         store, most = make_store(), rule.MAX_PRINCIPALS["access_key"]

@@ -12,11 +12,13 @@ from hypothesis import strategies as some
 from fingerprint.core.alert import MANY_PRINCIPALS
 from fingerprint.core.incident import (
     GAP_SECONDS,
+    MIN_PRINCIPALS,
     AlertLink,
     IncidentEdit,
     group_alerts,
     linking_addresses,
     new_addresses,
+    shared_new_action,
 )
 
 HOUR = 3600
@@ -94,6 +96,72 @@ def test_what_a_user_does_that_an_alert_made_is_of_its_incident_for_a_day():
     assert [found[name].reason for name in ("a0", "a4", "a6")] == ["first"] * 3
     assert grouped(made, second) == [{"a1"}, {"a5"}], "that both opened it alone joins no one"
     assert grouped(made, *used, edits=(edit("split", "a2"),)) == [{"a1", "a3"}, {"a2"}]
+
+
+def fetching(alert_id: str, principal: str, start: int, **values: str) -> list[AlertLink]:
+    """The links of an alert that shows a new action."""
+    return alert(alert_id, principal, start, new_action="acm:GetCertificate 2026-03-04", **values)
+
+
+def test_alerts_of_several_principals_that_call_the_same_new_action_on_one_day_are_one_incident():
+    machines = [fetching(f"a{at}", f"machine-{at}", 3 * at) for at in range(MIN_PRINCIPALS)]
+    everyone = {f"a{at}" for at in range(MIN_PRINCIPALS)}
+    found = group_alerts([link for each in machines for link in each])
+    assert found["a4"] == ("a0", "new_action", "acm:GetCertificate 2026-03-04", "a3")
+    assert grouped(*machines, alert("b", "kim", 4)) == [everyone, {"b"}]
+    few = [*machines[:-1], fetching("b", "machine-0", 13)]
+    assert len(grouped(*few)) == MIN_PRINCIPALS, "one of them twice is no further principal"
+    other_day = alert("b", "kim", 4, new_action="acm:GetCertificate 2026-03-05")
+    assert grouped(*machines, other_day) == [everyone, {"b"}]
+
+
+def test_an_alert_that_shows_a_new_action_stays_with_the_attack_that_it_is_linked_with():
+    machines = [fetching(f"a{at}", f"machine-{at}", at) for at in range(MIN_PRINCIPALS)]
+    attack = alert("b", "maria", 3, access_key="AKIA1")
+    stolen = fetching("c", "machine-9", 3, access_key="AKIA1")
+    everyone = {f"a{at}" for at in range(MIN_PRINCIPALS)}
+    assert grouped(*machines, attack, stolen) == [everyone, {"b", "c"}]
+    assert grouped(*machines, stolen) == [everyone | {"c"}]
+    joined = (edit("join", "b", to="a0"),)
+    assert grouped(*machines, fetching("a5", "machine-5", 6), attack, edits=joined) == [
+        {"a0", "b"},
+        {f"a{at}" for at in range(1, MIN_PRINCIPALS + 1)},
+    ]
+
+
+def driver(feature: str, seen: str, surprise: float, rarity: str = "unseen", principals: int = 0) -> dict:
+    return {
+        "feature": feature,
+        "seen": seen,
+        "rarity": rarity,
+        "surprise": surprise,
+        "principals": principals,
+    }
+
+
+@pytest.mark.parametrize(
+    ("beside", "impact", "shared"),
+    [
+        ((), (), True),
+        ((driver("network", "54.93.0.0/16", 6.7, principals=18),), (), True),
+        ((driver("resource", f"{(FETCH := 'acm:GetCertificate')} on certificate:web", 10.0),), (), True),
+        ((driver("next action", "kms:Decrypt after kms:Encrypt", 12.0),), (), True),
+        ((driver("network", "167.99.0.0/16", 6.7),), (), False),
+        ((driver("program", "Boto3 linux", 6.7, "rare", 2),), (), False),
+        ((driver("error", "AccessDenied", 10.5, principals=40),), (), False),
+        ((driver("action", "acm:GetCertificates", 4.0),), (), False),
+        ((), ({"action": FETCH, "gravity": "minor"},), True),
+        ((), ({"action": FETCH, "gravity": "notable"},), False),
+        ((), ({"action": "kms:Decrypt", "gravity": "notable"},), True),
+        ((), ({"action": "kms:Decrypt", "gravity": "grave"},), False),
+    ],
+)
+def test_a_new_action_is_shared_where_nothing_else_is_as_strange_grave_or_new_to_everyone(
+    beside: tuple[dict, ...], impact: tuple[dict, ...], shared: bool
+) -> None:
+    drivers = (driver("action", FETCH, 10.0), *beside)
+    assert shared_new_action(drivers, impact) == (FETCH if shared else "")
+    assert shared_new_action(beside[:1] and [beside[0] | {"rarity": "infrequent"}], impact) == ""
 
 
 # --- what a person says -------------------------------------------------------------------------------------------------

@@ -10,9 +10,10 @@ import pytest
 
 from fingerprint.core.case import AlertRevision, AssignCase, SetDisposition
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.incident import MIN_PRINCIPALS
 from fingerprint.store import open_store
 from pipelines.commands import incidents
-from tests.contracts.incident_store import alert
+from tests.contracts.incident_store import alert, fetching_alert
 from tests.support.alerts import NASTY, nasty
 
 
@@ -35,6 +36,11 @@ def test_incidents_are_listed_and_shown_with_the_reasons_of_their_alerts(url, ca
     assert "listed users" in capsys.readouterr().out
     incidents.print_incident(incidents.show_incident(url, "a1"))
     assert "principal 123456789012:user/maria" in capsys.readouterr().out
+    open_store(url).alerts.save([fetching_alert(f"n{at}", f"p{at}", 40) for at in range(MIN_PRINCIPALS)])
+    incidents.print_incident(incidents.show_incident(url, "n1"))
+    said = capsys.readouterr().out
+    assert f"{MIN_PRINCIPALS} principals called the same new action on this day" in said
+    assert "new action acm:GetCertificate 2026-03-06" in said
     incidents.print_incidents([])
     assert "--status all" in capsys.readouterr().out
     with pytest.raises(FingerprintError, match="no alert has an id"):

@@ -10,8 +10,8 @@ import pytest
 
 from fingerprint.core.alert import NextStep
 from fingerprint.core.case import AlertFilter
-from fingerprint.core.incident import MAX_ALERTS, IncidentFilter
-from tests.contracts.incident_store import alert
+from fingerprint.core.incident import MAX_ALERTS, MIN_PRINCIPALS, IncidentFilter
+from tests.contracts.incident_store import alert, fetching_alert
 from tests.support.alerts import NASTY, nasty
 from tests.support.web_app import Site, store_in
 from tests.web.test_static_report import Page
@@ -68,7 +68,16 @@ def test_an_incident_tells_one_story_and_says_why_its_alerts_belong_together(sit
     assert "Read-only" in page
     assert "Not in this incident, but near" in page
     assert "/alerts/a9" in page  # the same principal, later that day
+    assert "called the same new action" not in page
     assert site.browser("viewer").get("/incidents/nothing").status_code == 404
+
+
+def test_an_incident_says_how_many_principals_did_the_same_on_one_day(site):
+    site.deps.store.alerts.save([fetching_alert(f"n{at}", f"p{at}", 40) for at in range(MIN_PRINCIPALS)])
+    page = site.browser("viewer").get("/incidents/n1").text
+    assert f"{MIN_PRINCIPALS} principals called the same new action on this day" in page
+    assert "same new action on the same day" in page
+    assert "acm:GetCertificate 2026-03-06" in page
 
 
 def test_the_picture_of_an_incident_is_made_of_the_events_of_all_its_alerts(site):
