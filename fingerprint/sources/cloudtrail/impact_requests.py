@@ -386,7 +386,7 @@ def _retention_days(request: Request, account: str) -> Gravity | None:
     days = [text for name, text in request_values(request) if name == "retentionInDays"]
     return (
         "minor"
-        if days and all(each.isdigit() and int(each[:9]) >= LONG_RETENTION_DAYS for each in days)
+        if days and all(each.isdecimal() and int(each[:9]) >= LONG_RETENTION_DAYS for each in days)
         else None
     )
 

@@ -325,6 +325,7 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ("redshift:ModifyCluster", {"numberOfNodes": 3}, "minor"),
         ("rds:ModifyDBInstance", {"deletionProtection": False}, "grave"),
         ("dlm:UpdateLifecyclePolicy", {"policyId": "p", "state": "DISABLED"}, "grave"),
+        ("logs:PutRetentionPolicy", {"retentionInDays": "²"}, "grave"),
     ],
 )
 def test_the_same_action_protects_or_harms_by_its_parameters(call: str, request_: Any, expected: str) -> None:
