@@ -138,8 +138,8 @@ def build_alerts(
 ) -> Iterator[Alert]:
     """Build an alert for every `alert_id` of the verdicts in a scored batch, in order of first event.
 
-    `support` are other events by `alert_id`: title, impact and next steps name them. Rarity does not count them; of the impact
-    they make what was grave, new and succeeded.
+    `support` are other events by `alert_id`: title, impact, tactics and next steps name them. Rarity does not count them; of the
+    impact they make what was grave, new and succeeded.
     """
     for name, verdicts, events in _alert_after_alert(batch, frame, frame["alert_id"].where(frame["verdict"])):
         yield _build_alert(name, verdicts, events, explainer, support.get(name, Support()))
@@ -264,7 +264,7 @@ def _build_alert(
         bank_version=events[-1].bank_version,
         drivers=shown_drivers(facts.drivers),
         curve=_find_curve(batch, frame, explainer),
-        tactics=SOURCE.tactics_among([(event.service, event.action) for event in events]),
+        tactics=SOURCE.tactics_among(_telling_calls(events, facts)),
         next_steps=SOURCE.next_steps(_suspicion(principal, facts, actions, lead, rank.urgency)),
         events=events,
         degraded="degraded" in frame and bool(frames.true_mask(frames.column_of(frame, "degraded")).any()),
@@ -359,6 +359,13 @@ def _suspicion(
             if (origin := titles.new_origin(facts, row))
         },
     )
+
+
+def _telling_calls(events: Sequence[AlertEvent], facts: titles.TitleFacts) -> list[tuple[str, str]]:
+    """Return the (service, action) of an alert's events, and of the supporting ones that say what it is about."""
+    beside = {row.action for row in facts.supporting_actions if impact.is_named_beside(row)}
+    supporting = (event for event in facts.supporting if impact.action_name(event) in beside)
+    return [(event.service, event.action) for event in (*events, *supporting)]
 
 
 def _has_new_origin(facts: titles.TitleFacts) -> bool:

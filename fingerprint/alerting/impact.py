@@ -222,6 +222,14 @@ def combined_urgency(
     return min(max(together, urgency_floor(rows, drivers)), cap)
 
 
+def is_named_beside(row: ActionImpact) -> bool:
+    """Return whether an action that only supports an alert says what it is about: new, succeeded and more than minor.
+
+    A notable one is named and does not count: beside harmless reads it is as frequent as beside an attack's.
+    """
+    return row.gravity not in ("none", "minor") and row.new and row.succeeded
+
+
 def _counts_beside(row: ActionImpact) -> bool:
     """Return whether an action counts that only supports an alert."""
     return row.gravity in ("grave", "severe") and row.new and row.succeeded

@@ -609,17 +609,19 @@ def _tried(facts: TitleFacts, failed: int) -> str:
 
 
 def _also(facts: TitleFacts) -> str:
-    """Return the gravest supporting action that succeeded, where it is grave and the leading one no graver, nor severe.
+    """Return the gravest supporting action that succeeded, where the leading one is no graver, nor severe.
 
-    Without one, the action that was called as often as never before. What succeeded while all events failed, `_failures` says;
-    a title that a severe call leads hides nothing.
+    A notable one, such as reading secrets, is named where it is new and the leading one minor or a read. Without any, the action
+    that was called as often as never before. What succeeded while all events failed, `_failures` says; a title that a severe
+    call leads hides nothing.
     """
     lead, _ = _lead(facts)
-    gravity = {row.action: GRAVITIES.index(row.gravity) for row in facts.actions}
-    least = max(gravity.get(lead, 0), GRAVITIES.index("grave"))
-    if GRAVITIES[gravity.get(lead, 0)] == "severe" or all(event.error_code for event in facts.events):
+    leading = max((GRAVITIES.index(row.gravity) for row in facts.actions if row.action == lead), default=0)
+    grave, notable = GRAVITIES.index("grave"), GRAVITIES.index("notable")
+    if GRAVITIES[leading] == "severe" or all(event.error_code for event in facts.events):
         return ""
     for row in facts.supporting_actions:
+        least = notable if impact.is_named_beside(row) and leading < notable else max(leading, grave)
         if row.succeeded and row.action != lead and GRAVITIES.index(row.gravity) >= least:
             return f"; also {_cut(SOURCE.plain_action(row.action))}{_by_another(facts, row.action)}"
     bulk = _bulk(facts)

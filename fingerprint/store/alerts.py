@@ -71,7 +71,8 @@ class SqlAlertRepository(Repository):
     """Alerts and their evidence.
 
     When an alert's evidence grows, what is derived from it is the newest save's. If that save has fewer events than the stored
-    evidence, first and last time cover both, urgency, rarity and impact never fall, and degraded stays.
+    evidence, first and last time cover both, urgency, rarity and impact never fall, nor do supporting events and tactics
+    get fewer, and degraded stays.
     """
 
     def __init__(
@@ -256,6 +257,7 @@ def _cover_both(new: Row, old: Row) -> Row:
         "rarity": max(new["rarity"], old["rarity"]),
         "degraded": new["degraded"] or old["degraded"],
         "supporting_events": max(new["supporting_events"], old["supporting_events"], key=len),
+        "tactics": max(new["tactics"], old["tactics"], key=len),
         **{name: graver[name] for name in _IMPACT_COLUMNS},
     }
 

@@ -528,6 +528,26 @@ def test_what_supports_an_alert_and_was_new_is_listed_and_undone(scored: sample_
     assert undone
 
 
+@pytest.mark.parametrize(
+    ("error", "new", "tactics"),
+    [("", True, ("Discovery", "Credential Access")), ("AccessDenied", True, ()), ("", False, ())],
+    ids=("new", "failed", "known"),
+)
+def test_the_tactics_are_also_those_of_notable_new_calls_that_support_an_alert(
+    error: str, new: bool, tactics: tuple[str, ...]
+) -> None:
+    """The list of secrets is the alert, and that five were read only supports it."""
+    name = "secretsmanager:GetSecretValue"
+    read = tuple(
+        made_event(number, "secretsmanager", "GetSecretValue", error_code=error) for number in range(1, 6)
+    )
+    listed = (made_event(0, "ec2", "DescribeInstances"),)
+    rows = impact.alert_impact(read, {name} if new else (), ())
+    facts = titles.TitleFacts(listed, (), (), (), (), supporting=read, supporting_actions=rows)
+    found = SOURCE.tactics_among(explanation._telling_calls(listed, facts))
+    assert {*found} == {*(tactics or ("Discovery",))}
+
+
 def test_the_curve_shows_the_activity_with_its_expected_line_and_the_flagged_interval(stolen: Alert) -> None:
     curve = stolen.curve
     assert curve

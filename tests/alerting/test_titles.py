@@ -556,6 +556,14 @@ def test_a_grave_supporting_call_is_named_where_the_leading_one_is_no_graver() -
     assert "also" not in beside(rule, deleted[:3]), "a few deletions are notable"
     assert "also" not in beside(rule, [replace(each, error_code="AccessDenied") for each in deleted])
     assert "also" not in beside(rule, called("s3:PutBucketLifecycle"))
+    secrets = called(*["secretsmanager:GetSecretValue"] * 5)
+    listed = facts(called("secretsmanager:ListSecrets"), {"secretsmanager:ListSecrets"})
+    assert beside(listed, secrets) == (
+        "user/grace called secretsmanager:ListSecrets, new to it, from 84.17.50.9; also secretsmanager:GetSecretValue"
+    ), "the list of secrets is the alert, and that they were read only supports it"
+    known = impact.alert_impact(secrets, set(), {each.event_id for each in secrets})
+    assert "also" not in title_of(replace(listed, supporting=secrets, supporting_actions=known))
+    assert "also" not in beside(facts(called("iam:CreateRole"), {"iam:CreateRole"}), secrets), "as grave"
     severe = facts(called("iam:CreateUser"), {"iam:CreateUser"})
     assert "also" not in beside(severe, called("iam:CreateAccessKey")), "it is urgent anyway"
     assert beside(facts(called("iam:ListUsers"), set()), called("iam:CreateUser")).endswith(

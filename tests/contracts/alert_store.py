@@ -196,8 +196,10 @@ class StoreContract:
         store.alerts.save([stolen_session()])
         assert store.alerts.get(alert.alert_id) == stolen_session()
         assert store.queue.row(alert.alert_id) == before
-        store.alerts.save([replace(alert, events=alert.events[:1])])
-        assert store.alerts.get(alert.alert_id).supporting_events == stolen_session().supporting_events
+        store.alerts.save([replace(alert, events=alert.events[:1], tactics=())])
+        found = store.alerts.get(alert.alert_id)
+        assert found.supporting_events == stolen_session().supporting_events
+        assert found.tactics == stolen_session().tactics, "some are those of what supports it"
 
     def test_a_z_that_is_no_number_is_no_z(self, make_store):
         store, alert = make_store(), stolen_session()
