@@ -15,6 +15,9 @@ from typing import NamedTuple
 from fingerprint.core.alert import Gravity
 
 QUOTA = "asks for a higher quota"
+STARTS_MACHINES = "starts machines or models"
+COSTLY_MACHINES = "starts machines that cost much: with GPUs, very large ones, or many"
+CODE_OF_OTHERS = "runs other code with the rights of a role that is there"
 LETS_OTHERS = ("lets others use a resource", "Exfiltration", "T1537")
 
 
@@ -235,19 +238,27 @@ EFFECTS = (
     Effect(
         "notable", "changes code or configuration that runs", "Persistence", "T1546",
         "lambda:UpdateFunctionCode UpdateFunctionConfiguration CreateFunction CreateEventSourceMapping PublishLayerVersion "
-        "DeleteFunctionCodeSigningConfig UpdateCodeSigningConfig RunMicrovm codebuild:CreateProject UpdateProject "
+        "DeleteFunctionCodeSigningConfig UpdateCodeSigningConfig RunMicrovm codebuild:CreateProject "
         "StartBuildBatch CreateWebhook UpdateWebhook StartBuild ecr:PutImage events:PutRule PutTargets "
         "scheduler:CreateSchedule UpdateSchedule pipes:CreatePipe UpdatePipe codepipeline:CreatePipeline UpdatePipeline "
-        "datapipeline:PutPipelineDefinition imagebuilder:CreateComponent autoscaling:CreateLaunchConfiguration "
-        "ecs:RegisterTaskDefinition glue:CreateJob UpdateJob CreateDevEndpoint UpdateDevEndpoint CreateSession RunStatement "
-        "sagemaker:CreateNotebookInstance CreatePresignedNotebookInstanceUrl CreatePresignedDomainUrl CreateProcessingJob "
-        "CreateNotebookInstanceLifecycleConfig UpdateNotebookInstanceLifecycleConfig CreateStudioLifecycleConfig "
+        "datapipeline:PutPipelineDefinition ActivatePipeline imagebuilder:CreateComponent CreateImageRecipe CreateWorkflow "
+        "autoscaling:CreateLaunchConfiguration ecs:RegisterTaskDefinition glue:CreateJob UpdateJob UpdateJobFromSourceControl "
+        "CreateSession RunStatement sagemaker:CreatePresignedNotebookInstanceUrl CreatePresignedDomainUrl CreateProcessingJob "
+        "CreateNotebookInstanceLifecycleConfig CreateStudioLifecycleConfig CreatePipeline UpdatePipeline "
         "cloudformation:CreateStack UpdateStack CreateChangeSet ExecuteChangeSet CreateStackSet CreateStackInstances "
-        "RegisterType ActivateType UpdateTerminationProtection ec2:CreateLaunchTemplateVersion ssm:CreateAssociation "
-        "CreateDocument UpdateDocument UpdateDocumentDefaultVersion servicecatalog:ProvisionProduct "
-        "bedrock-agentcore:CreateCodeInterpreter bedrock:UpdateAgent CreateAgentActionGroup UpdateAgentActionGroup "
-        "cloud9:CreateEnvironmentMembership states:CreateStateMachine UpdateStateMachine elasticmapreduce:RunJobFlow "
-        "AddJobFlowSteps cloudfront:CreateFunction UpdateFunction PublishFunction",
+        "UpdateStackSet UpdateStackInstances RegisterType ActivateType UpdateTerminationProtection "
+        "ec2:CreateLaunchTemplateVersion ModifyLaunchTemplate ssm:CreateAssociation UpdateAssociation CreateDocument "
+        "UpdateDocument UpdateDocumentDefaultVersion RegisterTaskWithMaintenanceWindow UpdateMaintenanceWindowTask "
+        "servicecatalog:ProvisionProduct bedrock-agentcore:CreateCodeInterpreter CreateAgentRuntime UpdateAgentRuntime "
+        "bedrock:UpdateAgent CreateAgentActionGroup UpdateAgentActionGroup cloud9:CreateEnvironmentMembership "
+        "states:CreateStateMachine UpdateStateMachine TestState elasticmapreduce:RunJobFlow AddJobFlowSteps "
+        "apprunner:UpdateService amplify:UpdateApp elasticbeanstalk:UpdateEnvironment greengrass:CreateDeployment "
+        "airflow:CreateEnvironment UpdateEnvironment kinesisanalytics:CreateApplication UpdateApplication "
+        "cloudfront:CreateFunction UpdateFunction PublishFunction",
+    ),
+    Effect(
+        "grave", CODE_OF_OTHERS, "Privilege Escalation", "T1546",
+        "codebuild:UpdateProject glue:CreateDevEndpoint UpdateDevEndpoint sagemaker:UpdateNotebookInstanceLifecycleConfig",
     ),
     # --- data that leaves
     Effect(
@@ -374,26 +385,42 @@ EFFECTS = (
         "ec2-instance-connect:SendSSHPublicKey SendSerialConsoleSSHPublicKey OpenTunnel eks:AccessKubernetesApi "
         "batch:SubmitJob ssm-guiconnect:StartConnection codebuild:StartSandbox StartCommandExecution sagemaker:StartSession "
         "bedrock-agentcore:InvokeCodeInterpreter StartCodeInterpreterSession InvokeAgentRuntimeCommand "
-        "emr-serverless:StartJobRun emr-containers:StartJobRun",
+        "emr-serverless:StartJobRun emr-containers:StartJobRun CreateManagedEndpoint ssm:StartChangeRequestExecution "
+        "athena:StartSession StartCalculationExecution elasticmapreduce:StartNotebookExecution",
     ),
     Effect(
-        "notable", "starts machines or models", "Impact", "T1496",
-        "ec2:RunInstances RequestSpotInstances RequestSpotFleet CreateFleet CreateCapacityReservation ecs:CreateCluster "
-        "CreateService RunTask StartTask autoscaling:CreateAutoScalingGroup sagemaker:CreateTrainingJob "
-        "CreateHyperParameterTuningJob CreateTransformJob CreateCluster CreateEndpoint CreateApp lightsail:CreateInstances "
-        "CreateContainerService eks:CreateCluster CreateNodegroup CreateFargateProfile amplify:CreateApp StartJob "
-        "StartDeployment apprunner:CreateService imagebuilder:CreateImage CreateImagePipeline appstream:CreateFleet "
-        "workspaces:CreateWorkspaces workspaces-instances:CreateWorkspaceInstance cloud9:CreateEnvironmentEC2 "
-        "elasticbeanstalk:CreateEnvironment pcs:CreateComputeNodeGroup deadline:CreateFleet codebuild:CreateFleet "
-        "batch:CreateComputeEnvironment gamelift:CreateFleet CreateContainerFleet gameliftstreams:CreateStreamGroup "
-        "bedrock:InvokeModel InvokeModelWithResponseStream Converse ConverseStream InvokeAgent InvokeInlineAgent InvokeFlow "
+        "notable", STARTS_MACHINES, "Impact", "T1496",
+        "ec2:RunInstances RunScheduledInstances RequestSpotInstances RequestSpotFleet ModifySpotFleetRequest CreateFleet "
+        "ModifyFleet ecs:CreateCluster CreateCapacityProvider CreateService CreateTaskSet RunTask StartTask "
+        "autoscaling:CreateAutoScalingGroup sagemaker:CreateTrainingJob CreateHyperParameterTuningJob CreateTransformJob "
+        "CreateAutoMLJob CreateAutoMLJobV2 CreateOptimizationJob CreateInferenceComponent CreateEndpoint CreateApp "
+        "StartNotebookInstance UpdateNotebookInstance UpdateCluster lightsail:CreateInstances CreateInstancesFromSnapshot "
+        "CreateContainerService CreateContainerServiceDeployment UpdateContainerService eks:CreateCluster CreateNodegroup "
+        "CreateFargateProfile elasticmapreduce:AddInstanceFleet AddInstanceGroups amplify:CreateApp StartJob "
+        "StartDeployment apprunner:CreateService imagebuilder:CreateImage CreateImagePipeline appstream:CreateImageBuilder "
+        "StartFleet UpdateFleet workspaces:CreateWorkspaces workspaces-instances:CreateWorkspaceInstance "
+        "cloud9:CreateEnvironmentEC2 elasticbeanstalk:CreateEnvironment gamelift:UpdateFleetCapacity "
+        "medialive:CreateChannel StartChannel m2:CreateEnvironment bedrock:InvokeModel InvokeModelWithResponseStream "
+        "Converse ConverseStream InvokeAgent InvokeInlineAgent InvokeFlow "
         "CreateModelInvocationJob CreateModelCustomizationJob CreateModelImportJob bedrock-agentcore:InvokeAgentRuntime",
     ),
     Effect(
         "grave", "buys machines or models for months", "Impact", "T1496",
-        "ec2:PurchaseReservedInstancesOffering PurchaseHostReservation PurchaseCapacityBlock savingsplans:CreateSavingsPlan "
-        "bedrock:CreateProvisionedModelThroughput",
+        "ec2:PurchaseReservedInstancesOffering PurchaseHostReservation PurchaseCapacityBlock PurchaseCapacityBlockExtension "
+        "PurchaseScheduledInstances savingsplans:CreateSavingsPlan bedrock:CreateProvisionedModelThroughput "
+        "rds:PurchaseReservedDBInstancesOffering redshift:PurchaseReservedNodeOffering "
+        "elasticache:PurchaseReservedCacheNodesOffering memorydb:PurchaseReservedNodesOffering "
+        "es:PurchaseReservedInstanceOffering PurchaseReservedElasticsearchInstanceOffering medialive:PurchaseOffering "
+        "sagemaker:CreateTrainingPlan shield:CreateSubscription",
     ),
+    Effect(  # of a plain type: `adjust_gravity`
+        "grave", COSTLY_MACHINES, "Impact", "T1496",
+        "sagemaker:CreateNotebookInstance CreateCluster batch:CreateComputeEnvironment gamelift:CreateFleet "
+        "CreateContainerFleet gameliftstreams:CreateStreamGroup appstream:CreateFleet deadline:CreateFleet "
+        "codebuild:CreateFleet pcs:CreateComputeNodeGroup workspaces:CreateWorkspacesPool "
+        "bedrock:CreateMarketplaceModelEndpoint ec2:AllocateHosts CreateCapacityReservation CreateCapacityReservationFleet",
+    ),
+    Effect("notable", "registers a domain", "Impact", "T1496", "route53domains:RegisterDomain"),
     Effect(
         "notable", "changes a machine: its start script, network, volumes or metadata service", "Execution", "T1059.009",
         "ec2:ModifyInstanceAttribute CreateReplaceRootVolumeTask DetachVolume AttachVolume ModifyInstanceMetadataOptions",
@@ -563,6 +590,18 @@ EFFECTS = (
 
 # What a call does that its request made graver, where that is another thing than what the action does.
 GRAVER_EFFECTS = (
+    Effect("grave", CODE_OF_OTHERS, "Privilege Escalation", "T1546", "codebuild:StartBuild StartBuildBatch"),
+    Effect("grave", "replaces a machine's start script", "Privilege Escalation", "T1059.009", "ec2:ModifyInstanceAttribute"),
+    Effect(
+        "grave", COSTLY_MACHINES, "Impact", "T1496",
+        "ec2:RunInstances RequestSpotInstances RequestSpotFleet CreateFleet ModifyFleet ModifySpotFleetRequest "
+        "ecs:CreateService autoscaling:CreateAutoScalingGroup sagemaker:CreateTrainingJob CreateHyperParameterTuningJob "
+        "CreateTransformJob CreateProcessingJob CreateApp UpdateNotebookInstance UpdateCluster lightsail:CreateInstances "
+        "CreateInstancesFromSnapshot CreateContainerService UpdateContainerService eks:CreateNodegroup "
+        "elasticmapreduce:RunJobFlow AddInstanceFleet AddInstanceGroups appstream:CreateImageBuilder UpdateFleet "
+        "workspaces:CreateWorkspaces workspaces-instances:CreateWorkspaceInstance cloud9:CreateEnvironmentEC2 "
+        "gamelift:UpdateFleetCapacity",
+    ),
     Effect(
         "severe", "encrypts stored data with a key that only the caller has", "Impact", "T1486",
         "s3:PutObject CopyObject CreateMultipartUpload",
@@ -625,6 +664,8 @@ GRAVER_EFFECTS = (
 
 # What a call does that its request made less grave, where the harm that the action can do is none that it did.
 MILDER_EFFECTS = {
+    COSTLY_MACHINES: STARTS_MACHINES,
+    CODE_OF_OTHERS: "changes a project that runs code",
     "opens stored data to outsiders": "changes who may use stored data",
     "lets others use a resource": "changes who may use a resource",
     "lets others reach a resource, or send to it": "changes who reaches a resource",

@@ -61,6 +61,62 @@ _QUOTAS = {  # service codes of Service Quotas -> what a thief wants more of
         ("ec2", "ecs", "fargate", "lightsail", "batch", "elasticmapreduce", "gamelift"), "machines"
     ),
 }
+# Members of requests, in small letters, that say which machines and how many of them.
+_MACHINE_TYPES = frozenset(
+    (
+        "instancetype",
+        "instancetypes",
+        "ec2instancetype",
+        "allowedinstancetypes",
+        "computetype",
+        "computetypename",
+    )
+)
+_OTHER_TYPES = frozenset(
+    ("bundleid", "environmenttype", "type")
+)  # which can name a GPU, and need not name a machine
+_MACHINE_COUNTS = frozenset(
+    (
+        "basecapacity",
+        "count",
+        "desiredcapacity",
+        "desiredcount",
+        "desiredinstances",
+        "initialinstancecount",
+        "instancecount",
+        "maxcount",
+        "mincount",
+        "minsize",
+        "quantity",
+        "scale",
+        "targetcapacity",
+        "totaltargetcapacity",
+    )
+)
+MANY_MACHINES = 20  # at once, from which on they cost much
+LARGE_MACHINE = 16  # of `16xlarge`: 64 processors, from which on one does
+_ACCELERATED = (
+    "p",
+    "g",
+    "inf",
+    "trn",
+    "dl",
+    "vt",
+)  # families of machines with GPUs or the like, before their generation
+_GRAPHICS = ("gpu", "graphics", "graphicspro")
+_ANY_TYPE = "optimal"  # AWS chooses it
+# Members by which a build or a project runs other code, or runs it elsewhere or with another role.
+_BUILD_OVERRIDES = frozenset(
+    (
+        "buildspecOverride",
+        "imageOverride",
+        "privilegedModeOverride",
+        "serviceRoleOverride",
+        "sourceLocationOverride",
+        "sourceTypeOverride",
+    )
+)
+_PROJECT_CODE = frozenset(("source", "secondarySources", "environment", "serviceRole"))
 _REMOVED = ("remove", "valuesToRemove", "accountIdsToRemove")
 # Policies of AWS, by what the last part begins with.
 _DENYING = ("policy/AWSCompromisedKeyQuarantine", "policy/AWSDenyAll")
@@ -221,6 +277,51 @@ def _public_access_block(request: Request, account: str) -> Gravity | None:
         if name.lower().startswith(("block", "ignore", "restrict"))
     }
     return None if not flags else "severe" if "false" in flags else "minor"
+
+
+def _costs_much(request: Request, account: str) -> Gravity | None:
+    """Return grave for machines with GPUs, very large ones or many, notable for a few of a plain type that is named."""
+    values = [(name.lower(), text.lower()) for name, text in request_values(request)]
+    types = [text for name, text in values if name in _MACHINE_TYPES]
+    others = [text for name, text in values if name in _OTHER_TYPES]
+    counts = (text for name, text in values if name in _MACHINE_COUNTS and text.isdecimal())
+    if any(map(_is_costly, (*types, *others))) or any(int(each[:9]) >= MANY_MACHINES for each in counts):
+        return "grave"
+    return "notable" if types and _ANY_TYPE not in types else None
+
+
+def _is_costly(machine: str) -> bool:
+    """Return whether a type of machine has GPUs or the like, or many processors.
+
+    >>> [_is_costly(each) for each in ("ml.g5.xlarge", "c7i.24xlarge", "linux_gpu_container", "m5.2xlarge", "t4g.micro")]
+    [True, True, True, False, False]
+    """
+    parts = machine.replace("_", ".").replace("-", ".").split(".")
+    sizes = (part.removesuffix("xlarge") for part in parts if part.endswith("xlarge"))
+    return (
+        "metal" in parts
+        or any(size.isdecimal() and int(size[:9]) >= LARGE_MACHINE for size in sizes)
+        or any(part in _GRAPHICS or _is_accelerated(part) for part in parts)
+    )
+
+
+def _is_accelerated(family: str) -> bool:
+    return any(family.startswith(name) and family[len(name) :][:1].isdecimal() for name in _ACCELERATED)
+
+
+def _runs_other_code(request: Request, account: str) -> Gravity | None:
+    """Return grave for a build of other code than its project's, or with another role."""
+    return None if _BUILD_OVERRIDES.isdisjoint(request) else "grave"
+
+
+def _changes_code(request: Request, account: str) -> Gravity | None:
+    """Return notable for an update of a project that changes neither its code, nor where and with which role it runs."""
+    return "notable" if _PROJECT_CODE.isdisjoint(request) else None
+
+
+def _start_script(request: Request, account: str) -> Gravity | None:
+    """Return grave where a machine gets another start script: it runs with the machine's role."""
+    return "grave" if "userData" in request or request.get("attribute") == "userData" else None
 
 
 def _when_suspended(request: Request, account: str) -> Gravity | None:
@@ -481,6 +582,19 @@ _DATABASES = (
     "rds:ModifyDBInstance rds:ModifyDBCluster redshift:ModifyCluster redshift-serverless:UpdateWorkgroup "
     "redshift-serverless:UpdateNamespace"
 )
+_COSTLY = (
+    "sagemaker:CreateNotebookInstance sagemaker:CreateCluster batch:CreateComputeEnvironment gamelift:CreateFleet "
+    "gamelift:CreateContainerFleet gamelift:UpdateFleetCapacity appstream:CreateFleet deadline:CreateFleet codebuild:CreateFleet "
+    "pcs:CreateComputeNodeGroup bedrock:CreateMarketplaceModelEndpoint ec2:AllocateHosts ec2:CreateCapacityReservation "
+    "ec2:CreateCapacityReservationFleet ec2:RunInstances ec2:RequestSpotInstances ec2:RequestSpotFleet ec2:CreateFleet "
+    "ec2:ModifyFleet ec2:ModifySpotFleetRequest ecs:CreateService autoscaling:CreateAutoScalingGroup "
+    "sagemaker:CreateTrainingJob sagemaker:CreateHyperParameterTuningJob sagemaker:CreateTransformJob "
+    "sagemaker:CreateProcessingJob sagemaker:CreateApp sagemaker:UpdateNotebookInstance sagemaker:UpdateCluster "
+    "lightsail:CreateInstances lightsail:CreateInstancesFromSnapshot lightsail:CreateContainerService "
+    "lightsail:UpdateContainerService eks:CreateNodegroup elasticmapreduce:RunJobFlow elasticmapreduce:AddInstanceFleet "
+    "elasticmapreduce:AddInstanceGroups appstream:CreateImageBuilder appstream:UpdateFleet workspaces:CreateWorkspaces "
+    "workspaces-instances:CreateWorkspaceInstance cloud9:CreateEnvironmentEC2"
+)
 _IDENTITY_POOLS = "cognito-identity:CreateIdentityPool cognito-identity:UpdateIdentityPool"
 
 
@@ -507,6 +621,10 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("iam:CreatePolicyVersion", _policy_version)
     | _table("iam:CreatePolicy", _new_policy)
     | _table("sts:GetFederationToken", _session_policy)
+    | _table(_COSTLY, _costs_much)
+    | _table("codebuild:StartBuild codebuild:StartBuildBatch", _runs_other_code)
+    | _table("codebuild:UpdateProject", _changes_code)
+    | _table("ec2:ModifyInstanceAttribute", _start_script)
     | _table("s3:PutBucketAcl s3:PutObjectAcl", _public_acl)
     | _table("s3:PutBucketVersioning", _when_suspended)
     | _table(_DETECTORS, _when_disabled)

@@ -71,12 +71,17 @@ def lifecycle(**rule: Any) -> dict[str, Any]:
     return {"bucketName": "b", "LifecycleConfiguration": {"Rule": {"ID": "x", "Status": "Enabled"} | rule}}
 
 
+def machines(kind: str, many: Any) -> dict[str, Any]:
+    return {"instanceType": kind, "instancesSet": {"items": [{"minCount": 1, "maxCount": many}]}}
+
+
 MANAGEMENT, DATA = (
     {"eventCategory": "Management"},
     {"eventCategory": "Data", "resources.type": "AWS::S3::Object"},
 )
 DENIES_HTTP = policy("*", "Deny")
 DENIES_HTTP["Statement"][0]["Condition"] = {"Bool": {"aws:SecureTransport": "false"}}
+MUCH = "starts machines that cost much: with GPUs, very large ones, or many"
 DESTINATION = "arn:aws:logs:eu-west-1:210987654321:destination:d"
 FINDINGS = {"criterion": {"severity": {"gte": 1}}}
 OF_EC2 = f"arn:aws-us-gov:sts::{ACCOUNT}:assumed-role/aws:ec2-infrastructure/i-0123456789abcdef0"
@@ -326,6 +331,32 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ("rds:ModifyDBInstance", {"deletionProtection": False}, "grave"),
         ("dlm:UpdateLifecyclePolicy", {"policyId": "p", "state": "DISABLED"}, "grave"),
         ("logs:PutRetentionPolicy", {"retentionInDays": "²"}, "grave"),
+        ("sagemaker:CreateNotebookInstance", {"instanceType": "ml.g5.12xlarge"}, "grave"),
+        ("sagemaker:CreateNotebookInstance", {"instanceType": "ml.t3.medium"}, "notable"),
+        ("sagemaker:CreateNotebookInstance", {"notebookInstanceName": "n"}, "grave"),
+        ("sagemaker:CreateTrainingJob", {"resourceConfig": {"instanceType": "ml.p5.48xlarge"}}, "grave"),
+        ("sagemaker:CreateTrainingJob", {"resourceConfig": {"instanceType": "ml.m5.large"}}, "notable"),
+        ("ec2:RunInstances", machines("c6a.large", 50), "grave"),
+        ("ec2:RunInstances", machines("c6a.large", 2), "notable"),
+        ("ec2:RunInstances", machines("c7i.24xlarge", 1), "grave"),
+        ("ec2:RunInstances", machines("t4g.micro", "²"), "notable"),
+        ("batch:CreateComputeEnvironment", {"computeResources": {"instanceTypes": ["m5.large"]}}, "notable"),
+        ("batch:CreateComputeEnvironment", {"computeResources": {"instanceTypes": ["optimal"]}}, "grave"),
+        ("batch:CreateComputeEnvironment", {"computeResources": {"instanceTypes": ["g4dn"]}}, "grave"),
+        ("codebuild:CreateFleet", {"environmentType": "LINUX_GPU_CONTAINER", "baseCapacity": 1}, "grave"),
+        ("codebuild:CreateFleet", {"computeType": "BUILD_GENERAL1_SMALL", "baseCapacity": 1}, "notable"),
+        ("ecs:CreateService", {"desiredCount": 30, "launchType": "FARGATE"}, "grave"),
+        ("ecs:CreateService", {"desiredCount": 2, "launchType": "FARGATE"}, "notable"),
+        ("workspaces:CreateWorkspaces", {"computeTypeName": "GRAPHICS_G4DN"}, "grave"),
+        ("lightsail:CreateInstances", {"bundleId": "nano_3_0"}, "notable"),
+        ("lightsail:CreateInstances", {"bundleId": "gpu_nvidia_xlarge_1_0"}, "grave"),
+        ("codebuild:UpdateProject", {"name": "p", "source": {"buildspec": "x"}}, "grave"),
+        ("codebuild:UpdateProject", {"name": "p", "description": "d", "timeoutInMinutes": 9}, "notable"),
+        ("codebuild:StartBuild", {"projectName": "p", "buildspecOverride": "x"}, "grave"),
+        ("codebuild:StartBuild", {"projectName": "p", "sourceVersion": "main"}, "notable"),
+        ("ec2:ModifyInstanceAttribute", {"instanceId": "i-1", "userData": "x"}, "grave"),
+        ("ec2:ModifyInstanceAttribute", {"attribute": "userData", "value": "x"}, "grave"),
+        ("ec2:ModifyInstanceAttribute", {"disableApiTermination": {"value": True}}, "notable"),
     ],
 )
 def test_the_same_action_protects_or_harms_by_its_parameters(call: str, request_: Any, expected: str) -> None:
@@ -384,6 +415,10 @@ def test_a_policy_nested_beyond_all_bounds_is_read_in_bounded_time() -> None:
         ),
         ("logs:PutSubscriptionFilter", {"destinationArn": DESTINATION}, "sends data to another account"),
         ("events:PutRule", {"state": "DISABLED"}, "switches off what reacts to events"),
+        ("sagemaker:CreateNotebookInstance", {"instanceType": "ml.t3.medium"}, "starts machines or models"),
+        ("ec2:RunInstances", machines("p4d.24xlarge", 1), MUCH),
+        ("codebuild:UpdateProject", {"name": "p", "tags": []}, "changes a project that runs code"),
+        ("ec2:ModifyInstanceAttribute", {"userData": "x"}, "replaces a machine's start script"),
     ],
 )
 def test_a_request_that_does_no_harm_is_not_said_to_do_it(call: str, request_: Any, effect: str) -> None:
