@@ -57,9 +57,8 @@ class Feature:
     given: str | None = None
     is_stateful: bool = False  # from the scorer state, not from the record
     weight: float = 1.0  # of its surprise beside the others'
-    shown: Callable[[str], str] = (
-        str  # its text as a reader has it: that of a code stays what it was in a bank
-    )
+    # Its text as a reader has it; that of a code stays what it was in a bank.
+    shown: Callable[[str], str] = str
 
     def encoded_texts(self, coded: DictionaryEncoded) -> tuple[Array, NDArray[np.object_]]:
         """Return the code of each event's text, (N,) where the events lie, and the texts on the host; the last one is None."""

@@ -51,9 +51,8 @@ from fingerprint.state.partitioning import TABLE_NAMES
 Longs = NDArray[np.int64]
 
 ADDRESS_COLUMN = FEATURE_NAMES.index("address")
-NOVEL_FEATURES = np.array(
-    [ADDRESS_COLUMN, ACTION_COLUMN]
-)  # whose values are counted that are new on their day
+# Their values are counted that are new on their day.
+NOVEL_FEATURES = np.array([ADDRESS_COLUMN, ACTION_COLUMN])
 HISTORY_COLUMNS = ("idle", "today", "sources", "actions")
 MAX_IDLE, MAX_SOURCES = 12, 5  # greatest bins
 SEQUENCE_INTERVALS = 2  # closed intervals of which the sequence of actions is kept, for what comes late

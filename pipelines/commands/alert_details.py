@@ -35,7 +35,6 @@ from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.delivery.formats.text import impact_text, opener_texts, other_record_texts
 from fingerprint.detection.detectors import detector_label
-from fingerprint.sources.active import SOURCE
 from fingerprint.store import open_store
 from fingerprint.web import formatting
 from fingerprint.web.alert_story import fingerprint_in_words
@@ -303,7 +302,7 @@ def _value_text(feature: str, value: str) -> str:
 
 
 def _call_text(event: AlertEvent) -> str:
-    return SOURCE.plain_action(f"{event.service}:{event.action}")
+    return formatting.plain_actions(f"{event.service}:{event.action}")
 
 
 def _print_curve(console: Console, curve: ActivityCurve) -> None:

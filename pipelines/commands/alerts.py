@@ -34,7 +34,6 @@ from fingerprint.core.sanitize import printable
 from fingerprint.delivery.notification import Notification
 from fingerprint.store import SqlStore, open_store
 from fingerprint.web import formatting
-from fingerprint.web.session_origin import with_origin
 from pipelines.commands import feed_gaps
 
 Output = Literal["table", "wide", "json", "csv", "id"]
@@ -308,6 +307,8 @@ class CountedNotifications:
         self.store, self.raw, self.addresses, self.count = store, raw, addresses, 0
 
     def __iter__(self) -> Iterator[Notification]:
+        from fingerprint.web.session_origin import with_origin  # late: lists start without the log source
+
         for alert, disposition in self.store.evidence.iterate_full_alerts(self.raw):
             self.count += 1
             whole, origin = with_origin(self.store, alert)

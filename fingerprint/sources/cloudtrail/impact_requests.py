@@ -62,47 +62,19 @@ _QUOTAS = {  # service codes of Service Quotas -> what a thief wants more of
     ),
 }
 # Members of requests, in small letters, that say which machines and how many of them.
-_MACHINE_TYPES = frozenset(
-    (
-        "instancetype",
-        "instancetypes",
-        "ec2instancetype",
-        "allowedinstancetypes",
-        "computetype",
-        "computetypename",
-    )
+_TYPES = "instancetype instancetypes ec2instancetype allowedinstancetypes computetype computetypename"
+_MACHINE_TYPES = frozenset(_TYPES.split())
+# These can name a GPU, and need not name a machine.
+_OTHER_TYPES = frozenset(("bundleid", "environmenttype", "type"))
+_COUNTS = (
+    "basecapacity count desiredcapacity desiredcount desiredinstances initialinstancecount instancecount maxcount mincount "
+    "minsize quantity scale targetcapacity totaltargetcapacity"
 )
-_OTHER_TYPES = frozenset(
-    ("bundleid", "environmenttype", "type")
-)  # which can name a GPU, and need not name a machine
-_MACHINE_COUNTS = frozenset(
-    (
-        "basecapacity",
-        "count",
-        "desiredcapacity",
-        "desiredcount",
-        "desiredinstances",
-        "initialinstancecount",
-        "instancecount",
-        "maxcount",
-        "mincount",
-        "minsize",
-        "quantity",
-        "scale",
-        "targetcapacity",
-        "totaltargetcapacity",
-    )
-)
+_MACHINE_COUNTS = frozenset(_COUNTS.split())
 MANY_MACHINES = 20  # at once, from which on they cost much
 LARGE_MACHINE = 16  # of `16xlarge`: 64 processors, from which on one does
-_ACCELERATED = (
-    "p",
-    "g",
-    "inf",
-    "trn",
-    "dl",
-    "vt",
-)  # families of machines with GPUs or the like, before their generation
+# Families of machines with GPUs or the like, before the number of their generation.
+_ACCELERATED = ("p", "g", "inf", "trn", "dl", "vt")
 _GRAPHICS = ("gpu", "graphics", "graphicspro")
 _ANY_TYPE = "optimal"  # AWS chooses it
 # Members by which a build or a project runs other code, or runs it elsewhere or with another role.
