@@ -30,6 +30,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from fingerprint.core.alert import (
+    GRAVE_OR_SEVERE,
     GRAVITIES,
     MINIMUM_URGENCY,
     ActionImpact,
@@ -232,7 +233,7 @@ def is_named_beside(row: ActionImpact) -> bool:
 
 def _counts_beside(row: ActionImpact) -> bool:
     """Return whether an action counts that only supports an alert."""
-    return row.gravity in ("grave", "severe") and row.new and row.succeeded
+    return row.gravity in GRAVE_OR_SEVERE and row.new and row.succeeded
 
 
 def _floor(row: ActionImpact) -> int:

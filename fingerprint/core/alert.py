@@ -30,6 +30,7 @@ Gravity = Literal["none", "minor", "notable", "grave", "severe"]
 StepPhase = Literal["contain", "verify", "extent", "undo"]
 
 GRAVITIES: tuple[Gravity, ...] = ("none", "minor", "notable", "grave", "severe")  # least first
+GRAVE_OR_SEVERE: tuple[Gravity, ...] = ("grave", "severe")
 STEP_PHASES: tuple[StepPhase, ...] = ("contain", "verify", "extent", "undo")  # in the order of work
 MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
 MAX_SESSIONS_NAMED, MAX_SESSION_NAME_LENGTH = 5, 64  # in one text; characters, the most that AWS allows

@@ -43,7 +43,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
-from fingerprint.core.alert import MANY_PRINCIPALS, CredentialIssue, Decision
+from fingerprint.core.alert import GRAVE_OR_SEVERE, MANY_PRINCIPALS, CredentialIssue, Decision
 from fingerprint.core.case import QueueRow
 
 LinkKind = Literal[
@@ -72,7 +72,6 @@ MAX_ALERTS = 200  # of one incident
 MAX_VALUES = 50  # keys, addresses, and shared calls, of one alert
 MAX_OPENED = 10  # users and roles that one alert made or opened
 MAX_OTHER_RECORDS = 5  # alerts that are named beside one as holding other records of its calls
-GRAVE = ("grave", "severe")  # what an action can do
 NEW_RARITIES = ("unseen", "rare")  # of a network whose addresses link
 _KINDS: tuple[LinkKind, ...] = (
     "shared_call",
@@ -326,7 +325,8 @@ def shared_new_action(drivers: Iterable[Mapping[str, Any]], actions: Iterable[Ma
         for each in beside
     )
     grave = any(
-        each["gravity"] in GRAVE or (each["action"], each["gravity"]) == (name, "notable") for each in actions
+        each["gravity"] in GRAVE_OR_SEVERE or (each["action"], each["gravity"]) == (name, "notable")
+        for each in actions
     )
     return "" if strange or grave else name
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from fingerprint.alerting.impact import action_nats
-from fingerprint.core.alert import MINIMUM_URGENCY, Alert
+from fingerprint.core.alert import GRAVE_OR_SEVERE, MINIMUM_URGENCY, Alert
 from fingerprint.evaluation.metrics import Figures
 
 WORDS = ("critical", "high", "medium")  # severities from which alerts are counted
@@ -58,7 +58,7 @@ def _count_from(alerts: Sequence[Alert], measure: str, word: str) -> int:
 
 def _gravest(alert: Alert) -> str:
     """Return the gravest action of an alert that counts and is severe or grave; empty without one."""
-    counted = (row for row in alert.impact_of if row.gravity in ("severe", "grave") and action_nats(row) > 0)
+    counted = (row for row in alert.impact_of if row.gravity in GRAVE_OR_SEVERE and action_nats(row) > 0)
     return next((row.action for row in counted), "")
 
 

@@ -23,6 +23,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from fingerprint.core.alert import (
+    GRAVE_OR_SEVERE,
     GRAVITIES,
     ActionImpact,
     AlertEvent,
@@ -192,7 +193,7 @@ class CallImpact(NamedTuple):
 
     def within(self, own_accounts: Collection[str]) -> CallImpact:
         """Return the impact in an organisation with these accounts: a right for one of its own lets no outsider in."""
-        if self.gravity not in ("severe", "grave") or not self.outsiders:
+        if self.gravity not in GRAVE_OR_SEVERE or not self.outsiders:
             return self
         if not set(self.outsiders).issubset(own_accounts):
             return self

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from string import hexdigits
 from typing import Any, NamedTuple
 
-from fingerprint.core.alert import Gravity
+from fingerprint.core.alert import GRAVE_OR_SEVERE, Gravity
 from fingerprint.sources.base import EVERYBODY
 from fingerprint.sources.cloudtrail.record_members import (
     CallRecord,
@@ -152,7 +152,7 @@ def outsiders_let_in(service: str, action: str, record: CallRecord) -> tuple[str
 def policy_gravity(service: str, record: CallRecord) -> Gravity | None:
     """Return severe or grave where a call of an action that no table names has a policy for outsiders; None for any other."""
     gravity = outside_gravity(_by_unlisted_policy(service, record))
-    return gravity if gravity in ("severe", "grave") else None
+    return gravity if gravity in GRAVE_OR_SEVERE else None
 
 
 def _by_unlisted_policy(service: str, record: CallRecord) -> Admitted:

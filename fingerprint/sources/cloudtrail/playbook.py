@@ -22,6 +22,7 @@ from dataclasses import replace
 from datetime import UTC
 
 from fingerprint.core.alert import (
+    GRAVE_OR_SEVERE,
     MINIMUM_URGENCY,
     SESSION_NAMES_CHOSEN,
     ActionImpact,
@@ -83,9 +84,7 @@ def next_steps(suspicion: Suspicion) -> tuple[NextStep, ...]:
 
 def _is_urgent(suspicion: Suspicion) -> bool:
     """Return whether containing comes before asking: what is urgent, and new by its place or tool or by grave harm done."""
-    harmed = any(
-        row.new and row.succeeded and row.gravity in ("grave", "severe") for row in suspicion.actions
-    )
+    harmed = any(row.new and row.succeeded and row.gravity in GRAVE_OR_SEVERE for row in suspicion.actions)
     return suspicion.urgency >= MINIMUM_URGENCY["high"] and (suspicion.from_new_origin or harmed)
 
 
