@@ -200,10 +200,8 @@ def _if_graver() -> dict[tuple[str, str, Gravity], CallImpact]:
 def _listed(effects: Iterable[Effect]) -> Iterator[tuple[tuple[str, str], CallImpact]]:
     """Yield each (service, action) of a table and its impact."""
     for effect in effects:
-        service = ""
-        for word in effect.actions.split():
-            service, action = word.split(":") if ":" in word else (service, word)
-            yield (service, action), CallImpact(*effect[:4])
+        for call in effect.calls():
+            yield call, CallImpact(*effect[:4])
 
 
 def _by_name(service: str, action: str) -> CallImpact:

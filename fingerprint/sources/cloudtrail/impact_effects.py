@@ -10,6 +10,7 @@ effect (GRAVER_EFFECTS), or milder, which may be none of the harm that the actio
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from fingerprint.core.alert import Gravity
@@ -29,6 +30,13 @@ class Effect(NamedTuple):
     tactic: str
     technique: str
     actions: str
+
+    def calls(self) -> Iterator[tuple[str, str]]:
+        """Yield each (service, action)."""
+        service = ""
+        for word in self.actions.split():
+            service, action = word.split(":") if ":" in word else (service, word)
+            yield service, action
 
 
 EFFECTS = (

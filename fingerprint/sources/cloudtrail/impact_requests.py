@@ -17,6 +17,7 @@ from ipaddress import ip_network
 from typing import Any
 
 from fingerprint.core.alert import Gravity
+from fingerprint.sources.cloudtrail.impact_effects import COSTLY_MACHINES, EFFECTS, GRAVER_EFFECTS
 from fingerprint.sources.cloudtrail.impact_grants import (
     HANDED_OVER,
     LENT,
@@ -554,19 +555,13 @@ _DATABASES = (
     "rds:ModifyDBInstance rds:ModifyDBCluster redshift:ModifyCluster redshift-serverless:UpdateWorkgroup "
     "redshift-serverless:UpdateNamespace"
 )
-_COSTLY = (
-    "sagemaker:CreateNotebookInstance sagemaker:CreateCluster batch:CreateComputeEnvironment gamelift:CreateFleet "
-    "gamelift:CreateContainerFleet gamelift:UpdateFleetCapacity appstream:CreateFleet deadline:CreateFleet codebuild:CreateFleet "
-    "pcs:CreateComputeNodeGroup bedrock:CreateMarketplaceModelEndpoint ec2:AllocateHosts ec2:CreateCapacityReservation "
-    "ec2:CreateCapacityReservationFleet ec2:RunInstances ec2:RequestSpotInstances ec2:RequestSpotFleet ec2:CreateFleet "
-    "ec2:ModifyFleet ec2:ModifySpotFleetRequest ecs:CreateService autoscaling:CreateAutoScalingGroup "
-    "sagemaker:CreateTrainingJob sagemaker:CreateHyperParameterTuningJob sagemaker:CreateTransformJob "
-    "sagemaker:CreateProcessingJob sagemaker:CreateApp sagemaker:UpdateNotebookInstance sagemaker:UpdateCluster "
-    "lightsail:CreateInstances lightsail:CreateInstancesFromSnapshot lightsail:CreateContainerService "
-    "lightsail:UpdateContainerService eks:CreateNodegroup elasticmapreduce:RunJobFlow elasticmapreduce:AddInstanceFleet "
-    "elasticmapreduce:AddInstanceGroups appstream:CreateImageBuilder appstream:UpdateFleet workspaces:CreateWorkspaces "
-    "workspaces-instances:CreateWorkspaceInstance cloud9:CreateEnvironmentEC2"
-)
+# Of these the request says whether the machines cost much.
+_COSTLY = [
+    call
+    for effect in (*EFFECTS, *GRAVER_EFFECTS)
+    if effect.effect == COSTLY_MACHINES
+    for call in effect.calls()
+]
 _IDENTITY_POOLS = "cognito-identity:CreateIdentityPool cognito-identity:UpdateIdentityPool"
 
 
@@ -593,7 +588,7 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("iam:CreatePolicyVersion", _policy_version)
     | _table("iam:CreatePolicy", _new_policy)
     | _table("sts:GetFederationToken", _session_policy)
-    | _table(_COSTLY, _costs_much)
+    | dict.fromkeys(_COSTLY, _costs_much)
     | _table("codebuild:StartBuild codebuild:StartBuildBatch", _runs_other_code)
     | _table("codebuild:UpdateProject", _changes_code)
     | _table("ec2:ModifyInstanceAttribute", _start_script)
