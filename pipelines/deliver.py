@@ -45,8 +45,8 @@ def run_deliver(
         opened = open_store(url, create=not once)
     with closing(opened) as store:
         state = DeliveryService(create_senders(settings, store, metrics))
-        with running_service(settings, state.not_ready, state.not_alive, "delivery") as asked_to_end:
-            state.run(asked_to_end, once)
+        with running_service(settings, state.not_ready, state.not_alive, "delivery") as stop_requested:
+            state.run(stop_requested, once)
         stand = store.outbox.counts_by_receiver().values()
     left = {"waiting": sum(each.waiting for each in stand), "given_up": sum(each.failed for each in stand)}
     return metrics.figures() | left | {"seconds": round(time.monotonic() - started, 3)}

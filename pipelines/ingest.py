@@ -21,9 +21,9 @@ def run_ingest(settings: Settings, once: bool = False) -> dict[str, Any]:
         wiring.producing(settings.kafka) as producer,
     ):
         ingest = IngestService(consumer, producer, settings, IngestMetrics(REGISTRY))
-        with running_service(settings, ingest.not_ready, ingest.not_alive, "ingest") as asked_to_end:
+        with running_service(settings, ingest.not_ready, ingest.not_alive, "ingest") as stop_requested:
             wiring.warn_of_missing_topics(settings.kafka, settings.kafka.raw_topic)
-            return ingest.run(asked_to_end, once) | host.resources()
+            return ingest.run(stop_requested, once) | host.resources()
 
 
 def run_ingest_s3(settings: Settings, url: str, once: bool = False) -> dict[str, Any]:
@@ -34,5 +34,5 @@ def run_ingest_s3(settings: Settings, url: str, once: bool = False) -> dict[str,
         wiring.producing(settings.kafka) as producer,
     ):
         ingest = S3IngestService(queue, objects, producer, settings, S3IngestMetrics(REGISTRY))
-        with running_service(settings, ingest.not_ready, ingest.not_alive, "ingest") as asked_to_end:
-            return ingest.run(asked_to_end, once) | host.resources()
+        with running_service(settings, ingest.not_ready, ingest.not_alive, "ingest") as stop_requested:
+            return ingest.run(stop_requested, once) | host.resources()

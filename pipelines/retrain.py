@@ -29,8 +29,8 @@ def run_retrain(
         program = RetrainService(
             folder, settings, file, work / "tmp", RetrainMetrics(registry, settings.triton)
         )
-        with running_service(settings, program.not_ready, program.not_alive, "retrain") as asked_to_end:
-            program.run(asked_to_end, once)
+        with running_service(settings, program.not_ready, program.not_alive, "retrain") as stop_requested:
+            program.run(stop_requested, once)
     if once and (trouble := program.not_ready()):
         raise FingerprintError(trouble)
     return program.figures()

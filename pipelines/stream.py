@@ -53,10 +53,10 @@ def run_stream(
         networks_file = settings.reading.networks_file
         networks = network_table.load_networks(networks_file) if networks_file else None
         stream = StreamService(banks, adapters, settings, metrics, host.process_name(), networks)
-        with running_service(settings, stream.not_ready, stream.not_alive, "stream") as asked_to_end:
+        with running_service(settings, stream.not_ready, stream.not_alive, "stream") as stop_requested:
             backends.log_backend(backend)
             wiring.warn_of_missing_topics(settings.kafka, settings.kafka.events_topic)
-            return stream.run(asked_to_end, once) | host.resources()
+            return stream.run(stop_requested, once) | host.resources()
 
 
 def wait_for_first_bank(folder: Path, settings: Settings, waiting_gauge: Gauge) -> bool:
@@ -67,11 +67,11 @@ def wait_for_first_bank(folder: Path, settings: Settings, waiting_gauge: Gauge) 
     if versions.served_version(folder) is not None:
         return True
     with (
-        running_service(settings, _always_healthy, _always_healthy, "stream") as asked_to_end,
+        running_service(settings, _always_healthy, _always_healthy, "stream") as stop_requested,
         waiting_gauge.track_inprogress(),
     ):
         log.info("waiting for the first bank", bank=str(folder))
-        while (version := versions.served_version(folder)) is None and not asked_to_end():
+        while (version := versions.served_version(folder)) is None and not stop_requested():
             SystemClock().sleep(BANK_POLL_SECONDS)
     if version is None:
         log.info("asked to end before there was a bank")

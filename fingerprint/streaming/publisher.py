@@ -73,7 +73,7 @@ class AlertPublisher:
         )
         self.dead_letters = DeadLetterBuilder(settings.kafka.max_request_size)
         self.feed_monitor = FeedMonitor(adapters.store, settings)
-        self.asked_to_end: Callable[[], bool] = lambda: False
+        self.stop_requested: Callable[[], bool] = lambda: False
 
     def publish(
         self, step_results: Sequence[StepResult], credential_issues: Sequence[CredentialIssue] = ()
@@ -164,7 +164,7 @@ class AlertPublisher:
                 break
             except FingerprintError as error:
                 self.dependency_status.fail("database", str(error))
-                if time.monotonic() > deadline or self.asked_to_end():
+                if time.monotonic() > deadline or self.stop_requested():
                     raise
                 self.pausable_consumer.pause()
                 self.clock.sleep(STORE_RETRY_SECONDS)

@@ -93,27 +93,27 @@ class S3IngestService(PollingService):
         self.queue_problem: str | None = "has not asked the queue yet"
         self.last_lag = time.monotonic()
 
-    def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
+    def run(self, stop_requested: Callable[[], bool], once: bool = False) -> dict[str, Any]:
         """Run until asked to end, or with `once` until the queue holds nothing more that can be done; return the figures.
 
         Raises FingerprintError when dead letters reach the limit or the producer is full for too long, and DeliveryFailed.
         What was deleted from the queue was acknowledged, then too.
         """
         started, self.once = time.monotonic(), once
-        while not asked_to_end():
-            news = self.run_once(asked_to_end)
+        while not stop_requested():
+            news = self.run_once(stop_requested)
             if once and not news and not self.queue_problem:
                 break
         return self._report_run(started)
 
-    def run_once(self, asked_to_end: Callable[[], bool]) -> bool:
+    def run_once(self, stop_requested: Callable[[], bool]) -> bool:
         """Receive once and process what comes; return whether it held anything that was not deferred before."""
         taken: list[ReceivedMessage] = self._call_queue(self.queue.receive) or []
         news = any(each.id not in self.deferred for each in taken)
         try:
             for each in isolate_redelivered(taken):
                 with self.metrics.batch_seconds.time():
-                    done = self._process_batch(each, asked_to_end)
+                    done = self._process_batch(each, stop_requested)
                     self.producer.flush()
                     self._delete(done)
         except (FingerprintError, DeliveryFailed):  # this worker ends, but no notification killed it
@@ -130,12 +130,12 @@ class S3IngestService(PollingService):
         return self.queue_problem
 
     def _process_batch(
-        self, taken: list[ReceivedMessage], asked_to_end: Callable[[], bool]
+        self, taken: list[ReceivedMessage], stop_requested: Callable[[], bool]
     ) -> list[ReceivedMessage]:
         """Return those that may be deleted once all is acknowledged; the others are in the queue again."""
         done = []
         for number, each in enumerate(taken):
-            if asked_to_end() or self.limit_reached:
+            if stop_requested() or self.limit_reached:
                 self._put_back(taken[number:])
                 break
             if self._process(each):

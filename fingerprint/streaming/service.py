@@ -2,7 +2,7 @@
 
 Example:
     >>> service = IngestService(consumer, producer, settings, IngestMetrics(registry))      # a ConsumerService
-    >>> service.run(asked_to_end=lambda: False, once=True)
+    >>> service.run(stop_requested=lambda: False, once=True)
     {'messages': 1200, ..., 'seconds': 0.8}
     >>> service.not_alive()                                 # a sentence for /livez, from any thread
 """
@@ -66,14 +66,14 @@ class ConsumerService(PollingService, ABC):
         self.lag_monitor = LagMonitor(consumer, kafka, metrics.lag_monitor)
         self.joined = False
 
-    def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
+    def run(self, stop_requested: Callable[[], bool], once: bool = False) -> dict[str, Any]:
         """Run until asked to end, or with `once` until where the topic ended at the start; return the figures."""
         started = time.monotonic()
         self.consumer.subscribe([self.source_topic], on_assigned=self.assigned, on_revoked=self.revoked)
         timeout_ms = self.kafka.session_timeout_ms + self.kafka.request_timeout_ms
         end = EndOffsets(self.consumer, assignment_timeout_seconds=timeout_ms / 1000)
         with self.poison_guard.clearing_marks_on_error():
-            while not asked_to_end():
+            while not stop_requested():
                 end.observe(self.run_once(POLL_SECONDS))
                 if once and end.is_reached():
                     break

@@ -87,14 +87,14 @@ class StreamService(ConsumerService):
         self.lag: int | None = None  # messages, when it was last read
         self.last_commit = self.last_heartbeat = time.monotonic()
 
-    def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> dict[str, Any]:
+    def run(self, stop_requested: Callable[[], bool], once: bool = False) -> dict[str, Any]:
         """Run until asked to end, or with `once` until where the topic ended at the start; return the figures.
 
         Raises FingerprintError when the alert store or the broker is unavailable for too long, or state is lost;
         DeliveryFailed.
         """
-        self.publisher.asked_to_end = asked_to_end
-        return super().run(asked_to_end, once)
+        self.publisher.stop_requested = stop_requested
+        return super().run(stop_requested, once)
 
     def run_once(self, seconds: float) -> list[Message]:
         """Poll once and process what comes; return those messages."""

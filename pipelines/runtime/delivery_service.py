@@ -69,7 +69,7 @@ class DeliverySender:
         self.last_iteration = time.monotonic()
         metrics.register_receiver(name)
 
-    def run_once(self, asked_to_end: Callable[[], bool] = lambda: False) -> int:
+    def run_once(self, stop_requested: Callable[[], bool] = lambda: False) -> int:
         """Schedule, claim, send and mark deliveries; return how many. FingerprintError if the database is unavailable."""
         self.last_iteration = time.monotonic()
         if not self.is_registered:
@@ -79,7 +79,7 @@ class DeliverySender:
             planned = self.outbox.schedule(self.name, self.options, self.clock.now())
             self.metrics.planned.labels(self.name).inc(planned)
             taken = self._lease()
-            self._send_all(taken, asked_to_end)
+            self._send_all(taken, stop_requested)
         finally:  # late deliveries show whatever went wrong
             self._update_status()
         return planned + len(taken)
@@ -92,11 +92,11 @@ class DeliverySender:
         until = now + timedelta(seconds=60 + 2 * MAX_DELIVERIES_PER_TURN * self.options.timeout_seconds)
         return self.outbox.claim(self.name, now, until, MAX_DELIVERIES_PER_TURN, self.lease_owner)
 
-    def _send_all(self, taken: list[Delivery], asked_to_end: Callable[[], bool]) -> None:
+    def _send_all(self, taken: list[Delivery], stop_requested: Callable[[], bool]) -> None:
         """Send one after the other until one fails; release the others."""
         left = list(taken)
         try:
-            while left and not asked_to_end() and self._send(left.pop(0)):
+            while left and not stop_requested() and self._send(left.pop(0)):
                 self.last_iteration = time.monotonic()
         finally:
             self.outbox.release(left, self.lease_owner)
@@ -182,16 +182,16 @@ class DeliveryService:
         self.store = DependencyStatus()
         self.stopping = Event()
 
-    def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> None:
+    def run(self, stop_requested: Callable[[], bool], once: bool = False) -> None:
         """Run until asked to end; with `once` until nothing is due."""
         if once:
             for sender in self.senders:
-                while not asked_to_end() and sender.run_once(asked_to_end):
+                while not stop_requested() and sender.run_once(stop_requested):
                     pass
             self._close()
             return
         with self.running_in_background():
-            while not asked_to_end():
+            while not stop_requested():
                 self.stopping.wait(0.2)
 
     @contextmanager

@@ -23,8 +23,8 @@ class StopRequested(Exception):
 class InterruptibleClock:
     """A clock whose waits raise StopRequested as soon as the program is asked to end."""
 
-    def __init__(self, clock: Clock, asked_to_end: Callable[[], bool]) -> None:
-        self._clock, self._asked_to_end = clock, asked_to_end
+    def __init__(self, clock: Clock, stop_requested: Callable[[], bool]) -> None:
+        self._clock, self._stop_requested = clock, stop_requested
 
     def now(self) -> datetime:
         """Return the current time, in UTC."""
@@ -44,5 +44,5 @@ class InterruptibleClock:
 
     def raise_if_stopped(self) -> None:
         """Raise StopRequested if the program was asked to end."""
-        if self._asked_to_end():
+        if self._stop_requested():
             raise StopRequested

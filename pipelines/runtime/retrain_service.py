@@ -56,7 +56,7 @@ class RetrainService:
         self.metrics, self.clock = metrics, clock or SystemClock()
         self.options = settings.retraining
         self.dependency_status = DependencyStatus()
-        self.asked_to_end: Callable[[], bool] = lambda: False
+        self.stop_requested: Callable[[], bool] = lambda: False
         self.topic_days: float | None = None
         self.last_topic_check = float("-inf")  # at the topic, by the monotonic clock
         # By this program: one that learned nothing new leaves no line.
@@ -68,9 +68,9 @@ class RetrainService:
         self.last_logged_future: datetime | None = None
         self.last_iteration = time.monotonic()
 
-    def run(self, asked_to_end: Callable[[], bool], once: bool = False) -> None:
+    def run(self, stop_requested: Callable[[], bool], once: bool = False) -> None:
         """Run checks until asked to end; with `once` a single one."""
-        self.asked_to_end = asked_to_end
+        self.stop_requested = stop_requested
         self.run_once()
         while not (once or self._wait_or_stop()):
             self.run_once()
@@ -176,7 +176,7 @@ class RetrainService:
     def _load_into_server(self) -> None:
         """Load the served bank into the server of the settings, unless it is there."""
         options, version = self.settings.triton, versions.served_version(self.folder)
-        if options.url is None or version is None or self.asked_to_end():
+        if options.url is None or version is None or self.stop_requested():
             return
         with self._tracking_dependency("triton"):
             if not triton.server_has_version(version, options):
@@ -213,14 +213,14 @@ class RetrainService:
     def _should_stop(self) -> bool:
         """Return whether to stop; called often during a training, as a sign of life."""
         self.last_iteration = time.monotonic()
-        return self.asked_to_end()
+        return self.stop_requested()
 
     def _wait_or_stop(self) -> bool:
         """Wait until the next check; return whether to stop."""
         until = time.monotonic() + self.options.poll_interval_seconds
         while not self._should_stop() and (left := until - time.monotonic()) > 0:
             self.clock.sleep(min(left, TICK_SECONDS))
-        return self.asked_to_end()
+        return self.stop_requested()
 
     @contextmanager
     def _tracking_dependency(self, dependency: str) -> Iterator[None]:

@@ -21,7 +21,7 @@ SAMPLE = 20  # events at an end of a partition, from as many messages: one holds
 MAX_FETCH_BYTES = 256 << 10  # of a partition at a time: a few messages, not the megabytes after them
 
 
-def topic_span_days(topic: str, settings: Settings, asked_to_end: Callable[[], bool]) -> float | None:
+def topic_span_days(topic: str, settings: Settings, stop_requested: Callable[[], bool]) -> float | None:
     """Return the days of event time in a topic; None where it holds nothing that can be read.
 
     Raises FingerprintError where there is no such topic, or the broker does not answer.
@@ -32,23 +32,23 @@ def topic_span_days(topic: str, settings: Settings, asked_to_end: Callable[[], b
         begins, ends = consumer.beginning_offsets(partitions), consumer.end_offsets(partitions)
         consumer.subscribe([topic], lambda assigned: {each: begins[each] for each in assigned})
         heads = {each: min(begins[each] + SAMPLE, ends[each]) for each in partitions}
-        oldest = _sample_per_partition(_read_until(consumer, heads, asked_to_end), slice(SAMPLE))
+        oldest = _sample_per_partition(_read_until(consumer, heads, stop_requested), slice(SAMPLE))
         tails = {
             each: max(ends[each] - SAMPLE, begins[each]) for each in consumer.assignment() & {*partitions}
         }
         for partition, offset in tails.items():
             consumer.seek(partition, offset)
-        newest = _sample_per_partition(_read_until(consumer, ends, asked_to_end), slice(-SAMPLE, None))
+        newest = _sample_per_partition(_read_until(consumer, ends, stop_requested), slice(-SAMPLE, None))
     return schedule.topic_span_days(
         [times[:SAMPLE] for times in _event_times(oldest, settings)],
         [times[-SAMPLE:] for times in _event_times(newest, settings)],
     )
 
 
-def _read_until(consumer: Consumer, goals: Offsets, asked_to_end: Callable[[], bool]) -> list[Message]:
+def _read_until(consumer: Consumer, goals: Offsets, stop_requested: Callable[[], bool]) -> list[Message]:
     """Return the next messages of each partition, up to its goal at least."""
     end, read = EndOffsets(consumer, end_offsets=goals), list[Message]()
-    while not end.is_reached() and not asked_to_end():
+    while not end.is_reached() and not stop_requested():
         messages = consumer.poll(0.2)
         end.observe(messages)
         read += messages

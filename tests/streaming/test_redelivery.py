@@ -90,11 +90,11 @@ class Workers:
         self.running: list[S3IngestService] = []
         monkeypatch.setattr(s3_ingest_service, "wall_clock_ms", lambda: int(self.queue.now * 1000))
 
-    def take(self, asked_to_end: bool = False) -> None:
+    def take(self, stop_requested: bool = False) -> None:
         if self.takes % self.restart_every == 0:
             self.running = [self._start() for _ in range(self.workers)]
         self.takes += 1
-        self.running[self.takes % self.workers].run_once(lambda: asked_to_end)
+        self.running[self.takes % self.workers].run_once(lambda: stop_requested)
 
     def _start(self) -> S3IngestService:
         settings = Settings.model_validate({"sqs": {"allowed_buckets": ("trail",)}})
@@ -152,7 +152,7 @@ def test_what_waited_for_days_and_kills_its_readers_then_is_a_dead_letter_too(mo
 def test_workers_that_are_asked_to_end_again_and_again_condemn_nothing(monkeypatch):
     place = Workers(monkeypatch, 1, 1)
     for _ in range(500):
-        place.take(asked_to_end=True)
+        place.take(stop_requested=True)
     place.take()
     assert [topic for topic, _ in place.producer.sent] == [Settings().kafka.events_topic]
 
