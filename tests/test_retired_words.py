@@ -58,6 +58,8 @@ RETIRED = {
 RETIRED_FIELDS = {"chosen": "selected, or name what it is: alerts, overrides"}
 # Names of variables, parameters and functions: what is in them has a name of its own.
 RETIRED_NAMES = {
+    "asked": "name what it holds: request, search, options",
+    "mine": "name what it is of: this_session, of_account, kind_rates",
     "said": "name what it is: metadata, claim, attributes, reason",
     "told": "name what it is: detail, notified, and who tells whom",
 }
@@ -167,7 +169,7 @@ def names_given(tree: ast.Module) -> Iterator[tuple[str, int]]:
                 yield name, node.lineno
 
 
-def test_no_name_is_a_verb_of_speech() -> None:
+def test_no_name_is_a_verb_of_speech_or_a_pronoun() -> None:
     wrong = [
         f"{file.relative_to(ROOT)}:{line}: {name}: {RETIRED_NAMES[word]}"
         for folder in ("fingerprint", "pipelines")

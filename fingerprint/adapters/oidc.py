@@ -172,10 +172,10 @@ class OpenIdProvider:
 
     def _authentication_time(self, claims: Mapping[str, Any]) -> datetime | None:
         """Return when the provider last asked for a proof; None if it does not say, or says something impossible."""
-        asked_at, now = claims.get("auth_time"), self.clock.now()
-        if isinstance(asked_at, bool) or not isinstance(asked_at, int | float):
+        auth_time, now = claims.get("auth_time"), self.clock.now()
+        if isinstance(auth_time, bool) or not isinstance(auth_time, int | float):
             return None
-        since = now.timestamp() - asked_at
+        since = now.timestamp() - auth_time
         return (
             now - timedelta(seconds=max(0.0, since))
             if -LEEWAY_SECONDS <= since <= MAX_AUTHENTICATION_AGE_SECONDS

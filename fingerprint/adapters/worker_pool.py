@@ -211,12 +211,13 @@ def _check_workers(client: Any, where: str) -> None:
         raise FingerprintError(
             f"the cluster at {where} has other versions than this program: {_first_line(error)}"
         ) from None
-    mine = importlib.metadata.version(DISTRIBUTION)
-    for worker, theirs in client.run(importlib.metadata.version, DISTRIBUTION, on_error="return").items():
-        if theirs != mine:
+    own_version = importlib.metadata.version(DISTRIBUTION)
+    versions = client.run(importlib.metadata.version, DISTRIBUTION, on_error="return")
+    for worker, version in versions.items():
+        if version != own_version:
+            there = version if isinstance(version, str) else "not at all"
             raise FingerprintError(
-                f"worker {worker} has {DISTRIBUTION} {theirs if isinstance(theirs, str) else 'not at all'}, here it is {mine}: "
-                "install the same"
+                f"worker {worker} has {DISTRIBUTION} {there}, here it is {own_version}: install the same"
             )
 
 

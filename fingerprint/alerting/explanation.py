@@ -167,14 +167,14 @@ def _find_impact(
 ) -> tuple[ActionImpact, ...]:
     """Return what events can do by what of them is new; `part` are their rows."""
     judged = impact.judge_calls(events)
-    strange = _let_strangers_in(part, judged, explainer)
+    grants = _outsider_grants(part, judged, explainer)
     own = _own_accounts(judged, explainer.bank)
     return impact.alert_impact(
         events,
         novelty.actions,
         novelty.networks,
         _other_accounts(part.frame),
-        frozenset(event.event_id for event in compress(events, strange)),
+        frozenset(event.event_id for event in compress(events, grants)),
         [each.within(own) for each in judged],
     )
 
@@ -185,15 +185,13 @@ def _own_accounts(judged: Sequence[CallImpact], bank: Bank) -> frozenset[str]:
     return frozenset(compress(accounts, bank.knows_account(hashing.hash_strings(np.array(accounts, object)))))
 
 
-def _let_strangers_in(
-    part: Verdicts, judged: Sequence[CallImpact], explainer: Explainer
-) -> NDArray[np.bool_]:
+def _outsider_grants(part: Verdicts, judged: Sequence[CallImpact], explainer: Explainer) -> NDArray[np.bool_]:
     """Return which events (N,) give a right to everybody, or to an account that no one of the history dealt with, nor is of."""
     out = np.array([EVERYBODY in each.outsiders for each in judged], bool)
-    asked = np.flatnonzero([bool(each.outsiders) for each in judged])
-    versions = np.asarray(frames.column_of(part.frame, "bank_version"), object)[asked]
+    with_outsiders = np.flatnonzero([bool(each.outsiders) for each in judged])
+    versions = np.asarray(frames.column_of(part.frame, "bank_version"), object)[with_outsiders]
     for version in set(versions.tolist()):
-        rows = asked[versions == version]
+        rows = with_outsiders[versions == version]
         bank, _ = explainer.bank_and_rows(part.batch, rows)
         out[rows] |= bank.names_stranger(part.batch.codes[rows])
     return out
@@ -712,10 +710,10 @@ def _alert_events(batch: EventBatch, frame: Frame) -> Iterator[AlertEvent]:
     records = (
         map(_record_text, frames.column_of(frame, "raw").tolist()) if "raw" in frame else [""] * len(frame)
     )
-    asked = sorted(batch.evidence)  # an order that no checkpoint changes
-    scores = _figures(frame, {name: z_column(name) for name in asked})
-    thresholds = _figures(frame, {name: threshold_column(name) for name in asked})
-    flagged_by = _flagged_by(frame, asked)
+    names = sorted(batch.evidence)  # an order that no checkpoint changes
+    scores = _figures(frame, {name: z_column(name) for name in names})
+    thresholds = _figures(frame, {name: threshold_column(name) for name in names})
+    flagged_by = _flagged_by(frame, names)
     for row, record in enumerate(records):
         yield AlertEvent(
             event_id=ids[row],

@@ -68,14 +68,14 @@ def alert_impact(
     new_actions: Collection[str],
     new_places: Collection[str],
     other_accounts: Mapping[str, str] = MappingProxyType({}),
-    let_strangers_in: Collection[str] = (),
+    outsider_grants: Collection[str] = (),
     judged: Sequence[CallImpact] = (),
 ) -> tuple[ActionImpact, ...]:
     """Return the actions of an alert that can do harm, those that count most first.
 
     `new_actions` are the `service:Action` that are new for the principal, `new_places` the ids of events from a network that is.
     `other_accounts` maps the ids of events to the account that they were made on, where that is not the log's own, and
-    `let_strangers_in` are the ids of those that gave everybody a right, or an account that no one dealt with before: that is
+    `outsider_grants` are the ids of those that gave everybody a right, or an account that no one dealt with before: that is
     new, however often others were given one. `judged` is what each event can do, where that is known (`judge_calls`).
     """
     by_action: dict[str, tuple[list[AlertEvent], list[CallImpact]]] = {}
@@ -88,7 +88,7 @@ def alert_impact(
             name,
             called,
             impacts,
-            name in new_actions or any(event.event_id in let_strangers_in for event in called),
+            name in new_actions or any(event.event_id in outsider_grants for event in called),
             new_places,
             other_accounts,
         )

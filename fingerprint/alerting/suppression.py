@@ -115,12 +115,12 @@ def validate_match(match: SuppressionMatch) -> SuppressionMatch:
         _check_value(name.replace("_", " "), getattr(kept, name))
     _service_and_action(kept)
     network = _parse_network(kept.network) if kept.network else None
-    asked = [name for name in MATCH_FIELDS if getattr(kept, name)]
-    if not asked:
+    fields = [name for name in MATCH_FIELDS if getattr(kept, name)]
+    if not fields:
         raise FingerprintError("a suppression that asks nothing would hide every alert: say whose or what")
     written = [name for name in ATTACKER_CONTROLLED_FIELDS if getattr(kept, name)]
     wide = network is not None and network.prefixlen < MIN_PREFIX_LENGTH[network.version]
-    if network is not None and wide and (asked == ["network"] or (written and not kept.principal)):
+    if network is not None and wide and (fields == ["network"] or (written and not kept.principal)):
         raise FingerprintError(
             f"network {network} alone is too much of the internet to hide (at least /{MIN_PREFIX_LENGTH[network.version]}): "
             "say also whose or what"

@@ -150,9 +150,9 @@ def questioned(facts: TitleFacts) -> str:
     row = leading_row(facts)
     origin = new_origin(facts, row)
     new = list(dict.fromkeys((lead, *(each for each in facts.ranked if each in facts.new_actions))))
-    asked = [each for each in new if each in _from_there(facts, new)] if origin else new
-    named = ", ".join(_cut(SOURCE.plain_action(each)) for each in asked[:MAX_NAMED_ACTIONS])
-    more = len(asked) - MAX_NAMED_ACTIONS
+    leading = [each for each in new if each in _from_there(facts, new)] if origin else new
+    named = ", ".join(_cut(SOURCE.plain_action(each)) for each in leading[:MAX_NAMED_ACTIONS])
+    more = len(leading) - MAX_NAMED_ACTIONS
     counted = f" and {_count(more, 'other new action')}" if more > 0 else ""
     return f"{named}{counted}{_region(facts, row)}{origin}{_elsewhere(facts) if origin else ''}"
 

@@ -165,8 +165,8 @@ def score_one_by_one(
     for at in range(len(once)):
         judged = scorer.judge_open(scorer.measure(once.iloc[[at]].reset_index(drop=True)).principals)
         if judged:  # one that was done before already is nothing new
-            mine = judged.frame[judged.frame["event_id"].isin(calls["event_id"])]
-            rows.append(mine.iloc[[-1]].assign(verdicts=int(mine["verdict"].sum())))
+            scored_calls = judged.frame[judged.frame["event_id"].isin(calls["event_id"])]
+            rows.append(scored_calls.iloc[[-1]].assign(verdicts=int(scored_calls["verdict"].sum())))
     names = ["event_id", *map(z_column, detector_names(settings)), "verdicts"]
     return pd.concat(rows, ignore_index=True)[names]
 

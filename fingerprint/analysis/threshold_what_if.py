@@ -430,9 +430,9 @@ def _voted_intervals(timed: pd.DataFrame, seconds: int) -> pd.DataFrame:
 
 def _in_voted_interval(events: pd.DataFrame, name: str, surges: pd.DataFrame) -> NDArray[np.bool_]:
     """Return which events (N,), by their entity or principal, lie in an interval with such a vote."""
-    voted, mine = (
+    voted, intervals = (
         pd.MultiIndex.from_arrays([table[key].astype(object), table["interval"]])
         for table, key in ((surges, "entity"), (events, name))
     )
-    found: NDArray[np.bool_] = mine.isin(voted)
+    found: NDArray[np.bool_] = intervals.isin(voted)
     return found

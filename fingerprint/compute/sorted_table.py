@@ -90,8 +90,8 @@ class SortedTable:
             self.add(keys, **columns)
         else:
             own = self.old[1].items()
-            mine = {name: to_device_of(columns[name], column).astype(column.dtype) for name, column in own}
-            self.old = (to_device_of(keys, self.old[0]).copy(), mine)
+            placed = {name: to_device_of(columns[name], column).astype(column.dtype) for name, column in own}
+            self.old = (to_device_of(keys, self.old[0]).copy(), placed)
 
     def get(self, keys: Keys, column: str, missing: Any = 0) -> NDArray[Any]:
         """Return a column at `keys`, `missing` where a key is not there: (N,) -> (N,)."""

@@ -151,7 +151,7 @@ def without_value(text: str, field: str, value: str, negated: bool) -> Terms:
     return tuple(found)
 
 
-def can_be_asked(value: str) -> bool:
+def is_searchable_value(value: str) -> bool:
     """Return whether a query can ask for exactly this value: it has no quote, no `*`, and is not empty or long."""
     return 0 < len(value) <= MAX_VALUE_LENGTH and not set(value) & set('"*')
 

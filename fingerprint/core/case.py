@@ -1,8 +1,8 @@
 """Cases: the rows, filters and changes of the alert queue, and how an alert stands by its dispositions. Alerts are in `alert`.
 
 Example:
-    >>> mine = AlertFilter(status="open", assignee="maria", least_urgency=50)
-    >>> page = store.page(mine, order="urgency", size=50)
+    >>> own_alerts = AlertFilter(status="open", assignee="maria", least_urgency=50)
+    >>> page = store.page(own_alerts, order="urgency", size=50)
     >>> seen = [AlertRevision(row.alert_id, row.version, row.events) for row in page.rows]
     >>> store.change(seen, Decide("benign", "a migration"), by="maria")
     [ActionOutcome(alert_id='397edb7b6806', done=True, version=2, reason='')]

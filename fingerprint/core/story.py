@@ -107,8 +107,8 @@ class EventSelection:
 
     def has(self, event: AlertEvent) -> bool:
         """Return whether an event is selected."""
-        asked = self.calls is None or (event.service, event.action) in self.calls
-        return asked and (bool(event.error_code) or not self.failed)
+        selected = self.calls is None or (event.service, event.action) in self.calls
+        return selected and (bool(event.error_code) or not self.failed)
 
 
 @dataclass(frozen=True, slots=True)

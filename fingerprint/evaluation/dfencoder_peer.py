@@ -188,7 +188,9 @@ def prepared_feature_losses(model: Any, data: pd.DataFrame) -> Floats:
     with torch.no_grad():
         number, flag, code = model.forward(data)
         kinds = [model.mse(number, numbers), model.bce(flag, flags)]
-        kinds += [model.cce(mine, target.long())[:, None] for mine, target in zip(code, codes, strict=True)]
+        kinds += [
+            model.cce(output, target.long())[:, None] for output, target in zip(code, codes, strict=True)
+        ]
     out: Floats = torch.cat(kinds, dim=1).numpy()
     return out
 

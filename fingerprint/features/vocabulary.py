@@ -250,10 +250,10 @@ def _median_repeats(counted: PresenceCounts, rows: NDArray[np.intp]) -> NDArray[
     The first presence of each value was a new one, the others repeated it. Of values, the commonest first, it is the one by which
     those that repeat are half of all; there is none where most presences were new.
     """
-    mine = np.flatnonzero(np.isin(counted.fingerprint, rows))
-    owner, feature = counted.fingerprint[mine].astype(np.int64), counted.feature[mine]
-    order = np.lexsort((counted.code[mine], -counted.count[mine], feature, owner))
-    some, group = mine[order], (owner * 256 + feature)[order]
+    selected = np.flatnonzero(np.isin(counted.fingerprint, rows))
+    owner, feature = counted.fingerprint[selected].astype(np.int64), counted.feature[selected]
+    order = np.lexsort((counted.code[selected], -counted.count[selected], feature, owner))
+    some, group = selected[order], (owner * 256 + feature)[order]
     starts = np.flatnonzero(np.diff(group, prepend=-1))
     size = np.diff(starts, append=len(group))
     count, repeated = counted.count[some].astype(np.float64), np.cumsum(counted.count[some] - 1.0)

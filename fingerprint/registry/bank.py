@@ -238,8 +238,8 @@ class Bank:
         level = xp.full(len(entity), len(LEVELS) - 1, np.int8)
         rest = xp.arange(len(entity))  # the events that have none so far
         for number, keys in enumerate((entity, principal, None)):
-            mine = self._peer_group_hashes(principal, frame, rest) if keys is None else keys[rest]
-            place, found = find_sorted(self._ready_rows[0], hashing.hash_pair(mine, number))
+            level_keys = self._peer_group_hashes(principal, frame, rest) if keys is None else keys[rest]
+            place, found = find_sorted(self._ready_rows[0], hashing.hash_pair(level_keys, number))
             row[rest[found]], level[rest[found]] = self._ready_rows[1][place[found]], number
             rest = rest[~found]
             if not len(rest):

@@ -79,7 +79,7 @@ def votes_by_kind(rates: Mapping[str, RatesByKind]) -> list[KindVotes]:
     """
     rows = []
     for kind in sorted({kind for each in rates.values() for kind in each}):
-        mine = [each.get(kind) for each in rates.values()]
-        events = max(int(rate["events"]) for rate in mine if rate)
-        rows.append(KindVotes(kind, events, [rate["share"] if rate else None for rate in mine]))
+        rates_of_kind = [each.get(kind) for each in rates.values()]
+        events = max(int(rate["events"]) for rate in rates_of_kind if rate)
+        rows.append(KindVotes(kind, events, [rate["share"] if rate else None for rate in rates_of_kind]))
     return rows

@@ -187,23 +187,25 @@ def _derive_templates(operation: Operation) -> list[RecordTemplate]:
 
 def _make_template(operation: Operation, parameters: list[tuple[str, str, bool]]) -> RecordTemplate:
     service = operation.source.partition(".")[0]
-    asked = {name: _value(service, name, kind) for name, kind, _ in parameters} or None
-    if service == "ec2" and asked and zlib.crc32(operation.name.encode()) & 2:
-        asked = {
-            f"{operation.name}Request": {name[:1].upper() + name[1:]: value for name, value in asked.items()}
+    request = {name: _value(service, name, kind) for name, kind, _ in parameters} or None
+    if service == "ec2" and request and zlib.crc32(operation.name.encode()) & 2:
+        request = {
+            f"{operation.name}Request": {
+                name[:1].upper() + name[1:]: value for name, value in request.items()
+            }
         }
     answer = {name: _value(service, name, kind) for name, kind, _ in operation.response} or None
     end: dict[str, Any] = {"readOnly": operation.read_only}
-    if service == "s3" and asked and "bucket" in asked:
-        asked["bucketName"] = asked.pop("bucket")
-        asked["Host"] = f"{asked['bucketName']}.s3.{placeholder('region')}.amazonaws.com"
-        end["resources"] = [_resource("AWS::S3::Bucket", f"arn:aws:s3:::{asked['bucketName']}")]
-    if service == "kms" and asked and "keyId" in asked:
+    if service == "s3" and request and "bucket" in request:
+        request["bucketName"] = request.pop("bucket")
+        request["Host"] = f"{request['bucketName']}.s3.{placeholder('region')}.amazonaws.com"
+        end["resources"] = [_resource("AWS::S3::Bucket", f"arn:aws:s3:::{request['bucketName']}")]
+    if service == "kms" and request and "keyId" in request:
         end["resources"] = [_resource("AWS::KMS::Key", _arn("kms", "key", placeholder("uuid")))]
     end["eventType"] = "AwsApiCall"
     if operation.api_version:
         end["apiVersion"] = operation.api_version
-    body: dict[str, Any] = {"requestParameters": asked, "responseElements": answer}
+    body: dict[str, Any] = {"requestParameters": request, "responseElements": answer}
     if service == "s3":
         body["additionalEventData"] = _transfer()
     return build_template(operation.source, operation.name, body, end)

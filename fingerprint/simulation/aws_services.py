@@ -198,8 +198,8 @@ def _data_key_template() -> RecordTemplate:
         "aws:s3:arn": f"arn:aws:s3:::trail-{account}/AWSLogs/{account}/CloudTrail/{region}/{placeholder('hex:16')}.json.gz",
     }
     key = f"arn:aws:kms:{region}:{account}:key/{placeholder('uuid')}"
-    asked = {"keyId": key, "encryptionContext": context, "keySpec": "AES_256"}
-    body = {"requestParameters": asked, "responseElements": None}
+    request = {"keyId": key, "encryptionContext": context, "keySpec": "AES_256"}
+    body = {"requestParameters": request, "responseElements": None}
     resource = {"accountId": account, "type": "AWS::KMS::Key", "ARN": key}
     end = {"readOnly": True, "resources": [resource], "eventType": "AwsApiCall"}
     return build_template("kms.amazonaws.com", "GenerateDataKey", body, end)

@@ -420,9 +420,12 @@ class ActivitySeries:
         self.rows.old = (keys[kept[row]], {"row": number[row[kept[row]]].astype(np.int32)})
         for table in (self.past, self.open):
             cells, counts = table.compact()
-            mine = kept[cells >> 32]
-            cells = cells[mine]
-            table.old = (number[cells >> 32] << 32 | cells & 0xFFFFFFFF, {"count": counts["count"][mine]})
+            cell_kept = kept[cells >> 32]
+            cells = cells[cell_kept]
+            table.old = (
+                number[cells >> 32] << 32 | cells & 0xFFFFFFFF,
+                {"count": counts["count"][cell_kept]},
+            )
         self.owner, self.channel, self.since = self.owner[kept], self.channel[kept], self.since[kept]
         for day in self.forecasts.values():
             day.row_index = day.row_index[kept[: len(day.row_index)]]

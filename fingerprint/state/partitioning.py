@@ -1,9 +1,9 @@
 """Split a scorer's state by hash bucket: for another worker, or to be evicted.
 
 Example:
-    >>> mine = hashing.buckets_of_partitions(np.arange(256) % 4 == 1)      # the principals of Kafka partition 1 of 4
-    >>> part = select_buckets(state.as_arrays(), mine)                     # for the owner of partition 1
-    >>> rest = ScorerState.from_arrays(settings, select_buckets(state.as_arrays(), ~mine))
+    >>> buckets = hashing.buckets_of_partitions(np.arange(256) % 4 == 1)      # the principals of Kafka partition 1 of 4
+    >>> part = select_buckets(state.as_arrays(), buckets)                     # for the owner of partition 1
+    >>> rest = ScorerState.from_arrays(settings, select_buckets(state.as_arrays(), ~buckets))
     >>> rest.merge(part)                                                   # scores on like the state that was never split
 
 Every key of the state's tables has its hash bucket in its top 16 bits (`hashing`). Slots of principals and rows of series are

@@ -5,7 +5,7 @@ Example:
     >>> pipeline = DetectionPipeline(bank, state, settings)      # changes the state step by step
     >>> saved = state.checkpoint()
     >>> again = PipelineState.restore(settings, saved.metadata, saved.blobs)
-    >>> mine = again.split(hashing.buckets_of_partitions(np.arange(256) % 4 == 1))
+    >>> part = again.split(hashing.buckets_of_partitions(np.arange(256) % 4 == 1))
 
 What belongs to a principal lies in the hash bucket of that principal, (65536,), and is split by it. Two things belong to no
 bucket: how far event time has come (`watermarks`, the clock of `scorer`) is the same for every part, and the counts of feeds
@@ -288,19 +288,19 @@ class PipelineState:
         )
         part.unknown_owners = dict(self.unknown_owners)  # a shared entity lies in many buckets: all are kept
 
-        def mine(principal: Hashes) -> NDArray[np.bool_]:
+        def in_part(principal: Hashes) -> NDArray[np.bool_]:
             return arrays.to_device_of(buckets, principal)[hashing.bucket_of(principal)]
 
-        part.pending = _non_empty([each.take(mine(each.principal)) for each in self.pending])
+        part.pending = _non_empty([each.take(in_part(each.principal)) for each in self.pending])
 
-        def mine_of(verdicts: list[Verdicts]) -> list[Verdicts]:
-            taken = (each.take(mine(each.batch.principal)) for each in verdicts)
+        def verdicts_in_part(verdicts: list[Verdicts]) -> list[Verdicts]:
+            taken = (each.take(in_part(each.batch.principal)) for each in verdicts)
             return [each for each in taken if len(each.frame)]
 
-        part.open_alerts.verdicts = mine_of(self.open_alerts.verdicts)
-        part.open_alerts.supporting = mine_of(self.open_alerts.supporting)
+        part.open_alerts.verdicts = verdicts_in_part(self.open_alerts.verdicts)
+        part.open_alerts.supporting = verdicts_in_part(self.open_alerts.supporting)
         if len(self.early_events):
-            early = mine(hashing.hash_with_bucket(self.early_events["principal"]))
+            early = in_part(hashing.hash_with_bucket(self.early_events["principal"]))
             part.early_events = frames.select_rows(self.early_events, early)
         if keep_feed_counts:
             part.feed_counts.restore(self.feed_counts.as_table().copy(), self.feed_counts.closed_until)

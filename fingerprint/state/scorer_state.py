@@ -433,10 +433,11 @@ class ScorerState:
         _, columns = self.principals.compact()
         xp, slot = namespace(keys), columns["slot"]
         end = xp.searchsorted(keys, _activity_key(slot, before)) - 1
-        mine = xp.zeros(len(slot), bool)
-        mine[end >= 0] = keys[end[end >= 0]] >> 32 == slot[end >= 0]
-        latest = (keys[end[mine]] & 0xFFFFFFFF).astype(np.int32)
-        columns["last"][mine] = xp.maximum(columns["last"][mine], latest)  # what came late may be older
+        has_activity = xp.zeros(len(slot), bool)
+        has_activity[end >= 0] = keys[end[end >= 0]] >> 32 == slot[end >= 0]
+        latest = (keys[end[has_activity]] & 0xFFFFFFFF).astype(np.int32)
+        # what came late may be older
+        columns["last"][has_activity] = xp.maximum(columns["last"][has_activity], latest)
         _drop(self.activity, (keys & 0xFFFFFFFF) < before)
 
     def _expire_principals(self, now: int) -> None:

@@ -112,11 +112,11 @@ class SqlEvidenceRepository(Repository):
         Raise NotFound without the alert, and FingerprintError for a page too large or a cursor of no page.
         """
         _check_size(size)
-        asked = selection or EventSelection()
-        own = sql.and_(alert_events.c.alert_id == storable(alert_id), *selected(asked))
+        selection = selection or EventSelection()
+        own = sql.and_(alert_events.c.alert_id == storable(alert_id), *selected(selection))
         events = _count_events(connection, alert_id, own)
         after = _parse_cursor(cursor) if cursor else None
-        found, total = read_runs(connection, storable(alert_id), asked, size + 1, after, newest_first)
+        found, total = read_runs(connection, storable(alert_id), selection, size + 1, after, newest_first)
         more = len(found) > size
         shown = tuple(
             replace(run, following=_cursor(run.events[-1])) if run.count > len(run.events) else run

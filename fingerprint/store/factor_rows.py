@@ -181,9 +181,9 @@ def remove_factor(connection: sql.Connection, account_id: str, factor_id: str) -
     there = {factor.factor_id: factor for factor in read_factors(connection, account_id)}
     if factor_id not in there:
         raise NotFound("there is no such second factor")
-    mine = second_factors.c.account_id == account_id
-    chosen = mine if len(there) == 1 else mine & (second_factors.c.factor_id == factor_id)
-    connection.execute(sql.delete(second_factors).where(chosen))
+    of_account = second_factors.c.account_id == account_id
+    removed = of_account if len(there) == 1 else of_account & (second_factors.c.factor_id == factor_id)
+    connection.execute(sql.delete(second_factors).where(removed))
     return there[factor_id]
 
 
@@ -257,9 +257,11 @@ def _verify_totp(connection: sql.Connection, now: datetime, row: Row, code: str)
 
 
 def _verify_recovery_code(connection: sql.Connection, row: Row, code: str) -> ProofKind | None:
-    those = (second_factors.c.account_id == row["account_id"]) & (second_factors.c.kind == "recovery")
-    mine = those & (second_factors.c.secret == secret_hashes.secret_digest(code))
-    return "recovery code" if connection.execute(sql.delete(second_factors).where(mine)).rowcount else None
+    of_account = (second_factors.c.account_id == row["account_id"]) & (second_factors.c.kind == "recovery")
+    this_code = of_account & (second_factors.c.secret == secret_hashes.secret_digest(code))
+    return (
+        "recovery code" if connection.execute(sql.delete(second_factors).where(this_code)).rowcount else None
+    )
 
 
 def _verify_passkey(
@@ -302,5 +304,5 @@ def _decode_challenge(kept: str) -> bytes:
 
 
 def _mark_used(connection: sql.Connection, now: datetime, each: Row, counter: int) -> None:
-    mine = second_factors.c.factor_id == each["factor_id"]
-    connection.execute(sql.update(second_factors).where(mine).values(counter=counter, last_used=now))
+    this_factor = second_factors.c.factor_id == each["factor_id"]
+    connection.execute(sql.update(second_factors).where(this_factor).values(counter=counter, last_used=now))

@@ -116,14 +116,16 @@ class SqlIncidentRepository(Repository):
         if not 0 < size <= MAX_PAGE_SIZE:
             raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} incidents, not {size}")
         conditions = [*_conditions(incident_filter, self._session.now())]
-        columns, asked = ORDERS[order], (incident_filter, order)
+        columns, search = ORDERS[order], (incident_filter, order)
         query = sql.select(incidents).where(*conditions).order_by(*page_cursor.order_by(columns))
         if cursor is not None:
-            query = query.where(page_cursor.after(columns, page_cursor.decode_cursor(cursor, columns, asked)))
+            query = query.where(
+                page_cursor.after(columns, page_cursor.decode_cursor(cursor, columns, search))
+            )
         found = [dict(row) for row in connection.execute(query.limit(size + 1)).mappings()]
         total = connection.scalar(sql.select(sql.func.count()).select_from(incidents).where(*conditions)) or 0
         last = [found[size - 1][column.name] for column, _ in columns] if len(found) > size else None
-        more = page_cursor.encode_cursor(last, asked) if last else None
+        more = page_cursor.encode_cursor(last, search) if last else None
         return IncidentPage(tuple(_read_rows(connection, found[:size])), total, more)
 
     @reads
@@ -345,8 +347,8 @@ def _conditions(
     if incident_filter.assignee is not None:
         taken = of_alerts.join_from(incident_alerts, cases, cases.c.alert_id == incident_alerts.c.alert_id)
         if incident_filter.assignee:
-            mine = taken.where(cases.c.assignee == storable(incident_filter.assignee))
-            found.append(incidents.c.incident_id.in_(mine))
+            assigned = taken.where(cases.c.assignee == storable(incident_filter.assignee))
+            found.append(incidents.c.incident_id.in_(assigned))
         else:
             found.append(incidents.c.incident_id.not_in(taken.where(cases.c.assignee != "")))
     return [*found, incidents.c.incident_id.not_in(_hidden_incidents(now))]

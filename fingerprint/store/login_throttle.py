@@ -118,10 +118,12 @@ def clear_failures(connection: sql.Connection, counted: Sequence[FailureCounter]
     )
     connection.execute(sql.delete(login_attempts).where(login_attempts.c.counter == here.digest))
     for each in wider:
-        mine = login_attempts.c.counter == each.digest
-        connection.execute(sql.delete(login_attempts).where(mine, login_attempts.c.failures <= failed))
+        this_counter = login_attempts.c.counter == each.digest
         connection.execute(
-            sql.update(login_attempts).where(mine).values(failures=login_attempts.c.failures - failed)
+            sql.delete(login_attempts).where(this_counter, login_attempts.c.failures <= failed)
+        )
+        connection.execute(
+            sql.update(login_attempts).where(this_counter).values(failures=login_attempts.c.failures - failed)
         )
 
 
@@ -162,29 +164,31 @@ def is_known_browser(connection: sql.Connection, now: datetime, row: Row | None,
     """Return whether the account logged in with this browser before."""
     if row is None or not secret:
         return False
-    mine = (known_browsers.c.digest == secret_digest(secret)) & (
+    this_browser = (known_browsers.c.digest == secret_digest(secret)) & (
         known_browsers.c.account_id == row["account_id"]
     )
     query = sql.select(known_browsers.c.digest).where(
-        mine, known_browsers.c.seen_at > now - BROWSER_RETENTION
+        this_browser, known_browsers.c.seen_at > now - BROWSER_RETENTION
     )
     return connection.scalar(query) is not None
 
 
 def remember_browser(connection: sql.Connection, now: datetime, account_id: str, previous_secret: str) -> str:
     """Return a new secret for a browser, in place of the one it had."""
-    mine = known_browsers.c.account_id == account_id
+    of_account = known_browsers.c.account_id == account_id
     connection.execute(
-        sql.delete(known_browsers).where(mine, known_browsers.c.digest == secret_digest(previous_secret))
+        sql.delete(known_browsers).where(
+            of_account, known_browsers.c.digest == secret_digest(previous_secret)
+        )
     )
     newest = (
         sql.select(known_browsers.c.digest)
-        .where(mine)
+        .where(of_account)
         .order_by(known_browsers.c.seen_at.desc())
         .limit(MAX_BROWSERS - 1)
     )
     kept = connection.scalars(newest).all()
-    connection.execute(sql.delete(known_browsers).where(mine, known_browsers.c.digest.not_in(kept)))
+    connection.execute(sql.delete(known_browsers).where(of_account, known_browsers.c.digest.not_in(kept)))
     secret = generate_secret()
     new = {"digest": secret_digest(secret), "account_id": account_id, "seen_at": now}
     connection.execute(sql.insert(known_browsers).values(**new))

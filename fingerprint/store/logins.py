@@ -93,20 +93,20 @@ class SqlLoginRepository(AccountTable):
         """Use an invitation: set the password, end sessions and tokens, and return a session's secret."""
         find = partial(account_rows.find_invitation, now=self._now(), secret=secret)
         invited = self._session.read(lambda connection: find(connection)) or raise_refused(LINK_EXPIRED)
-        mine = invited.name or validate_name(name)
-        account_rows.require_local_login(mine, self._web)
-        kept = self._hash_checked_password(password, mine)
+        account_name = invited.name or validate_name(name)
+        account_rows.require_local_login(account_name, self._web)
+        kept = self._hash_checked_password(password, account_name)
 
         def accept(connection: sql.Connection) -> str | SecondFactorNeeded | None:
             now = self._now()
             if not account_rows.find_invitation(connection, now, secret):
                 return None
-            row = account_rows.find_account(connection, mine) if invited.name else None
-            row = row or account_rows.add_account(connection, now, mine, "admin")
+            row = account_rows.find_account(connection, account_name) if invited.name else None
+            row = row or account_rows.add_account(connection, now, account_name, "admin")
             account_rows.delete_invitation(connection, invited.name)
             ended = account_rows.revoke_account_tokens(connection, now, row["account_id"])
             login_throttle.forget_browsers(connection, row["account_id"])
-            add_audit_entry(connection, now, mine, "account.accept", mine, {"tokens": ended})
+            add_audit_entry(connection, now, account_name, "account.accept", account_name, {"tokens": ended})
             _set_password(connection, row, kept)
             return pending_logins.begin_login(connection, now, row, client, self._web)
 
@@ -186,11 +186,11 @@ class SqlLoginRepository(AccountTable):
 
         def confirm(connection: sql.Connection) -> bool:
             now = self._now()
-            asked = sessions.require_session(connection, now, session, self._web)["challenge"]
+            challenge = sessions.require_session(connection, now, session, self._web)["challenge"]
             sessions.save_challenge(connection, session, "")
             proven = right and account_rows.password_unchanged(connection, row)
             if kinds and response:
-                proof = factor_rows.verify_second_factor(connection, now, row, response, asked)
+                proof = factor_rows.verify_second_factor(connection, now, row, response, challenge)
                 proven = proof is not None
             if not proven:
                 detail = {"address": row["address"], "session": row["session_id"]}

@@ -2,8 +2,8 @@
 
 Example:
     >>> order = ((alerts.c.urgency_shown, True), (alerts.c.alert_id, False))     # with True the largest comes first
-    >>> cursor = encode_cursor([82, "3fa94c1be0d27a58"], asked=(alert_filter, "urgency"))
-    >>> query.where(after(order, decode_cursor(cursor, order, asked=(alert_filter, "urgency"))))
+    >>> cursor = encode_cursor([82, "3fa94c1be0d27a58"], search=(alert_filter, "urgency"))
+    >>> query.where(after(order, decode_cursor(cursor, order, search=(alert_filter, "urgency"))))
 
 A page ends with a row, and the next begins after that row's values in the columns that order the rows (keyset pagination): what
 comes or goes between two pages neither repeats rows nor leaves any out. A cursor holds a digest of what was asked, and serves
@@ -30,17 +30,17 @@ DIGEST_BYTES = 8
 LARGEST_NUMBER = 2**31  # from which on a number is in no column
 
 
-def encode_cursor(values: Iterable[Any], asked: object) -> str:
+def encode_cursor(values: Iterable[Any], search: object) -> str:
     """Return a row's values in the columns of an order, for what was asked (anything whose `repr` says it all)."""
     position = json.dumps([each.isoformat() if isinstance(each, datetime) else each for each in values])
-    return base64.urlsafe_b64encode(_digest(asked) + position.encode()).decode().rstrip("=")
+    return base64.urlsafe_b64encode(_digest(search) + position.encode()).decode().rstrip("=")
 
 
-def decode_cursor(cursor: str, order: Order, asked: object) -> list[Any]:
+def decode_cursor(cursor: str, order: Order, search: object) -> list[Any]:
     """Return the values of a cursor as the columns have them. Raise FingerprintError for one of something else."""
     try:
         decoded = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
-        if decoded[:DIGEST_BYTES] != _digest(asked):
+        if decoded[:DIGEST_BYTES] != _digest(search):
             raise ValueError("of something else")
         values = json.loads(decoded[DIGEST_BYTES:])
         return [_parse_value(column, value) for (column, _), value in zip(order, values, strict=True)]
@@ -77,5 +77,5 @@ def _parse_value(column: sql.Column[Any], value: Any) -> Any:
     return value
 
 
-def _digest(asked: object) -> bytes:
-    return blake2b(repr(asked).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()
+def _digest(search: object) -> bytes:
+    return blake2b(repr(search).encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).digest()

@@ -43,8 +43,8 @@ def find_pending_login(connection: sql.Connection, now: datetime, secret: str) -
         accounts, pending_logins.c.account_id == accounts.c.account_id
     )
     lasts = (pending_logins.c.expires_at > now) & accounts.c.disabled_at.is_(None)
-    mine = pending_logins.c.digest == secret_hashes.secret_digest(secret)
-    row = connection.execute(query.where(mine, lasts)).mappings().first()
+    this_login = pending_logins.c.digest == secret_hashes.secret_digest(secret)
+    row = connection.execute(query.where(this_login, lasts)).mappings().first()
     return dict(row) if row else None
 
 
@@ -62,8 +62,8 @@ def remaining_login_steps(connection: sql.Connection, row: Row) -> PendingLogin:
 
 def delete_pending_login(connection: sql.Connection, secret: str) -> None:
     """Delete a pending login that was finished."""
-    mine = pending_logins.c.digest == secret_hashes.secret_digest(secret)
-    connection.execute(sql.delete(pending_logins).where(mine))
+    this_login = pending_logins.c.digest == secret_hashes.secret_digest(secret)
+    connection.execute(sql.delete(pending_logins).where(this_login))
 
 
 def delete_expired(connection: sql.Connection, now: datetime) -> None:

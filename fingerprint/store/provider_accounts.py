@@ -26,8 +26,8 @@ def find_or_create(
 
     Raise AuthenticationFailed for a new identity without a role.
     """
-    mine = (accounts.c.issuer == identity.issuer) & (accounts.c.subject == identity.subject)
-    found = connection.execute(sql.select(accounts).where(mine, accounts.c.subject != "")).mappings().first()
+    same = (accounts.c.issuer == identity.issuer) & (accounts.c.subject == identity.subject)
+    found = connection.execute(sql.select(accounts).where(same, accounts.c.subject != "")).mappings().first()
     return dict(found) if found else _create(connection, now, identity, default)
 
 

@@ -100,9 +100,9 @@ class SqlQueueRepository(Repository):
         now = self._session.now()
         conditions = filter_conditions(alert_filter, now, many=total is not None and total >= MANY_ALERTS)
         query = _select(now).where(*conditions).order_by(*page_cursor.order_by(ORDERS[order]))
-        asked = (alert_filter, order)
+        search = (alert_filter, order)
         if cursor is not None:
-            place = page_cursor.decode_cursor(cursor, ORDERS[order], asked)
+            place = page_cursor.decode_cursor(cursor, ORDERS[order], search)
             query = query.where(page_cursor.after(ORDERS[order], place))
         if total == 0:
             return QueuePage((), 0, None)
@@ -111,7 +111,9 @@ class SqlQueueRepository(Repository):
             count = sql.select(sql.func.count()).select_from(ALERTS_WITH_CASES).where(*conditions)
             total = connection.scalar(count) or 0
         more = (
-            page_cursor.encode_cursor(_position(found[size - 1], order), asked) if len(found) > size else None
+            page_cursor.encode_cursor(_position(found[size - 1], order), search)
+            if len(found) > size
+            else None
         )
         return QueuePage(tuple(found[:size]), total, more)
 

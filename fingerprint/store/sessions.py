@@ -44,9 +44,9 @@ class SqlSessionRepository(AccountTable):
         """Return the live sessions of an account, the one used last first."""
         row, now = account_rows.require_account(connection, name), self._now()
         idle = now - timedelta(hours=self._web.session_idle_hours)
-        mine = (sessions.c.account_id == row["account_id"]) & (sessions.c.expires_at > now)
+        live = (sessions.c.account_id == row["account_id"]) & (sessions.c.expires_at > now)
         query = sql.select(sessions, sessions.c.created_at.label("begun_at"))
-        query = query.where(mine, sessions.c.seen_at > idle).order_by(sessions.c.seen_at.desc())
+        query = query.where(live, sessions.c.seen_at > idle).order_by(sessions.c.seen_at.desc())
         return [_to_session(dict(each) | {"name": name}) for each in connection.execute(query).mappings()]
 
     def authenticate(self, secret: str, is_activity: bool = True) -> Account | None:
@@ -66,10 +66,10 @@ class SqlSessionRepository(AccountTable):
     @writes(Locking.ACCOUNTS)
     def log_out(self, connection: sql.Connection, secret: str) -> None:
         """End a session by its secret; an unknown one is no error."""
-        mine = sessions.c.digest == secret_hashes.secret_digest(secret)
-        name = connection.scalar(_owner_name.where(mine))
+        this_session = sessions.c.digest == secret_hashes.secret_digest(secret)
+        name = connection.scalar(_owner_name.where(this_session))
         if name:
-            connection.execute(sql.delete(sessions).where(mine))
+            connection.execute(sql.delete(sessions).where(this_session))
             add_audit_entry(connection, self._now(), name, "account.logout", name)
 
     @writes(Locking.ACCOUNTS)
@@ -166,15 +166,15 @@ def find_session(connection: sql.Connection, now: datetime, secret: str, web: We
 
 def mark_reauthenticated(connection: sql.Connection, now: datetime, digest: str) -> None:
     """Record that the owner of a session has just proved their identity again."""
-    mine = sessions.c.digest == digest
-    connection.execute(sql.update(sessions).where(mine).values(proven_at=now, challenge=""))
+    this_session = sessions.c.digest == digest
+    connection.execute(sql.update(sessions).where(this_session).values(proven_at=now, challenge=""))
 
 
-def save_challenge(connection: sql.Connection, secret: str, asked: str) -> None:
+def save_challenge(connection: sql.Connection, secret: str, challenge: str) -> None:
     """Save the challenge that a passkey is to sign with the session or pending login; empty once it was used."""
     for table in (sessions, pending_logins):
-        mine = table.c.digest == secret_hashes.secret_digest(secret)
-        connection.execute(sql.update(table).where(mine).values(challenge=asked))
+        this_row = table.c.digest == secret_hashes.secret_digest(secret)
+        connection.execute(sql.update(table).where(this_row).values(challenge=challenge))
 
 
 def require_session(connection: sql.Connection, now: datetime, secret: str, web: Web) -> Row:
@@ -183,8 +183,8 @@ def require_session(connection: sql.Connection, now: datetime, secret: str, web:
 
 
 def _mark_seen(connection: sql.Connection, now: datetime, secret: str) -> None:
-    mine = sessions.c.digest == secret_hashes.secret_digest(secret)
-    connection.execute(sql.update(sessions).where(mine).values(seen_at=now))
+    this_session = sessions.c.digest == secret_hashes.secret_digest(secret)
+    connection.execute(sql.update(sessions).where(this_session).values(seen_at=now))
 
 
 def _to_session(row: Row) -> LoginSession:

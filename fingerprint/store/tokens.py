@@ -80,8 +80,8 @@ class SqlTokenRepository(AccountTable):
         """Revoke a token; a second time changes nothing. Raise NotFound where there is none, or none of `owner`."""
         token, now = _find_token(connection, token_id, owner), self._now()
         if token.revoked_at is None:
-            mine = tokens.c.token_id == token.token_id
-            connection.execute(sql.update(tokens).where(mine).values(revoked_at=now))
+            this_token = tokens.c.token_id == token.token_id
+            connection.execute(sql.update(tokens).where(this_token).values(revoked_at=now))
             add_audit_entry(connection, now, by, "token.revoke", token_id, {"owner": token.owner})
 
     def authenticate(self, secret: str) -> tuple[Account, AccessToken] | None:

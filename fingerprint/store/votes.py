@@ -64,14 +64,14 @@ class SqlVoteRepository(Repository):
         """
         query = _select_votes(principal, since).order_by(*page_cursor.order_by(ORDER))
         query = query if until is None else query.where(votes.c.event_time < until)
-        asked = (principal, since, until)
+        search = (principal, since, until)
         if cursor is not None:
-            query = query.where(page_cursor.after(ORDER, page_cursor.decode_cursor(cursor, ORDER, asked)))
+            query = query.where(page_cursor.after(ORDER, page_cursor.decode_cursor(cursor, ORDER, search)))
         rows = connection.execute(query.limit(size + 1)).all()
         following = None
         if len(rows) > size:
             last = rows[size - 1]._mapping
-            following = page_cursor.encode_cursor((last[column.name] for column, _ in ORDER), asked)
+            following = page_cursor.encode_cursor((last[column.name] for column, _ in ORDER), search)
         from fingerprint.store import tables
 
         return tables.vote_table(rows[:size]), following

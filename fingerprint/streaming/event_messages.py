@@ -48,16 +48,16 @@ class PartitionCount:
 
     def __init__(self, producer: Producer, topic: str) -> None:
         self.producer, self.topic = producer, topic
-        self.count, self.asked_at = 0, -math.inf
+        self.count, self.counted_at = 0, -math.inf
 
     def __call__(self) -> int:
         """Return the number, or 0."""
-        if time.monotonic() - self.asked_at > COUNT_SECONDS:
+        if time.monotonic() - self.counted_at > COUNT_SECONDS:
             try:
                 self.count = self.producer.partition_count(self.topic)
             except FingerprintError:
                 self.count = 0
-            self.asked_at = time.monotonic()
+            self.counted_at = time.monotonic()
         return self.count
 
 

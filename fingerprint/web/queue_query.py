@@ -21,8 +21,8 @@ from fingerprint.core.alert import LEVELS, Decision
 from fingerprint.core.alert_query import (
     NO_VALUE,
     Term,
-    can_be_asked,
     format_alert_query,
+    is_searchable_value,
     parse_alert_query,
     resolve_me,
     with_term,
@@ -151,11 +151,11 @@ class QueueQuery:
         single = getattr(self.filter, field) if field in _SINGLE_FIELDS else None
         if single or (field == "assignee" and single == ""):
             changes[field] = None  # a query has several values where this has one
-            if can_be_asked(single or NO_VALUE) and not (negated and single == value):
+            if is_searchable_value(single or NO_VALUE) and not (negated and single == value):
                 start = with_term(start, field, single or NO_VALUE)
         narrowed = with_term(start, field, value, negated)
         try:
-            if not can_be_asked(value) or not parse_alert_query(narrowed):
+            if not is_searchable_value(value) or not parse_alert_query(narrowed):
                 return ""
         except FingerprintError:  # too long, or too many values
             return ""

@@ -1,10 +1,10 @@
 """The timeline of an alert as its address asks for it: filters, order, folding and the page.
 
 Example:
-    >>> asked = parse_timeline({"writes": "1", "tactic": "Persistence"})
-    >>> asked.toggled(failed=True).parameters()
+    >>> timeline = parse_timeline({"writes": "1", "tactic": "Persistence"})
+    >>> timeline.toggled(failed=True).parameters()
     {'writes': '1', 'failed': '1', 'tactic': 'Persistence'}
-    >>> store.evidence.runs(alert_id, asked.selection(story.phases), cursor=asked.cursor)
+    >>> store.evidence.runs(alert_id, timeline.selection(story.phases), cursor=timeline.cursor)
 """
 
 from __future__ import annotations

@@ -275,8 +275,8 @@ def distinct_row_share() -> tuple[float, float]:
 def distinct_share(events: EncodedEvents) -> float:
     """Return which share of the events are rows of codes that no other one of their fingerprint has."""
     codes = encode_features(events)
-    asked = np.column_stack([codes, events.fingerprint.astype(codes.dtype)])
-    return len(np.unique(asked, axis=0)) / len(asked)
+    rows = np.column_stack([codes, events.fingerprint.astype(codes.dtype)])
+    return len(np.unique(rows, axis=0)) / len(rows)
 
 
 @benchmark("scoring with explanation, one event", "events/s", "its time with dfencoder", 0.02, at_most=True)
@@ -334,7 +334,7 @@ def _all_training_rows() -> EncodedEvents:
 def _pace(batches: list[EncodedEvents]) -> tuple[float, float]:
     """Return our rows a second, and how many times theirs that is."""
     models = cycle(fit_both().models.values())
-    asked = [
+    tables = [
         (model, batch.take(batch.rows_of(user)).published_columns())
         for batch in batches
         for user, model in zip(pd.unique(frames.column_of(batch.frame, "entity")), models, strict=False)
@@ -342,7 +342,7 @@ def _pace(batches: list[EncodedEvents]) -> tuple[float, float]:
     with single_threaded():
         ours, theirs = fastest_interleaved(
             lambda: [score_with_bank(encode_features(batch), batch.fingerprint) for batch in batches],
-            lambda: [model.z_scores(table) for model, table in asked],
+            lambda: [model.z_scores(table) for model, table in tables],
         )
     return sum(len(batch.frame) for batch in batches) / ours, theirs / ours
 

@@ -71,10 +71,10 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--nets", type=int, default=2_000)
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--replayed", type=int, help="bytes of the largest bucket that is replayed; 0: none")
-    asked = parser.parse_args(argv)
-    loop.MAX_GRAPH_BYTES = loop.MAX_GRAPH_BYTES if asked.replayed is None else asked.replayed
-    result = measure_fit(prepare_fit(sample_events(), Settings()), asked.nets, asked.device)
-    merge_result(RESULTS_FILE, f"{asked.nets} on {asked.device}", result)
+    arguments = parser.parse_args(argv)
+    loop.MAX_GRAPH_BYTES = loop.MAX_GRAPH_BYTES if arguments.replayed is None else arguments.replayed
+    result = measure_fit(prepare_fit(sample_events(), Settings()), arguments.nets, arguments.device)
+    merge_result(RESULTS_FILE, f"{arguments.nets} on {arguments.device}", result)
     print(json.dumps(result, indent=1))
 
 

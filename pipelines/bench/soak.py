@@ -201,11 +201,11 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--only", choices=PARTS, help="one of the parts")
     parser.add_argument("--prepare", help=argparse.SUPPRESS)  # the folder of a week, in a process of its own
     parser.add_argument("--days", type=int, help=argparse.SUPPRESS)
-    asked = parser.parse_args(argv)
-    if asked.prepare:
-        prepare_week(Path(asked.prepare), asked.days)
+    arguments = parser.parse_args(argv)
+    if arguments.prepare:
+        prepare_week(Path(arguments.prepare), arguments.days)
         return
-    for name in [asked.only] if asked.only else PARTS:
+    for name in [arguments.only] if arguments.only else PARTS:
         result = _measured(PARTS[name])
         merge_result(RESULTS_FILE, name, result)
         Console().print(_table(name, result))

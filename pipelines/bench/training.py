@@ -58,11 +58,11 @@ SAMPLE_FILE, RESULT_FILE = "few.parquet", "done.json"
 
 def main(argv: list[str] | None = None) -> None:
     """Measure, or learn in the process that is measured."""
-    asked = _parse_arguments(argv)
-    if asked.folder:
-        run_training(Path(asked.folder), asked.entities, asked.processes, asked.device)
+    arguments = _parse_arguments(argv)
+    if arguments.folder:
+        run_training(Path(arguments.folder), arguments.entities, arguments.processes, arguments.device)
     else:
-        run_report(asked.entities, asked.processes, asked.device)
+        run_report(arguments.entities, arguments.processes, arguments.device)
 
 
 def _parse_arguments(argv: list[str] | None) -> argparse.Namespace:
@@ -207,12 +207,12 @@ def measure_scoring(bank: banks.Bank, device: str, rows: int = SCORED_ROWS) -> d
     """
     there, place = _array_library(device)
     losses = InProcessLosses(bank.on(place) if there == "cupy" else place_networks(bank, place))
-    asked = _random_queries(bank, rows)
+    queries = _random_queries(bank, rows)
     if there == "cupy":
-        asked = place(asked[0]), place(asked[1])
-    losses.losses(asked[0][:1024], asked[1][:1024])  # warm
+        queries = place(queries[0]), place(queries[1])
+    losses.losses(queries[0][:1024], queries[1][:1024])  # warm
     started = time.monotonic()
-    loss, _ = losses.losses(*asked)
+    loss, _ = losses.losses(*queries)
     float(loss.sum())  # waits for the device
     seconds = time.monotonic() - started
     read = rows * bytes_read_per_row(bank) / seconds

@@ -43,8 +43,8 @@ def triton_benchmark_scope() -> Iterator[None]:
 
 def _rows_per_second(size: int) -> tuple[float, float]:
     """Return rows a second through Triton; and how that compares."""
-    far, near, asked = _call_seconds(size)
-    return asked / sum(far), sum(near) / sum(far)
+    far, near, rows = _call_seconds(size)
+    return rows / sum(far), sum(near) / sum(far)
 
 
 def _added_latency(size: int) -> tuple[float, float]:

@@ -118,10 +118,10 @@ class Backtest:
         with read_history(
             self.sources, self.settings, TimeRange(since=self.split_time.to_pydatetime())
         ) as history:
-            mine = [events[events["principal"] == principal] for events in history.batches()]
-        if not any(map(len, mine)):
+            of_principal = [events[events["principal"] == principal] for events in history.batches()]
+        if not any(map(len, of_principal)):
             raise FingerprintError(f"{principal!r} did nothing from {self.split_time:%Y-%m-%d %H:%M} on")
-        return pd.concat(mine, ignore_index=True)
+        return pd.concat(of_principal, ignore_index=True)
 
 
 def open_backtest(folder: Path, settings: Settings) -> Backtest:

@@ -76,8 +76,8 @@ def evaluate_detectors(
     """
     own = detector_names(settings)
     names = (*own, THIRD_DETECTOR) if third and THIRD_DETECTOR not in own else own
-    asked = settings.voting.detectors if names is own else (*settings.voting.detectors, THIRD_DETECTOR)
-    asking = settings.model_copy(update={"voting": settings.voting.model_copy(update={"detectors": asked})})
+    listed = settings.voting.detectors if names is own else (*settings.voting.detectors, THIRD_DETECTOR)
+    asking = settings.model_copy(update={"voting": settings.voting.model_copy(update={"detectors": listed})})
     quorums_of = _quorums(own, names, settings.voting.quorum)
     others = {name: each for name, each in quorums_of.items() if each[0] != names}
     panel = MultiQuorumPipeline(

@@ -93,8 +93,8 @@ class EvaluationOptions:
 
     def describe_skipped(self, principals: int) -> str:
         """Return a sentence that names what the number of principals leaves out; empty where it leaves out nothing."""
-        asked = {"--peers": self.peers, "--third": self.third, "--terms": self.terms}
-        skipped = [SKIPPED_METHODS[name] for name, wanted in asked.items() if wanted is None]
+        options = {"--peers": self.peers, "--third": self.third, "--terms": self.terms}
+        skipped = [SKIPPED_METHODS[name] for name, wanted in options.items() if wanted is None]
         if principals <= MAX_PRINCIPALS_FOR_PEERS or not skipped:
             return ""
         most = f"{principals:,} principals are more than {MAX_PRINCIPALS_FOR_PEERS}"

@@ -50,7 +50,7 @@ class StoreUse(NamedTuple):
     """What a training is told of the alerts of the weeks before: `asked`, the store; `decided`, every alert as its labels say."""
 
     name: str
-    asked: bool
+    reads_alerts: bool
     decided: bool
 
 
@@ -147,7 +147,7 @@ class ServedOrganisation:
         first = max(begin - round(self.settings.retraining.history_days), 0)
         trained = train_bank(
             self.days[first:begin], self.bank, self.settings, no_progress,
-            store=self.database if use.asked else NO_DATABASE,
+            store=self.database if use.reads_alerts else NO_DATABASE,
         )  # fmt: skip
         week, scored = self.days[begin : begin + WEEK_DAYS], self.folder / "scored.parquet"
         score_sources(week, self.bank, self.settings, no_progress, self.database, scored)

@@ -117,16 +117,16 @@ def terms_table(methods: Sequence[Figures]) -> Table:
     )
     terms = [method for method in methods if method["role"] == "term"]
     for detector in dict.fromkeys(method["name"].split(" without ")[0] for method in terms):
-        mine = [method for method in terms if method["name"].startswith(f"{detector} without ")]
+        without_terms = [method for method in terms if method["name"].startswith(f"{detector} without ")]
         whole = [method for method in methods if method["name"] == f"{detector} alone"] or methods[:1]
-        for method in (*whole, *mine):
+        for method in (*whole, *without_terms):
             queue = method["queue"]
             table.add_row(
                 method["name"],
                 *_found_cells(method),
                 _share(queue["attack_share"]),
                 _share(queue["repeated_alerts"]),
-                end_section=method is mine[-1],
+                end_section=method is without_terms[-1],
             )
     return table
 

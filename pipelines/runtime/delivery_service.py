@@ -139,14 +139,14 @@ class DeliverySender:
 
     def _handle_failure(self, delivery: Delivery, error: Unavailable | ObjectNotFound) -> None:
         """Reschedule a delivery or mark it failed, and back off from the receiver."""
-        now, asked = self.clock.now(), error.retry_after if isinstance(error, RateLimited) else 0.0
+        now, retry_after = self.clock.now(), error.retry_after if isinstance(error, RateLimited) else 0.0
         self.failures_in_a_row, self.problem = self.failures_in_a_row + 1, str(error)
         rest = max(
             min(retry_delay(self.failures_in_a_row, self.random_fraction()), MAX_BACKOFF_SECONDS),
-            min(asked, MAX_BACKOFF),
+            min(retry_after, MAX_BACKOFF),
         )
         self.retry_not_before = now + timedelta(seconds=rest)
-        again = next_attempt(delivery, now, self.random_fraction(), asked)
+        again = next_attempt(delivery, now, self.random_fraction(), retry_after)
         if again is None or isinstance(error, ObjectNotFound):
             self._give_up(delivery, str(error))
             return

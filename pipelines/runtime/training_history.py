@@ -113,7 +113,7 @@ def _read_history(
 ) -> dict[str, Any]:
     with backend.open_history(settings, request.span) as history:
         fetched = training_data.load_history(request, history, settings, progress)
-        flagged, asked = training_data.load_exclusions(request, history, settings)
+        flagged, database = training_data.load_exclusions(request, history, settings)
         training_data.load_dispositions(request, history, settings).to_parquet(work / DISPOSITIONS_FILE)
         newest = history.activity_end()
         pipeline.partition_history(
@@ -133,7 +133,7 @@ def _read_history(
         "future_dated": history.future_dated,
         "ahead": history.after_end,
         **fetched,
-        "database": asked,
+        "database": database,
         "left_out": flagged.excluded_counts(),
         "came_back": flagged.readmitted_counts(),
         "reasons": history.rejection_reasons(),

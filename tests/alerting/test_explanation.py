@@ -704,10 +704,10 @@ def test_a_right_is_given_to_a_stranger_where_it_is_everybodys_or_a_strange_acco
     part: Any = SimpleNamespace(frame=frame, batch=SimpleNamespace(codes=np.arange(5)))
     explainer: Any = SimpleNamespace(bank_and_rows=lambda batch, rows: (bank, rows))
     judged = [SOURCE.impact_of("s3", "PutBucketPolicy", record) for record in records]
-    found = explanation._let_strangers_in(part, judged, explainer)
+    found = explanation._outsider_grants(part, judged, explainer)
     assert found.tolist() == [True, False, True, False, False]
     unread = [SOURCE.impact_of("s3", "PutBucketPolicy", "")] * 5
-    assert not explanation._let_strangers_in(part, unread, explainer).any()
+    assert not explanation._outsider_grants(part, unread, explainer).any()
 
 
 def test_a_user_of_identity_center_has_the_name_that_a_sign_in_of_the_alert_says() -> None:

@@ -99,8 +99,8 @@ class TritonInference:
                 f"{self.options.url} failed {self.circuit_breaker.failures} times and is left alone for a while"
             )
         try:
-            asked = to_host(fingerprint), to_host(codes)
-            answer = ChunkedRequest(self.client, version_number(self.version), self.options, *asked).run()
+            inputs = to_host(fingerprint), to_host(codes)
+            answer = ChunkedRequest(self.client, version_number(self.version), self.options, *inputs).run()
         except Unavailable:
             self.circuit_breaker.record_failure(time.monotonic())
             self._reconnect()

@@ -117,8 +117,8 @@ def _led_by(lead: str, step: NextStep) -> NextStep:
 
 def _verify(suspicion: Suspicion) -> NextStep:
     """Return the question to ask, and by which channel: never by one that the suspect session could answer."""
-    asked = _gravest_new(suspicion)
-    event = _event_of(suspicion, asked[0].action) if asked else suspicion.lead or suspicion.events[0]
+    gravest = _gravest_new(suspicion)
+    event = _event_of(suspicion, gravest[0].action) if gravest else suspicion.lead or suspicion.events[0]
     human = _person(suspicion, event)
     who = _whom_to_ask(suspicion, event, human)
     when = f"at {event.event_time.astimezone(UTC):%H:%M} UTC on {event.event_time.astimezone(UTC):%d %B}"
@@ -129,7 +129,7 @@ def _verify(suspicion: Suspicion) -> NextStep:
     until = " Until they confirm it, treat it as stolen." if _is_urgent(suspicion) and may_be_stolen else ""
     return NextStep(
         "verify",
-        f"{who} about {_what_to_ask(suspicion, event, asked)} {when}.{chosen}"
+        f"{who} about {_what_to_ask(suspicion, event, gravest)} {when}.{chosen}"
         f"{_own_record(suspicion)}{until}{_why_new(suspicion)}{_own_doing(suspicion, who, human)}",
         "" if names_person(human) else _who_it_is_command(suspicion),
     )
@@ -140,21 +140,21 @@ def _acts_by_itself(suspicion: Suspicion) -> bool:
     return credential_kind(suspicion.principal, ()) == "service"
 
 
-def _what_to_ask(suspicion: Suspicion, event: AlertEvent, asked: Sequence[ActionImpact]) -> str:
+def _what_to_ask(suspicion: Suspicion, event: AlertEvent, gravest: Sequence[ActionImpact]) -> str:
     """Return the calls to ask about, with the new place of `event`. What else is asked about names its own region.
 
     Others that were not called from that place too are counted after it.
     """
-    if not asked:
+    if not gravest:
         return suspicion.questioned[:400] or "this"
     region = suspicion.new_regions.get(event.event_id, "")
     where = f" in {region[:40]} (new region)" if region else ""
     where += suspicion.new_origins.get(event.event_id, "")[:200]
-    there = _called_there(suspicion, event) if where else {row.action for row in asked}
-    beside = [row for row in asked[1:] if row.action in there]
-    left = 0 if suspicion.cut else len(asked) - 1 - len(beside)
+    there = _called_there(suspicion, event) if where else {row.action for row in gravest}
+    beside = [row for row in gravest[1:] if row.action in there]
+    left = 0 if suspicion.cut else len(gravest) - 1 - len(beside)
     elsewhere = f" and {left:,} other{'s' * (left > 1)} from elsewhere" if left else ""
-    return _named([asked[0], *beside], event, suspicion.cut) + where + elsewhere
+    return _named([gravest[0], *beside], event, suspicion.cut) + where + elsewhere
 
 
 def _called_there(suspicion: Suspicion, event: AlertEvent) -> set[str]:

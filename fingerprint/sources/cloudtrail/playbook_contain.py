@@ -206,15 +206,15 @@ def _revoke_command(role: str) -> str:
 
 def _find_shared(suspicion: Suspicion) -> str:
     """Return the command that lists, with a credential of the caller's account, its own records of the alert's calls."""
-    asked = suspicion.lead or suspicion.events[0]
-    events = (asked, *first_events(suspicion))
+    event = suspicion.lead or suspicion.events[0]
+    events = (event, *first_events(suspicion))
     shared = dict.fromkeys(safe_argument(read_record(each).sharedEventID) for each in events)
     ids = [each for each in shared if each][:MAX_KEYS]
     has = " || ".join(f"contains(CloudTrailEvent,'{each}')" for each in ids or ["SHARED_EVENT_ID"])
     return (
         f"for region in {' '.join(regions_of(suspicion))}; do\n"
         f'  aws cloudtrail lookup-events --region "$region" --start-time {look_up_from(suspicion)} --lookup-attributes '
-        f"AttributeKey=EventName,AttributeValue={value_or_word(asked.action, 'EVENT_NAME')} "
+        f"AttributeKey=EventName,AttributeValue={value_or_word(event.action, 'EVENT_NAME')} "
         f'--query "Events[?{has}].CloudTrailEvent"\n'
         "done"
     )
@@ -545,15 +545,15 @@ def _has_source_identity(event: AlertEvent) -> bool:
 
 def _by_certificate(suspicion: Suspicion) -> NextStep | None:
     """Return how to shut out the holder of a certificate that opens sessions by Roles Anywhere; None for another caller."""
-    asked = suspicion.lead or suspicion.events[0]
-    if action_of(asked) != BY_CERTIFICATE:
+    event = suspicion.lead or suspicion.events[0]
+    if action_of(event) != BY_CERTIFICATE:
         return None
-    request = call_of(asked).request
+    request = call_of(event).request
     role, profile, anchor = (
         _last_part(request.get(name)) for name in ("roleArn", "profileArn", "trustAnchorArn")
     )
     arn = safe_argument(request.get("trustAnchorArn")) if anchor else ""
-    return _cut_certificates(role or "ROLE_NAME", safe_argument(asked.region), profile, anchor, arn)
+    return _cut_certificates(role or "ROLE_NAME", safe_argument(event.region), profile, anchor, arn)
 
 
 def _last_part(arn: object) -> str:

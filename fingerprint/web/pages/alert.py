@@ -110,10 +110,10 @@ def _others(deps: Dependencies, row: QueueRow, own_name: str) -> list[str]:
 
 
 def _timeline_context(
-    store: Store, alert_id: str, story: AlertStory, asked: TimelineQuery, queue: str
+    store: Store, alert_id: str, story: AlertStory, timeline: TimelineQuery, queue: str
 ) -> dict[str, Any]:
     """Return the rows of the timeline that are asked for, and addresses of others."""
-    page = _read_rows(store, alert_id, story, asked)
+    page = _read_rows(store, alert_id, story, timeline)
 
     def timeline_url(query: TimelineQuery) -> str:
         came = {"from": queue} if queue else {}
@@ -124,12 +124,12 @@ def _timeline_context(
         return timeline_url(TimelineQuery(call=call.name)) if fits else ""
 
     return {
-        "asked": asked,
+        "timeline": timeline,
         "page": page,
         "timeline_url": timeline_url,
         "call_url": call_url,
         "rest_url": lambda run: timeline_url(
-            asked.toggled(unfolded=True, newest=False, cursor=run.following)
+            timeline.toggled(unfolded=True, newest=False, cursor=run.following)
         ),
         "record_url_of": lambda event: urls.record_url(alert_id, event.event_id),
         "scores_of": shown_scores,
@@ -137,12 +137,12 @@ def _timeline_context(
     }
 
 
-def _read_rows(store: Store, alert_id: str, story: AlertStory, asked: TimelineQuery) -> RunPage:
+def _read_rows(store: Store, alert_id: str, story: AlertStory, timeline: TimelineQuery) -> RunPage:
     """Return a page of runs, or of single events in the shape of runs."""
-    selection, cursor = asked.selection(story.phases), asked.cursor or None
-    if not asked.unfolded:
-        return store.evidence.runs(alert_id, selection, ROWS_PER_PAGE, cursor, asked.newest)
-    page = store.evidence.events(alert_id, ROWS_PER_PAGE, cursor, False, selection, asked.newest)
+    selection, cursor = timeline.selection(story.phases), timeline.cursor or None
+    if not timeline.unfolded:
+        return store.evidence.runs(alert_id, selection, ROWS_PER_PAGE, cursor, timeline.newest)
+    page = store.evidence.events(alert_id, ROWS_PER_PAGE, cursor, False, selection, timeline.newest)
     runs = tuple(EventRun((event,), 1, event.event_time, 1, 1) for event in page.events)
     return RunPage(runs, page.total, page.total, page.following)
 
