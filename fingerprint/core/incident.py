@@ -136,7 +136,7 @@ class OtherRecord(NamedTuple):
 
 
 class SessionOrigin(NamedTuple):
-    """What the store knows of who was behind an alert.
+    """The opener of an alert's session, as far as the store knows.
 
     `chain` are the calls that led to the access key that most events used, the nearest first; `distinct_keys` counts the keys of
     the alert.

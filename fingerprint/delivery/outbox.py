@@ -37,7 +37,7 @@ class DeliveryCounts(NamedTuple):
 
 
 class Backlog(NamedTuple):
-    """What a receiver has not got: waiting and failed deliveries; `oldest_waiting` as in DeliveryCounts."""
+    """Deliveries that a receiver has not got, waiting and failed; `oldest_waiting` as in DeliveryCounts."""
 
     waiting: int
     failed: int

@@ -59,7 +59,7 @@ _IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vo
 
 
 class Judgement(NamedTuple):
-    """What is decided of N events: `thresholds` and `votes` of each detector, `verdict` and `newcomer`, (N,) each.
+    """The decision on N events: `thresholds` and `votes` of each detector, `verdict` and `newcomer`, (N,) each.
 
     `alert_threshold` (N,) is the z that opens an alert. `newcomer`: some detector judged them by how newcomers began.
     """

@@ -1,4 +1,4 @@
-"""Where a scoring run starts: the state of the run before it, the bank's own, or empty if the bank has learned the input.
+"""The state that a scoring run starts from: the last run's, the bank's own, or an empty one if the bank has learned the input.
 
 Example:
     >>> arrays, started_from = initial_state(bank, history.activity_start(), settings, Path("state"))

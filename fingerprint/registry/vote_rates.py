@@ -1,4 +1,4 @@
-"""How often each detector votes for the harmless events of each kind of principal, on the held-out days of a bank.
+"""Vote rates: the share of harmless held-out events of each kind of principal that each detector votes for.
 
 Example:
     >>> voted, events = np.array([True, False]), np.array([30.0, 70.0])

@@ -1,4 +1,4 @@
-"""How far a live simulation is, in a file: a program that is started again goes on with the step that it had not done.
+"""Progress of a live simulation, in a file: a program that is started again goes on with the step that it had not done.
 
 Example:
     >>> steps = ProgressFile(Path("demo"), {"principals": 40, "days": 20, "attacks": 4, "seed": 7})

@@ -43,7 +43,7 @@ class WorldParameters:
     reordered_calls: float = _knob(0.0, 0.0, 0.6)
     """Share of people's calls that come in another order within their hour than the task has them."""
     network_changes: float = _knob(1.0, 0.1, 1.2)
-    """How often people call from a new network: a factor of travel (5 % of half days) and of changes of the home line."""
+    """Frequency of calls of people from a new network: a factor of travel (5 % of half days) and of changes of the home line."""
     new_resources: float = _knob(0.1, 0.02, 0.3)
     """Share of people's runs of a task, and of half hours of CI, that work on other resources than usual; other machines do so a
     thirtieth as often."""

@@ -42,7 +42,7 @@ class HistoryRules(NamedTuple):
 
 
 class VisibleHistory(NamedTuple):
-    """What D principals did before an interval: `slot`, `interval` (D,).
+    """Activity of D principals before an interval: `slot`, `interval` (D,).
 
     `sums` (3, D) of COUNTS on the day so far; `last` (D,), the interval of the last activity, -1 for none; `bins` (4, D):
     `idle`, `today`, `sources` and `actions` of `ScorerState.update_history`.

@@ -220,7 +220,7 @@ def _figures(incident_ids: Sequence[str]) -> sql.Select[Any]:
 
 
 class _LinkValues(NamedTuple):
-    """What the events of one save say of an alert."""
+    """Values of an alert in the events of one save, by which incidents are linked."""
 
     keys: set[str]  # digests of the access keys that it used
     issued: set[str]  # and of those that its calls were given

@@ -158,7 +158,7 @@ def _calibrate_partition(dataset: PartitionedDataset, partition: int, folder: Pa
 
 
 class HoldoutSurprises(NamedTuple):
-    """How surprising held-out actions were: groups of `events` alike in all else, (G,) each.
+    """Surprises of held-out actions: groups of `events` alike in all else, (G,) each.
 
     `kind` is the hash of the principal's kind, `place` the surprise on the grid of `estimators.sequence`.
     """

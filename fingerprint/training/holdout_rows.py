@@ -1,4 +1,4 @@
-"""What the held-out rows say of a bank: how surprising a new week is, and how good the bank is.
+"""A bank measured on its held-out rows: how surprising a new week is, and how good the bank is.
 
 Example:
     >>> findings = judge_holdout(dataset, index, center, sequences, newcomers, settings)
@@ -114,7 +114,7 @@ class HoldoutFindings(NamedTuple):
 
 
 class _CountEvidence(NamedTuple):
-    """What counts say of held-out rows: z (L,) of a surge, and of a newcomer's by how others began; NaN is no opinion."""
+    """Scores of held-out rows by their counts: z (L,) of a surge, and of a newcomer's by how others began; NaN is no opinion."""
 
     surge: Floats
     beginning: Floats

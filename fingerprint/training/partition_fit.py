@@ -533,7 +533,7 @@ class CountedRows:
 
 @dataclass(frozen=True)
 class Beginnings:
-    """What principals did in the active intervals of their first days, before there is a forecast of them.
+    """Activity of principals in the active intervals of their first days, before there is a forecast of them.
 
     `principal` (H,), `count` (H, 3) of each such interval, as `newcomer_tails` counts; `of_row` (R,) names that of each row, -1
     for none.

@@ -1,4 +1,4 @@
-"""Who was behind an alert: the calls that led to its session, and whom other accounts' records of its calls name.
+"""The origin of an alert's session: the calls that led to its session, and whom other accounts' records of its calls name.
 
 Example:
     >>> origin = read_origin(store, alert.alert_id)

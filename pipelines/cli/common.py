@@ -1,4 +1,4 @@
-"""What commands share: the settings behind the options, time limits for a person who waits, and the printing of results."""
+"""Helpers of all commands: the settings behind the options, time limits for a person who waits, and the printing of results."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What the commands of the command line do: a module for each group of commands."""
+"""The work of the commands of the command line: a module for each group of commands."""

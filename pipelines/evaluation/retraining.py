@@ -47,7 +47,7 @@ WEEK_DAYS = 7
 
 
 class StoreUse(NamedTuple):
-    """What a training is told of the alerts of the weeks before: `asked`, the store; `decided`, every alert as its labels say."""
+    """Use of earlier alerts by a training: `reads_alerts` of the store; `decided`: each one, as its labels say."""
 
     name: str
     reads_alerts: bool

@@ -27,7 +27,7 @@ Result = TypeVar("Result", covariant=True)
 
 
 class EvaluationTask(Protocol[Result]):
-    """What a process is given; it can be pickled, and so can its result."""
+    """Work for a process; it can be pickled, and so can its result."""
 
     def run(self, progress: Progress = no_progress) -> Result:
         """Return the result."""

@@ -51,7 +51,7 @@ PLAIN_LISTENER_SIGNS = (
     "PLAINTEXT broker listener",
     "SSL connection closed by peer",
 )
-"""What the libraries say of a TLS handshake with a listener that has no TLS."""
+"""Words of the libraries for a TLS handshake with a listener that has no TLS."""
 
 _Result = TypeVar("_Result")
 

@@ -23,8 +23,8 @@ Call = Callable[[], Any]
 OnPartitions = Callable[[Collection[TopicPartition]], None]
 
 UNLIMITED = 1 << 31
-"""How many messages a poll of the library returns: all that a fetch brought, because a partition that is paused while part of
-a fetch is left never returns a message again (`Fetcher.fetch_records` restores it only into a slot that is None).
+"""Number of messages that a poll of the library returns: all that a fetch brought, because a partition that is paused while part
+of a fetch is left never returns a message again (`Fetcher.fetch_records` restores it only into a slot that is None).
 """
 
 _strict_read = DefaultRecordBatch._read_msg

@@ -616,7 +616,7 @@ def _shown_values(batch: EventBatch) -> Iterator[_ShownValue]:
 
 
 class _KnownValues(NamedTuple):
-    """What a bank knows of an event's values, by its `fingerprint` (a row, and its `key`).
+    """A bank's counts of an event's values, by its `fingerprint` (a row, and its `key`).
 
     `share` (F,) of presences; `peer_share` (F,) among its peers, None without any; `often_new` (F,): new values are usual.
     """

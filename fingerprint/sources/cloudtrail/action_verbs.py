@@ -1,4 +1,4 @@
-"""What the verb of an action says: whether it changes something, where the record's own flag is not at hand.
+"""Verbs of actions: whether an action changes something, where the record's own flag is not at hand.
 
 Example:
     >>> changes_something("DescribeInstances"), changes_something("StopLogging")

@@ -1,4 +1,4 @@
-"""What records say of the credential behind them: its kind, whether MFA was used, whether it came from the console.
+"""Facts about the credential behind records: its kind, whether MFA was used, whether it came from the console.
 
 Example:
     >>> credential_facts([record])

@@ -1,4 +1,4 @@
-"""What AWS actions can do: stop the audit log, create credentials, open data, delete it ...; by a table, then by the verb.
+"""Impact of AWS actions: stop the audit log, create credentials, open data, delete it ...; by a table, then by the verb.
 
 Example:
     >>> impact_of("cloudtrail", "StopLogging", "")[:4]

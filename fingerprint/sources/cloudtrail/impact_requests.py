@@ -1,4 +1,4 @@
-"""What a request says about how grave its call is: a policy for everybody, a snapshot for another account, versioning suspended.
+"""Gravity of a call by its request: a policy for everybody, a snapshot for another account, versioning suspended.
 
 Example:
     >>> record = '{"requestParameters": {"VersioningConfiguration": {"Status": "Enabled"}}}'

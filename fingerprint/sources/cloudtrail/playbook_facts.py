@@ -1,4 +1,4 @@
-"""What the steps of a playbook ask of an alert: its credential, access keys, addresses, regions and records.
+"""Facts of an alert that the steps of a playbook need: its credential, access keys, addresses, regions and records.
 
 Example:
     >>> credential_kind("123456789012:user/alice", ["AKIAIOSFODNN7EXAMPLE"])

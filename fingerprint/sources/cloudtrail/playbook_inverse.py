@@ -1,4 +1,4 @@
-"""What sets back a call for which `playbook_undo` has no line: the inverse operation, by the names that AWS gives operations.
+"""The inverse of a call for which `playbook_undo` has no line, by the names that AWS gives operations.
 
 Example:
     >>> inverse_undo("sagemaker:CreateTrainingJob").command
@@ -94,7 +94,7 @@ _ONCE = (
 
 
 class Undo(NamedTuple):
-    """What to say, commands, and options of the last one: those for which a record has something.
+    """A sentence, commands, and options of the last one: those for which a record has something.
 
     `one_needed`: where it has nothing for any, the first option stands there alone.
     """

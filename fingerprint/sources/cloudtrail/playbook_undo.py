@@ -1,4 +1,4 @@
-"""How to undo what a call changed: for each AWS action a sentence and commands with the names of its record.
+"""Undoing what a call changed: for each AWS action a sentence and commands with the names of its record.
 
 Example:
     >>> undo_step("iam:AttachUserPolicy", [Call({"userName": "eve", "policyArn": "arn:aws:iam::aws:policy/AdministratorAccess"})])
