@@ -279,10 +279,8 @@ class VoteHistory:
         share of the threshold is taken for granted. An attack is an alert that analysts called true.
         """
         others, alone = self.events["others"].to_numpy(int), self.events["alone"].to_numpy(bool)
-        z, agreed = (
-            self.events["z"].to_numpy(float),
-            self.events["strong"].to_numpy(bool) & (others >= quorum),
-        )
+        z = self.events["z"].to_numpy(float)
+        agreed = self.events["strong"].to_numpy(bool) & (others >= quorum)
         second, weak = (others >= quorum - 1) | alone, np.zeros(len(z), bool)  # weak votes are not stored
         reach = ensemble.alert_reach(z, second, weak, agreed)
         session = self.events["group"].where(self.events["group"].isin(self.confirmed))

@@ -118,10 +118,8 @@ def _describe_device(cupy: Any) -> CudaDevice:
     if not runtime.getDeviceCount():
         raise RuntimeError("NoDevice: the driver counts none")
     properties, (free, memory) = runtime.getDeviceProperties(runtime.getDevice()), runtime.memGetInfo()
-    name, capability = (
-        properties["name"].decode(errors="replace"),
-        (int(properties["major"]), int(properties["minor"])),
-    )
+    name = properties["name"].decode(errors="replace")
+    capability = (int(properties["major"]), int(properties["minor"]))
     return CudaDevice(name, capability, runtime.runtimeGetVersion(), runtime.driverGetVersion(), memory, free)
 
 

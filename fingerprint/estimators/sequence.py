@@ -49,10 +49,8 @@ CONTEXT_SECONDS = 60  # of event time, in which what was done before an action i
 PRINCIPAL_PRIOR, ORGANISATION_PRIOR = 5.0, 1.0  # intervals that what stands behind a frequency is worth
 ORGANISATION = np.uint64(0)  # the owner of what all principals did
 START = np.uint64(0)  # the context of an action that begins a session
-ANY, TOTAL = (
-    np.uint64(2**64 - 1),
-    np.uint64(2**64 - 2),
-)  # any context; the count of a context, or of all actions
+ANY = np.uint64(2**64 - 1)  # any context
+TOTAL = np.uint64(2**64 - 2)  # in place of an action or context: the count of a context, or of all actions
 MAX_PAIRS = 1 << 20  # of actions and contexts, that are compared at a time
 USUAL_ACTIONS = 3  # actions that usually follow a context, which an explanation names
 GRID_STEP, GRID_SIZE = 0.25, 96  # nats between two points of a tail, and their number

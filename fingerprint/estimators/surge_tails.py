@@ -42,10 +42,8 @@ NATS_STEP, NATS_KNOTS = 0.25, 61  # nats 0 ... 15 at which a principal's is
 SURGE_UNITS = 4.0  # a surge of one burst is log(1 + this)
 PRIOR_EVENTS = 200.0  # events that the prior of everybody's tail is worth, where few were held out
 PRIOR_SLOPE = 0.7  # of that prior: an exponential tail
-KIND_PRIOR_INTERVALS, PRINCIPAL_PRIOR_INTERVALS = (
-    200.0,
-    150.0,
-)  # active intervals that the tail of a parent is worth
+KIND_PRIOR_INTERVALS = 200.0  # active intervals that everybody's tail is worth to that of a kind ...
+PRINCIPAL_PRIOR_INTERVALS = 150.0  # ... and that of its kind to that of a principal
 LAST_SLOPE = 1.0  # of the log share behind the last knot
 
 Arrays = dict[str, NDArray[Any]]

@@ -35,10 +35,8 @@ from fingerprint.features.vocabulary import Floats, Ints
 
 TAIL_SHARE = 0.05  # share of all intervals past the edge
 DEFAULT_EDGE, DEFAULT_SLOPE = 10.0, 3.0  # nats: those of a usual organisation ...
-EDGE_PRIOR_INTERVALS, SLOPE_PRIOR_INTERVALS = (
-    200,
-    20,
-)  # ... and how many intervals, and peaks over the edge, they are worth
+EDGE_PRIOR_INTERVALS = 200  # ... how many intervals the edge is worth ...
+SLOPE_PRIOR_INTERVALS = 20  # ... and how many peaks over it the slope
 MIN_LOG_SHARE = -700.0  # log of about the smallest probability that a float64 says exactly
 CENSORED_SHARE = 0.1  # of peaks, whose size does not count where one principal could set it
 PARENT_PRIOR_INTERVALS = 300  # intervals that the rate of a parent is worth

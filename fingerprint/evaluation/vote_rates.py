@@ -28,14 +28,12 @@ from fingerprint.core.alert import vote_column
 
 VoteCounts = dict[str, dict[str, int]]  # kind -> "events" and each detector's votes
 
-PERSON, SINGLE_SIGN_ON, MACHINE, CI, SERVICE, OTHER = (
-    "person",
-    "single sign-on person",
-    "machine",
-    "CI",
-    "service",
-    "other",
-)
+PERSON = "person"
+SINGLE_SIGN_ON = "single sign-on person"
+MACHINE = "machine"
+CI = "CI"
+SERVICE = "service"
+OTHER = "other"
 KINDS = (PERSON, SINGLE_SIGN_ON, MACHINE, CI, SERVICE, OTHER)
 KIND_NAMES = {
     "user": PERSON,

@@ -522,10 +522,8 @@ def _read_bank(files: VerifiedFolder, manifest: dict[str, Any]) -> Bank:
             name: _read_table(files, manifest, f"{name}.parquet") for name in BANK_TABLES
         }
         listed = {name: files.descriptor(name) for name in manifest["files"]}
-        stack, scorer_state = (
-            mapped_arrays.map_arrays(listed, "stack"),
-            mapped_arrays.map_arrays(listed, "scorer_state"),
-        )
+        stack = mapped_arrays.map_arrays(listed, "stack")
+        scorer_state = mapped_arrays.map_arrays(listed, "scorer_state")
         for part, kind in ARRAY_PARTS.items():
             parts[part] = kind(**{each.name: stack[f"{part}.{each.name}"] for each in fields(kind)})
         true = version_name(manifest, parts["fingerprints"])

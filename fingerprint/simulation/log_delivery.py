@@ -53,10 +53,8 @@ class LogDelivery:
         today = len(rows) if last else int(np.searchsorted(arrival, DAY_SECONDS))
         midnight = np.datetime64(self.organisation.date(day).isoformat(), "s")
         stream = _DayRecords(self.organisation, calls, sessions, raw, midnight)
-        waited, self.pending = (
-            self.pending,
-            [(at - DAY_SECONDS, line) for at, line in stream.render(rows[today:], arrival[today:])],
-        )
+        waited = self.pending
+        self.pending = [(at - DAY_SECONDS, line) for at, line in stream.render(rows[today:], arrival[today:])]
         merged = heapq.merge(
             waited, stream.render(rows[:today], arrival[:today]), key=lambda arrived: arrived[0]
         )

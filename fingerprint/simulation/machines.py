@@ -146,10 +146,8 @@ class Machine:
     ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
         forms = self.templates(routine, day)
         draw = self._random_for("phase", i)
-        phase, every = (
-            draw.random(),
-            routine.period_seconds * (self.pace if routine.shape != "daily" else 1.0),
-        )
+        phase = draw.random()
+        every = routine.period_seconds * (self.pace if routine.shape != "daily" else 1.0)
         if routine.shape in ("poll", "sweep"):
             every = max(60.0, round(every / 60) * 60.0)  # people write round numbers into schedules
         moved = self.schedule_shift[1] if self.schedule_shift and day >= self.schedule_shift[0] else 0.0

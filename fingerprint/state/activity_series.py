@@ -221,10 +221,8 @@ class ActivitySeries:
         """
         rows = self.placement(np.array([row], np.int32))
         today = interval // self.intervals_per_day * self.intervals_per_day
-        start, end = (
-            max(today - (days - 1) * self.intervals_per_day, int(self.since[row])),
-            min(end, today + self.intervals_per_day),
-        )
+        start = max(today - (days - 1) * self.intervals_per_day, int(self.since[row]))
+        end = min(end, today + self.intervals_per_day)
         counts = to_host(self.dense_counts(rows, start, end))[0]
         ahead, spread = self._forecast_ahead(rows, today, end)
         width = int(self._window_lengths(today - self.late_intervals - self.since[rows])[0])

@@ -72,10 +72,8 @@ class FeedCounts:
         `codes` (N,): which of `sources` each came through; `closed_until` (N,): the first open interval at its arrival.
         """
         interval = frames.epoch_seconds(frames.column_of(events, "event_time")) // self.interval_seconds
-        codes, closed_until = (
-            arrays.to_device_of(codes, interval),
-            arrays.to_device_of(closed_until, interval),
-        )
+        codes = arrays.to_device_of(codes, interval)
+        closed_until = arrays.to_device_of(closed_until, interval)
         counts = arrays.namespace(interval).flatnonzero(interval >= closed_until - self.intervals_per_day)
         if len(counts):
             known = frames.select_rows(frames.select_columns(events, ["recipient_account", "region"]), counts)

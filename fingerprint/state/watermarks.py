@@ -82,14 +82,10 @@ class WatermarkTracker:
 
         A clock that was ahead for a while would otherwise make everything late until real time reaches it.
         """
-        self.last_arrivals, self.first_arrival = (
-            np.minimum(self.last_arrivals, now),
-            min(self.first_arrival, now),
-        )
-        self.watermarks, self.low_watermark = (
-            np.minimum(self.watermarks, latest),
-            min(self.low_watermark, latest),
-        )
+        self.last_arrivals = np.minimum(self.last_arrivals, now)
+        self.first_arrival = min(self.first_arrival, now)
+        self.watermarks = np.minimum(self.watermarks, latest)
+        self.low_watermark = min(self.low_watermark, latest)
 
     def copy(self) -> WatermarkTracker:
         """Return a tracker that stands where this one does, and goes its own way from there."""
@@ -128,10 +124,8 @@ class WatermarkTracker:
         if any(name not in self.places for name in names):
             self.places.setdefault(OTHER_SOURCES, len(self.places))
         added = np.zeros(len(self.places) - len(self.watermarks), np.int64)
-        self.watermarks, self.last_arrivals = (
-            np.append(self.watermarks, added),
-            np.append(self.last_arrivals, added),
-        )
+        self.watermarks = np.append(self.watermarks, added)
+        self.last_arrivals = np.append(self.last_arrivals, added)
         return np.array([self.places.get(name, self.places.get(OTHER_SOURCES)) for name in names], np.int64)
 
     def _forget_idle(self, now: int) -> None:

@@ -62,11 +62,9 @@ class AlertPublisher:
         metrics: StreamMetrics,
     ) -> None:
         self.store, self.producer, self.clock = adapters.store, adapters.producer, adapters.clock
-        self.pausable_consumer, self.lag_monitor, self.dependency_status = (
-            pausable_consumer,
-            lag_monitor,
-            dependency_status,
-        )
+        self.pausable_consumer = pausable_consumer
+        self.lag_monitor = lag_monitor
+        self.dependency_status = dependency_status
         self.settings, self.metrics, self.topics = settings, metrics, settings.kafka
         self.pausing_producer = PausingProducer(
             adapters.producer, settings.kafka.delivery_timeout_seconds, pausable_consumer, lag_monitor

@@ -86,10 +86,8 @@ def count_shared(dataset: PartitionedDataset, partition: int, settings: Settings
 
 
 def _count_shared(dataset: PartitionedDataset, number: int, settings: Settings, folder: Path) -> None:
-    rows, here = (
-        DistinctRows.load(dataset.partition_folder(number) / "rows"),
-        fingerprint_index.load_slice(dataset, number),
-    )
+    rows = DistinctRows.load(dataset.partition_folder(number) / "rows")
+    here = fingerprint_index.load_slice(dataset, number)
     late = fingerprint_index.load_split(dataset).is_held_out(rows)
     owners = here.row_owners(rows)
     arrays: Arrays = {}

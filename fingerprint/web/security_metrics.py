@@ -78,10 +78,8 @@ class SecurityEventMiddleware:
     def _record_outcome(self, scope: Scope, status: int) -> None:
         """Write the security event of an answer, if it is one."""
         facts: Mapping[str, str] = scope["state"].get("security", {})
-        event, name = (
-            build_event(scope, self.settings, facts.get("event", "request"), status),
-            facts.get("name", ""),
-        )
+        event = build_event(scope, self.settings, facts.get("event", "request"), status)
+        name = facts.get("name", "")
         if reason := _refusal_reason(status, facts):
             known = {"name_digest": self.events.name_digest(name)} if name else {}
             known |= {"cause": facts["cause"]} if "cause" in facts else {}

@@ -36,10 +36,8 @@ if TYPE_CHECKING:
     from fingerprint.sources.base import ConsoleLink
 
 TEMPLATES = Path(__file__).parent / "templates"
-WIDE_ACTIVITY_CHART, NARROW_ACTIVITY_CHART = (
-    (1000, 260),
-    (350, 210),
-)  # the curve for a wide and a narrow screen
+WIDE_ACTIVITY_CHART = (1000, 260)  # width and height of the curve for a wide screen
+NARROW_ACTIVITY_CHART = (350, 210)  # for a narrow one
 
 
 def write_alert_page(alert: Alert, file: Path, queue: str | None = None) -> Path:

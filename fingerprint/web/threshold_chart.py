@@ -17,12 +17,8 @@ from fingerprint.web.charts import Tick
 from fingerprint.web.formatting import abbreviate, format_rate
 from fingerprint.web.language import format_count, format_decimal, gettext, localise_figure
 
-LEFT, RIGHT, TOP, BOTTOM = (
-    44,
-    44,
-    60,
-    48,
-)  # margins in units of the drawing, for the labels and the titles of the axes
+LEFT, RIGHT = 44, 44  # margins in units of the drawing, for the labels and the titles of the axes
+TOP, BOTTOM = 60, 48
 DASH = 4  # height of a dash: a bar's length would mean nothing on a log scale, which has no zero
 MIN_ALERTS_PER_DAY = 0.1  # alerts a day at the foot of the axis, which is logarithmic
 

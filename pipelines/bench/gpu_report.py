@@ -130,12 +130,10 @@ class PeakDeviceMemory:
     """Gives notes in which, at the end, is the most of a device's memory that was held at once, by any process (MiB)."""
 
     def __init__(self, backend: Backend) -> None:
-        self.cuda, self.finished, self.peak_bytes, self.notes = (
-            _cuda_module(backend),
-            Event(),
-            0,
-            dict[str, Any](),
-        )
+        self.cuda = _cuda_module(backend)
+        self.finished = Event()
+        self.peak_bytes = 0
+        self.notes = dict[str, Any]()
 
     def __enter__(self) -> dict[str, Any]:
         self.thread = Thread(target=self._poll, daemon=True)

@@ -88,10 +88,8 @@ def replay_pending(
     was sent has arrived; those without a value (the message was too large) are counted and skipped. FingerprintError for a
     notification of another queue than `queue`.
     """
-    raw, sender = (
-        settings.kafka.raw_topic,
-        RetryingProducer(producer, settings.kafka.delivery_timeout_seconds),
-    )
+    raw = settings.kafka.raw_topic
+    sender = RetryingProducer(producer, settings.kafka.delivery_timeout_seconds)
     consumer.subscribe([dead_letter_topic(settings)])
     replayed = without_value = to_queue = 0
     for messages in poll_until_end(consumer):

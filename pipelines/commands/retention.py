@@ -22,11 +22,9 @@ from pipelines.runtime import host
 
 # The author in the audit log of the daily run; no account has a name with a colon.
 RETENTION_ACTOR = "program:retention"
-INITIAL_DELAY_SECONDS, INTERVAL_SECONDS, RETRY_SECONDS = (
-    60.0,
-    86_400.0,
-    3_600.0,
-)  # seconds: after the start, after it was done, after it failed
+INITIAL_DELAY_SECONDS = 60.0  # after the start
+INTERVAL_SECONDS = 86_400.0  # after it was done
+RETRY_SECONDS = 3_600.0  # after it failed
 NOT_PURGED = (  # what a purge of the database does not reach
     "the topics of Kafka, the banks, checkpoints, files of scored events, deliveries, and lines "
     "of other principals that name it: docs/explanation/alert-store.md says how to clean those"

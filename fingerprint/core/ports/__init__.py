@@ -63,10 +63,9 @@ class Message(NamedTuple):
 
 
 Offsets = Mapping[Partition, int]
-_partition_of, _offset_of = (
-    itemgetter(0, 1),
-    itemgetter(2),
-)  # of a message: as functions of C, a tenth of a property's time
+# Of a message: as functions of C, a tenth of a property's time.
+_partition_of = itemgetter(0, 1)
+_offset_of = itemgetter(2)
 NO_METADATA: Mapping[Partition, str] = {}
 OnAssigned = Callable[[Collection[Partition]], Offsets | None]
 OnRevoked = Callable[[Collection[Partition]], None]

@@ -12,11 +12,9 @@ from typing import NamedTuple, Protocol, Self
 
 VIRTUAL_PARTITIONS = 256  # into which a scorer's state is cut; a topic's partitions divide them
 DEAD_LETTER_SUFFIX = ".dlq"  # of the topic of messages that could not be read
-RETENTION_CONFIG, MAX_MESSAGE_BYTES_CONFIG, TIMESTAMP_TYPE_CONFIG = (
-    "retention.ms",
-    "max.message.bytes",
-    "message.timestamp.type",
-)  # the broker's names
+RETENTION_CONFIG = "retention.ms"  # this and the next two are the broker's names
+MAX_MESSAGE_BYTES_CONFIG = "max.message.bytes"
+TIMESTAMP_TYPE_CONFIG = "message.timestamp.type"
 
 
 class TopicSpec(NamedTuple):

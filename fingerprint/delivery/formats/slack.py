@@ -22,11 +22,9 @@ from fingerprint.core.sanitize import printable
 from fingerprint.delivery.formats.text import impact_text, truncate
 from fingerprint.delivery.notification import Notification, display_name, distinct_values
 
-MAX_HEADER_LENGTH, MAX_SECTION_LENGTH, MAX_FIELD_LENGTH = (
-    150,
-    3_000,
-    2_000,
-)  # characters, of Slack's own limits
+MAX_HEADER_LENGTH = 150  # characters; this and the next two are Slack's own limits
+MAX_SECTION_LENGTH = 3_000
+MAX_FIELD_LENGTH = 2_000
 # Characters of a text from a record, before it is escaped: five times as many at most after.
 MAX_RECORD_TEXT_LENGTH = 1_000
 MAX_SHORT_LENGTH = 300  # of a field

@@ -12,10 +12,8 @@ from itertools import islice, zip_longest
 
 from fingerprint.sources.cloudtrail import samples
 
-SAMPLE_SET, SAMPLE_RECORDS = (
-    "real/schema_variety",
-    60,
-)  # one record of each kind of CloudTrail's, and how many of them are read
+SAMPLE_SET = "real/schema_variety"  # one record of each kind of CloudTrail's
+SAMPLE_RECORDS = 60  # of them that are read
 PLAIN_RANGE = (1, 60)  # from which of them to which all are plain: no host helps to read these
 
 _AT = b'"eventVersion":"1.08","eventTime":"2023-07-10T11:42:18Z"'

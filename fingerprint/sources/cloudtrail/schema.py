@@ -93,10 +93,8 @@ HELPER_PATHS = (
 )
 PARAMETERS = "requestParameters"  # three columns are made of it
 OMITTED = "omitted"  # the member that is true where AWS left out parameters that are too large
-RESOURCES, RESOURCE_ACCOUNT = (
-    "resources",
-    "accountId",
-)  # a list; what is read of each of its objects, and `resources.ARN_MEMBER`
+RESOURCES = "resources"  # a list of objects
+RESOURCE_ACCOUNT = "accountId"  # what is read of each, beside `resources.ARN_MEMBER`
 
 
 def record_structure() -> dict[str, Any]:

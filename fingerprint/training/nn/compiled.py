@@ -109,11 +109,9 @@ _FREE, _INVISIBLE = FREE_FEATURES.astype(np.int64), INVISIBLE_FEATURES
 _ZERO, _ONE, _TWO = (np.float32(number) for number in (0, 1, 2))  # float32 times a literal would be float64
 _KEEP, _NEW = np.float32(hyperparameters.SQUARE_DECAY), np.float32(1 - hyperparameters.SQUARE_DECAY)
 _MEAN_STEP, _EPSILON = np.float32(1 - hyperparameters.MEAN_DECAY), np.float32(hyperparameters.EPSILON)
-_STEPS, _MEAN_DECAY, _SQUARE_DECAY = (
-    hyperparameters.STEPS_PER_EPOCH,
-    hyperparameters.MEAN_DECAY,
-    hyperparameters.SQUARE_DECAY,
-)
+_STEPS = hyperparameters.STEPS_PER_EPOCH
+_MEAN_DECAY = hyperparameters.MEAN_DECAY
+_SQUARE_DECAY = hyperparameters.SQUARE_DECAY
 _DECAY = hyperparameters.WEIGHT_DECAY
 
 

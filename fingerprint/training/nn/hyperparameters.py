@@ -11,11 +11,9 @@ from __future__ import annotations
 
 HIDDEN_UNITS = 8  # of a net
 LEARNING_RATE = 0.02  # of Adam
-MEAN_DECAY, SQUARE_DECAY, EPSILON = (
-    0.9,
-    0.999,
-    1e-8,
-)  # of Adam's two running means, and what keeps it from dividing by zero
+MEAN_DECAY = 0.9  # of Adam's running mean of gradients
+SQUARE_DECAY = 0.999  # of Adam's running mean of their squares
+EPSILON = 1e-8  # keeps Adam from dividing by zero
 WEIGHT_DECAY = 1e-3
 SWAP_SHARE = 0.15  # of inputs that are swapped for another row's while training
 BLANK_SHARE = 0.03  # of inputs blanked to "never seen"

@@ -85,10 +85,8 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
 @router.get("/alerts/{alert_id}/record")
 def show_record(alert_id: str, event: str, request: Request, caller: Viewer, deps: Deps) -> Response:
     """Show the raw record of one event, as AWS wrote it."""
-    found, removed = (
-        deps.store.evidence.event(alert_id, event),
-        deps.store.evidence.records_removed_at(alert_id),
-    )
+    found = deps.store.evidence.event(alert_id, event)
+    removed = deps.store.evidence.records_removed_at(alert_id)
     record_read(request, alert_id, bool(found.raw), event)
     back = urls.alert_url(alert_id)
     return render_page(

@@ -43,10 +43,8 @@ LINES_SHOWN = 100  # of the list of events, repeats folded
 NOTES_SHOWN = 20
 AROUND = timedelta(days=1)  # before and after an alert that a query asks for
 QUERIED_KEYS = 5  # access keys in a query, each a command of its own
-WIDE_RISK_CHART, NARROW_RISK_CHART = (
-    (1000, 150),
-    (350, 150),
-)  # the drawing for a wide and a narrow screen
+WIDE_RISK_CHART = (1000, 150)  # width and height of the drawing for a wide screen
+NARROW_RISK_CHART = (350, 150)  # for a narrow one
 KINDS = (  # of what was seen, with their headings
     ("sessions", N_("Sessions")),
     ("access_keys", N_("Access keys")),

@@ -27,10 +27,8 @@ from fingerprint.web.language import NN_, gettext, ngettext
 from fingerprint.web.layout import redirect, render_page
 from fingerprint.web.threshold_chart import draw_threshold_chart
 
-WIDE_THRESHOLD_CHART, NARROW_THRESHOLD_CHART = (
-    (1000, 320),
-    (350, 270),
-)  # for a wide and a narrow screen
+WIDE_THRESHOLD_CHART = (1000, 320)  # width and height of the drawing for a wide screen
+NARROW_THRESHOLD_CHART = (350, 270)  # for a narrow one
 MAX_HIDDEN_ALERTS = 200  # alerts that are counted
 MAX_LISTED_ALERTS = 20  # alerts that are named
 GRAVE = ("high", "critical")
