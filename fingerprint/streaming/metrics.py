@@ -31,7 +31,7 @@ DEPENDENCIES = ("database", "checkpoints", "clock")  # that may fail while the p
 REPORTED_COUNTERS = (
     "messages",
     "events",
-    "repeats",
+    "duplicates",
     "degraded",
     "dead",
     "late",
@@ -107,7 +107,7 @@ class StreamMetrics:
         self.already_trained = counter(
             "skipped_trained_events", "Events skipped because the bank was trained on them."
         )
-        self.repeats = counter(
+        self.duplicates = counter(
             "duplicate_events", "Events dropped because they came before; more of them after a restart."
         )
         self.events = counter("events", "Events scored.")

@@ -124,7 +124,7 @@ class PartitionProcessor:
         counters = self.state.counters
         return {
             "events": counters.events,
-            "repeats": counters.repeats,
+            "duplicates": counters.repeats,
             "degraded": counters.degraded,
             "verdicts": counters.verdicts,
             "silent_intervals": counters.silent_intervals,

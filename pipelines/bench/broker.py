@@ -152,7 +152,7 @@ def process_figures(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 def scored_events(figures: dict[str, Any]) -> int:
     """Return how many events a scorer read, those that came again among them."""
-    scored: int = figures["events"] + figures["repeats"]
+    scored: int = figures["events"] + figures["duplicates"]
     return scored
 
 

@@ -333,7 +333,7 @@ def print_stream(figures: dict[str, Any]) -> None:
     """Print the summary of `stream` when it ends."""
     pace = figures["events"] / max(figures["seconds"], 0.001)
     print(
-        f"{figures['messages']:,} messages: {figures['events']:,} events, {figures['repeats']:,} duplicates, "
+        f"{figures['messages']:,} messages: {figures['events']:,} events, {figures['duplicates']:,} duplicates, "
         f"{figures['dead']:,} dead letters, {figures['late']:,} late; {pace:,.0f} events/s"
     )
     print(

@@ -25,10 +25,11 @@ def describe_version(folder: Path, settings: Settings, version: str | None = Non
     """Return one version in figures: history, readiness, largest and quietest fingerprints, size."""
     bank = banks.open_bank(folder, settings.bank, version, served=False)
     manifest, entities = bank.manifest, _entity_table(bank)
-    names = ("version", "span", "events", "repeats", "fingerprints", "ready", "quality", "settings")
+    names = ("version", "span", "events", "fingerprints", "ready", "quality", "settings")
     ready, parts = entities[entities["ready"]], _bytes_by_file(manifest)
     return {
         **{name: manifest[name] for name in names},
+        "duplicates": manifest["repeats"],
         "served": bank.version == versions.served_version(folder),
         "entities": len(entities),
         "principals": len(bank.people),

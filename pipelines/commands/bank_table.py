@@ -57,7 +57,7 @@ def print_version(figures: dict[str, Any]) -> None:
     span, ready = figures["span"], figures["ready"]
     print(f"bank {figures['version']}, {'served' if figures['served'] else 'not served'}")
     print(
-        f"learned {span[0][:16]} to {span[1][:16]} UTC: {figures['events']:,} events, {figures['repeats']:,} repeats"
+        f"learned {span[0][:16]} to {span[1][:16]} UTC: {figures['events']:,} events, {figures['duplicates']:,} duplicates"
     )
     print(
         f"ready: {ready['entity']:,} of {figures['entities']:,} entities, {ready['principal']:,} of "

@@ -125,7 +125,7 @@ def test_late_events_are_scored_and_counted(bank: Bank, events: pd.DataFrame) ->
     end = np.full(len(events), int(seconds_of(events)[-1]) + 3 * DAY)
     processor.process(events, end, end)
     counts = processor.counter_values()
-    assert counts["events"] + counts["repeats"] == len(events)
+    assert counts["events"] + counts["duplicates"] == len(events)
     assert counts["late"] > counts["events"] * 0.9, "all but those of the first open interval"
 
 

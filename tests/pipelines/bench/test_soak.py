@@ -54,6 +54,6 @@ def test_a_stream_in_memory_scores_every_record_and_keeps_none(hours: list[Path]
             stream.process(lines, datetime.fromisoformat(f"{hour.stem}:00+00:00") + timedelta(hours=1))
             assert stream.clock.now().astimezone(UTC).hour == number + 1
         figures = stream.service.metrics.figures()
-        assert figures["events"] + figures["repeats"] == sent > 0
+        assert figures["events"] + figures["duplicates"] == sent > 0
         assert stream.broker.messages(stream.partition.topic) == []
         assert stream.service.owned[stream.partition].committed == sent
