@@ -367,8 +367,8 @@ def judge_budget(
     if estimate.threshold <= lowest and shown < wanted:
         return replace(
             estimate,
-            note=f"votes below a z of {lowest:g} are not kept (database.min_vote_score), so no more than {shown:g} alerts a day "
-            "can be estimated",
+            note=f"votes below a z of {lowest:g} are not kept (database.min_vote_score): with {estimate.quorum} of {detectors} "
+            f"votes no more than {shown:g} alerts a day can be estimated",
         )
     return estimate
 

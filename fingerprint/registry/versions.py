@@ -131,7 +131,7 @@ def roll_back(folder: Path, note: VersionDecision, expected: str | None = None) 
     with _locked(folder):
         version, served = previous_version(folder), require_served_version(folder)
         if version is None:
-            raise FingerprintError(f"bank {folder} has served no version before {served}")
+            raise FingerprintError(f"the folder {folder} has served no version before {served}")
         if expected not in (None, version):
             raise FingerprintError(
                 f"{served} was served while {expected} was checked: nothing was rolled back. "

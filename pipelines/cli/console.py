@@ -19,6 +19,7 @@ from rich.table import Column, Table
 
 from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.sanitize import printable
+from fingerprint.web.formatting import pluralize
 
 if TYPE_CHECKING:  # the simulator, for which a list need not wait
     from fingerprint.simulation.record_files import SimulationSummary
@@ -264,24 +265,24 @@ def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> N
     _print_future_dated(figures)
     _print_events_outside_span(figures)
     votes = ", ".join(
-        f"{name} {count_of(count, vote_unit(name))}" for name, count in figures["votes"].items()
+        f"{name} {pluralize(count, vote_unit(name))}" for name, count in figures["votes"].items()
     )
     print(
-        f"stored votes: {votes}; verdicts: {count_of(figures['verdicts'], 'event')}; "
-        f"activity drops: {count_of(figures['silent_intervals'], 'interval')}, kept as votes and never an alert"
+        f"stored votes: {votes}; verdicts: {pluralize(figures['verdicts'], 'event')}; "
+        f"activity drops: {pluralize(figures['silent_intervals'], 'interval')}, kept as votes and never an alert"
     )
     if figures["votes_alone"]:
         print(
-            f"stored votes without a second opinion: {count_of(figures['votes_alone'], 'event')} "
+            f"stored votes without a second opinion: {pluralize(figures['votes_alone'], 'event')} "
             "(no other detector could judge them)"
         )
     _print_refused(figures)
     if figures["degraded"]:
         print(
-            f"degraded: losses of {count_of(figures['degraded'], 'event')} were computed in process: Triton was unavailable"
+            f"degraded: losses of {pluralize(figures['degraded'], 'event')} were computed in process: Triton was unavailable"
         )
     if figures["no_opinion"]:
-        print(f"no opinion yet, warming up: {count_of(figures['no_opinion'], 'interval')} of series")
+        print(f"no opinion yet, warming up: {pluralize(figures['no_opinion'], 'interval')} of series")
     _print_rejections(figures)
     memory = f"{figures['peak_memory_bytes'] / 2**20:,.0f} MiB"
     print(f"alerts: {figures['alerts']:,} in {figures['seconds']:.1f} s, {memory} of memory at most")
@@ -297,8 +298,8 @@ def _print_refused(figures: dict[str, Any]) -> None:
     if figures["refused"]:
         principals = figures["refused_principals"]
         print(
-            f"not judged: {count_of(figures['refused'], 'event')} of {'at least ' * (principals >= MAX_COUNTED_PRINCIPALS)}"
-            f"{count_of(principals, 'principal')} that the bank does not know: a day has room for "
+            f"not judged: {pluralize(figures['refused'], 'event')} of {'at least ' * (principals >= MAX_COUNTED_PRINCIPALS)}"
+            f"{pluralize(principals, 'principal')} that the bank does not know: a day has room for "
             f"{MAX_UNKNOWN_PRINCIPAL_EVENTS} that may have a vote of each, and for voting.max_unknown_principals_per_day of them"
         )
 
@@ -308,11 +309,6 @@ def vote_unit(detector: str) -> str:
     from fingerprint.detection.detectors import interval_detectors  # late: it is not needed for help
 
     return "interval" if detector in interval_detectors([detector]) else "event"
-
-
-def count_of(count: int, noun: str) -> str:
-    """Return a count with its noun: `1 interval`, `2 intervals`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def print_ingest(figures: dict[str, Any]) -> None:
@@ -341,10 +337,10 @@ def print_stream(figures: dict[str, Any]) -> None:
         f"checkpoints: {figures['checkpoints']:,}"
     )
     if figures["already_trained"]:
-        print(f"already learned: {count_of(figures['already_trained'], 'event')}, not judged")
+        print(f"already learned: {pluralize(figures['already_trained'], 'event')}, not judged")
     if figures["misrouted"]:
         print(
-            f"in partitions of other principals: {count_of(figures['misrouted'], 'event')}: "
+            f"in partitions of other principals: {pluralize(figures['misrouted'], 'event')}: "
             "only `fingerprint ingest` may write the events topic; name an ordinary topic in kafka.raw_topic"
         )
 

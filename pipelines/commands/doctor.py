@@ -167,7 +167,9 @@ def check_bank(settings: Settings, folder: Path) -> Finding:
     version = versions.served_version(folder)
     if version is None:
         return Finding(
-            "warn", f"{folder} serves no bank", "`fingerprint train SOURCE`, or `fingerprint retrain`"
+            "warn",
+            f"the folder {folder} serves no bank",
+            "`fingerprint train SOURCE`, or `fingerprint retrain`",
         )
     bank = banks.open_bank(folder, settings.bank)
     ready = bank.manifest["ready"]["entity"]

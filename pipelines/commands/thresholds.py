@@ -28,16 +28,18 @@ ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # for which thresholds are e
 def show_threshold(database_url: str, settings: Settings, folder: Path | None = None) -> dict[str, Any]:
     """Return the current threshold, its author, and all overrides; `z` is what a budget means for the bank in `folder`."""
     store = open_store(database_url, create=False)
-    history = store.thresholds.history()
+    history, override = store.thresholds.history(), store.thresholds.current()
     changes = threshold_what_if.describe_overrides(history)
-    current = threshold_what_if.apply_override(settings, store.thresholds.current())
+    current = threshold_what_if.describe_threshold(
+        threshold_what_if.apply_override(settings, override), override
+    )
     overrides = [
         asdict(each) | {"at": formatting.format_iso(each.at), "change": change}
         for each, change in zip(history, changes, strict=True)
     ]
     return {
         "current": {
-            **threshold_what_if.describe_threshold(current, store.thresholds.current()),
+            **current,
             "z": ThresholdForecast(store, folder, settings, SystemClock()).known_threshold(),
         },
         "overrides": overrides,
@@ -112,9 +114,13 @@ def _estimate_override(
 def print_threshold(figures: dict[str, Any]) -> None:
     """Print the current threshold and quorum."""
     current = figures["current"]
-    whose = f", set by {current['by']} at {current['at']}" if "by" in current else ", as the settings say"
+    whose = (
+        f", set by {current['by']} at {_second(current['at'])}"
+        if "by" in current
+        else ", as the settings say"
+    )
     z = "" if current["z"] is None else f" {current['z']:.2f}"
-    budget = f" for at most {current['budget_per_100_principals']:g} alerts a day per 100 principals"
+    budget = f" for an alert budget of {current['budget_per_100_principals']:g} a day per 100 principals"
     of_budget = budget if current["threshold"] is None else ""
     print(printable(f"threshold{z}{of_budget}, quorum {current['quorum']}{whose}"))
     if estimate := figures.get("estimate"):
@@ -127,13 +133,25 @@ def print_threshold(figures: dict[str, Any]) -> None:
     if not z:
         print("--bank FOLDER shows the z that this is")
     for each in figures["overrides"]:
-        print(printable(f"  {each['at']}  {each['by']}: {each['change']} ({each['why']})"))
+        print(printable(f"  {_second(each['at'])}  {each['by']}: {each['change']} ({each['why']})"))
+
+
+def _second(at: str) -> str:
+    """Return an ISO time in UTC to the second: `2026-11-29T14:03:34Z`."""
+    return f"{at[:19]}Z"
 
 
 def print_threshold_estimates(rows: list[dict[str, Any]]) -> None:
     """Print a table of estimates, one row a threshold."""
     table = Table(box=None, pad_edge=False)
-    for name in ("wanted", "votes", "threshold", "alerts a day", "confirmed attacks", "attack sessions"):
+    for name in (
+        "wanted",
+        "votes needed",
+        "threshold",
+        "alerts a day",
+        "confirmed attacks",
+        "attack sessions",
+    ):
         table.add_column(name, justify="right")
     for row in rows:
         wanted = "now" if row["wanted"] is None else f"{row['wanted']:g} a day"

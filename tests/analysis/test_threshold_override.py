@@ -164,7 +164,7 @@ def test_a_budget_is_shown_as_the_z_that_the_bank_gives_it(
     open_store(url)
     z = quality.alert_threshold(open_bank(organisation.bank).manifest["quality"], settings.alerts)
     for folder, shown in (
-        (organisation.bank, f"threshold {z:.2f} for at most 1 alerts"),
+        (organisation.bank, f"threshold {z:.2f} for an alert budget of 1 a day"),
         (tmp_path, "--bank"),
     ):
         thresholds.print_threshold(thresholds.show_threshold(url, settings, folder))

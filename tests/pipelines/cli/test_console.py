@@ -13,6 +13,7 @@ from rich.table import Table
 
 from fingerprint.state.pipeline_state import MAX_COUNTED_PRINCIPALS
 from fingerprint.streaming.metrics import IngestMetrics, S3IngestMetrics, StreamMetrics
+from fingerprint.web.formatting import pluralize
 from pipelines.cli import console
 
 
@@ -165,7 +166,7 @@ def test_an_ingest_from_s3_says_how_many_notifications_stayed(capsys: pytest.Cap
     ("count", "text"), [(0, "0 intervals"), (1, "1 interval"), (2, "2 intervals"), (1_200, "1,200 intervals")]
 )
 def test_one_is_not_told_as_several(count: int, text: str) -> None:
-    assert console.count_of(count, console.vote_unit("spectral")) == text
+    assert pluralize(count, console.vote_unit("spectral")) == text
 
 
 def test_a_live_simulation_says_what_it_sent_or_that_it_goes_on(capsys: pytest.CaptureFixture[str]) -> None:
