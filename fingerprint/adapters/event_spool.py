@@ -56,9 +56,8 @@ from fingerprint.state.event_clock import (
 
 BUCKET_SECONDS = 4 * 3600  # seconds of event time in one file
 MAX_LATE_EVENTS, MAX_LATE_SHARE = 20, 100  # so many events, or one of so many, may have come hours late
-pa.set_memory_pool(
-    pa.system_memory_pool()
-)  # Arrow's own pool keeps what is freed: a quarter more at the peak
+# Arrow's own pool keeps what is freed: a quarter more at the peak
+pa.set_memory_pool(pa.system_memory_pool())
 TIME_TYPE = pa.timestamp("us", "UTC")
 LZ4_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4")
 MAX_REJECTS = 1000  # shown in full; beyond that they are counted

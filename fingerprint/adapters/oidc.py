@@ -46,15 +46,8 @@ from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Oidc, read_secret
 
 PROVIDER_TIMEOUT_SECONDS = 5.0  # that the provider may take to answer
-ALGORITHMS = (
-    "RS256",
-    "RS384",
-    "RS512",
-    "PS256",
-    "ES256",
-    "ES384",
-    "EdDSA",
-)  # none, and HMAC, are not among them
+# none, and HMAC, are not among them
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")
 CACHE_SECONDS = 3600  # seconds that the provider's configuration and keys are believed without asking again
 COOLDOWN_SECONDS = 10.0  # seconds for which a provider that gave no answer is not asked
 MAX_RESPONSE_BYTES = 1 << 20  # bytes of its configuration or keys

@@ -50,9 +50,8 @@ class SurprisingValue(NamedTuple):
 @cache
 def feature_labels(names: tuple[str, ...]) -> frozenset[str]:
     """Return the labels of features, by which alerts name them."""
-    from fingerprint.features.encoding import (
-        FEATURES,
-    )  # late: with it come NumPy and pandas, and reading a queue needs neither
+    # late: with it come NumPy and pandas, and reading a queue needs neither
+    from fingerprint.features.encoding import FEATURES
 
     return frozenset(feature.label for feature in FEATURES if feature.name in names)
 

@@ -29,16 +29,11 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 MAX_VALUE_LENGTH = 4_000  # characters of one value; principals and user agents are long at most like this
 MAX_DURATION = timedelta(days=366)  # after a year a suppression is decided again
-MIN_PREFIX_LENGTH = {
-    4: 8,
-    6: 16,
-}  # bits of a network that may stand alone: a wider one hides a share of the internet
+# Bits of a network that may stand alone: a wider one hides a share of the internet
+MIN_PREFIX_LENGTH = {4: 8, 6: 16}
 MATCH_FIELDS = tuple(each.name for each in fields(SuppressionMatch))
-ATTACKER_CONTROLLED_FIELDS = (
-    "human",
-    "user_agent",
-    "error_code",
-)  # an attacker chooses them: a session's name, a program's, a call that fails
+# An attacker chooses them: a session's name, a program's, a call that fails
+ATTACKER_CONTROLLED_FIELDS = ("human", "user_agent", "error_code")
 # Characters of these: "B" begins the user agent of Boto3, Browsers and Burp.
 MIN_ATTACKER_CONTROLLED_LENGTH = 8
 

@@ -482,9 +482,8 @@ def _strangest_tool(facts: TitleFacts, lead: int) -> str:
     the same first number, is left out beside a driver of a comparable surprise: fleets are upgraded on one day.
     """
     scored = [each for each in facts.drivers if each.feature in SCORED_FEATURES]
-    services = {
-        event.source_address for event in facts.events
-    }  # one that made a call for its caller is no tool
+    # one that made a call for its caller is no tool
+    services = {event.source_address for event in facts.events}
     tools = [each for each in scored if each.feature in TOOL_FEATURES and each.seen not in services]
     driver = max(tools, key=lambda each: each.surprise, default=None)
     others = max((each.surprise for each in scored if each.feature not in TOOL_FEATURES), default=0.0)

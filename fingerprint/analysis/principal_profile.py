@@ -199,9 +199,8 @@ def readiness_by_level(bank: Bank, settings: Settings) -> list[LevelReadiness]:
 
 def _level_readiness(level: Level, table: pd.DataFrame, seconds: int, settings: Settings) -> LevelReadiness:
     ready = table["ready"].to_numpy(bool)
-    bins = np.searchsorted(
-        READINESS_HORIZONS_DAYS, days_until_ready(table[~ready], seconds, settings)
-    )  # 0: within a day
+    # 0: within a day
+    bins = np.searchsorted(READINESS_HORIZONS_DAYS, days_until_ready(table[~ready], seconds, settings))
     return LevelReadiness(
         level,
         len(table),

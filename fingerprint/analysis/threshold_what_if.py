@@ -190,9 +190,8 @@ def alert_session_pairs(shown: pd.DataFrame) -> pd.DataFrame:
     """Return pairs of an alert (`group`) and a `session` it is about; `first` is its earliest event of it."""
     attack = shown[shown["session"].notna()]
     times = attack.groupby(["group", "session"], observed=True)["event_time"]
-    pairs = pd.DataFrame(
-        {"events": times.size(), "first": times.min()}
-    ).reset_index()  # `agg` costs twice as much
+    # `agg` costs twice as much
+    pairs = pd.DataFrame({"events": times.size(), "first": times.min()}).reset_index()
     size = shown.groupby("group").size()
     about = pairs["events"] >= LEAST_SHARE * pairs["group"].map(size)
     return pairs.loc[about.to_numpy(dtype=bool), ["group", "session", "first"]]

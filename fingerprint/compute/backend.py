@@ -25,9 +25,8 @@ from fingerprint.core.errors import FingerprintError
 BackendChoice = Literal["auto", "cpu", "cuda"]
 
 LIBRARY_NAMES = GPU_LIBRARIES | {"pandas": "pandas", "numpy": "NumPy"}
-HOST_BATCH_BYTES = (
-    64 << 20
-)  # bytes of records that are read at a time on the CPU: past that nothing was gained
+# Bytes of records that are read at a time on the CPU: past that nothing was gained
+HOST_BATCH_BYTES = 64 << 20
 MAX_BATCH_BYTES = 512 << 20  # ... and on a device, where a column of text ends at 2 GB
 # Of the free memory: reading takes some twenty times a piece, for its tokens and columns.
 FREE_MEMORY_DIVISOR = 40

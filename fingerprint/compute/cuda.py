@@ -24,10 +24,8 @@ from fingerprint.core.extras import how_to_install
 
 GPU_LIBRARIES = {"cudf": "cuDF", "cupy": "CuPy"}
 INSTALL_HINT = f"{how_to_install('gpu')}, for a driver of CUDA 12 `.[gpu-cu12]`"
-MINIMUM_VERSIONS = {
-    12: ((7, 0), 535),
-    13: ((7, 5), 580),
-}  # by CUDA: compute capability and driver that cuDF 26.10 needs
+# By CUDA: compute capability and driver that cuDF 26.10 needs
+MINIMUM_VERSIONS = {12: ((7, 0), 535), 13: ((7, 5), 580)}
 VISIBILITY_HINT = "see that `nvidia-smi` shows one, and that CUDA_VISIBLE_DEVICES does not hide it"
 MAX_ERROR_LENGTH = 300  # characters of a driver's sentence
 

@@ -134,9 +134,8 @@ def _factorize(values: frames.FrameColumn) -> tuple[Array, NDArray[np.object_]]:
 
 
 def _spread_hashes(hashes: Hashes, codes: Array) -> Hashes:
-    return to_device_of(np.append(hashes, MISSING), codes)[
-        codes
-    ]  # factorize marks missing values with -1, the last place
+    # factorize marks missing values with -1, the last place
+    return to_device_of(np.append(hashes, MISSING), codes)[codes]
 
 
 class HashMemory:

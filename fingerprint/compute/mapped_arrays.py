@@ -32,9 +32,8 @@ from numpy.typing import NDArray
 
 Arrays = dict[str, NDArray[Any]]
 
-ALIGNMENT = (
-    1 << 16
-)  # bytes: the largest page in use (4 KiB on x86, 16 on Apple's, 64 on some ARM and POWER kernels)
+# bytes: the largest page in use (4 KiB on x86, 16 on Apple's, 64 on some ARM and POWER kernels)
+ALIGNMENT = 1 << 16
 MAX_HEADER_BYTES = 100_000_000  # bytes, as the format has it
 DTYPES: dict[str, np.dtype[Any]] = {
     **{f"{kind}{8 * size}": np.dtype(f"{kind.lower()}{size}") for kind in "IU" for size in (1, 2, 4, 8)},
@@ -161,9 +160,8 @@ def _map_array(name: str, parts: list[ArraySpan], pages: Mapping[int, mmap.mmap]
     if any((part.dtype, part.shape[1:]) != (first.dtype, first.shape[1:]) for part in parts):
         raise ValueError(f"the shards of {name} do not fit together")
     if any(part.offset % ALIGNMENT for part in parts) or any(part.bytes % ALIGNMENT for part in parts[:-1]):
-        return np.concatenate(
-            [_view(_pages(part.file), part) for part in parts]
-        )  # written by another program
+        # written by another program
+        return np.concatenate([_view(_pages(part.file), part) for part in parts])
     return _map_contiguously(parts)
 
 

@@ -23,9 +23,8 @@ from fingerprint.core.errors import FingerprintError
 Role = Literal["viewer", "analyst", "engineer", "admin"]
 ROLES: tuple[Role, ...] = get_args(Role)  # rising
 Scope = Literal["read", "triage", "engineer", "admin"]
-SCOPES: dict[Scope, Role] = dict(
-    zip(get_args(Scope), ROLES, strict=True)
-)  # what a token of this scope may at most
+# What a token of this scope may at most
+SCOPES: dict[Scope, Role] = dict(zip(get_args(Scope), ROLES, strict=True))
 
 LINK_EXPIRED = "this link was used, or is older than a day: ask for another"  # of an invitation
 ACCOUNT_NAME_PATTERN = re.compile(r"[a-z0-9][a-z0-9._@+-]{0,63}")

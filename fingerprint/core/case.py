@@ -26,15 +26,13 @@ from fingerprint.core.alert_query import asks_status
 CaseStatus = Literal["open", "new", "in_progress", "closed", "all"]  # open: new or in progress
 WorkStatus = Literal["new", "in_progress"]
 QueueOrder = Literal["urgency", "newest", "oldest", "events", "lowest", "fewest"]
-GroupField = Literal[
-    "principal", "service", "account", "tactic", "assignee", "level", "day", "human"
-]  # to group by
+# To group by
+GroupField = Literal["principal", "service", "account", "tactic", "assignee", "level", "day", "human"]
 
 Within = Literal["1h", "24h", "7d", "30d"]  # ages of an alert's last event
 
-REASONED_DECISIONS: frozenset[Decision] = frozenset(
-    {"benign", "false_positive"}
-)  # training learns from these
+# Training learns from these
+REASONED_DECISIONS: frozenset[Decision] = frozenset({"benign", "false_positive"})
 MAX_PAGE_SIZE = 500
 MAX_NOTE_LENGTH = 10_000  # characters
 MAX_REASON_LENGTH = 2_000  # characters of why something was decided

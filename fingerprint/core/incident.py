@@ -62,9 +62,8 @@ GAPS: Mapping[LinkKind, int] = {  # of kinds that link over another gap
     "service": 3600,
     "opened": 86_400,
 }
-RECENT_SECONDS = (
-    7 * 86_400
-)  # before and after an alert, in which principals of a key or an address are counted
+# Before and after an alert, in which principals of a key or an address are counted
+RECENT_SECONDS = 7 * 86_400
 # Of a key, an address or a call that links; a call is recorded for its caller, and where what it touched lies.
 MAX_PRINCIPALS: Mapping[LinkKind, int] = {"access_key": 20, "address": 5, "shared_call": 5}
 MIN_PRINCIPALS = 5  # that call the same new action on one day

@@ -18,16 +18,8 @@ import unicodedata
 MIN_LENGTH, MAX_LENGTH = 12, 1024  # characters
 MIN_GUESSES = 10**8  # online, a name can be tried 769 times a day (docs/how-to/accounts.md)
 MAX_CHECKED_LENGTH = 32  # characters that are estimated: half a second of processor time at the very worst
-PRODUCT_WORDS = (
-    "fingerprint",
-    "cloudtrail",
-    "aws",
-    "analyst",
-    "admin",
-    "security",
-    "alert",
-    "queue",
-)  # words of the product, which attackers try first
+# Words of the product, which attackers try first
+PRODUCT_WORDS = ("fingerprint", "cloudtrail", "aws", "analyst", "admin", "security", "alert", "queue")
 WORD_PATTERN = re.compile(r"\w{3,}")
 
 
@@ -41,9 +33,8 @@ def weak_password(password: str, name: str, organisation: str = "") -> str | Non
     if name and typed.strip().casefold() == name.casefold():
         return "a password is not the name"
     known = [*PRODUCT_WORDS, name, *WORD_PATTERN.findall(f"{name} {organisation}".casefold())]
-    from zxcvbn import (
-        zxcvbn,
-    )  # late: its word lists take a while to load, and most commands check no password
+    # late: its word lists take a while to load, and most commands check no password
+    from zxcvbn import zxcvbn
 
     estimate = zxcvbn(typed[:MAX_CHECKED_LENGTH], user_inputs=known)
     if estimate["guesses"] >= MIN_GUESSES:

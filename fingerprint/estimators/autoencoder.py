@@ -46,9 +46,8 @@ from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
 Array = Any
 LossFunction = Callable[[Ints, hashing.Hashes], tuple[Floats, NDArray[np.bool_]]]
 
-FREE_FEATURES = np.flatnonzero(
-    GIVEN_FEATURE < 0
-)  # (G,) features that are reconstructed; the others are judged given one of these
+# (G,) features that are reconstructed; the others are judged given one of these
+FREE_FEATURES = np.flatnonzero(GIVEN_FEATURE < 0)
 CONDITIONAL_FEATURES = np.flatnonzero(GIVEN_FEATURE >= 0)  # (F - G,) those others ...
 CONDITIONED_ON = GIVEN_FEATURE[CONDITIONAL_FEATURES]  # ... and what each of them is judged given
 BIN_FEATURES = np.flatnonzero(IS_BIN)
@@ -92,9 +91,8 @@ PLACE_GROUP = EVIDENCE_GROUPS.index("place")
 UNSEEN_OPEN_VALUE_NATS = 2.3
 # Nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen".
 MAX_FEATURE_SURPRISE = 10.0
-CPU_CHUNK_BYTES = (
-    3 << 20
-)  # bytes of weights gathered at a time, which caches hold: those of 292 rows, at 14 x 24 x 8 x 4 B
+# Bytes of weights gathered at a time, which caches hold: those of 292 rows, at 14 x 24 x 8 x 4 B
+CPU_CHUNK_BYTES = 3 << 20
 DEVICE_CHUNK_BYTES = 192 << 20  # the same where NumPy does not compute: enough to keep a GPU busy
 FLOAT16_MAX = float(np.finfo(np.float16).max)  # weights are kept in half precision
 FLOAT16_BITS = np.int32(-0x70002000)  # bits of a float32 that a float16 moved by 13 bits fills: 1 + 5 + 10

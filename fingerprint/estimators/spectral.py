@@ -132,9 +132,8 @@ def recent_habit(series: Array, day: int, gap: int = 0) -> Array:
     unknown = xp.full((series.shape[0], gap), float("inf"), dtype=series.dtype)
     by_day = _by_day(xp.concat([series[:, gap:], unknown], axis=-1), day)
     active = xp.astype(xp.any((by_day > 0) & ~xp.isinf(by_day), axis=-1), xp.int32)
-    after = xp.sum(active, axis=-1, keepdims=True) - xp.cumulative_sum(
-        active, axis=-1
-    )  # active days after each
+    # active days after each
+    after = xp.sum(active, axis=-1, keepdims=True) - xp.cumulative_sum(active, axis=-1)
     recent = (active > 0) & (after < HABIT_DAYS)
     least = xp.min(xp.where(recent[..., None], by_day, xp.asarray(float("inf"), dtype=series.dtype)), axis=1)
     enough = xp.sum(active, axis=-1, keepdims=True) >= HABIT_DAYS

@@ -41,10 +41,8 @@ MAX_RECORDS = {True: 40, False: 80}  # rows of one action and outcome that are d
 MIN_RECORDS = 5  # rows of others, or an action and outcome is not judged
 FOLDS, TREES, LEAF, SEED = 5, 60, 5, 0
 
-CHANNEL_FIELDS = (
-    "sessionCredentialFromConsole",
-    "vpcEndpointId",
-)  # keys that say by which tool or from where a call came
+# Keys that say by which tool or from where a call came
+CHANNEL_FIELDS = ("sessionCredentialFromConsole", "vpcEndpointId")
 _CHANNEL_MARKERS = tuple(f'"{way}"'.encode() for way in CHANNEL_FIELDS)
 _ID = re.compile(rb'"eventID":\s*"([^"]+)"')
 _ACTION_FIELDS = re.compile(rb'"(?:eventSource|eventName|errorCode)":\s*"([^"]*)"')

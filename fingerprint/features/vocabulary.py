@@ -40,9 +40,8 @@ VOCABULARY_SIZE = 24  # values of a feature that a fingerprint keeps in slots of
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
 
-POSSIBLE_VALUES = np.where(
-    IS_BIN, 32.0, 10_000.0
-)  # (F,) bins that there are; names (operations, networks, ...) that were not seen: as many, however many were
+# (F,) bins that there are; names (operations, networks, ...) that were not seen: as many, however many were
+POSSIBLE_VALUES = np.where(IS_BIN, 32.0, 10_000.0)
 LOG_POSSIBLE_VALUES = np.log(POSSIBLE_VALUES).astype(np.float32)
 # (F,) what a value seen at generic takes from those that were not: a bin its own place, a name nothing
 LOG_ROOT_SHARE = np.where(IS_BIN, -np.log(POSSIBLE_VALUES), -np.inf)

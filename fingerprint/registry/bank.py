@@ -86,21 +86,14 @@ ANY_PURPOSE: tuple[Purpose, ...] = ("learned", "served")
 PUBLISH_DECISION = versions.VersionDecision("publish")
 DEFAULT_OPTIONS = settings.Bank()
 BANK_TABLES = ("fingerprints", "people", "words")
-TRAINING_SECTIONS = (
-    "entities",
-    "autoencoder",
-    "spectral",
-    "training",
-)  # of the settings: a manifest keeps them
+# Of the settings: a manifest keeps them
+TRAINING_SECTIONS = ("entities", "autoencoder", "spectral", "training")
 ARRAY_PARTS = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline, "transitions": Transitions}
 GENERIC_ROW = 0  # of the generic fingerprint
 PRINCIPAL_LEVEL, PEER_LEVEL = LEVELS.index("principal"), LEVELS.index("peer")
 PERSON_KINDS = ("person", "federated")  # of principals that may name one
-FEEDBACK_COLUMNS = (
-    "shift",
-    "benign",
-    "malicious",
-)  # of `fingerprints`, where decisions moved thresholds (`feedback`)
+# Of `fingerprints`, where decisions moved thresholds (`feedback`)
+FEEDBACK_COLUMNS = ("shift", "benign", "malicious")
 
 
 def account_of(principal: str) -> str:

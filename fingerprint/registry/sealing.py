@@ -83,9 +83,8 @@ class VerifiedFolder:
             before = os.fstat(self.descriptor(name)).st_ctime_ns
             with self.open_stream(name) as stream:
                 self._hashes[name] = hashlib.file_digest(stream, "sha256").hexdigest()
-            self._touched[name] = (
-                before if before < time.time_ns() - CLOCK_GRANULARITY_NS else 0
-            )  # 0: look again
+            # 0: look again
+            self._touched[name] = before if before < time.time_ns() - CLOCK_GRANULARITY_NS else 0
         return self._hashes[name]
 
     def may_have_changed(self) -> bool:

@@ -33,9 +33,8 @@ from fingerprint.core import private_files
 from fingerprint.core.errors import FingerprintError
 
 SERVING_ACTIONS = ("train", "publish", "rollback")
-VERSION_PATTERN = re.compile(
-    r"\w[\w.-]{0,199}", re.ASCII
-)  # of a version: never a path, nor what begins with a dot
+# Of a version: never a path, nor what begins with a dot
+VERSION_PATTERN = re.compile(r"\w[\w.-]{0,199}", re.ASCII)
 MAX_LINE_LENGTH = 1_000  # bytes
 LEFTOVER_SECONDS = 86_400
 

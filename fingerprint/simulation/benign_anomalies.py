@@ -29,12 +29,8 @@ from fingerprint.simulation.staff import Staff
 WEEK_DAYS = 7
 FIRST_DAYS = 5  # without surprises: no one has habits yet
 OUTAGE_HOURS = 1.5
-RETRY_SECONDS = (
-    1.0,
-    3.0,
-    8.0,
-    20.0,
-)  # seconds after which a call that failed is tried again: five attempts, as SDKs have it
+# Seconds after which a call that failed is tried again: five attempts, as SDKs have it
+RETRY_SECONDS = (1.0, 3.0, 8.0, 20.0)
 UNUSUAL_ACTIONS = parse_actions(
     "glue:StartJobRun GetJobRun athena:StartQueryExecution GetQueryExecution GetQueryResults ce:GetCostAndUsage "
     "rds:CreateDBSnapshot DescribeDBSnapshots StartExportTask"
@@ -163,9 +159,8 @@ def _plan_new_hire(
     if not person:
         return []
     person.first_day = day
-    person.extra_runs[day] = [
-        (draw.uniform(33_000, 37_000), person.habits[0])
-    ]  # a new hire does something on the first day
+    # a new hire does something on the first day
+    person.extra_runs[day] = [(draw.uniform(33_000, 37_000), person.habits[0])]
     what = f"{person.name}'s first day as {person.job}"
     return [BenignAnomaly.for_principal("new_hire", person, day, _last_new_day(organisation, day), what)]
 

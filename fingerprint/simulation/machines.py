@@ -33,9 +33,8 @@ SSM_AGENT = user_agents.fixed_user_agent(
     "aws-sdk-go/1.55.5 (go1.22.9; linux; amd64) amazon-ssm-agent/3.3.987.0"
 )
 FUNCTION_WORKLOADS = ("function", "timer function", "denied function", "etl")
-OTHER_MACHINES_NEW_RESOURCES = (
-    1 / 30
-)  # of the share of half hours in which CI works on other resources than usual
+# Of the share of half hours in which CI works on other resources than usual
+OTHER_MACHINES_NEW_RESOURCES = 1 / 30
 
 
 @dataclass
@@ -257,9 +256,8 @@ class Machine:
         return int(second) % self.sessions
 
     def _identity(self, day: int, which: int, name: str, service: str) -> str:
-        since = (
-            which * DAY_SECONDS // self.sessions
-        )  # a pod takes the role again; others did the evening before
+        # a pod takes the role again; others did the evening before
+        since = which * DAY_SECONDS // self.sessions
         if self.workload not in POD_WORKLOADS:
             day, since = day - 1, 68_400 + self._random_for("session", which, day).randrange(18_000)
         created = f"{self.organisation.date(day)}T{user_identity.time_of_day(since)}Z"

@@ -29,12 +29,8 @@ from fingerprint.simulation.long_tail import LOGIN_TECHNIQUE, PEOPLE_RATES, Vari
 from fingerprint.simulation.organisation import Account, Organisation
 from fingerprint.simulation.user_agents import UserAgent
 
-SECONDS_BETWEEN_CALLS: dict[Tool, float] = {
-    "console": 0.4,
-    "cli": 20.0,
-    "terraform": 0.35,
-    "sdk": 3.0,
-}  # mean seconds between calls
+# Mean seconds between calls
+SECONDS_BETWEEN_CALLS: dict[Tool, float] = {"console": 0.4, "cli": 20.0, "terraform": 0.35, "sdk": 3.0}
 TOOL_NUMBERS = {tool: number for number, tool in enumerate(SECONDS_BETWEEN_CALLS)}
 READS = ("List", "Describe", "Get")  # what the names of reading operations begin with
 BROWSER_UPDATE_DAYS = 28  # a browser renews itself so often, each on a day of its own
@@ -63,9 +59,8 @@ class Habit:
             forms = np.resize(self.templates, size)
             forms = forms[rng.random(size) < 0.85]
         else:
-            rank = np.minimum(
-                (len(self.templates) + 1) ** rng.random(size) - 1, len(self.templates) - 1
-            )  # Zipf
+            # Zipf
+            rank = np.minimum((len(self.templates) + 1) ** rng.random(size) - 1, len(self.templates) - 1)
             forms = self.templates[rank.astype(np.intp)]
         return np.cumsum(rng.exponential(SECONDS_BETWEEN_CALLS[self.tool], len(forms))), forms
 
@@ -115,9 +110,8 @@ class Person:
     job_change: tuple[int, str] | None = None
     upgrades: list[int] = field(default_factory=list)
     tool_rollouts: list[tuple[int, int]] = field(default_factory=list)
-    extra_runs: dict[int, list[tuple[float, Habit]]] = field(
-        default_factory=dict
-    )  # day -> (local second, what)
+    # Day -> (local second, what)
+    extra_runs: dict[int, list[tuple[float, Habit]]] = field(default_factory=dict)
     busy: dict[int, float] = field(default_factory=dict)  # day -> factor
 
     # --- who

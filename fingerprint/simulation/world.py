@@ -80,9 +80,8 @@ class SimulatedWorld:
         more attacks than victims.
         """
         staff = create_staff(organisation, principals, scale)
-        harmless = plan_anomalies(
-            organisation, staff, anomalies
-        )  # before the attacks: a victim has worked since day 0
+        # before the attacks: a victim has worked since day 0
+        harmless = plan_anomalies(organisation, staff, anomalies)
         return cls(
             organisation, staff, harmless, plan_attacks(organisation, staff, attacks, tuple(strengths))
         )

@@ -23,11 +23,8 @@ from fingerprint.compute.compiled import compile_exact_kernel, find_place
 Longs = NDArray[np.int64]
 Counts = NDArray[np.int32]
 
-COUNTS = (
-    "events",
-    "sources",
-    "actions",
-)  # columns of the activity table
+# Columns of the activity table
+COUNTS = ("events", "sources", "actions")
 _INTERVAL_BITS, _INTERVAL = 32, 0xFFFFFFFF  # a key of the activity is slot << 32 | interval
 
 

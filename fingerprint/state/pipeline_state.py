@@ -45,14 +45,8 @@ _SAVED_COUNTERS = (
 )
 MAX_COUNTED_PRINCIPALS = 10_000  # of those whose events were refused: who makes up names makes up many
 MAX_PENDING_PARTS = 16  # batches of pending events, before they are put together
-_OTHER_BLOBS = (
-    "pending.",
-    "verdicts.",
-    "supporting.",
-    "early_events",
-    "feed_counts",
-    "evicted",
-)  # the rest is the scorer's
+# The rest is the scorer's
+_OTHER_BLOBS = ("pending.", "verdicts.", "supporting.", "early_events", "feed_counts", "evicted")
 
 
 @dataclass
@@ -107,12 +101,10 @@ class OpenAlerts:
 
     verdicts: list[Verdicts] = field(default_factory=list)
     supporting: list[Verdicts] = field(default_factory=list)  # few of each alert
-    published_sizes: dict[str, int] = field(
-        default_factory=dict
-    )  # alert id -> its events when it was last built
-    provisional: set[str] = field(
-        default_factory=set
-    )  # ids of alerts that were last built with events of open intervals
+    # Alert id -> its events when it was last built
+    published_sizes: dict[str, int] = field(default_factory=dict)
+    # Ids of alerts that were last built with events of open intervals
+    provisional: set[str] = field(default_factory=set)
 
     @property
     def parts(self) -> list[Verdicts]:
@@ -144,9 +136,8 @@ class PipelineState:
         self.pending: list[EventBatch] = []  # measured, and their interval is open; MAX_PENDING_PARTS at most
         self.open_alerts = OpenAlerts()
         self.early_events: Frame = pd.DataFrame()  # not measured yet: they came ahead of other sources
-        self.unknown_owners: dict[
-            int, tuple[str, int]
-        ] = {}  # hash -> name, last interval; those not in the bank
+        # hash -> name, last interval; those not in the bank
+        self.unknown_owners: dict[int, tuple[str, int]] = {}
         self.feed_counts = _empty_feed_counts(scorer.options)
         self.evictor: StateEvictor | None = None
         self._evicted: Mapping[str, NDArray[Any]] | None = None  # restored, until eviction is enabled

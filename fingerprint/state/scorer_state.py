@@ -106,9 +106,8 @@ class ScorerState:
         self.repeats = empty(keep_first=True, day=np.int32, rest=np.uint16)
         self.principals = empty(keep_first=True, slot=np.int32, since=np.int32, last=np.int32)
         self.activity = empty(key=np.int64, events=np.int32, sources=np.int32, actions=np.int32)
-        self.unknown_principals = SortedTable.empty(
-            day=np.int32, events=np.int32
-        )  # a principal's day; few, so on the host
+        # a principal's day; few, so on the host
+        self.unknown_principals = SortedTable.empty(day=np.int32, events=np.int32)
         self.alert_runs = alert_runs.empty_runs()
         self.firsts, self.novelties = (empty(keep_first=True, interval=np.int32) for _ in range(2))
         self.interval_surprise = IntervalSurprise(self.placement)

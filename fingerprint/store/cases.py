@@ -171,12 +171,8 @@ def insert_note(connection: sql.Connection, alert_id: str, text: str, by: str, n
         raise NotFound(f"there is no alert {alert_id!r} to write a note on")
     row = {name: getattr(note, name) for name in CaseNote.__slots__}
     connection.execute(sql.insert(notes).values(row))
-    first = {
-        "alert_id": note.alert_id,
-        "version": 0,
-        "at": now,
-        "by": note.by,
-    }  # 0: a note changes no version
+    # 0: a note changes no version
+    first = {"alert_id": note.alert_id, "version": 0, "at": now, "by": note.by}
     statement = insert_into(connection, cases).values(**first, in_progress=True, responded_at=now)
     again = {"in_progress": True, "responded_at": _first_response(now)}
     connection.execute(statement.on_conflict_do_update(index_elements=["alert_id"], set_=again))

@@ -92,9 +92,8 @@ def derive_filter_values(
     Accounts are the principal's and those whose trails recorded its calls. A principal is found as a whole, without its account,
     and by its last part; a person also by what comes before an @; an action as titles call it and as the log does.
     """
-    from fingerprint.sources.active import (
-        SOURCE,
-    )  # saving needs the readers' package, reading the queue does not
+    # saving needs the readers' package, reading the queue does not
+    from fingerprint.sources.active import SOURCE
 
     accounts = (principal.partition(":")[0], *(SOURCE.record_account(row["raw"]) for row in events))
     found: dict[str, Iterable[str]] = {

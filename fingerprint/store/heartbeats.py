@@ -17,9 +17,8 @@ from fingerprint.core.sanitize import storable
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.schema import heartbeats, insert_into
 
-HEARTBEAT_RETENTION = timedelta(
-    days=7
-)  # after which a silent program is not shown any more, and then removed
+# After which a silent program is not shown any more, and then removed
+HEARTBEAT_RETENTION = timedelta(days=7)
 
 
 class SqlHeartbeatRepository(Repository):

@@ -104,9 +104,8 @@ class BankWatcher:
         self.open_inference, self.must_wait, self.trust = open_inference, must_wait, trust or ServerTrust()
         self.loaded_banks: dict[str, LoadedBank] = {}
         self.exit_stacks: dict[str, ExitStack] = {}  # of each loaded bank
-        self.open_banks: WeakValueDictionary[str, Bank] = (
-            WeakValueDictionary()
-        )  # all that are referenced anywhere
+        # all that are referenced anywhere
+        self.open_banks: WeakValueDictionary[str, Bank] = WeakValueDictionary()
         self.loader: BankLoader | None = None
         self.integrity_check: BankIntegrityCheck | None = None
         self.refusal = ""  # why the served version is not used

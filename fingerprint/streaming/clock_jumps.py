@@ -35,9 +35,8 @@ class ClockJumps:
 
     def __init__(self, clock: Clock, monotonic: Callable[[], float] = time.monotonic) -> None:
         self.clock, self.monotonic = clock, monotonic
-        self.lead = (
-            clock.now().timestamp() - monotonic()
-        )  # seconds before the monotonic clock, as last believed
+        # seconds before the monotonic clock, as last believed
+        self.lead = clock.now().timestamp() - monotonic()
         self.jump: _Jump | None = None
 
     def believed_time(self) -> datetime | None:

@@ -289,9 +289,8 @@ class FeedMonitor:
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store, self.settings = store, settings
         self.seconds = settings.spectral.interval_seconds
-        self.counts = (
-            pd.DataFrame()
-        )  # as the store had them at the last check, so that not all are read again
+        # as the store had them at the last check, so that not all are read again
+        self.counts = pd.DataFrame()
         self.checked_until = 0  # of the last check, seconds since 1970
 
     def closed_counts(self, processor: PartitionProcessor, now: int) -> tuple[int, pd.DataFrame] | None:

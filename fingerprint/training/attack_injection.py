@@ -54,9 +54,8 @@ SECONDS_BETWEEN_ATTACKS = 1000  # more than a context is long, so that no attack
 BURST_FACTOR, MIN_BURST_CALLS = 20.0, 200.0  # times the calls of the principal's busiest interval, at least
 PRINCIPAL_EVENTS = int(channel_place(np.array([EVENT_CHANNEL]), np.array([False]))[0])  # place of the channel
 MODE_COLUMN = encoding.FEATURE_NAMES.index("mode")
-TIME_FEATURES = encoding.IS_BIN & (
-    np.arange(len(encoding.FEATURE_NAMES)) != MODE_COLUMN
-)  # (F,) always the victim's own
+# (F,) always the victim's own
+TIME_FEATURES = encoding.IS_BIN & (np.arange(len(encoding.FEATURE_NAMES)) != MODE_COLUMN)
 HISTORY_FEATURES = np.array([feature.is_stateful for feature in encoding.FEATURES])  # (F,)
 MIMICKED_FEATURES = TIME_FEATURES | np.isin(
     encoding.FEATURE_NAMES,

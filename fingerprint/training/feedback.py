@@ -64,9 +64,8 @@ def shift_thresholds(
     """
     judged = dispositions.assign(row=_judging_rows(table, dispositions))
     judged = judged[(judged["row"] >= 0) & judged["decision"].isin(list(DECISION_WEIGHTS))]
-    judged = (
-        judged.groupby(["row", "alert", "decision"])["event_time"].max().reset_index()
-    )  # once for a fingerprint
+    # once for a fingerprint
+    judged = judged.groupby(["row", "alert", "decision"])["event_time"].max().reset_index()
     row = judged["row"].to_numpy(np.intp)
     weight = judged["decision"].map(DECISION_WEIGHTS).to_numpy(np.float64)
     score = np.zeros(len(table))

@@ -18,10 +18,8 @@ from typing import Any, NamedTuple
 
 from fingerprint.core.settings import Retraining
 
-TRAINING_OUTCOMES = (
-    "train",
-    "refused",
-)  # what a training leaves in a bank's history: served, or kept from it by the gate
+# What a training leaves in a bank's history: served, or kept from it by the gate
+TRAINING_OUTCOMES = ("train", "refused")
 
 CLOCK_TOLERANCE = timedelta(hours=1)  # by which the clocks of two machines that train may differ
 

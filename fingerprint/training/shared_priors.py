@@ -35,10 +35,8 @@ from fingerprint.training.nn import trainer
 from fingerprint.training.nn.trainer import InitialWeights
 
 SHARED_LEVELS = (GENERIC, PEER)
-MAX_SAMPLED_ROWS = {
-    GENERIC: 20_000,
-    PEER: 4096,
-}  # rows of one fingerprint that its net sees at most, and that its baseline rests on
+# Rows of one fingerprint that its net sees at most, and that its baseline rests on
+MAX_SAMPLED_ROWS = {GENERIC: 20_000, PEER: 4096}
 SPLITS = ("early", "late", "all")  # what is fitted, what is held out, both
 
 Arrays = dict[str, NDArray[Any]]

@@ -47,9 +47,8 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
     app.add_middleware(
         RequestGuard, hosts=allowed_host_names(web), max_body_bytes=middleware.MAX_BODY_BYTES, https=web.https
     )
-    app.add_middleware(
-        SecurityEventMiddleware, events=app.state.security, settings=deps.settings
-    )  # the last is the outermost
+    # the last is the outermost
+    app.add_middleware(SecurityEventMiddleware, events=app.state.security, settings=deps.settings)
     return app
 
 

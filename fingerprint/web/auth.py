@@ -29,9 +29,8 @@ from fingerprint.core.settings import Settings
 from fingerprint.web.dependencies import Dependencies, Deps
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothing
-BACKGROUND_PATHS = frozenset(
-    {"/api/v1/live"}
-)  # requested by open pages by themselves: no sign that a session is in use
+# Requested by open pages by themselves: no sign that a session is in use
+BACKGROUND_PATHS = frozenset({"/api/v1/live"})
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
 
 

@@ -85,9 +85,8 @@ class ChangeBroadcaster:
         try:
             await self._displace_oldest(account)
             await self._start_polling()
-            at = (
-                self._newest if number is None else min(number, self._newest)
-            )  # another store's numbers may be higher
+            # another store's numbers may be higher
+            at = self._newest if number is None else min(number, self._newest)
             while not self._closed:
                 batch = await self._batch_after(at)
                 at = batch.number

@@ -38,9 +38,8 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-HEALTH_PATHS = frozenset(
-    {"/livez", "/readyz", "/metrics"}
-)  # requested by address: no name leads a browser's session there
+# Requested by address: no name leads a browser's session there
+HEALTH_PATHS = frozenset({"/livez", "/readyz", "/metrics"})
 NETLOC_PATTERN = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 MAX_LENGTH_DIGITS = 15  # digits of a length that is looked at
 HSTS_SECONDS = 365 * 86400  # seconds

@@ -54,9 +54,8 @@ FIELD_CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 _FILTER_FIELDS = tuple(each.name for each in fields(AlertFilter))
 _DAY = timedelta(days=1)
-_SINGLE_FIELDS = frozenset(
-    {"principal", "service", "account", "tactic", "assignee"}
-)  # also of the query language
+# Also of the query language
+_SINGLE_FIELDS = frozenset({"principal", "service", "account", "tactic", "assignee"})
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,9 +86,8 @@ def draw_risk_charts(days: Sequence[DailyVotes], width: int, height: int) -> lis
     last = max(day.day for day in days)
     recent = [day for day in days if day.day > last - timedelta(days=MAX_DAYS)]
     slots = _day_slots(sorted({day.day for day in recent}))
-    width = min(
-        width, LEFT + RIGHT + round(max(len(slots), LEAST_SLOTS) * WIDEST_STEP)
-    )  # few days: no blank beside them
+    # few days: no blank beside them
+    width = min(width, LEFT + RIGHT + round(max(len(slots), LEAST_SLOTS) * WIDEST_STEP))
     names = sorted({day.detector for day in recent})
     questions = {each.name: each.question for each in load_known_detectors(names)}
     return [

@@ -148,9 +148,8 @@ def route_template(scope: Scope) -> str:
     """Return the template of the matching route: `/api/v1/alerts/{alert_id}`; empty without one."""
     path = str(getattr(scope.get("route"), "path", ""))
     inner = path and scope["path"].startswith(f"{API_PREFIX}/") and not path.startswith(API_PREFIX)
-    return (
-        f"{API_PREFIX}{path}" if inner else path
-    )  # an included router knows its templates without the prefix
+    # an included router knows its templates without the prefix
+    return f"{API_PREFIX}{path}" if inner else path
 
 
 def _event_log(request: Request) -> SecurityEventLog:

@@ -90,9 +90,8 @@ class DeadlineProtocol(H11Protocol):
         if len(self.connections) >= MAX_CONNECTIONS:
             self._evict_slowest()
         super().connection_made(transport)
-        transport.set_write_buffer_limits(
-            high=0
-        )  # whatever is not taken has a deadline, also what is left at the end
+        # whatever is not taken has a deadline, also what is left at the end
+        transport.set_write_buffer_limits(high=0)
         self._update_read_deadline()
 
     def data_received(self, data: bytes) -> None:

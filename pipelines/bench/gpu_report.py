@@ -301,9 +301,8 @@ def peak_throughput(device: str) -> PeakThroughput | None:
     if not (memory_khz and bits and khz and count):
         return None
     units = FP32_UNITS_PER_SM.get((about.major, about.minor), 128)
-    return PeakThroughput(
-        2 * memory_khz * 1000 * bits / 8, 2 * khz * 1000 * units * count
-    )  # both edges of the memory's clock
+    # both edges of the memory's clock
+    return PeakThroughput(2 * memory_khz * 1000 * bits / 8, 2 * khz * 1000 * units * count)
 
 
 def reset_peak_memory(device: str) -> None:

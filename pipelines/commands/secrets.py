@@ -21,10 +21,8 @@ from fingerprint.core.errors import FingerprintError
 SECRET_BYTES = 32  # of randomness
 GROUP_READABLE_MODE = 0o440  # by the group too
 OWNER_ONLY_MODE = 0o400
-GROUP_READABLE_SECRETS = (
-    "database-password",
-    "grafana-admin",
-)  # PostgreSQL and Grafana run under ids of their own, and are given the group
+# PostgreSQL and Grafana run under ids of their own, and are given the group
+GROUP_READABLE_SECRETS = ("database-password", "grafana-admin")
 FOLDER_MODE = 0o750
 DEFAULT_NAMES = ("database-password", "triton-control")
 VALUE_PREFIXES = {"triton-control": "fingerprint-control="}  # the header that Triton wants, and its value

@@ -33,14 +33,8 @@ MIN_KNOWN_EVENTS = 5  # of a victim, in what is learned: else there is no one to
 MIN_SESSION_EVENTS, MAX_SESSION_EVENTS = 3, 20  # of a donor, in what is judged
 VICTIM_SHARE = 0.1  # of the principals, at most: in a queue of victims every alert is right
 DRAWS = 3  # of victims and donors
-PEOPLE_AND_ROLES = (
-    "person",
-    "user",
-    "root",
-    "role",
-    "federated",
-    "account",
-)  # a service's identity cannot be stolen
+# A service's identity cannot be stolen
+PEOPLE_AND_ROLES = ("person", "user", "root", "role", "federated", "account")
 
 
 class MovedSession(NamedTuple):

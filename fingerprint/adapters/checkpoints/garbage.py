@@ -52,9 +52,8 @@ class Garbage(NamedTuple):
     staged: list[str]
 
 
-ReferencedParts = Callable[
-    [Fence], frozenset[str] | None
-]  # parts that a manifest names; None if it is damaged
+# Parts that a manifest names; None if it is damaged
+ReferencedParts = Callable[[Fence], frozenset[str] | None]
 
 
 def find_garbage(

@@ -71,9 +71,8 @@ class PartitionCheckpoints:
         self._partition = partition
         self._policy = policy
         self._folder = partition_folder(partition)
-        self._known_parts: dict[
-            str, str
-        ] = {}  # content -> name, of the newest checkpoint saved or opened here
+        # content -> name, of the newest checkpoint saved or opened here
+        self._known_parts: dict[str, str] = {}
         self._referenced_parts: dict[Fence, frozenset[str]] = {}  # parts that a manifest names
 
     def list_files(self) -> PartitionListing:

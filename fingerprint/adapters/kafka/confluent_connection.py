@@ -31,11 +31,8 @@ MEMBERSHIP_LOST_CODES = {
     KafkaError._ASSIGNMENT_LOST,
     KafkaError._FATAL,  # of a consumer: another has its static name
 }
-UNAVAILABLE_CODES = {
-    KafkaError._ALL_BROKERS_DOWN,
-    KafkaError._TRANSPORT,
-    KafkaError._RESOLVE,
-}  # librdkafka tries again
+# librdkafka tries again
+UNAVAILABLE_CODES = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._RESOLVE}
 TRANSIENT_CODES = {  # the leader of a partition or of a group has changed, and one of the two does not know it yet
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,

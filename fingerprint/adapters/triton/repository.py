@@ -33,10 +33,8 @@ from fingerprint.registry.bank import DEFAULT_OPTIONS, open_bank
 
 MODEL_NAME = "fingerprint"
 _PACKAGE_FOLDER = Path(__file__).parents[2]
-_TEMPLATES = (
-    _PACKAGE_FOLDER / "_models" / MODEL_NAME,
-    _PACKAGE_FOLDER.parent / "models" / MODEL_NAME,
-)  # in an installed wheel, in a checkout
+# In an installed wheel, in a checkout
+_TEMPLATES = (_PACKAGE_FOLDER / "_models" / MODEL_NAME, _PACKAGE_FOLDER.parent / "models" / MODEL_NAME)
 _SERVED_VERSIONS_LINE = re.compile(
     r"^version_policy \{ specific \{ versions: \[ ([\d, ]*) \] \} \}$", re.MULTILINE
 )

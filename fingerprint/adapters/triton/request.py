@@ -30,12 +30,8 @@ REQUEST_ROWS = 1024  # rows of one request
 MAX_IN_FLIGHT = 4  # concurrent requests of one call
 MAX_ATTEMPTS = 3  # of a request that can be repeated
 BACKOFF_SECONDS = 0.05  # before the second try; each further one waits twice as long, half of it by chance
-PERMANENT_STATUSES = (
-    "NOT_FOUND",
-    "UNIMPLEMENTED",
-    "UNAUTHENTICATED",
-    "PERMISSION_DENIED",
-)  # asking again is no use
+# Asking again is no use
+PERMANENT_STATUSES = ("NOT_FOUND", "UNIMPLEMENTED", "UNAUTHENTICATED", "PERMISSION_DENIED")
 REQUESTED_OUTPUTS = [InferRequestedOutput("loss"), InferRequestedOutput("known")]
 
 

@@ -153,9 +153,8 @@ def to_milliseconds(moment: datetime) -> int:
 
 def _class_fields(notification: Notification) -> dict[str, Any]:
     closed = notification.change != "decided" or notification.disposition
-    number, name = ACTIVITY[
-        notification.change if closed else "updated"
-    ]  # decided, and open again since: an update
+    # decided, and open again since: an update
+    number, name = ACTIVITY[notification.change if closed else "updated"]
     return {
         "category_uid": 2,
         "category_name": "Findings",

@@ -47,11 +47,8 @@ from fingerprint.sources.joined_lines import join_lines
 FILTER = Path(__file__).with_name("json_filter.cu")
 MAX_RECORD_BYTES = 1 << 16  # bytes: one thread reads a record, and a long one keeps those beside it waiting
 BATCH_BYTES = 1 << 30  # bytes of records at a time: a column of text ends at 2^31
-DERIVED_KINDS = {
-    "parameter_names": "names",
-    "target_account": "target",
-    "resource": "resource",
-}  # of the parameters, in their place
+# Of the parameters, in their place
+DERIVED_KINDS = {"parameter_names": "names", "target_account": "target", "resource": "resource"}
 MEMBER_KINDS = (  # of nodes, as `json_filter.cu` numbers them
     "group",
     "text",

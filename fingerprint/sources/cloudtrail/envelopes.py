@@ -42,9 +42,8 @@ PART_BYTES = 8 << 20  # of records that are handed on at a time, about ...
 PART_RECORDS = 16_384  # ... or so many records and rejects
 MAX_RECORDS = 1_000_000  # in one message or document: AWS writes some ten thousand
 MAX_REJECTS_PER_MESSAGE = 100  # of one message or document, each with its place; the rest is counted in one
-COMMA_SCAN_THRESHOLD = (
-    1 << 17
-)  # an array with fewer is decoded at once; with more a window at a time, for its items need memory
+# An array with fewer is decoded at once; with more a window at a time, for its items need memory
+COMMA_SCAN_THRESHOLD = 1 << 17
 MAX_WRAPPINGS = 8  # an envelope in an envelope in ...: AWS makes three
 _NO_BLANK = re.compile(rb"[^ \t\r\n\x00]")
 _GZIP_AS_BASE64 = b"H4sI"

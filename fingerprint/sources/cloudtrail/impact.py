@@ -85,13 +85,8 @@ _CREDENTIAL = (
 _SIGNED_ADDRESS = ("Presigned", "StreamingURL")  # who opens it needs no credential
 _NEW_USERS = ("CreateUser", "RegisterUser")
 _SHARING = ("Policy", "Permission", "PublicAccess", "Acl", "Grant", "Share", "Access")
-_NO_RIGHTS = (
-    "ScalingPolicy",
-    "LifecyclePolicy",
-    "CachePolicy",
-    "RequestPolicy",
-    "HeadersPolicy",
-)  # policies of other things
+# Policies of other things
+_NO_RIGHTS = ("ScalingPolicy", "LifecyclePolicy", "CachePolicy", "RequestPolicy", "HeadersPolicy")
 # What holds data or serves others: the last words of the names of things that are missed where they are deleted.
 _SERVES = (
     "Api",

@@ -69,14 +69,8 @@ _CHANGES = ("Update", "Modify", "Set", "Change", "Replace", "Put", "Reset", "Con
 _LOOKS = ("Get", "Describe", "List")
 _LOST = ("T1485", "T1490")  # techniques of what destroys data, or the way back to it
 _AWAY = "T1537"  # of what takes data to another account
-_SETTINGS = (
-    "Plan",
-    "Configuration",
-    "Policy",
-    "Replication",
-    "Rule",
-    "Selection",
-)  # how things end that hold no data
+# How things end that hold no data
+_SETTINGS = ("Plan", "Configuration", "Policy", "Replication", "Rule", "Selection")
 # Verbs of what runs, sends or uses something once: there is nothing to set back.
 _ONCE = (
     "Invoke",

@@ -32,9 +32,8 @@ _VALIDATION = "CloudTrail validation message."
 _ACCOUNT_REGION = re.compile(r"(?:.*/)?AWSLogs/(?:o-[a-z0-9]+/)?\d{12}/CloudTrail/[a-z0-9-]+(?=/)")
 _OWNER = re.compile(r"o-[a-z0-9]+|\d{12}")  # the folder of an organisation or an account
 _TRAIL = re.compile(r"(?:^|/)AWSLogs(?:/o-[a-z0-9]+)?(?:/[^/]+)?(?:/CloudTrail[^/]*(?:/[^/]+(?:/\d{4})?)?)?$")
-_DAY = re.compile(
-    r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})/(\d{2})/[^/]+$"
-)  # of an account's trail, or of an organisation's
+# Of an account's trail, or of an organisation's
+_DAY = re.compile(r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})/(\d{2})/[^/]+$")
 _MONTH = re.compile(r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})$")
 
 
@@ -64,9 +63,8 @@ def holds_events(key: str) -> bool:
     below = folders[folders.index("AWSLogs") + 1 :] if "AWSLogs" in folders else []
     services = [each for each in below if not _OWNER.fullmatch(each)]
     of_trail = any(each == "CloudTrail" or each.startswith("CloudTrail-") for each in services)
-    return (
-        of_trail or not services or "_CloudTrail_" in name
-    )  # as AWS names the file, in folders of one's own
+    # as AWS names the file, in folders of one's own
+    return of_trail or not services or "_CloudTrail_" in name
 
 
 def ordered_prefix(key: str) -> str:

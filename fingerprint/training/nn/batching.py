@@ -28,9 +28,8 @@ HISTORY_DIVISOR = 64
 MIN_SLOTS = 4
 # Of a net while it is fitted: itself, its gradient, Adam's two means and their quotient, its best.
 COPIES_PER_NETWORK = 6
-CPU_BUCKET_BYTES = (
-    32 << 20
-)  # of networks that a thread takes at a time: a CPU is quicker where its caches hold a bucket
+# Of networks that a thread takes at a time: a CPU is quicker where its caches hold a bucket
+CPU_BUCKET_BYTES = 32 << 20
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,9 +29,8 @@ Work = Callable[[], None]
 
 Tensor = torch.Tensor
 OnFinished = Callable[[Tensor, Parameters], None]  # places in the bucket (M,), their weights
-MAX_GRAPH_BYTES = (
-    128 << 20
-)  # bytes of a bucket: a larger one computes for longer than its 650 kernels an epoch take to launch
+# Bytes of a bucket: a larger one computes for longer than its 650 kernels an epoch take to launch
+MAX_GRAPH_BYTES = 128 << 20
 
 
 def supports_cuda_graphs(device: torch.device) -> bool:

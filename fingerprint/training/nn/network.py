@@ -59,14 +59,12 @@ class StackedNetworks:
         wrong.scatter_add_(
             1, _reconstructed_slots(target), wrong.new_full((1, 1, 1), -1.0).expand(len(wrong), 1, rows)
         )
-        outputs = torch.baddbmm(
-            self.outputs.view(-1, hidden, slots), units, wrong.mT, beta=2 * decay * rows
-        )  # (P G, H, K)
+        # (P G, H, K)
+        outputs = torch.baddbmm(self.outputs.view(-1, hidden, slots), units, wrong.mT, beta=2 * decay * rows)
         blame = torch.bmm(self.outputs.view(-1, hidden, slots), wrong)
         blame = torch.ops.aten.tanh_backward(blame, units).view(nets, -1, hidden * rows)  # (P, G, H B)
-        embedded = torch.bmm(
-            _feature_masks(self.bias.device)[0].mT.expand(nets, -1, -1), blame
-        )  # (P, F, H B)
+        # (P, F, H B)
+        embedded = torch.bmm(_feature_masks(self.bias.device)[0].mT.expand(nets, -1, -1), blame)
         shown = embedded.new_zeros(nets * features, slots, rows)
         shown.scatter_(1, corrupted.view(-1, 1, rows), 1.0)
         inputs = torch.baddbmm(

@@ -115,9 +115,8 @@ def fit_autoencoders(
     generic, others = ready[ready == 0], ready[ready != 0]
     if len(generic):
         here.fit_all(generic, start, stack, on_progress)
-        start = (
-            InitialWeights.from_weights(stack, vocabulary.codes) if stack.inputs[0].any() else start
-        )  # it may have had no rows
+        # it may have had no rows
+        start = InitialWeights.from_weights(stack, vocabulary.codes) if stack.inputs[0].any() else start
     here.fit_all(others, start, stack, on_progress)
     return stack
 

@@ -69,9 +69,8 @@ async def stream_changes(
 ) -> EventStream:
     """Stream the ids of new and changed alerts, one event for those that changed together."""
     batches = broadcaster.subscribe(last_event_id if last_event_id is not None else since, caller.name)
-    first = (
-        None if broadcaster.is_full else await anext(batches, None)
-    )  # while an error can still be answered
+    # while an error can still be answered
+    first = None if broadcaster.is_full else await anext(batches, None)
     if first is None:
         annotate_request(request.scope, reason="streams")
         raise HTTPException(503, "too many live streams: try again in a minute", {"Retry-After": "60"})
