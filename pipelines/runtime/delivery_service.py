@@ -19,7 +19,7 @@ from uuid import uuid4
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
-from fingerprint.core.alert import Alert
+from fingerprint.core.alert import Alert, Disposition
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.incident import UNKNOWN_ORIGIN, SessionOrigin
 from fingerprint.core.log import get_logger
@@ -107,28 +107,19 @@ class DeliverySender:
         if found is None:
             self._give_up(delivery, "the alert is no longer in the database")
             return True
-        alert, disposition = found
-        link = (
-            f"{self.options.alert_url_prefix}{quote(alert.alert_id, safe='')}"
-            if self.options.alert_url_prefix
-            else ""
-        )
         try:
             with self.metrics.seconds.labels(self.name).time():
-                whole, origin = self.find_origin(alert)
-                found_now = Notification(
-                    whole, delivery.happened, disposition, link, self.addresses, delivery.key, origin
-                )
-                sent = encode_notification(self.options.resolved_format, found_now)
-                self.receiver.deliver(delivery.key, sent, alert.principal, self.clock.now())
+                body = encode_notification(self.options.resolved_format, self._notification(delivery, *found))
+                self.receiver.deliver(delivery.key, body, found[0].principal, self.clock.now())
         except (Unavailable, ObjectNotFound) as error:
             self._handle_failure(delivery, error)
             return False
         except FingerprintError as error:  # its secret's file is gone, and may be back
             self._handle_failure(delivery, Unavailable(str(error)))
             return False
-        # A defect: without a count of tries it would be sent again and again for ever.
-        except Exception as error:
+        except (
+            Exception
+        ) as error:  # a defect: without a count of tries it would be sent again and again for ever
             log.exception("unexpected error")
             self._handle_failure(delivery, Unavailable(f"unexpected {type(error).__name__}: see the log"))
             return False
@@ -136,6 +127,15 @@ class DeliverySender:
         self.metrics.sent.labels(self.name).inc()
         self.failures_in_a_row, self.problem = 0, None
         return True
+
+    def _notification(
+        self, delivery: Delivery, alert: Alert, disposition: Disposition | None
+    ) -> Notification:
+        """Return an alert with its decision as a format takes it: with its page, its addresses and its session's opener."""
+        whole, origin = self.find_origin(alert)
+        prefix = self.options.alert_url_prefix
+        link = f"{prefix}{quote(alert.alert_id, safe='')}" if prefix else ""
+        return Notification(whole, delivery.happened, disposition, link, self.addresses, delivery.key, origin)
 
     def _handle_failure(self, delivery: Delivery, error: Unavailable | ObjectNotFound) -> None:
         """Reschedule a delivery or mark it failed, and back off from the receiver."""

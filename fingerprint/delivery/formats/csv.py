@@ -14,9 +14,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from fingerprint.core.alert import severity_of
+from fingerprint.core.alert import AlertEvent, severity_of
 from fingerprint.core.sanitize import printable
 from fingerprint.delivery.formats.text import (
     impact_text,
@@ -28,45 +28,6 @@ from fingerprint.delivery.formats.text import (
 from fingerprint.delivery.notification import Notification, account_of, distinct_values
 
 MAX_CELL_LENGTH = 32_000  # characters of a cell; a spreadsheet takes 32,767
-COLUMNS = (
-    "alert_id",
-    "urgency",
-    "severity",
-    "rarity",
-    "impact",
-    "decision",
-    "title",
-    "principal",
-    "human",
-    "account",
-    "first_event_time",
-    "last_event_time",
-    "events",
-    "services",
-    "actions",
-    "regions",
-    "source_addresses",
-    "countries",
-    "network_owners",
-    "known_ranges",
-    "resources",
-    "errors",
-    "scores",
-    "flagged_by",
-    "weak_votes",
-    "supporting_actions",
-    "impact_of",
-    "opened_by",
-    "same_call_by",
-    "tactics",
-    "level",
-    "degraded",
-    "bank_version",
-    "next_steps",
-    "decided_by",
-    "why",
-    "link",
-)
 _WORKED_OUT = re.compile(
     r"(?:(?<=^)|(?<=[;|]))(?=[\s\"']*[=+\-@\uff1d\uff0b\uff0d\uff20\ufe62\ufe63\ufe66\ufe6b])"
 )
@@ -74,57 +35,13 @@ _WORKED_OUT = re.compile(
 
 def csv_header() -> bytes:
     """Return the line of column names."""
-    return _encode_line(COLUMNS)
+    return _encode_line(CELLS)
 
 
 def csv_lines(notifications: Iterable[Notification]) -> Iterator[bytes]:
     """Yield a line for each alert: UTF-8, with the line end of RFC 4180."""
     for notification in notifications:
-        yield _encode_line(csv_cells(notification))
-
-
-def csv_cells(notification: Notification) -> list[str]:
-    """Return the cells of an alert, in the order of COLUMNS."""
-    alert, disposition = notification.alert, notification.disposition
-    events, places = alert.events, notification.places()
-    return [
-        alert.alert_id,
-        str(alert.urgency),
-        severity_of(alert.urgency),
-        str(alert.rarity),
-        str(alert.impact),
-        notification.decision or "open",
-        alert.title,
-        alert.principal,
-        alert.human,
-        account_of(alert),
-        alert.first_event_time.isoformat(),
-        alert.last_event_time.isoformat(),
-        str(len(events)),
-        _join_distinct(event.service for event in events),
-        _join_distinct(f"{event.service}:{event.action}" for event in events),
-        _join_distinct(event.region for event in events),
-        _join_distinct(event.source_address for event in events),
-        _join_distinct(place.country for place in places),
-        _join_distinct(place.owner for place in places),
-        _join_distinct(name for place in places for name in place.ranges),
-        _join_distinct(event.resource for event in events),
-        _join_distinct(event.error_code for event in events),
-        _join_distinct(f"{name} {z:.1f}" for name, z in alert.highest_scores.items()),
-        _join_distinct(alert.flagged_by),
-        _join_distinct(alert.weak_votes),
-        _join_distinct(f"{event.service}:{event.action}" for event in alert.supporting_events),
-        "; ".join(impact_text(each) for each in alert.impact_of),
-        "; ".join(opener_texts(notification.origin)),
-        "; ".join(other_record_texts(notification.origin)),
-        _join_distinct(alert.tactics),
-        alert.level,
-        "yes" if alert.degraded else "no",
-        alert.bank_version,
-        " ".join(step_text(step) for step in alert.next_steps),
-        *((disposition.by, disposition.why) if disposition else ("", "")),
-        notification.link,
-    ]
+        yield _encode_line(cell(notification) for cell in CELLS.values())
 
 
 def safe_cell(text: str) -> str:
@@ -136,7 +53,53 @@ def _join_distinct(values: Iterable[str]) -> str:
     return ", ".join(distinct_values(values))
 
 
+def _join_actions(events: Iterable[AlertEvent]) -> str:
+    return _join_distinct(f"{event.service}:{event.action}" for event in events)
+
+
 def _encode_line(cells: Iterable[str]) -> bytes:
     out = io.StringIO()
     csv.writer(out, quoting=csv.QUOTE_ALL).writerow([safe_cell(text) for text in cells])
     return out.getvalue().encode("utf-8")
+
+
+# The columns in their order, and the text of each.
+CELLS: Mapping[str, Callable[[Notification], str]] = {
+    "alert_id": lambda each: each.alert.alert_id,
+    "urgency": lambda each: str(each.alert.urgency),
+    "severity": lambda each: severity_of(each.alert.urgency),
+    "rarity": lambda each: str(each.alert.rarity),
+    "impact": lambda each: str(each.alert.impact),
+    "decision": lambda each: each.decision or "open",
+    "title": lambda each: each.alert.title,
+    "principal": lambda each: each.alert.principal,
+    "human": lambda each: each.alert.human,
+    "account": lambda each: account_of(each.alert),
+    "first_event_time": lambda each: each.alert.first_event_time.isoformat(),
+    "last_event_time": lambda each: each.alert.last_event_time.isoformat(),
+    "events": lambda each: str(len(each.alert.events)),
+    "services": lambda each: _join_distinct(event.service for event in each.alert.events),
+    "actions": lambda each: _join_actions(each.alert.events),
+    "regions": lambda each: _join_distinct(event.region for event in each.alert.events),
+    "source_addresses": lambda each: _join_distinct(event.source_address for event in each.alert.events),
+    "countries": lambda each: _join_distinct(place.country for place in each.places()),
+    "network_owners": lambda each: _join_distinct(place.owner for place in each.places()),
+    "known_ranges": lambda each: _join_distinct(name for place in each.places() for name in place.ranges),
+    "resources": lambda each: _join_distinct(event.resource for event in each.alert.events),
+    "errors": lambda each: _join_distinct(event.error_code for event in each.alert.events),
+    "scores": lambda each: _join_distinct(f"{name} {z:.1f}" for name, z in each.alert.highest_scores.items()),
+    "flagged_by": lambda each: _join_distinct(each.alert.flagged_by),
+    "weak_votes": lambda each: _join_distinct(each.alert.weak_votes),
+    "supporting_actions": lambda each: _join_actions(each.alert.supporting_events),
+    "impact_of": lambda each: "; ".join(impact_text(row) for row in each.alert.impact_of),
+    "opened_by": lambda each: "; ".join(opener_texts(each.origin)),
+    "same_call_by": lambda each: "; ".join(other_record_texts(each.origin)),
+    "tactics": lambda each: _join_distinct(each.alert.tactics),
+    "level": lambda each: each.alert.level,
+    "degraded": lambda each: "yes" if each.alert.degraded else "no",
+    "bank_version": lambda each: each.alert.bank_version,
+    "next_steps": lambda each: " ".join(step_text(step) for step in each.alert.next_steps),
+    "decided_by": lambda each: each.disposition.by if each.disposition else "",
+    "why": lambda each: each.disposition.why if each.disposition else "",
+    "link": lambda each: each.link,
+}

@@ -129,21 +129,24 @@ def ocsf_finding(notification: Notification) -> dict[str, Any]:
             **_enum_fields("impact", IMPACT[severity_of(alert.impact)]),
             impact_score=alert.impact,
             remediation=without_empty(desc=" ".join(step_text(step) for step in alert.next_steps)),
-            unmapped=without_empty(
-                opened_by=opener_texts(notification.origin),
-                same_call_by=other_record_texts(notification.origin),
-            )
-            | {
-                "level": alert.level,
-                "degraded": alert.degraded,
-                "bank_version": alert.bank_version,
-                "rarity": alert.rarity,
-                "impact_of": [impact_text(each) for each in alert.impact_of],
-                "supporting_event_ids": [each.event_id for each in alert.supporting_events],
-            },
+            unmapped=_unmapped_fields(notification),
         )
     )
     return made
+
+
+def _unmapped_fields(notification: Notification) -> dict[str, Any]:
+    """Return what OCSF has no field for."""
+    alert, origin = notification.alert, notification.origin
+    opened = without_empty(opened_by=opener_texts(origin), same_call_by=other_record_texts(origin))
+    return opened | {
+        "level": alert.level,
+        "degraded": alert.degraded,
+        "bank_version": alert.bank_version,
+        "rarity": alert.rarity,
+        "impact_of": [impact_text(each) for each in alert.impact_of],
+        "supporting_event_ids": [each.event_id for each in alert.supporting_events],
+    }
 
 
 def to_milliseconds(moment: datetime) -> int:
