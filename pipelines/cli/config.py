@@ -23,7 +23,10 @@ def config_init(
     from pipelines.commands.config import write_template
 
     write_template(file)
-    print(f"wrote {file}: uncomment what you change, then pass it with --settings {file}")
+    print(
+        f"wrote {file}: uncomment what you change, then pass it with --settings {file}, "
+        "or name it in FINGERPRINT_SETTINGS_FILE"
+    )
 
 
 @config_app.command("show")
