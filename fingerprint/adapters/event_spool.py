@@ -276,10 +276,10 @@ class EventSpool:
         for number in [each for each in self.part_counts if each * BUCKET_SECONDS < since.timestamp()]:
             self.outside_span += self._trim_bucket(number, pc.greater_equal, since)
 
-    def _trim_bucket(self, number: int, wanted: Callable[..., Any], border: datetime) -> int:
-        """Keep the events of one bucket whose time is as `wanted` of the border; return how many were dropped."""
+    def _trim_bucket(self, number: int, compare: Callable[..., Any], border: datetime) -> int:
+        """Keep the events of one bucket whose time is as `compare` of the border; return how many were dropped."""
         events = self._read_bucket(number)
-        kept = events.filter(wanted(events["event_time"], pa.scalar(border, TIME_TYPE)))
+        kept = events.filter(compare(events["event_time"], pa.scalar(border, TIME_TYPE)))
         lost = len(events) - len(kept)
         if lost:
             self.events -= lost

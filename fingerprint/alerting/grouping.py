@@ -153,8 +153,8 @@ class AlertGroups:
         open_alerts.published_sizes |= {str(name): int(size) for name, size in news.items()}
         open_alerts.provisional -= {*news.index}
         open_alerts.provisional |= early_ids & {*news.index}
-        wanted = verdicts.take(verdicts.frame["alert_id"].isin(news.index).to_numpy())
-        return list(build_alerts(*wanted, self.explainer, self._support_of({*news.index})))
+        selected = verdicts.take(verdicts.frame["alert_id"].isin(news.index).to_numpy())
+        return list(build_alerts(*selected, self.explainer, self._support_of({*news.index})))
 
     def close(self, before: int | None = None) -> list[Alert]:
         """Build the alerts that no event of interval `before` or later can join (all, if None), and drop their verdicts."""

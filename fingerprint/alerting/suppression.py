@@ -74,21 +74,21 @@ class SuppressionMatcher:
 
     def matches_alert(self, facts: AlertFacts) -> bool:
         """Return whether principal, human and account of the alert match."""
-        wanted = self.match
+        match = self.match
         return (
-            wanted.principal in ("", facts.principal)
-            and wanted.human in ("", facts.human)
-            and (not wanted.account or set(facts.accounts) == {wanted.account})
+            match.principal in ("", facts.principal)
+            and match.human in ("", facts.human)
+            and (not match.account or set(facts.accounts) == {match.account})
         )
 
     def matches_event(self, event: EventFacts) -> bool:
         """Return whether one event matches."""
-        wanted = self.match
+        match = self.match
         return (
             self.service in ("", event.service)
             and self.matches_action(event.action)
-            and wanted.error_code in ("", event.error_code)
-            and event.user_agent.startswith(wanted.user_agent)
+            and match.error_code in ("", event.error_code)
+            and event.user_agent.startswith(match.user_agent)
             and self.matches_address(event.source_address)
         )
 

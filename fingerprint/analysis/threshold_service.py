@@ -186,12 +186,12 @@ class ThresholdForecast:
             if unmet := self._judge(self.estimate(threshold, quorum), alerts_per_day).unmet:
                 raise FingerprintError(unmet)
         now = self.clock.now()
-        wanted = ThresholdOverride(
+        override = ThresholdOverride(
             0, now, by, reason, threshold, quorum, threshold is None and quorum is None
         )
         # Refused here, rather than by every program that reads it.
-        settings = threshold_what_if.apply_override(self.settings, wanted)
-        if not (wanted.cleared or may_hide_all):
+        settings = threshold_what_if.apply_override(self.settings, override)
+        if not (override.cleared or may_hide_all):
             self._refuse_to_hide_all(settings.alerts.threshold, settings.voting.quorum)
         return self.store.thresholds.override(now, by, reason, threshold, quorum)
 

@@ -349,21 +349,21 @@ def estimate_threshold(
 
 
 def judge_budget(
-    estimate: ThresholdEstimate, wanted: float, detectors: int, lowest: float
+    estimate: ThresholdEstimate, budget: float, detectors: int, lowest: float
 ) -> ThresholdEstimate:
-    """Return the estimate with what is to be said of at most `wanted` alerts a day: `unmet`, or a `note`.
+    """Return the estimate with what is to be said of at most `budget` alerts a day: `unmet`, or a `note`.
 
     `detectors` is how many vote, `lowest` the least z of a vote that is kept.
     """
     shown = estimate.alerts_per_day
-    if shown > wanted + ROUNDING:
+    if shown > budget + ROUNDING:
         more_votes = "ask for more votes, " if estimate.quorum < detectors else ""
         return replace(
             estimate,
-            unmet=f"at most {wanted:g} alerts a day cannot be met with {estimate.quorum} of {detectors} votes: a threshold of "
+            unmet=f"at most {budget:g} alerts a day cannot be met with {estimate.quorum} of {detectors} votes: a threshold of "
             f"{estimate.threshold:g} would still have shown {shown:g} a day; {more_votes}suppress what is noisy, or allow more",
         )
-    if estimate.threshold <= lowest and shown < wanted:
+    if estimate.threshold <= lowest and shown < budget:
         return replace(
             estimate,
             note=f"votes below a z of {lowest:g} are not kept (database.min_vote_score): with {estimate.quorum} of {detectors} "

@@ -133,8 +133,8 @@ class FallbackInference:
         """Return how far random rows of a response are from the local losses; empty where they agree."""
         few = min(len(codes), max(MIN_CHECKED_ROWS, int(len(codes) * CHECKED_SHARE)))
         rows = to_device_of(self.random.choice(len(codes), few, replace=False, shuffle=False), codes)
-        wanted = self.local.losses(fingerprint[rows], codes[rows])
-        gap = float(abs(to_host(answer[0][rows]) - to_host(wanted[0])).max())
-        if gap <= LOSS_TOLERANCE and bool((to_host(answer[1][rows]) == to_host(wanted[1])).all()):
+        expected = self.local.losses(fingerprint[rows], codes[rows])
+        gap = float(abs(to_host(answer[0][rows]) - to_host(expected[0])).max())
+        if gap <= LOSS_TOLERANCE and bool((to_host(answer[1][rows]) == to_host(expected[1])).all()):
             return ""
         return f"of {few} rows that were computed again, one differs by {gap:.3g} nats or in what is known"

@@ -583,16 +583,16 @@ def _file_problems(files: VerifiedFolder, manifest: dict[str, Any]) -> Iterator[
         yield from _content_problems(files, name, listed[name])
 
 
-def _content_problems(files: VerifiedFolder, name: str, wanted: dict[str, Any]) -> Iterator[str]:
+def _content_problems(files: VerifiedFolder, name: str, recorded: dict[str, Any]) -> Iterator[str]:
     if name not in files.names:
         yield f"bank {files.root} lacks {name}: publish it again or roll back to another version"
         return
     try:
-        if (size := files.size(name)) != wanted["bytes"]:
+        if (size := files.size(name)) != recorded["bytes"]:
             yield (
-                f"bank file {files.root / name} is damaged: it has {size:,} bytes, the manifest says {wanted['bytes']:,}"
+                f"bank file {files.root / name} is damaged: it has {size:,} bytes, the manifest says {recorded['bytes']:,}"
             )
-        elif files.sha256(name) != wanted["sha256"]:
+        elif files.sha256(name) != recorded["sha256"]:
             yield _damage_message(files, name)
         elif name.endswith(".parquet"):
             yield from _expansion_problems(files, name)
@@ -642,13 +642,13 @@ def changed_series_settings(older: Bank, newer: Bank) -> list[str]:
     return [f"{each.name} was {each.was!r} and is {each.now!r}" for each in changed_settings(then, now)]
 
 
-def check_bank_settings(bank: Bank, wanted: settings.Settings) -> None:
+def check_bank_settings(bank: Bank, current: settings.Settings) -> None:
     """Raise FingerprintError if the bank was trained with other intervals or entities than these settings.
 
     Its series would mean nothing.
     """
     learned = select_settings(bank.manifest["settings"], SERIES_SETTINGS)
-    for changed in changed_settings(learned, state_settings(wanted))[:1]:
+    for changed in changed_settings(learned, state_settings(current))[:1]:
         raise FingerprintError(
             f"setting {changed.name} is {changed.now!r}, the bank {bank.version} was trained with {changed.was!r}: "
             "set it back or train again (if the gate keeps that back, `fingerprint bank publish VERSION --force`)"

@@ -151,8 +151,8 @@ def _discovery_steps(
 ) -> list[Step]:
     """Return `count` calls, at most twice each on average: who am I, then what is here."""
     count = min(count, len(known) * 2)
-    wanted = [known[0], *draw.choices(known, k=count - 1)] if count else []
-    return [(draw.expovariate(1 / 8), library.pick_template(action, draw), DISCOVERY) for action in wanted]
+    actions = [known[0], *draw.choices(known, k=count - 1)] if count else []
+    return [(draw.expovariate(1 / 8), library.pick_template(action, draw), DISCOVERY) for action in actions]
 
 
 def _shuffled_techniques(library: TemplateLibrary, draw: random.Random) -> list[str]:

@@ -161,9 +161,9 @@ def _victims_by_kind(staff: Staff, draw: random.Random) -> list[list[Victim]]:
     return kinds
 
 
-def _next_victim(kinds: list[list[Victim]], wanted: int) -> Victim:
+def _next_victim(kinds: list[list[Victim]], kind: int) -> Victim:
     """One of the wanted kind; once there are no more, of the kind with the most left."""
-    return (kinds[wanted] or max(kinds, key=len)).pop()
+    return (kinds[kind] or max(kinds, key=len)).pop()
 
 
 def _make_attack(

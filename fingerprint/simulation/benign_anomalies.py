@@ -78,8 +78,8 @@ def plan_anomalies(organisation: Organisation, staff: Staff, names: Iterable[str
 
     Raises FingerprintError for an unknown name.
     """
-    wanted = list(names)
-    if unknown := set(wanted) - set(ANOMALY_PLANNERS):
+    selected = list(names)
+    if unknown := set(selected) - set(ANOMALY_PLANNERS):
         raise FingerprintError(
             f"unknown surprise {sorted(unknown)[0]!r}: known are {', '.join(ANOMALY_PLANNERS)}"
         )
@@ -90,7 +90,7 @@ def plan_anomalies(organisation: Organisation, staff: Staff, names: Iterable[str
     for week in range(last_week % WEEK_DAYS, organisation.days, WEEK_DAYS):
         if week < FIRST_DAYS:
             continue
-        for name in (name for name in ANOMALY_PLANNERS if name in wanted):
+        for name in (name for name in ANOMALY_PLANNERS if name in selected):
             draw = organisation.random_for("surprises", name, *([week] if week < last_week else []))
             if week == last_week or draw.random() < organisation.parameters.eventful_history:
                 found += _plan_week(organisation, staff, name, week, draw)

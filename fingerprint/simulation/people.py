@@ -189,9 +189,9 @@ class Person:
 
     def make_habit(self, task: Task, draw: random.Random) -> Habit:
         """Return the task in this person's way: some of its operations, in the templates of choice."""
-        wanted = [action for i, action in enumerate(task.actions) if i < 2 or draw.random() < 0.8]
+        actions = [action for i, action in enumerate(task.actions) if i < 2 or draw.random() < 0.8]
         library = self.organisation.library
-        forms = [library.pick_template(action, draw) for action in wanted]
+        forms = [library.pick_template(action, draw) for action in actions]
         stretch = draw.uniform(0.7, 1.2)
         return Habit(
             task.tool,

@@ -245,9 +245,9 @@ class ActivitySeries:
     def _daily_forecasts(self, number: int, row: Ints) -> DailyForecasts:
         """Return the forecasts of a day, made now for those of the rows that have none yet."""
         day = self._forecasts_for_all_rows(number)
-        wanted = namespace(row).unique(row[day.row_index[row] < 0])
-        if len(wanted):
-            day.add(wanted, *self._forecast(number * self.intervals_per_day, wanted))
+        missing = namespace(row).unique(row[day.row_index[row] < 0])
+        if len(missing):
+            day.add(missing, *self._forecast(number * self.intervals_per_day, missing))
         return day
 
     def _forecasts_for_all_rows(self, number: int) -> DailyForecasts:

@@ -67,19 +67,19 @@ class StateEvictor:
 
         Raises FingerprintError if a file is missing or damaged: then nothing has changed.
         """
-        wanted = buckets & self.evicted
-        count = int(wanted.sum())
+        reloaded = buckets & self.evicted
+        count = int(reloaded.sum())
         if count:
             parts = [  # a file may also hold old state of buckets that were reloaded since: not those
                 partitioning.select_buckets(
                     checkpoint_codec.unpack_arrays(self.get(name)),
-                    _mask_of_buckets(buckets_in_file[wanted[buckets_in_file]]),
+                    _mask_of_buckets(buckets_in_file[reloaded[buckets_in_file]]),
                 )
                 for name, buckets_in_file in self.files.items()
-                if wanted[buckets_in_file].any()
+                if reloaded[buckets_in_file].any()
             ]
             self.state.merge(self._expire_to_now(parts))
-            self._mark_resident(wanted)
+            self._mark_resident(reloaded)
         self.reloaded_buckets += count
         return count
 

@@ -75,12 +75,12 @@ def _select_activity(arrays: Arrays, slots: NDArray[np.int32]) -> dict[str, NDAr
     return _select_cells(arrays, "activity", number)
 
 
-def _select_series(arrays: Arrays, wanted: Mask) -> dict[str, NDArray[Any]]:
-    number = np.where(wanted, np.cumsum(wanted) - 1, -1)
-    out = {f"series.{name}": arrays[f"series.{name}"][wanted] for name in ("owner", "channel", "since")}
+def _select_series(arrays: Arrays, kept: Mask) -> dict[str, NDArray[Any]]:
+    number = np.where(kept, np.cumsum(kept) - 1, -1)
+    out = {f"series.{name}": arrays[f"series.{name}"][kept] for name in ("owner", "channel", "since")}
     for name in _CELL_TABLES:
         out |= _select_cells(arrays, f"series.{name}", number)
-    days = _select_rows(arrays, "series.days", wanted[arrays["series.days.row"]])
+    days = _select_rows(arrays, "series.days", kept[arrays["series.days.row"]])
     return out | days | {"series.days.row": number[days["series.days.row"]].astype(np.int32)}
 
 

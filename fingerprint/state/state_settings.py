@@ -39,10 +39,10 @@ def select_settings(sections: Mapping[str, Mapping[str, Any]], names: Iterable[s
     return {name: sections[section][key] for name, (section, _, key) in split.items()}
 
 
-def changed_settings(counted: Mapping[str, Any], wanted: Mapping[str, Any]) -> list[ChangedSetting]:
+def changed_settings(counted: Mapping[str, Any], current: Mapping[str, Any]) -> list[ChangedSetting]:
     """Return which of the settings that a state was counted with are others now."""
     return [
-        ChangedSetting(name, was, wanted.get(name))
+        ChangedSetting(name, was, current.get(name))
         for name, was in counted.items()
-        if was != wanted.get(name)
+        if was != current.get(name)
     ]

@@ -181,12 +181,12 @@ def resolve_alert_id(connection: sql.Connection, id_or_prefix: str) -> str:
 
 def _find_ids(connection: sql.Connection, id_or_prefix: str) -> list[str]:
     """Return the alert of an id, else up to four whose ids begin so; each is found by an index."""
-    wanted, alert_id = storable(id_or_prefix), alerts.c.alert_id
-    if not wanted:
+    prefix, alert_id = storable(id_or_prefix), alerts.c.alert_id
+    if not prefix:
         return []
     query = sql.select(alert_id)
-    whole = connection.scalars(query.where(alert_id == wanted)).all()
-    begun = query.where(_begins_with(connection, wanted)).order_by(alert_id).limit(4)
+    whole = connection.scalars(query.where(alert_id == prefix)).all()
+    begun = query.where(_begins_with(connection, prefix)).order_by(alert_id).limit(4)
     return list(whole or connection.scalars(begun))
 
 

@@ -262,11 +262,11 @@ def _no_longer_suppressed(
     ever = sql.select(suppression_hits.c.alert_id)
     own = (last_delivered.c.receiver == receiver) & last_delivered.c.alert_id.in_(ever)
     unknown = alerts.c.event_count > last_delivered.c.events  # WITHHELD is less than any number of events
-    wanted = (last_delivered.c.events != WITHHELD) | (alerts.c.urgency_shown >= options.min_urgency)
+    urgent = (last_delivered.c.events != WITHHELD) | (alerts.c.urgency_shown >= options.min_urgency)
     query = sql.select(last_delivered.c.alert_id).join_from(
         last_delivered, alerts, alerts.c.alert_id == last_delivered.c.alert_id
     )
-    query = query.where(own, unknown, wanted, ~is_hidden(now))
+    query = query.where(own, unknown, urgent, ~is_hidden(now))
     return list(connection.scalars(query.limit(BATCH)))
 
 

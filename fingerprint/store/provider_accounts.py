@@ -47,8 +47,8 @@ def _create(
     role = identity.role or default
     if role is None:
         raise AuthenticationFailed("this account has no role here: ask an admin")
-    wanted = derive_name(identity.name)
-    names = (wanted if number == 1 else f"{wanted}-{number}" for number in range(1, 10_000))
+    first_choice = derive_name(identity.name)
+    names = (first_choice if number == 1 else f"{first_choice}-{number}" for number in range(1, 10_000))
     name = next(each for each in names if not account_rows.find_account(connection, each))
     row = account_rows.add_account(
         connection, now, name, role, issuer=identity.issuer, subject=identity.subject

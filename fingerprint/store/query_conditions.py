@@ -68,11 +68,11 @@ def query_conditions(query: str, many: bool = False) -> list[Condition]:
     """
     terms = parse_alert_query(query)
     texts = [term for term in terms if term.field == TEXT and len(term.values) == 1]
-    wanted = [word for term in texts if not term.negated for word in _words(term.values[0])]
-    texts = texts if wanted else []  # what is only excluded has no words to be looked up with
+    words = [word for term in texts if not term.negated for word in _words(term.values[0])]
+    texts = texts if words else []  # what is only excluded has no words to be looked up with
     unwanted = [_words(term.values[0]) for term in texts if term.negated]
-    few = bool(wanted) or any(map(_is_indexed, terms))
-    found = [_has_words(wanted, unwanted, many)] if wanted else []
+    few = bool(words) or any(map(_is_indexed, terms))
+    found = [_has_words(words, unwanted, many)] if words else []
     for term in sorted(
         (term for term in terms if term not in texts), key=lambda term: term.field in _OWN_FIELDS
     ):

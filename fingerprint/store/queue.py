@@ -210,8 +210,8 @@ class SqlQueueRepository(Repository):
             .group_by(day)
         )
         found = {name: _split_by_severity(many) for name, *many in connection.execute(query)}
-        wanted = (first + timedelta(days=number) for number in range(days))
-        return [DayCount(each, found.get(each.isoformat(), (0,) * len(SEVERITY_LEVELS))) for each in wanted]
+        dates = (first + timedelta(days=number) for number in range(days))
+        return [DayCount(each, found.get(each.isoformat(), (0,) * len(SEVERITY_LEVELS))) for each in dates]
 
     @reads
     def groups(
@@ -251,10 +251,10 @@ class SqlQueueRepository(Repository):
 
 def read_queue_rows(connection: sql.Connection, alert_ids: Sequence[str], now: datetime) -> list[QueueRow]:
     """Return the rows of those of these alerts that exist, in the order given."""
-    wanted = [storable(alert_id) for alert_id in alert_ids]
-    rows = _read_rows(connection, _select(now).where(ALERT_ID.in_(wanted)))
+    names = [storable(alert_id) for alert_id in alert_ids]
+    rows = _read_rows(connection, _select(now).where(ALERT_ID.in_(names)))
     found = {row.alert_id: row for row in rows}
-    return [found[alert_id] for alert_id in wanted if alert_id in found]
+    return [found[alert_id] for alert_id in names if alert_id in found]
 
 
 # --- rows -------------------------------------------------------------------------------------------------------------

@@ -92,11 +92,11 @@ def find_matching_alerts(connection: sql.Connection, matcher: SuppressionMatcher
 
 def update_suppression_hits(connection: sql.Connection, alert_ids: Sequence[str], now: datetime) -> None:
     """Match saved alerts with the suppressions in force: add hits, and mark those that were outgrown."""
-    wanted = sql.select(suppressions.c.suppression_id, suppressions.c.match).where(
+    query = sql.select(suppressions.c.suppression_id, suppressions.c.match).where(
         suppressions.c.ended_at.is_(None), suppressions.c.expires_at > now
     )
     running = [
-        (name, SuppressionMatcher(SuppressionMatch(**match))) for name, match in connection.execute(wanted)
+        (name, SuppressionMatcher(SuppressionMatch(**match))) for name, match in connection.execute(query)
     ]
     if not running:
         return

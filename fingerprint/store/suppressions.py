@@ -133,8 +133,8 @@ class SqlSuppressionRepository(Repository):
 
 
 def _read_suppression(connection: sql.Connection, suppression_id: str) -> Suppression:
-    wanted = suppressions.c.suppression_id == storable(suppression_id)
-    row = connection.execute(_select_with_hit_counts().where(wanted)).mappings().first()
+    this_suppression = suppressions.c.suppression_id == storable(suppression_id)
+    row = connection.execute(_select_with_hit_counts().where(this_suppression)).mappings().first()
     if row is None:
         shown = printable(suppression_id[:100])
         raise NotFound(f"there is no suppression {shown!r}: `fingerprint suppressions list` shows them")

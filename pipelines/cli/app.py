@@ -57,8 +57,8 @@ COMMAND_GROUPS = {
 }
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"fingerprint {metadata.version(DISTRIBUTION)}")
         raise typer.Exit
 

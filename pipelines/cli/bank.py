@@ -151,8 +151,8 @@ def triton_load(bank: BankFolder = Path("bank"), settings: SettingsFile = None, 
     """
     from pipelines.commands.triton import load_into_server, print_server_status
 
-    wanted = load_settings(settings)
-    figures = load_into_server(bank, wanted.triton, wanted.bank)
+    loaded = load_settings(settings)
+    figures = load_into_server(bank, loaded.triton, loaded.bank)
     print_result(figures, json, lambda: print_server_status(figures))
 
 

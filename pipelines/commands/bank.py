@@ -129,20 +129,20 @@ def verify_versions(folder: Path, settings: Settings, version: str | None = None
 
     `keys` are the public keys that signatures were checked with, none where no key is set.
     """
-    wanted, served = [version] if version else versions.list_bank_versions(folder), _served_version(folder)
-    if not wanted:
+    names, served = [version] if version else versions.list_bank_versions(folder), _served_version(folder)
+    if not names:
         versions.require_served_version(folder)
     found = [
         each
-        for one in wanted
+        for one in names
         for each in banks.find_problems(
             versions.version_folder(folder, one), settings.bank, served=one == served
         )
     ]
-    if not version and served not in wanted:
+    if not version and served not in names:
         found += _pointer_problems(folder)
     keys = list(signatures.read_public_keys(settings.bank.verify_key_files))
-    return {"versions": wanted, "keys": keys, "problems": found}
+    return {"versions": names, "keys": keys, "problems": found}
 
 
 def _served_version(folder: Path) -> str | None:

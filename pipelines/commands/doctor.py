@@ -144,11 +144,11 @@ def check_database(database_url: str) -> Finding:
 
 def check_broker(settings: Settings) -> Finding:
     """Check that the broker answers and has the topics; without a broker only files can be scored."""
-    wanted = [topic.name for topic in required_topics(settings.kafka, TopicOptions())]
+    names = [topic.name for topic in required_topics(settings.kafka, TopicOptions())]
     try:
         wiring.require_broker(settings.kafka, BROKER_TIMEOUT_SECONDS)
         with wiring.open_topic_admin(settings.kafka) as topics:
-            found = topics.describe(wanted)
+            found = topics.describe(names)
     except FingerprintError as error:
         optional = "bootstrap_servers" not in settings.kafka.model_fields_set
         remedy = (
@@ -157,7 +157,7 @@ def check_broker(settings: Settings) -> Finding:
             else "start it, or mend kafka.bootstrap_servers"
         )
         return Finding("warn" if optional else "fail", str(error), remedy)
-    if missing := [name for name in wanted if name not in found]:
+    if missing := [name for name in names if name not in found]:
         return Finding("warn", f"topics are missing: {', '.join(missing)}", "`fingerprint topics create`")
     return Finding("ok", f"{len(found)} topics at {', '.join(settings.kafka.bootstrap_servers)}")
 

@@ -154,11 +154,11 @@ def print_threshold_estimates(rows: list[dict[str, Any]]) -> None:
     ):
         table.add_column(name, justify="right")
     for row in rows:
-        wanted = "now" if row["wanted"] is None else f"{row['wanted']:g} a day"
+        budget = "now" if row["wanted"] is None else f"{row['wanted']:g} a day"
         known = f"{row['sessions_found']} of {row['sessions']}" if row["sessions"] else ""
         rate = "cannot be met" if row["unmet"] else formatting.format_rate(row["alerts_per_day"])
         shown = (f"{row['quorum']}", f"{row['threshold']:.2f}", rate)
-        table.add_row(wanted, *shown, f"{row['found']} of {row['confirmed']}", known)
+        table.add_row(budget, *shown, f"{row['found']} of {row['confirmed']}", known)
     Console().print(table)
     for sentence in dict.fromkeys(row["note"] for row in rows if row["note"]):
         print(printable(sentence))

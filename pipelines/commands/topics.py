@@ -34,9 +34,9 @@ class TopicOptions(NamedTuple):
 
 def create_topics(settings: Settings, options: TopicOptions, wait: float) -> list[dict[str, Any]]:
     """Create and grow topics; return what was done to each: the figures of `topics create --json`."""
-    wanted = required_topics(settings.kafka, options)
+    required = required_topics(settings.kafka, options)
     return retry_while_unavailable(
-        lambda: _create_all(settings.kafka, wanted, options.grow), wait, SystemClock()
+        lambda: _create_all(settings.kafka, required, options.grow), wait, SystemClock()
     )
 
 
@@ -96,57 +96,66 @@ def retry_while_unavailable(work: Callable[[], T], timeout_seconds: float, clock
             clock.sleep(RETRY_SECONDS)
 
 
-def _create_all(kafka: Kafka, wanted: list[TopicSpec], grow: bool) -> list[dict[str, Any]]:
+def _create_all(kafka: Kafka, required: list[TopicSpec], grow: bool) -> list[dict[str, Any]]:
     with wiring.open_topic_admin(kafka) as topics:
-        return create_or_grow(topics, wanted, set() if grow else {kafka.events_topic})
+        return create_or_grow(topics, required, set() if grow else {kafka.events_topic})
 
 
 def create_or_grow(
-    topics: TopicAdmin, wanted: Iterable[TopicSpec], guarded: set[str]
+    topics: TopicAdmin, required: Iterable[TopicSpec], guarded: set[str]
 ) -> list[dict[str, Any]]:
     """Make and grow; a topic that is guarded does not grow. What was done before changes nothing when it is done again."""
-    return [_create_or_grow_one(topics, topic, topic.name in guarded) for topic in wanted]
+    return [_create_or_grow_one(topics, topic, topic.name in guarded) for topic in required]
 
 
-def _create_or_grow_one(topics: TopicAdmin, wanted: TopicSpec, guarded: bool) -> dict[str, Any]:
-    if topics.create(wanted):
-        return {**_topic_row(wanted), "did": "made", "note": ""}
-    there = topics.describe([wanted.name])[wanted.name]
-    if there.partitions >= wanted.partitions:
-        return {**_topic_row(there), "did": "kept", "note": _shortcomings(there, wanted)}
+def _create_or_grow_one(topics: TopicAdmin, required: TopicSpec, guarded: bool) -> dict[str, Any]:
+    if topics.create(required):
+        return {**_topic_row(required), "did": "made", "note": ""}
+    there = topics.describe([required.name])[required.name]
+    if there.partitions >= required.partitions:
+        return {**_topic_row(there), "did": "kept", "note": _shortcomings(there, required)}
     if guarded:
-        return {**_topic_row(there), "did": "kept", "note": GROW_REFUSAL.format(partitions=wanted.partitions)}
-    topics.add_partitions(wanted.name, wanted.partitions)
-    grown = there._replace(partitions=wanted.partitions)
-    return {**_topic_row(grown), "did": f"grew from {there.partitions}", "note": _shortcomings(there, wanted)}
+        return {
+            **_topic_row(there),
+            "did": "kept",
+            "note": GROW_REFUSAL.format(partitions=required.partitions),
+        }
+    topics.add_partitions(required.name, required.partitions)
+    grown = there._replace(partitions=required.partitions)
+    return {
+        **_topic_row(grown),
+        "did": f"grew from {there.partitions}",
+        "note": _shortcomings(there, required),
+    }
 
 
-def _shortcomings(there: TopicSpec, wanted: TopicSpec) -> str:
+def _shortcomings(there: TopicSpec, required: TopicSpec) -> str:
     """Return what an existing topic lacks that programs need; the operator decides about it."""
     notes = []
     if (
-        wanted.retention_ms
+        required.retention_ms
         and there.retention_ms is not None
-        and 0 <= there.retention_ms < wanted.retention_ms
+        and 0 <= there.retention_ms < required.retention_ms
     ):
         notes.append(
-            f"holds messages for {_retention_days(there):g} days, {_retention_days(wanted):g} are wanted: set its retention.ms"
+            f"holds messages for {_retention_days(there):g} days, {_retention_days(required):g} are wanted: set its retention.ms"
         )
     if (
-        wanted.max_message_bytes
+        required.max_message_bytes
         and there.max_message_bytes is not None
-        and there.max_message_bytes < wanted.max_message_bytes
+        and there.max_message_bytes < required.max_message_bytes
     ):
         notes.append(
-            f"takes {there.max_message_bytes:,} bytes at once, {wanted.max_message_bytes:,} are wanted: set its max.message.bytes"
+            f"takes {there.max_message_bytes:,} bytes at once, {required.max_message_bytes:,} are wanted: "
+            "set its max.message.bytes"
         )
     if (
-        wanted.timestamp_type
+        required.timestamp_type
         and there.timestamp_type is not None
-        and there.timestamp_type != wanted.timestamp_type
+        and there.timestamp_type != required.timestamp_type
     ):
         notes.append(
-            f"believes its producers' timestamps: set its message.timestamp.type to {wanted.timestamp_type}"
+            f"believes its producers' timestamps: set its message.timestamp.type to {required.timestamp_type}"
         )
     return "; ".join(notes)
 

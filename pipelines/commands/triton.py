@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 SERVED_VERSIONS = 2  # of the bank at a time: a stream that began with the previous one ends with it
 
 
-def load_into_server(bank: Path, options: Triton, wanted: Bank = DEFAULT_OPTIONS) -> dict[str, Any]:
+def load_into_server(bank: Path, options: Triton, bank_options: Bank = DEFAULT_OPTIONS) -> dict[str, Any]:
     """`fingerprint triton load`: the figures of `--json`. Without a server only the repository is filled.
 
-    `wanted` says who has to have signed the bank. What was served stays served where the new version cannot be, and
+    `bank_options` says who has to have signed the bank. What was served stays served where the new version cannot be, and
     FingerprintError says why.
     """
     repository = ModelRepository(Path(options.model_repository), options.instance_count)
-    number, before = repository.add_version(bank, wanted), repository.served_versions()
+    number, before = repository.add_version(bank, bank_options), repository.served_versions()
     both = [*(each for each in before if each != number), number][-SERVED_VERSIONS:]
     with ExitStack() as connection:
         try:

@@ -94,7 +94,7 @@ class EvaluationOptions:
     def describe_skipped(self, principals: int) -> str:
         """Return a sentence that names what the number of principals leaves out; empty where it leaves out nothing."""
         options = {"--peers": self.peers, "--third": self.third, "--terms": self.terms}
-        skipped = [SKIPPED_METHODS[name] for name, wanted in options.items() if wanted is None]
+        skipped = [SKIPPED_METHODS[name] for name, value in options.items() if value is None]
         if principals <= MAX_PRINCIPALS_FOR_PEERS or not skipped:
             return ""
         most = f"{principals:,} principals are more than {MAX_PRINCIPALS_FOR_PEERS}"
@@ -375,10 +375,10 @@ def _with_results(events: pd.DataFrame, method: Method) -> pd.DataFrame:
 def _peer_row_index(now: EventTable, judged: pd.DataFrame) -> NDArray[np.int64]:
     """Return where each scored event is among the rows that peers score, -1 for nowhere: (N,)."""
     names = hashing.hash_pair(now.principal, hashing.hash_strings(now.frame["event_id"]))
-    wanted = hashing.hash_pair(judged["principal"].to_numpy(), judged["event"].to_numpy())
+    queries = hashing.hash_pair(judged["principal"].to_numpy(), judged["event"].to_numpy())
     order = np.argsort(names)
-    place = order[np.minimum(np.searchsorted(names[order], wanted), len(order) - 1)]
-    return np.where(names[place] == wanted, place, -1)
+    place = order[np.minimum(np.searchsorted(names[order], queries), len(order) - 1)]
+    return np.where(names[place] == queries, place, -1)
 
 
 def _day(seconds: int) -> str:

@@ -62,11 +62,11 @@ def measure_time_to_alert(
         overview.labels["session"], find_label_rows(hashing.hash_strings(events["event_id"]), overview.labels)
     )
     found = alert_session_pairs(served[served["flagged"]])["session"].unique()
-    wanted = session.categories.get_indexer(pd.Index(list(found))).tolist()
+    codes = session.categories.get_indexer(pd.Index(list(found))).tolist()
     detection = time_to_alert.VerdictPipeline(bank, _victims_state(bank, events, settings), settings)
     numbers = np.asarray(session.codes, np.int64)
     found_at = time_to_alert.find_alerting_records(
-        detection, events, numbers, wanted, lambda done: progress("replaying attacks", done, len(events))
+        detection, events, numbers, codes, lambda done: progress("replaying attacks", done, len(events))
     )
     attacks = served[served["session"].notna()].groupby("session", observed=True)
     sessions = attacks.agg(strength=("strength", "first"), began=("event_time", "min"))

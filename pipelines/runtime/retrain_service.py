@@ -144,8 +144,8 @@ class RetrainService:
     def _arguments(self) -> list[str]:
         """Return the arguments of `fingerprint train`."""
         settings = ["--settings", str(self.file)] if self.file else []
-        wanted = ["--topic", self.settings.kafka.events_topic, "--days", str(self.options.history_days)]
-        return ["train", *wanted, "--bank", str(self.folder), "--json", *settings]
+        history = ["--topic", self.settings.kafka.events_topic, "--days", str(self.options.history_days)]
+        return ["train", *history, "--bank", str(self.folder), "--json", *settings]
 
     def _record_outcome(self, ended: service.CompletedCommand, seconds: float) -> None:
         outcome = OUTCOME_BY_EXIT_STATUS.get(ended.exit_status, "failed")

@@ -155,8 +155,8 @@ class SqsQueue:
 
     def approximate_depth(self) -> int:
         """Return about how many messages are visible."""
-        wanted = "ApproximateNumberOfMessages"
-        return int(self._call_sqs("get_queue_attributes", AttributeNames=[wanted])["Attributes"][wanted])
+        name = "ApproximateNumberOfMessages"
+        return int(self._call_sqs("get_queue_attributes", AttributeNames=[name])["Attributes"][name])
 
     def close(self) -> None:
         """End the heartbeat and close the client."""

@@ -177,11 +177,11 @@ class ConfluentConsumer(base.BaseConsumer):
             self._with_retries(lambda: self._commit_once(offsets, metadata))
 
     def _commit_once(self, offsets: Offsets, metadata: Mapping[Partition, str]) -> None:
-        wanted = [
+        commits = [
             TopicPartition(each.topic, each.number, offset, metadata.get(each, ""))
             for each, offset in offsets.items()
         ]
-        for each in self._client.commit(offsets=wanted, asynchronous=False):
+        for each in self._client.commit(offsets=commits, asynchronous=False):
             if each.error:
                 raise KafkaException(each.error)
 
@@ -189,9 +189,9 @@ class ConfluentConsumer(base.BaseConsumer):
         """Return the committed offset and its text of each partition that has one."""
         if not partitions:
             return {}
-        wanted = _to_topic_partitions(dict.fromkeys(partitions, 0))
+        topic_partitions = _to_topic_partitions(dict.fromkeys(partitions, 0))
         found = self._with_retries(
-            lambda: self._client.committed(wanted, self._settings.request_timeout_seconds)
+            lambda: self._client.committed(topic_partitions, self._settings.request_timeout_seconds)
         )
         return {
             Partition(each.topic, each.partition): (each.offset, each.metadata or "")
@@ -231,9 +231,9 @@ class ConfluentConsumer(base.BaseConsumer):
     def _list_offsets_once(
         self, which: OffsetSpec, partitions: Collection[Partition], timeout_seconds: float
     ) -> dict[Partition, int]:
-        wanted = dict.fromkeys(_to_topic_partitions(dict.fromkeys(partitions, 0)), which)
+        specs = dict.fromkeys(_to_topic_partitions(dict.fromkeys(partitions, 0)), which)
         try:
-            found = self._admin_client().list_offsets(wanted, request_timeout=timeout_seconds)
+            found = self._admin_client().list_offsets(specs, request_timeout=timeout_seconds)
             return {
                 Partition(each.topic, each.partition): answer.result().offset
                 for each, answer in found.items()

@@ -60,18 +60,18 @@ class ConfluentTopicAdmin(base.BaseTopicAdmin):
         return {name: (len(each), len(next(iter(each.values())).replicas)) for name, each in found.items()}
 
     def _read_configs(self, names: Collection[str]) -> Mapping[str, Callable[[str], str]]:
-        wanted = [ConfigResource(ResourceType.TOPIC, each) for each in names]
-        if not wanted:
+        resources = [ConfigResource(ResourceType.TOPIC, each) for each in names]
+        if not resources:
             return {}
-        found = self._admin.describe_configs(wanted, request_timeout=self._timeout_seconds)
+        found = self._admin.describe_configs(resources, request_timeout=self._timeout_seconds)
         return {topic.name: _reader(answer.result()) for topic, answer in found.items()}
 
     def create(self, topic: TopicSpec) -> bool:
         """Create a topic. False, and nothing done, if there is one of that name."""
         replicas = -1 if topic.replicas is None else topic.replicas
-        wanted = NewTopic(topic.name, topic.partitions, replicas, config=topic.configs())
+        new_topic = NewTopic(topic.name, topic.partitions, replicas, config=topic.configs())
         with self._translated_errors():
-            answers = self._admin.create_topics([wanted], request_timeout=self._timeout_seconds)
+            answers = self._admin.create_topics([new_topic], request_timeout=self._timeout_seconds)
             try:
                 answers[topic.name].result()
             except KafkaException as exception:
@@ -86,8 +86,8 @@ class ConfluentTopicAdmin(base.BaseTopicAdmin):
     def add_partitions(self, name: str, partitions: int) -> None:
         """Raise a topic's number of partitions to this one."""
         with self._translated_errors():
-            wanted = NewPartitions(name, partitions)
-            self._admin.create_partitions([wanted], request_timeout=self._timeout_seconds)[name].result()
+            request = NewPartitions(name, partitions)
+            self._admin.create_partitions([request], request_timeout=self._timeout_seconds)[name].result()
         self._wait_for_metadata(
             lambda: self.describe([name])[name].partitions == partitions,
             f"topic {name} was made or has grown",

@@ -142,11 +142,11 @@ class KafkaPythonConsumer(base.BaseConsumer):
 
     def commit(self, offsets: Offsets, metadata: Mapping[Partition, str] = NO_METADATA) -> None:
         """Store offsets for the group. PartitionNotOwned, RebalanceInProgress."""
-        wanted = {
+        commits = {
             _to_topic_partition(each): OffsetAndMetadata(offset, metadata.get(each, ""), -1)
             for each, offset in offsets.items()
         }
-        self._with_retries(lambda: self._client.commit(wanted, timeout_ms=self._timeout_ms))
+        self._with_retries(lambda: self._client.commit(commits, timeout_ms=self._timeout_ms))
 
     def committed_metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
         """Return the committed offset and its text of each partition that has one."""
@@ -172,10 +172,8 @@ class KafkaPythonConsumer(base.BaseConsumer):
         ends = self.end_offsets(partitions)
         if not ends:
             return {}
-        wanted = {_to_topic_partition(each): milliseconds for each in partitions}
-        found = self._with_retries(
-            lambda: self._client.offsets_for_times(wanted, timeout_ms=self._timeout_ms)
-        )
+        times = {_to_topic_partition(each): milliseconds for each in partitions}
+        found = self._with_retries(lambda: self._client.offsets_for_times(times, timeout_ms=self._timeout_ms))
         held = {Partition(each.topic, each.partition): at.offset for each, at in found.items() if at}
         return ends | held
 
@@ -197,8 +195,9 @@ class KafkaPythonConsumer(base.BaseConsumer):
     ) -> dict[Partition, int]:
         if not partitions:
             return {}
-        wanted, patience = [_to_topic_partition(each) for each in partitions], int(timeout_seconds * 1000)
-        found = self._with_retries(lambda: request(wanted, timeout_ms=patience), timeout_seconds)
+        topic_partitions = [_to_topic_partition(each) for each in partitions]
+        patience = int(timeout_seconds * 1000)
+        found = self._with_retries(lambda: request(topic_partitions, timeout_ms=patience), timeout_seconds)
         return {Partition(each.topic, each.partition): offset for each, offset in found.items()}
 
     def partition_count(self, topic: str) -> int:

@@ -59,21 +59,21 @@ class KafkaPythonTopicAdmin(base.BaseTopicAdmin):
         return {name: (len(each), len(each[0]["replica_nodes"])) for name, each in found.items()}
 
     def _read_configs(self, names: Collection[str]) -> Mapping[str, Callable[[str], str]]:
-        wanted = [
+        resources = [
             ConfigResource(ConfigResourceType.TOPIC, each, dict.fromkeys(_CONFIGS, "")) for each in names
         ]
-        if not wanted:
+        if not resources:
             return {}
-        (found,) = self._admin.describe_configs(wanted, config_filter="All").values()
+        (found,) = self._admin.describe_configs(resources, config_filter="All").values()
         return {name: _reader(configs) for name, configs in dict(found).items()}
 
     def create(self, topic: TopicSpec) -> bool:
         """Create a topic. False, and nothing done, if there is one of that name."""
-        wanted = {"num_partitions": topic.partitions, "configs": topic.configs()}
+        new_topic = {"num_partitions": topic.partitions, "configs": topic.configs()}
         if topic.replicas is not None:
-            wanted["replication_factor"] = topic.replicas
+            new_topic["replication_factor"] = topic.replicas
         with self._translated_errors():
-            answer = self._admin.create_topics({topic.name: wanted}, raise_errors=False)["topics"][0]
+            answer = self._admin.create_topics({topic.name: new_topic}, raise_errors=False)["topics"][0]
             if answer["error_code"] == errors.TopicAlreadyExistsError.errno:
                 return False
             _raise_broker_error(answer["error_code"], answer["error_message"])

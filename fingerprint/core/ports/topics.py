@@ -29,12 +29,12 @@ class TopicSpec(NamedTuple):
 
     def configs(self) -> dict[str, str]:
         """Return its configuration in the broker's names, as it is sent when the topic is created."""
-        wanted = {
+        configs = {
             RETENTION_CONFIG: self.retention_ms,
             MAX_MESSAGE_BYTES_CONFIG: self.max_message_bytes,
             TIMESTAMP_TYPE_CONFIG: self.timestamp_type,
         }
-        return {key: str(value) for key, value in wanted.items() if value is not None}
+        return {key: str(value) for key, value in configs.items() if value is not None}
 
 
 class TopicAdmin(Protocol):

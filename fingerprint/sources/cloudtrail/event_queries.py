@@ -77,9 +77,9 @@ def _plain(text: str) -> str:
 
 
 def _lookup(attribute: str, value: str, since: datetime, until: datetime) -> str:
-    wanted = json.dumps([{"AttributeKey": attribute, "AttributeValue": value}], separators=(",", ":"))
+    attributes = json.dumps([{"AttributeKey": attribute, "AttributeValue": value}], separators=(",", ":"))
     span = f"--start-time {_iso(since)} --end-time {_iso(until)}"
-    return f"aws cloudtrail lookup-events --lookup-attributes {shlex.quote(wanted)} {span} --output json"
+    return f"aws cloudtrail lookup-events --lookup-attributes {shlex.quote(attributes)} {span} --output json"
 
 
 def _lake(account: str, field: str, name: str, keys: Sequence[str], since: datetime, until: datetime) -> str:

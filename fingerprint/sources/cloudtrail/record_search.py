@@ -29,8 +29,8 @@ def record_searches(event: AlertEvent) -> tuple[tuple[str, str], ...]:
     region = f" --region {event.region}" if is_region(event.region) else ""
     moment = f"{event.event_time.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}"
     lookup = f"aws cloudtrail lookup-events{region} --lookup-attributes AttributeKey=EventId,AttributeValue={event.event_id}"
-    wanted = f"eventid = '{event.event_id}' AND eventtime = '{moment}'"
-    query = f"SELECT * FROM cloudtrail_logs WHERE {wanted}"  # noqa: S608  text to copy, of checked parts
+    condition = f"eventid = '{event.event_id}' AND eventtime = '{moment}'"
+    query = f"SELECT * FROM cloudtrail_logs WHERE {condition}"  # noqa: S608  text to copy, of checked parts
     return ("AWS CLI", lookup), ("Athena", query)
 
 

@@ -117,9 +117,9 @@ class TrainingLoop:
     def run_epoch(self) -> None:
         """Run one epoch, in place."""
         for _ in range(hyperparameters.STEPS_PER_EPOCH):
-            seen, wanted = self.history.sample(self.step, self.rows, hyperparameters.SWAP_SHARE)
+            seen, target = self.history.sample(self.step, self.rows, hyperparameters.SWAP_SHARE)
             self.optimiser.step(
-                self.nets.parameters, self.nets.gradients(seen, wanted, hyperparameters.WEIGHT_DECAY)
+                self.nets.parameters, self.nets.gradients(seen, target, hyperparameters.WEIGHT_DECAY)
             )
             self.step += 1
         now = self.nets.losses(self.validation, self.validation)

@@ -166,7 +166,7 @@ def finish_provider_login(request: Request, deps: Deps, state: str = "", code: s
     """Begin a session for the identity that the provider confirms, if this browser started the login."""
     annotate_request(request.scope, event="login")
     kept = request.cookies.get(_provider_cookie(deps.settings), "").split(".", 2)
-    secret, again, wanted = kept if len(kept) == 3 else ("", "", "")
+    secret, again, path = kept if len(kept) == 3 else ("", "", "")
     if not (secret and state and code):
         raise AuthenticationFailed(
             "the login was not finished at the provider, or took too long: begin again"
@@ -178,7 +178,7 @@ def finish_provider_login(request: Request, deps: Deps, state: str = "", code: s
         _check_reauthenticated(identity, deps)
         deps.account_store.sessions.log_out(session_secret(request, deps.settings))
     session = deps.account_store.logins.log_in_as(identity, deps.settings.web.oidc.default_role, where)
-    answer = set_session_cookie(redirect(safe_local_path(unquote(wanted))), session, deps.settings)
+    answer = set_session_cookie(redirect(safe_local_path(unquote(path))), session, deps.settings)
     answer.delete_cookie(
         _provider_cookie(deps.settings), path="/", secure=deps.settings.web.https, httponly=True
     )
