@@ -157,7 +157,7 @@ def find_support(supporting: Verdicts, explainer: Explainer) -> dict[str, Suppor
 def _find_new_actions(
     part: Verdicts, events: Sequence[AlertEvent], explainer: Explainer
 ) -> tuple[ActionImpact, ...]:
-    novelty = find_novelty(*part, [impact.action_name(event) for event in events], explainer)
+    novelty = find_novelty(*part, [event.action_name for event in events], explainer)
     actions = _find_impact(part, events, novelty, explainer)
     return tuple(row for row in actions if row.new or row.new_place)
 
@@ -239,7 +239,7 @@ def _build_alert(
     alert_id: str, verdicts: Verdicts, events: tuple[AlertEvent, ...], explainer: Explainer, support: Support
 ) -> Alert:
     batch, frame = verdicts
-    z, names = highest_calibrated_z(batch, frame), [impact.action_name(event) for event in events]
+    z, names = highest_calibrated_z(batch, frame), [event.action_name for event in events]
     facts = _gather_facts(verdicts, events, names, z, explainer, support)
     level, interval = _most_common_level(frame), explainer.settings.spectral.interval_seconds
     actions = impact.with_support(facts.actions, facts.supporting_actions)
@@ -362,7 +362,7 @@ def _suspicion(
 def _telling_calls(events: Sequence[AlertEvent], facts: titles.TitleFacts) -> list[tuple[str, str]]:
     """Return the (service, action) of an alert's events, and of the supporting ones that say what it is about."""
     beside = {row.action for row in facts.supporting_actions if impact.is_named_beside(row)}
-    supporting = (event for event in facts.supporting if impact.action_name(event) in beside)
+    supporting = (event for event in facts.supporting if event.action_name in beside)
     return [(event.service, event.action) for event in (*events, *supporting)]
 
 

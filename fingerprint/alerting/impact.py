@@ -80,7 +80,7 @@ def alert_impact(
     """
     by_action: dict[str, tuple[list[AlertEvent], list[CallImpact]]] = {}
     for event, found in zip(events, judged or judge_calls(events), strict=True):
-        called, impacts = by_action.setdefault(action_name(event), ([], []))
+        called, impacts = by_action.setdefault(event.action_name, ([], []))
         called.append(event)
         impacts.append(found)
     rows = [
@@ -155,11 +155,6 @@ def _together(one: ActionImpact, other: ActionImpact) -> ActionImpact:
         new_place=one.new_place or other.new_place,
         resources=tuple(dict.fromkeys(one.resources + other.resources))[:MAX_RESOURCES],
     )
-
-
-def action_name(event: AlertEvent) -> str:
-    """Return `service:Action` of an event."""
-    return f"{event.service}:{event.action}"
 
 
 def action_nats(row: ActionImpact) -> float:

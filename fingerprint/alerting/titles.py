@@ -91,7 +91,7 @@ def build_title(principal: str, facts: TitleFacts) -> str:
 def leading_row(facts: TitleFacts) -> int:
     """Return the row of the event that the title is about: a call of the leading action, best one that succeeded."""
     action, _ = _lead(facts)
-    rows = [row for row, event in enumerate(facts.events) if impact.action_name(event) == action]
+    rows = [row for row, event in enumerate(facts.events) if event.action_name == action]
 
     def order(row: int) -> tuple[bool, ...]:
         event, name = facts.events[row], facts.events[row].event_id
@@ -176,7 +176,7 @@ def _reached(principal: str, facts: TitleFacts, lead: int) -> str:
     would seem to be on what is named.
     """
     event, length = facts.events[lead], MAX_NAME_LENGTH // 2
-    action = impact.action_name(event)
+    action = event.action_name
     on = f" on {_cut(event.resource, length)}" if event.resource and _has_all_calls(facts, action) else ""
     if SOURCE.plain_principal(principal) != principal.split(":", 1)[-1]:
         provider = SOURCE.signed_in_by(event.raw)
@@ -191,7 +191,7 @@ def _reached(principal: str, facts: TitleFacts, lead: int) -> str:
 
 def _let_in(facts: TitleFacts, event: AlertEvent) -> str:
     """Return the accounts that a call names `for` what it was made on, as `account 210987654321`; empty for none."""
-    start, action = f"{event.resource} for ".lstrip(), impact.action_name(event)
+    start, action = f"{event.resource} for ".lstrip(), event.action_name
     named = (each for row in facts.actions if row.action == action and row.new for each in row.resources)
     return next((each.removeprefix(start) for each in named if each.startswith(start)), "")
 
@@ -252,7 +252,7 @@ def _from_there(facts: TitleFacts, actions: Collection[str]) -> set[str]:
 
 
 def _called_from(facts: TitleFacts, place: str) -> set[str]:
-    return {impact.action_name(event) for event in facts.events if _place(facts, event) == place}
+    return {event.action_name for event in facts.events if _place(facts, event) == place}
 
 
 def _place(facts: TitleFacts, event: AlertEvent) -> str:
@@ -314,7 +314,7 @@ def _callers(facts: TitleFacts, action: str) -> tuple[str, str]:
     if not _has_all_calls(facts, action):
         return "", " by all at the role"
     rows = zip(facts.events, facts.humans, strict=True)
-    callers = {human for event, human in rows if impact.action_name(event) == action} & people
+    callers = {human for event, human in rows if event.action_name == action} & people
     return (" together", "") if callers == people else ("", f" by {len(callers):,} of them")
 
 
@@ -333,7 +333,7 @@ def _has_all_calls(facts: TitleFacts, action: str) -> bool:
 
 def _calls_of(facts: TitleFacts, action: str) -> list[AlertEvent]:
     """Return the alert's own events of an action."""
-    return [event for event in facts.events if impact.action_name(event) == action]
+    return [event for event in facts.events if event.action_name == action]
 
 
 def _shorter_span(facts: TitleFacts, action: str, calls: str) -> str:
@@ -372,9 +372,7 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
         row = next(done, counted[0])
         return row.action, all(event.error_code for event in _calls_of(facts, row.action))
     surprising = [each.seen for each in facts.drivers if each.feature == ACTION_FEATURE]
-    sign_ins = (
-        impact.action_name(event) for event in facts.events if SOURCE.signed_in_without_mfa(event.raw)
-    )
+    sign_ins = (event.action_name for event in facts.events if SOURCE.signed_in_without_mfa(event.raw))
     candidates = (
         *(each for each in sign_ins if each in facts.new_actions),
         _bulk(facts),
@@ -387,7 +385,7 @@ def _lead(facts: TitleFacts) -> tuple[str, bool]:
     )
     lead = next(filter(None, candidates), "something")
     if {event.error_code for event in _calls_of(facts, lead)} <= FEATURE_SET.throttled:
-        succeeded = {impact.action_name(event) for event in facts.events if not event.error_code}
+        succeeded = {event.action_name for event in facts.events if not event.error_code}
         alike = succeeded & {*(facts.new_actions if lead in facts.new_actions else facts.ranked)}
         lead = next((each for each in (*surprising, *facts.ranked) if each in alike), lead)
     return lead, all(event.error_code for event in _calls_of(facts, lead))
@@ -399,7 +397,7 @@ def _minor_part(facts: TitleFacts) -> Collection[str]:
     if 2 * len(strange) <= len(facts.events):
         return ()
     notable = {row.action for row in facts.actions if row.gravity == "notable"}
-    return notable - {impact.action_name(event) for event in strange}
+    return notable - {event.action_name for event in strange}
 
 
 def _counted(facts: TitleFacts) -> list[ActionImpact]:
@@ -583,7 +581,7 @@ def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
     Calls of the leading action from the same place are other calls of it; beside a count of those that failed that is said.
     """
     gravest = [row.action for row in facts.supporting_actions if row.succeeded]
-    others = [impact.action_name(event) for event in facts.supporting if not event.error_code]
+    others = [event.action_name for event in facts.supporting if not event.error_code]
     done = list(dict.fromkeys((*gravest, *others)))
     named = []
     if _succeeded_beside(facts, lead):
@@ -629,7 +627,7 @@ def _also(facts: TitleFacts) -> str:
 
 def _by_another(facts: TitleFacts, action: str) -> str:
     """Return by whose session the supporting calls of an action were made, where it is one person's, not the leading call's."""
-    sessions = {each.session for each in facts.supporting if impact.action_name(each) == action}
+    sessions = {each.session for each in facts.supporting if each.action_name == action}
     name = sessions.pop() if len(sessions) == 1 else ""
     known = {facts.events[leading_row(facts)].session, *facts.humans[:1]}
     several = len(set(filter(None, facts.humans))) > 1
@@ -640,7 +638,7 @@ def _succeeded_beside(facts: TitleFacts, action: str) -> bool:
     """Return whether a supporting call of an action succeeded, from an address that the alert's own calls of it came from."""
     addresses = {event.source_address for event in _calls_of(facts, action)}
     return any(
-        impact.action_name(event) == action and not event.error_code and event.source_address in addresses
+        event.action_name == action and not event.error_code and event.source_address in addresses
         for event in facts.supporting
     )
 

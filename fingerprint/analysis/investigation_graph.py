@@ -104,9 +104,7 @@ def build_graph(
     nodes: dict[Key, list[_Mark]] = defaultdict(list)
     edges: dict[tuple[Key, Key, EdgeKind], list[_Mark]] = defaultdict(list)
     for each in found:
-        mark = _Mark(
-            each.event.event_time, f"{each.event.service}:{each.event.action}", bool(each.event.error_code)
-        )
+        mark = _Mark(each.event.event_time, each.event.action_name, bool(each.event.error_code))
         for key in _values(each.principal, each.event):
             nodes[key].append(mark)
         for link in _links(each.principal, each.event):

@@ -109,7 +109,7 @@ def summarise_activity(
         "user_agents": lambda event: event.user_agent,
         "programs": program_of,
         "regions": lambda event: event.region,
-        "actions": lambda event: f"{event.service}:{event.action}",
+        "actions": lambda event: event.action_name,
         "resources": lambda event: event.resource,
     }
     values = {name: seen_values(events, read) for name, read in kinds.items()}

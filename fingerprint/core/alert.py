@@ -232,6 +232,11 @@ class AlertEvent:
     flagged_by: tuple[Detector, ...] = ()
     thresholds: Mapping[Detector, float] = field(default_factory=dict, hash=False)
 
+    @property
+    def action_name(self) -> str:
+        """Return its action as people and tables name it: `service:Action`."""
+        return f"{self.service}:{self.action}"
+
     def has_weak_vote(self, detector: Detector) -> bool:
         """Return whether a detector voted for a z that is usual by itself: enough beside another one that is very rare."""
         z = self.scores.get(detector)

@@ -13,7 +13,6 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.alerting.impact import action_name
 from fingerprint.alerting.prevalence import MAX_COUNTED_OTHERS
 from fingerprint.analysis import principal_profile
 from fingerprint.core.alert import (
@@ -302,7 +301,7 @@ def _value_text(feature: str, value: str) -> str:
 
 
 def _call_text(event: AlertEvent) -> str:
-    return formatting.plain_actions(f"{event.service}:{event.action}")
+    return formatting.plain_actions(event.action_name)
 
 
 def _print_curve(console: Console, curve: ActivityCurve) -> None:
@@ -342,7 +341,7 @@ def most_telling(alert: Alert, events: Sequence[AlertEvent], most: int) -> list[
     for event in sorted(
         events, key=lambda each: (bool(each.error_code), -_strangeness(each), each.event_time)
     ):
-        by_action.setdefault(action_name(event), []).append(event)
+        by_action.setdefault(event.action_name, []).append(event)
     places = [
         ((turn // CALLS_A_TURN, gravest.get(name, 0), -_strangeness(called[0]), name, turn), event)
         for name, called in by_action.items()

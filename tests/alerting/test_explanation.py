@@ -516,7 +516,7 @@ def test_urgency_combines_rarity_and_impact_and_no_grave_new_call_is_low(
 def test_what_supports_an_alert_and_was_new_is_listed_and_undone(scored: sample_organisation.Run) -> None:
     undone = 0
     for alert in scored.alerts:
-        did = {impact.action_name(event) for event in alert.supporting_events if not event.error_code}
+        did = {event.action_name for event in alert.supporting_events if not event.error_code}
         rows = [row for row in alert.impact_of if row.supporting]
         assert {row.action for row in rows if row.succeeded} <= did
         counted = [row for row in rows if row.gravity in ("grave", "severe") and row.new and row.succeeded]

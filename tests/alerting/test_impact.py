@@ -47,7 +47,7 @@ def test_a_new_stop_of_the_trail_counts_and_a_new_list_call_does_not() -> None:
 
 def test_the_gravest_new_action_comes_first_whatever_came_first_in_time() -> None:
     events = [call("lambda:TagResource"), call("iam:CreateRole", 1), call("cloudtrail:StopLogging", 2)]
-    rows = impact.alert_impact(events, {impact.action_name(each) for each in events}, ())
+    rows = impact.alert_impact(events, {each.action_name for each in events}, ())
     assert [each.gravity for each in rows] == ["severe", "notable", "minor"]
 
 

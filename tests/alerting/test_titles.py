@@ -42,7 +42,7 @@ def called(*names: str, failed: tuple[str, ...] = ()) -> list[AlertEvent]:
 def facts(
     events: list[AlertEvent], new: set[str], drivers: tuple[SurpriseDriver, ...] = (), **fields: object
 ) -> TitleFacts:
-    names = tuple(dict.fromkeys(map(impact.action_name, events)))
+    names = tuple(dict.fromkeys(event.action_name for event in events))
     networks = {
         each.event_id: driver.seen for driver in drivers if driver.feature == "network" for each in events
     }
@@ -82,7 +82,7 @@ def test_a_title_names_the_account_that_a_call_without_a_resource_lets_in() -> N
 
 def test_the_gravest_new_call_leads_and_the_others_are_counted() -> None:
     events = called("guardduty:ListDetectors", "cloudtrail:StopLogging", *(f"iam:List{n}" for n in range(52)))
-    new = {impact.action_name(each) for each in events}
+    new = {each.action_name for each in events}
     title = title_of(facts(events, new, (NETWORK,)), human="grace@example.com")
     assert title == (
         "grace@example.com called cloudtrail:StopLogging and 53 other new actions from 139.59.0.0/16 (new network)"
@@ -546,7 +546,7 @@ def test_a_grave_supporting_call_is_named_where_the_leading_one_is_no_graver() -
     deleted = called(*["s3:DeleteObject"] * impact.MANY_DELETIONS)
 
     def beside(own: TitleFacts, supporting: list[AlertEvent]) -> str:
-        new = {impact.action_name(each) for each in supporting}
+        new = {each.action_name for each in supporting}
         rows = impact.alert_impact(supporting, new, ())
         return title_of(replace(own, supporting=supporting, supporting_actions=rows))
 
@@ -731,7 +731,7 @@ def test_the_question_names_the_first_new_actions_or_where_a_usual_one_came_from
     """A detector's own words for what was surprising are no question."""
     after = SurpriseDriver("next action", "iam:ListRoles after sts:GetCallerIdentity", "", "unseen", 18.0, 1)
     events = called("sts:GetCallerIdentity", "iam:ListRoles", "iam:ListUsers", "s3:ListBuckets")
-    new = {impact.action_name(each) for each in events}
+    new = {each.action_name for each in events}
     assert questioned(facts(events[:2], new, (after,))) == "sts:GetCallerIdentity, iam:ListRoles"
     assert questioned(facts(events, new, (after,))) == (
         "sts:GetCallerIdentity, iam:ListRoles, iam:ListUsers and 1 other new action"

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fingerprint.alerting import explanation, impact
+from fingerprint.alerting import explanation
 from fingerprint.evaluation.rank_terms import FURTHER, IMPACT, RANK_TERMS, urgency_without
 from tests.support.sample_organisation import Run
 
@@ -22,7 +22,7 @@ def test_without_further_actions_no_alert_is_more_urgent_and_one_of_one_action_i
     for alert in scored.alerts:
         alone = urgency_without(alert, FURTHER)
         assert alone <= alert.urgency + 1  # scores of events are rounded
-        names = {impact.action_name(event) for event in alert.events}
+        names = {event.action_name for event in alert.events}
         assert len(names) > 1 or alone == pytest.approx(alert.urgency, abs=1)
 
 

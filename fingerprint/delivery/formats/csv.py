@@ -54,7 +54,7 @@ def _join_distinct(values: Iterable[str]) -> str:
 
 
 def _join_actions(events: Iterable[AlertEvent]) -> str:
-    return _join_distinct(f"{event.service}:{event.action}" for event in events)
+    return _join_distinct(event.action_name for event in events)
 
 
 def _encode_line(cells: Iterable[str]) -> bytes:

@@ -83,7 +83,7 @@ def _event_fields(notification: Notification) -> dict[str, Any]:
         dataset="fingerprint.alert",
         provider=SOURCE.NAME.lower(),
         id=alert.alert_id,
-        action=distinct_values(f"{event.service}:{event.action}" for event in notification.newest_events),
+        action=distinct_values(event.action_name for event in notification.newest_events),
         reason=alert.title,
         severity=SEVERITY_NUMBERS[severity_of(alert.urgency)],
         risk_score=alert.urgency,

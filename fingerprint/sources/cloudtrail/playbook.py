@@ -49,7 +49,6 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     MAX_RECORDS_READ,
     access_keys,
     account_number,
-    action_of,
     call_of,
     calling_service,
     center_user_id,
@@ -163,7 +162,7 @@ def _called_there(suspicion: Suspicion, event: AlertEvent) -> set[str]:
     def place(each: AlertEvent) -> tuple[str | None, str | None]:
         return suspicion.new_regions.get(each.event_id), suspicion.new_origins.get(each.event_id)
 
-    return {action_of(each) for each in suspicion.events if place(each) == place(event)}
+    return {each.action_name for each in suspicion.events if place(each) == place(event)}
 
 
 def _whom_to_ask(suspicion: Suspicion, event: AlertEvent, human: str) -> str:
@@ -261,7 +260,7 @@ def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
     graver = [row for row in new if row.gravity != "minor"]
     if not suspicion.lead:
         return graver or new
-    lead = action_of(suspicion.lead)
+    lead = suspicion.lead.action_name
     if any(row.action == lead or row.gravity != "notable" for row in graver):
         return graver
     leading = [row for row in new if row.action == lead]
@@ -276,12 +275,12 @@ def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
     first = graver[0]
     same = (f"{event.resource} in ", f"{event.resource} for ")
     own = (each for each in first.resources if each == event.resource or each.startswith(same))
-    touched = next(own, event.resource) if action_of(event) == first.action else "".join(first.resources[:1])
+    touched = next(own, event.resource) if event.action_name == first.action else "".join(first.resources[:1])
     on = on_resources([touched[:200]] if touched else [])
     others = len(graver) - 1
     counted = f" and {others:,} other{'s' * (others > 1)}" if others else ""
     more = " and others" if cut else counted
-    mfa = " without MFA" if action_of(event) == first.action and signed_in_without_mfa(event.raw) else ""
+    mfa = " without MFA" if event.action_name == first.action and signed_in_without_mfa(event.raw) else ""
     return f"{without_api_version(first.action)[:200]}{on}{mfa}{more}"
 
 
@@ -290,7 +289,7 @@ def _event_of(suspicion: Suspicion, action: str) -> AlertEvent:
 
     Of those that do the gravest harm.
     """
-    _, called = _gravest([each for each in suspicion.events if action_of(each) == action])
+    _, called = _gravest([each for each in suspicion.events if each.action_name == action])
     if suspicion.lead in called:
         return suspicion.lead
     return min(called, key=lambda each: bool(each.error_code), default=suspicion.events[0])
@@ -361,7 +360,7 @@ def _successful_calls(suspicion: Suspicion) -> dict[tuple[str, bool], list[Alert
     for supporting, events in ((False, suspicion.events), (True, suspicion.supporting)):
         for event in events:
             if not event.error_code:
-                calls.setdefault((action_of(event), supporting), []).append(event)
+                calls.setdefault((event.action_name, supporting), []).append(event)
     return calls
 
 

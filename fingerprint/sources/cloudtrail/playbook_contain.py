@@ -23,7 +23,6 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     BY_CERTIFICATE,
     MAX_KEYS,
     access_keys,
-    action_of,
     call_of,
     calling_service,
     center_user_id,
@@ -546,7 +545,7 @@ def _has_source_identity(event: AlertEvent) -> bool:
 def _by_certificate(suspicion: Suspicion) -> NextStep | None:
     """Return how to shut out the holder of a certificate that opens sessions by Roles Anywhere; None for another caller."""
     event = suspicion.lead or suspicion.events[0]
-    if action_of(event) != BY_CERTIFICATE:
+    if event.action_name != BY_CERTIFICATE:
         return None
     request = call_of(event).request
     role, profile, anchor = (

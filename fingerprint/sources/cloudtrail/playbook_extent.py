@@ -17,7 +17,6 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     MAX_KEYS,
     SERVICE_DOMAIN,
     access_keys,
-    action_of,
     center_user_id,
     global_region,
     look_up_from,
@@ -76,7 +75,7 @@ def _follow_sessions(suspicion: Suspicion, more: str) -> Iterator[NextStep]:
         if row.succeeded and _opens_sessions(row.action) and safe_argument(row.action)
     ]
     if opened:
-        openers = [event for event in suspicion.supporting if _opens_sessions(action_of(event))]
+        openers = [event for event in suspicion.supporting if _opens_sessions(event.action_name)]
         yield NextStep(
             "extent",
             "Follow the sessions that it opened: each has a key of its own (responseElements.credentials), and did things under "

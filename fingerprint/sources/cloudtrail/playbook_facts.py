@@ -101,11 +101,6 @@ def account_number(text: str) -> str:
     return text if len(text) == 12 and text.isascii() and text.isdigit() else ""
 
 
-def action_of(event: AlertEvent) -> str:
-    """Return `service:Action` of an event."""
-    return f"{event.service}:{event.action}"
-
-
 def calling_service(suspicion: Suspicion) -> str:
     """Return the AWS service that made all calls of a role that no person holds, as CloudFormation does; empty for none."""
     sources = {event.source_address for event in suspicion.events}

@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import pytest
 
-from fingerprint.alerting.impact import action_name, alert_impact, with_support
+from fingerprint.alerting.impact import alert_impact, with_support
 from fingerprint.core.alert import STEP_PHASES, AlertEvent, CredentialIssue, NextStep
 from fingerprint.sources.base import Suspicion, escape_key
 from fingerprint.sources.cloudtrail.impact import listed_actions
@@ -47,7 +47,7 @@ def call(name: str, request: Any = None, response: Any = None, key: str = AKIA, 
 def suspicion(
     *events: AlertEvent, principal: str = f"{ACCOUNT}:user/grace", human: str = "", urgency: int = 90
 ) -> Suspicion:
-    actions = alert_impact(events, {action_name(each) for each in events}, ())
+    actions = alert_impact(events, {each.action_name for each in events}, ())
     return Suspicion(principal, human, events, actions, urgency, "iam:ListUsers", from_new_origin=True)
 
 
@@ -1056,7 +1056,7 @@ def test_what_supporting_events_did_is_undone_and_followed_and_not_asked_about()
         call("sts:AssumeRole", {"roleArn": "x"}, key=ASIA),
     )
     some = suspicion(own, refused)
-    rows = alert_impact(support, {action_name(each) for each in support}, ())
+    rows = alert_impact(support, {each.action_name for each in support}, ())
     some = some._replace(actions=with_support(some.actions, rows), supporting=support)
     steps = next_steps(some)
     [undo] = (step for step in steps if step.phase == "undo")
