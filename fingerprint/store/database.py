@@ -27,7 +27,7 @@ from sqlalchemy import exc
 
 from fingerprint.core import private_files
 from fingerprint.core.credentials import holds_credentials
-from fingerprint.core.errors import FingerprintError, ServerUnavailable
+from fingerprint.core.errors import FingerprintError, NotFound, ServerUnavailable
 from fingerprint.core.extras import how_to_install
 
 LOCK_TIMEOUT_SECONDS = 30  # that a writer waits for another one
@@ -207,6 +207,11 @@ def translate_database_errors(url: sql.URL) -> Iterator[None]:
         reason = next((ours for part, ours in _REASONS.items() if part in theirs), theirs)
         unavailable = isinstance(error, exc.OperationalError | exc.TimeoutError)
         raise (ServerUnavailable if unavailable else FingerprintError)(f"database {url}: {reason}") from None
+
+
+def no_such_alert(alert_id: str) -> NotFound:
+    """Return the error for an alert that the store does not have."""
+    return NotFound(f"there is no alert {alert_id!r}: the queue lists those there are")
 
 
 # --- URL and engine ---------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from fingerprint.core.case import MAX_PAGE_SIZE, EvidencePage
 from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import index_key, storable
 from fingerprint.core.story import CallSummary, EventSelection, RunPage, Tally
-from fingerprint.store.database import Repository, reads
+from fingerprint.store.database import Repository, no_such_alert, reads
 from fingerprint.store.event_story import read_calls, read_runs, read_tallies, selected
 from fingerprint.store.query_conditions import CLOSED
 from fingerprint.store.rows import DISPOSITION_COLUMNS, to_alert, to_event
@@ -246,7 +246,7 @@ def _read_summary(connection: sql.Connection, alert_id: str) -> Alert:
     query = sql.select(alerts).where(alerts.c.alert_id == storable(alert_id))
     row = connection.execute(query).mappings().one_or_none()
     if row is None:
-        raise NotFound(f"there is no alert {alert_id!r}: the queue lists those there are")
+        raise no_such_alert(alert_id)
     return to_alert(dict(row), [])
 
 

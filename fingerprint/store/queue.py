@@ -33,10 +33,10 @@ from fingerprint.core.case import (
     QueuePage,
     QueueRow,
 )
-from fingerprint.core.errors import FingerprintError, NotFound
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store import page_cursor
-from fingerprint.store.database import Repository, reads
+from fingerprint.store.database import Repository, no_such_alert, reads
 from fingerprint.store.filters import (
     ALERTS_WITH_CASES,
     ASSIGNEE,
@@ -145,7 +145,7 @@ class SqlQueueRepository(Repository):
         query = _select(self._session.now()).where(storable(alert_id) == ALERT_ID)
         found = _read_rows(connection, query)
         if not found:
-            raise NotFound(f"there is no alert {alert_id!r}: the queue lists those there are")
+            raise no_such_alert(alert_id)
         return found[0]
 
     @reads
@@ -162,11 +162,12 @@ class SqlQueueRepository(Repository):
         own = storable(alert_id)
         principal = connection.scalar(sql.select(alerts.c.principal).where(own == ALERT_ID))
         if principal is None:
-            raise NotFound(f"there is no alert {alert_id!r}: the queue lists those there are")
+            raise no_such_alert(alert_id)
         limit = max(0, limit)
-        hers = _of_principal(connection, own, principal, limit)
-        others = (each for each in _newest_sharing(connection, own, limit + len(hers)) if each not in hers)
-        ids = [*hers, *others][:limit]
+        related = _of_principal(connection, own, principal, limit)
+        newest = _newest_sharing(connection, own, limit + len(related))
+        others = (each for each in newest if each not in related)
+        ids = [*related, *others][:limit]
         return read_queue_rows(connection, ids, self._session.now())
 
     @reads

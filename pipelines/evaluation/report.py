@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.measure import Measurement
@@ -14,7 +13,12 @@ from rich.table import Column, Table
 from fingerprint.evaluation.false_alert_causes import ORDINARY_DAY
 from fingerprint.evaluation.metrics import ALERT_BUDGETS
 from fingerprint.evaluation.severity import WORDS
-from pipelines.evaluation.standing_table import real_attack_tables, standing_tables
+from pipelines.evaluation.standing_table import (
+    figures_table,
+    format_duration,
+    real_attack_tables,
+    standing_tables,
+)
 
 Figures = dict[str, Any]
 
@@ -104,7 +108,7 @@ def _width(table: Table) -> int:
 
 def _print_real_datasets(sets: list[Figures], console: Console) -> None:
     """Print the figures of the real sets, and what they are worth."""
-    table = _figures_table(
+    table = figures_table(
         "Real sets",
         "records",
         "rejects",
@@ -163,7 +167,7 @@ def _threshold_table(methods: list[Figures]) -> Table:
     """Return a table of both halves of a method: its events, and its alerts."""
     heads = ["P ev", "R ev", "F1 ev", "AP ev", "P al", "R ses", "F1", "AP al", "alerts", "false"]
     several = methods[0]["intervals"]["false_alerts_per_day"] is not None
-    table = _figures_table("At each method's threshold", *heads, *([CONFIDENCE] if several else []))
+    table = figures_table("At each method's threshold", *heads, *([CONFIDENCE] if several else []))
     table.caption = (
         "ev: per event; al, ses: per alert and attack session. P precision, R recall, AP average precision of the\n"
         "ranking. Alerts and false alerts a day"
@@ -186,7 +190,7 @@ def _threshold_table(methods: list[Figures]) -> Table:
 def _budget_table(methods: list[Figures]) -> Table:
     there = methods[0]["sessions"]
     heads = [f"{budget} a day" for budget in ALERT_BUDGETS]
-    table = _figures_table(
+    table = figures_table(
         f"Sessions found, of {there}",
         "threshold",
         CONFIDENCE,
@@ -206,7 +210,7 @@ def _budget_table(methods: list[Figures]) -> Table:
 def _strength_table(methods: list[Figures]) -> Table:
     strengths = _order_strengths(methods[0]["by_strength"])
     heads = [f"{name} ({methods[0]['by_strength'][name]['sessions']})" for name in strengths]
-    table = _figures_table(
+    table = figures_table(
         f"At {ALERT_BUDGET} alerts a day", *(x for head in heads for x in (head, CONFIDENCE))
     )
     table.caption = "Sessions found by strength; how many there are in brackets."
@@ -225,7 +229,7 @@ def _strength_table(methods: list[Figures]) -> Table:
 
 def time_to_alert_table(times: Figures) -> Table:
     """Return how long attacks were under way when their alerts were there, by strength."""
-    table = _figures_table("From first event to alert", "found", "median", "p90", "events", "p90")
+    table = figures_table("From first event to alert", "found", "median", "p90", "events", "p90")
     table.caption = (
         "Event time from a session's first event to the record that made the verdict, and how many events of the\n"
         "session had arrived by then. What delivery and the service take comes on top (docs/explanation/results.md)."
@@ -235,7 +239,7 @@ def time_to_alert_table(times: Figures) -> Table:
         table.add_row(
             name,
             str(part["sessions"]),
-            *(_format_duration(part[f"{word}_seconds"]) for word in ("median", "p90")),
+            *(format_duration(part[f"{word}_seconds"]) for word in ("median", "p90")),
             *(f"{part[f'{word}_events']:.0f}" for word in ("median", "p90")),
         )
     return table
@@ -244,7 +248,7 @@ def time_to_alert_table(times: Figures) -> Table:
 def _urgency_table(by_urgency: Figures) -> Table:
     strengths = _order_strengths(by_urgency["0"]["found_by_strength"])
     sessions = by_urgency["0"]["sessions"]
-    table = _figures_table("Urgency at least", "found", "share", *strengths, "alerts a day", "false a day")
+    table = figures_table("Urgency at least", "found", "share", *strengths, "alerts a day", "false a day")
     table.caption = (
         f"Of {sessions} attack sessions, those with an alert of at least this urgency: what a receiver with this\n"
         "deliver.NAME.min_urgency is sent, but for roll-outs: the urgency of the queue and of receivers is lowered\n"
@@ -264,7 +268,7 @@ def _urgency_table(by_urgency: Figures) -> Table:
 
 def _severity_table(severity: Figures) -> Table:
     attacks, harmless = severity["attack_alerts"], severity["harmless_alerts"]
-    table = _figures_table(
+    table = figures_table(
         "Severity at least",
         "attack alerts, rarity alone",
         "with impact",
@@ -291,7 +295,7 @@ def _severity_table(severity: Figures) -> Table:
 
 
 def _causes_table(served: Figures) -> Table:
-    table = _figures_table(
+    table = figures_table(
         "Our false alerts by cause", "principal-days", "false alerts", "per 1,000 days", "highest urgency"
     )
     table.caption = "An alert counts for each anomaly that its principal had on that day."
@@ -309,14 +313,6 @@ def _causes_table(served: Figures) -> Table:
     return table
 
 
-def _figures_table(first: str, *others: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption_justify="left")
-    table.add_column(first, no_wrap=True)
-    for name in others:
-        table.add_column(name, justify="right", no_wrap=True)
-    return table
-
-
 def _order_strengths(strengths: Figures) -> list[str]:
     return sorted(strengths, key=lambda name: (STRENGTHS.index(name) if name in STRENGTHS else 9, name))
 
@@ -330,12 +326,6 @@ def _format_share(share: float, interval: list[float] | None) -> tuple[str, str]
 
 def _format_interval(interval: list[float]) -> str:
     return f"[dim]{max(interval[0], 0):.1f}-{interval[1]:.1f}[/dim]"
-
-
-def _format_duration(seconds: float | None) -> str:
-    if seconds is None:
-        return EMPTY_CELL
-    return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
 def _format_days(days: float) -> str:

@@ -44,7 +44,7 @@ def standing_tables(figures: Figures) -> list[Table]:
 def methods_table(methods: Sequence[Figures]) -> Table:
     """Return a row for each method but those with a term left out: queues, detectors left out and alone, peers."""
     heads = [*map(str, ALERT_BUDGETS), "equal", "own", "alerts", "false/100", "share", "again", "held after"]
-    table = _table(f"Of {methods[0]['sessions']} sessions found at", *heads)
+    table = figures_table(f"Of {methods[0]['sessions']} sessions found at", *heads)
     table.caption = (
         f"{equal_alerts_sentence(methods)}"
         f"{budgets_sentence(methods[0])}"
@@ -63,7 +63,7 @@ def methods_table(methods: Sequence[Figures]) -> Table:
                 f"{method['false_alerts_per_day_per_100_principals']:.1f}",
                 _share(queue["attack_share"]),
                 _share(queue["repeated_alerts"]),
-                _duration(queue["median_seconds_to_detect"]),
+                format_duration(queue["median_seconds_to_detect"]),
                 end_section=method is rows[-1],
             )
     return table
@@ -109,7 +109,7 @@ def terms_table(methods: Sequence[Figures]) -> Table:
 
     Then the served queue, and below it that with each term of its rank left out.
     """
-    table = _table("Term left out, ranked by z", *map(str, ALERT_BUDGETS), "equal", "share", "again")
+    table = figures_table("Term left out, ranked by z", *map(str, ALERT_BUDGETS), "equal", "share", "again")
     table.caption = (
         "The tails of the score stay those that were learned with all terms. Without nets: counts alone; without\n"
         "counts: nets alone. The first row of a block has all terms; that of urgency is the served queue, whose alerts\n"
@@ -135,7 +135,7 @@ def vote_rates_table(counts: Figures) -> Table:
     """Return the share of harmless events that each detector votes for, a row for each kind of principal."""
     shares = vote_shares(counts)
     names = [name for name in next(iter(shares.values()), {}) if name not in (EVENTS, VERDICTS)]
-    table = _table("Votes on harmless events", "events", *names, "verdict")
+    table = figures_table("Votes on harmless events", "events", *names, "verdict")
     table.caption = (
         "By kind of principal; CI by the role's name. What passes everything of a kind filters nothing there."
     )
@@ -148,7 +148,7 @@ def vote_rates_table(counts: Figures) -> Table:
 
 def vote_effects_table(effects: Figures) -> Table:
     """Return what differs when a detector is left out of the quorum."""
-    table = _table("Left out of the quorum", "events", "alerts", "sessions found")
+    table = figures_table("Left out of the quorum", "events", "alerts", "sessions found")
     table.caption = "How many differ from the served queue. A vote that changes no alert and no session fails the evaluation."
     for name, effect in effects.items():
         idle = not effect["alerts"] and not effect["sessions"]
@@ -169,13 +169,15 @@ def _share(share: float | None) -> str:
     return EMPTY_CELL if share is None else f"{share:.0%}"
 
 
-def _duration(seconds: float | None) -> str:
+def format_duration(seconds: float | None) -> str:
+    """Return `90 s` or `3 min`; EMPTY_CELL for None."""
     if seconds is None:
         return EMPTY_CELL
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _table(first: str, *others: str) -> Table:
+def figures_table(first: str, *others: str) -> Table:
+    """Return an empty table of figures, whose first column has names."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption_justify="left")
     table.add_column(first, no_wrap=True)
     for name in others:
@@ -213,7 +215,7 @@ def real_attack_tables(figures: Figures) -> list[Table]:
 
 
 def _per_100_table(title: str, methods: Figures) -> Table:
-    table = _table(title, *(f"{budget} per 100" for budget in PRINCIPAL_BUDGETS), "own", "alerts")
+    table = figures_table(title, *(f"{budget} per 100" for budget in PRINCIPAL_BUDGETS), "own", "alerts")
     for role in TABLE_ROLES:
         for name, method in methods.items():
             if method["role"] == role:

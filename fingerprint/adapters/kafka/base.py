@@ -15,7 +15,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -304,6 +304,11 @@ def messages_lost(what: str) -> FingerprintError:
     return FingerprintError(
         f"messages were lost: {what}; set kafka.auto_offset_reset = earliest to go on with what is left"
     )
+
+
+def to_partitions(partitions: Collection[Any]) -> set[Partition]:
+    """Return partitions as the port has them; both libraries' have a `topic` and a `partition`."""
+    return {Partition(each.topic, each.partition) for each in partitions}
 
 
 def no_such_topic(topic: str) -> FingerprintError:

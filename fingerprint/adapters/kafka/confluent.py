@@ -82,7 +82,7 @@ class ConfluentConsumer(base.BaseConsumer):
             if self._closed:
                 self._client.incremental_assign(partitions)  # taken, to be given back at once
                 return
-            ours = _to_partitions(partitions)
+            ours = base.to_partitions(partitions)
             with self._deferring_errors():
                 given = (on_assigned(ours) if on_assigned and ours else None) or {}
                 positions = self._first_positions(ours, given)
@@ -90,7 +90,7 @@ class ConfluentConsumer(base.BaseConsumer):
                 self._client.incremental_assign(_to_topic_partitions(positions))
 
         def revoked(_: Any, partitions: list[TopicPartition]) -> None:
-            ours = _to_partitions(partitions)
+            ours = base.to_partitions(partitions)
             known = ours & self._next_offsets.keys()
             self._forget_partitions(ours)
             with self._deferring_errors():
@@ -119,7 +119,7 @@ class ConfluentConsumer(base.BaseConsumer):
 
     def assignment(self) -> frozenset[Partition]:
         """Return the partitions that this member owns now."""
-        return frozenset() if self._closed else frozenset(_to_partitions(self._client.assignment()))
+        return frozenset() if self._closed else frozenset(base.to_partitions(self._client.assignment()))
 
     def generation(self) -> int:
         """Return the generation of the group."""
@@ -288,10 +288,6 @@ def _options(settings: Kafka, max_partition_fetch_bytes: int | None) -> dict[str
 
 def _to_topic_partitions(offsets: Offsets) -> list[TopicPartition]:
     return [TopicPartition(each.topic, each.number, offset) for each, offset in offsets.items()]
-
-
-def _to_partitions(partitions: Collection[TopicPartition]) -> set[Partition]:
-    return {Partition(each.topic, each.partition) for each in partitions}
 
 
 def _partition_end_offsets(fetched: Sequence[Any]) -> dict[Partition, int]:

@@ -68,13 +68,13 @@ class KafkaPythonConsumer(base.BaseConsumer):
         """Join the group with the next poll."""
 
         def assigned(partitions: Collection[TopicPartition]) -> None:
-            ours = _to_partitions(partitions)
+            ours = base.to_partitions(partitions)
             given = (on_assigned(ours) if on_assigned else None) or {}
             for partition, offset in self._first_positions(ours, given).items():
                 self._client.seek(_to_topic_partition(partition), offset)
 
         def revoked(partitions: Collection[TopicPartition]) -> None:
-            ours = _to_partitions(partitions)
+            ours = base.to_partitions(partitions)
             self._forget_partitions(ours)
             if on_revoked:
                 on_revoked(ours)
@@ -87,7 +87,7 @@ class KafkaPythonConsumer(base.BaseConsumer):
 
     def assignment(self) -> frozenset[Partition]:
         """Return the partitions that this member owns now."""
-        return frozenset() if self._closed else frozenset(_to_partitions(self._client.assignment()))
+        return frozenset() if self._closed else frozenset(base.to_partitions(self._client.assignment()))
 
     def generation(self) -> int:
         """Return the generation of the group."""
@@ -231,10 +231,6 @@ def _options(settings: Kafka, max_partition_fetch_bytes: int | None) -> dict[str
 
 def _to_topic_partition(partition: Partition) -> TopicPartition:
     return TopicPartition(partition.topic, partition.number)
-
-
-def _to_partitions(partitions: Collection[TopicPartition]) -> set[Partition]:
-    return {Partition(each.topic, each.partition) for each in partitions}
 
 
 def _to_messages(source: TopicPartition, records: Sequence[Any]) -> list[Message]:
