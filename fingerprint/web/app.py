@@ -24,9 +24,9 @@ from fingerprint.web import errors, middleware, pages
 from fingerprint.web.api import routers
 from fingerprint.web.auth import Viewer
 from fingerprint.web.change_feed import ChangeBroadcaster
+from fingerprint.web.cookies import cookie_name
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.middleware import LanguageMiddleware, RequestGuard, allowed_host_names
-from fingerprint.web.pages.language import language_cookie_name
 from fingerprint.web.security_events import SecurityEventLog
 from fingerprint.web.security_metrics import SecurityEventMiddleware
 from fingerprint.web.static_report import TEMPLATES
@@ -43,7 +43,7 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
     app.state.security = security or SecurityEventLog()
     errors.install_error_handlers(app)
     app.router.routes.extend(_create_routes())
-    app.add_middleware(LanguageMiddleware, cookie=language_cookie_name(deps.settings))
+    app.add_middleware(LanguageMiddleware, cookie=cookie_name("language", deps.settings))
     app.add_middleware(
         RequestGuard, hosts=allowed_host_names(web), max_body_bytes=middleware.MAX_BODY_BYTES, https=web.https
     )

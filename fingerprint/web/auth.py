@@ -26,6 +26,7 @@ from starlette.concurrency import run_in_threadpool
 
 from fingerprint.core.account import ClientInfo, Role, Scope, role_includes, token_role
 from fingerprint.core.settings import Settings
+from fingerprint.web.cookies import delete_cookie, read_cookie, set_cookie
 from fingerprint.web.dependencies import Dependencies, Deps
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothing
@@ -56,27 +57,20 @@ class Caller:
         return role_includes(self.role, needed)
 
 
-def session_cookie_name(settings: Settings) -> str:
-    """Return the name of the session cookie: `__Host-` binds it to this host, and browsers accept it over https only."""
-    return "__Host-session" if settings.web.https else "session"
-
-
 def session_secret(request: Request, settings: Settings) -> str:
     """Return the secret of the session cookie, valid or not; empty without one."""
-    return request.cookies.get(session_cookie_name(settings), "")
+    return read_cookie(request, "session", settings)
 
 
 def set_session_cookie(response: Response, secret: str, settings: Settings) -> Response:
-    """Set the session cookie, which no script can read and no other site can send along with a form."""
-    name, secure = session_cookie_name(settings), settings.web.https
-    response.set_cookie(name, secret, path="/", httponly=True, samesite="lax", secure=secure)
+    """Set the session's cookie, and return the response."""
+    set_cookie(response, "session", secret, settings)
     return response
 
 
 def clear_session_cookie(response: Response, settings: Settings) -> Response:
     """Delete the session's cookie, and return the response."""
-    name, secure = session_cookie_name(settings), settings.web.https
-    response.delete_cookie(name, path="/", httponly=True, samesite="lax", secure=secure)
+    delete_cookie(response, "session", settings)
     return response
 
 
@@ -91,13 +85,8 @@ def client_address(request: Request, settings: Settings) -> str:
 
 def client_context(request: Request, settings: Settings) -> ClientInfo:
     """Return the origin of a request: address, User-Agent, and the device cookie."""
-    device = request.cookies.get(device_cookie_name(settings), "")
+    device = read_cookie(request, "device", settings)
     return ClientInfo(client_address(request, settings), request.headers.get("user-agent", ""), device)
-
-
-def device_cookie_name(settings: Settings) -> str:
-    """Return the name of the cookie that marks a browser with an earlier login."""
-    return "__Host-device" if settings.web.https else "device"
 
 
 def csrf_token(secret: str) -> str:

@@ -29,6 +29,7 @@ from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Settings
 from fingerprint.web import audit_text
 from fingerprint.web.audit_text import ActivityLine
+from fingerprint.web.cookies import delete_cookie, read_cookie, set_cookie
 from fingerprint.web.language import N_, NN_, gettext, template_ngettext
 
 MAX_IDS = 50  # ids that a note carries; of more it only counts
@@ -144,23 +145,14 @@ def note_outcomes(action: str, outcomes: Sequence[ActionOutcome], why: str = "")
 
 def set_flash(response: Response, note: FlashNote, settings: Settings) -> Response:
     """Set the cookie that the next page shows and deletes, and return the response."""
-    name, secure = flash_cookie_name(settings), settings.web.https
-    response.set_cookie(
-        name, encode_flash(note), SHOWN_SECONDS, path="/", httponly=True, samesite="lax", secure=secure
-    )
+    set_cookie(response, "flash", encode_flash(note), settings, SHOWN_SECONDS)
     return response
 
 
 def clear_flash(response: Response, settings: Settings) -> Response:
     """Delete the cookie, and return the response."""
-    name, secure = flash_cookie_name(settings), settings.web.https
-    response.delete_cookie(name, path="/", httponly=True, samesite="lax", secure=secure)
+    delete_cookie(response, "flash", settings)
     return response
-
-
-def flash_cookie_name(settings: Settings) -> str:
-    """Return the cookie's name: `__Host-` binds it to this host."""
-    return "__Host-flash" if settings.web.https else "flash"
 
 
 def encode_flash(note: FlashNote) -> str:
@@ -193,7 +185,7 @@ def parse_flash(text: str) -> FlashNote | None:
 
 def read_flash(request: Request, store: Store, settings: Settings) -> FlashMessage | None:
     """Return the message that a page shows on top; None where nothing was changed."""
-    note = parse_flash(request.cookies.get(flash_cookie_name(settings), ""))
+    note = parse_flash(read_cookie(request, "flash", settings))
     if note is None or (note.action not in ACTION_SENTENCES and not note.refused):
         return None
     changed = tuple(filter(None, map(parse_selection, note.changed)))

@@ -19,7 +19,8 @@ from markupsafe import Markup
 
 from fingerprint.core.account import RelyingParty, SecondFactorNeeded
 from fingerprint.core.settings import Settings
-from fingerprint.web.auth import device_cookie_name, set_session_cookie
+from fingerprint.web.auth import set_session_cookie
+from fingerprint.web.cookies import delete_cookie, read_cookie, set_cookie
 from fingerprint.web.dependencies import Dependencies
 from fingerprint.web.layout import absolute_url, redirect
 
@@ -32,27 +33,17 @@ def complete_login(
 ) -> Response:
     """Set the session's cookie on an answer, or on a redirect; remember the browser."""
     response, settings = response or redirect(to), deps.settings
-    device = deps.account_store.logins.remember_browser(
-        session, request.cookies.get(device_cookie_name(settings), "")
-    )
-    _set_cookie(response, device_cookie_name(settings), device, DEVICE_SECONDS, settings)
-    secure = settings.web.https
-    response.delete_cookie(
-        login_cookie_name(settings), path="/", httponly=True, samesite="lax", secure=secure
-    )
+    device = deps.account_store.logins.remember_browser(session, read_cookie(request, "device", settings))
+    set_cookie(response, "device", device, settings, DEVICE_SECONDS)
+    delete_cookie(response, "login", settings)
     return set_session_cookie(response, session, settings)
 
 
 def redirect_to_second_factor(needed: SecondFactorNeeded, settings: Settings, to: str = "/") -> Response:
     """Redirect to the second factor; the browser keeps the pending login."""
     answer = redirect("/login/second" if to == "/" else f"/login/second?next={quote(to, safe='')}")
-    _set_cookie(answer, login_cookie_name(settings), needed.login, LOGIN_SECONDS, settings)
+    set_cookie(answer, "login", needed.login, settings, LOGIN_SECONDS)
     return answer
-
-
-def login_cookie_name(settings: Settings) -> str:
-    """Return the name of the cookie of a login whose password was right."""
-    return "__Host-login" if settings.web.https else "login"
 
 
 def relying_party(request: Request) -> RelyingParty | None:
@@ -68,11 +59,6 @@ def relying_party(request: Request) -> RelyingParty | None:
     if place.scheme != "https" and host != "localhost":
         return None
     return RelyingParty(f"{place.scheme}://{place.netloc}", host)
-
-
-def _set_cookie(response: Response, name: str, value: str, seconds: int, settings: Settings) -> None:
-    secure = settings.web.https
-    response.set_cookie(name, value, seconds, path="/", httponly=True, samesite="lax", secure=secure)
 
 
 MODULE_PIXELS = 4  # pixels of a square

@@ -23,6 +23,7 @@ from fastapi import Request, Response
 from fingerprint.core.alert import severity_of
 from fingerprint.core.case import QueueOrder, QueueRow
 from fingerprint.core.settings import Settings
+from fingerprint.web.cookies import read_cookie, set_cookie
 from fingerprint.web.language import N_
 
 Density = Literal["table", "cards"]
@@ -102,26 +103,13 @@ def parse_display(text: str) -> QueueDisplay:
 
 def read_display(request: Request, settings: Settings) -> QueueDisplay:
     """Return how this browser shows the queue."""
-    return parse_display(request.cookies.get(display_cookie_name(settings), ""))
+    return parse_display(read_cookie(request, "display", settings))
 
 
 def set_display_cookie(response: Response, display: QueueDisplay, settings: Settings) -> Response:
     """Keep a display in the browser, and return the response."""
-    response.set_cookie(
-        display_cookie_name(settings),
-        display.text,
-        max_age=KEPT_SECONDS,
-        path="/",
-        httponly=True,
-        samesite="lax",
-        secure=settings.web.https,
-    )
+    set_cookie(response, "display", display.text, settings, KEPT_SECONDS)
     return response
-
-
-def display_cookie_name(settings: Settings) -> str:
-    """Return the cookie's name: `__Host-` binds it to this host."""
-    return "__Host-display" if settings.web.https else "display"
 
 
 def is_overdue(row: QueueRow, now: datetime) -> bool:

@@ -25,7 +25,8 @@ from fingerprint.core.account import (
 )
 from fingerprint.store import secret_hashes
 from fingerprint.store.accounts import open_account_store
-from fingerprint.web.auth import csrf_token, session_cookie_name
+from fingerprint.web.auth import csrf_token
+from fingerprint.web.cookies import cookie_name
 from tests.contracts.account_store import GOOD, HERE, OTHER, Moment, with_app
 from tests.support.alerts import new_pipeline, stolen_session, votes
 from tests.support.dump_tables import dump_tables
@@ -216,7 +217,7 @@ def test_who_knows_the_password_still_has_no_session_without_the_second_factor(s
     assert there == "/login/second"
     login = browser.cookies["login"]
     as_session = site.no_one()
-    as_session.cookies.set(session_cookie_name(site.deps.settings), login)
+    as_session.cookies.set(cookie_name("session", site.deps.settings), login)
     assert as_session.get("/accounts").status_code == 303
     assert as_session.post("/accounts", data={"csrf": csrf_token(login), "name": "x"}).status_code == 303
     refused = [browser.post("/login/second", data={"code": f"{guess:06}"}).status_code for guess in range(8)]

@@ -31,7 +31,8 @@ from fingerprint.core.settings import Settings, load_settings
 from fingerprint.store import SqlStore, open_store
 from fingerprint.store.accounts import open_account_store
 from fingerprint.web.app import create_app
-from fingerprint.web.auth import csrf_token, session_cookie_name
+from fingerprint.web.auth import csrf_token
+from fingerprint.web.cookies import cookie_name
 from fingerprint.web.dependencies import Dependencies
 
 BASE = "http://localhost"
@@ -104,7 +105,7 @@ class Site:
     def browser(self, role: Role) -> TestClient:
         """A person of this role, logged in; changes need `csrf`."""
         client = self.no_one()
-        client.cookies.set(session_cookie_name(self.deps.settings), self.sessions[role])
+        client.cookies.set(cookie_name("session", self.deps.settings), self.sessions[role])
         return client
 
     def csrf(self, role: Role) -> str:

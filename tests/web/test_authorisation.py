@@ -18,7 +18,8 @@ from starlette.testclient import TestClient
 
 from fingerprint.core.account import ROLES, SCOPES, ExternalIdentity, Role, role_includes
 from fingerprint.store import secret_hashes
-from fingerprint.web.auth import csrf_token, session_cookie_name
+from fingerprint.web.auth import csrf_token
+from fingerprint.web.cookies import cookie_name
 from tests.contracts.account_store import Moment
 from tests.support.web_app import Site, store_in
 from tests.web.test_auth import routes_of
@@ -246,7 +247,7 @@ def kinds(site) -> dict[str, Kind]:
 
     def with_cookie(secret: str) -> TestClient:
         client = site.no_one()
-        client.cookies.set(session_cookie_name(site.deps.settings), secret)
+        client.cookies.set(cookie_name("session", site.deps.settings), secret)
         return client
 
     def with_token(secret: str) -> TestClient:

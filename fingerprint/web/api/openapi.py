@@ -12,7 +12,8 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 
 from fingerprint.web.api.responses import PROBLEM_MEDIA_TYPE, AsciiJSONResponse, Problem
-from fingerprint.web.auth import Viewer, session_cookie_name
+from fingerprint.web.auth import Viewer
+from fingerprint.web.cookies import cookie_name
 from fingerprint.web.dependencies import Deps
 
 router = APIRouter(include_in_schema=False)
@@ -35,7 +36,7 @@ def get_openapi_document(request: Request, caller: Viewer, deps: Deps) -> AsciiJ
     """Return the description of the API."""
     state = request.app.state
     if not hasattr(state, "description"):  # made once: it takes a while, and never changes
-        state.description = build_openapi(request.app, session_cookie_name(deps.settings))
+        state.description = build_openapi(request.app, cookie_name("session", deps.settings))
     return AsciiJSONResponse(state.description)
 
 

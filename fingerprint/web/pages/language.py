@@ -12,8 +12,8 @@ from fastapi import APIRouter, Form, Response
 from pydantic import BaseModel, Field
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.settings import Settings
 from fingerprint.web.auth import Viewer
+from fingerprint.web.cookies import set_cookie
 from fingerprint.web.dependencies import Deps
 from fingerprint.web.language import available_languages
 from fingerprint.web.layout import redirect, safe_local_path
@@ -35,18 +35,5 @@ def submit_language(form: Annotated[LanguageForm, Form()], caller: Viewer, deps:
     if form.language not in available_languages():
         raise FingerprintError(f"language: choose one of {', '.join(available_languages())}")
     answer = redirect(safe_local_path(form.back))
-    answer.set_cookie(
-        language_cookie_name(deps.settings),
-        form.language,
-        max_age=KEPT_SECONDS,
-        path="/",
-        httponly=True,
-        samesite="lax",
-        secure=deps.settings.web.https,
-    )
+    set_cookie(answer, "language", form.language, deps.settings, KEPT_SECONDS)
     return answer
-
-
-def language_cookie_name(settings: Settings) -> str:
-    """Return the cookie's name: `__Host-` binds it to this host."""
-    return "__Host-language" if settings.web.https else "language"

@@ -20,7 +20,6 @@ from fingerprint.core.account import (
 )
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.accounts import IdentityProvider
-from fingerprint.core.settings import Settings
 from fingerprint.web.auth import (
     OptionalCaller,
     check_origin,
@@ -30,6 +29,7 @@ from fingerprint.web.auth import (
     set_session_cookie,
 )
 from fingerprint.web.connection_limits import MAX_WAITING, limit_concurrency
+from fingerprint.web.cookies import delete_cookie, read_cookie, set_cookie
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.language import gettext
 from fingerprint.web.layout import absolute_url, redirect, render_page, safe_local_path
@@ -152,11 +152,8 @@ def start_provider_login(request: Request, deps: Deps, next: str = "/", again: b
     """
     secret = secrets.token_urlsafe(32)
     answer = redirect(_provider(deps).authorization_url(secret, absolute_url(request, CALLBACK_PATH), again))
-    name, secure = _provider_cookie(deps.settings), deps.settings.web.https
     kept = f"{secret}.{'again' if again else ''}.{quote(safe_local_path(next), safe='')}"
-    answer.set_cookie(
-        name, kept, 60 * PROVIDER_LOGIN_MINUTES, path="/", httponly=True, samesite="lax", secure=secure
-    )
+    set_cookie(answer, "provider", kept, deps.settings, 60 * PROVIDER_LOGIN_MINUTES)
     return answer
 
 
@@ -165,7 +162,7 @@ def start_provider_login(request: Request, deps: Deps, next: str = "/", again: b
 def finish_provider_login(request: Request, deps: Deps, state: str = "", code: str = "") -> Response:
     """Begin a session for the identity that the provider confirms, if this browser started the login."""
     annotate_request(request.scope, event="login")
-    kept = request.cookies.get(_provider_cookie(deps.settings), "").split(".", 2)
+    kept = read_cookie(request, "provider", deps.settings).split(".", 2)
     secret, again, path = kept if len(kept) == 3 else ("", "", "")
     if not (secret and state and code):
         raise AuthenticationFailed(
@@ -179,9 +176,7 @@ def finish_provider_login(request: Request, deps: Deps, state: str = "", code: s
         deps.account_store.sessions.log_out(session_secret(request, deps.settings))
     session = deps.account_store.logins.log_in_as(identity, deps.settings.web.oidc.default_role, where)
     answer = set_session_cookie(redirect(safe_local_path(unquote(path))), session, deps.settings)
-    answer.delete_cookie(
-        _provider_cookie(deps.settings), path="/", secure=deps.settings.web.https, httponly=True
-    )
+    delete_cookie(answer, "provider", deps.settings)
     return answer
 
 
@@ -198,7 +193,3 @@ def _provider(deps: Dependencies) -> IdentityProvider:
     if deps.provider is None:
         raise HTTPException(404, "single sign-on is not configured: set web.oidc, or log in with a password")
     return deps.provider
-
-
-def _provider_cookie(settings: Settings) -> str:
-    return "__Host-provider" if settings.web.https else "provider"

@@ -9,10 +9,11 @@ from fastapi import APIRouter, Form, Request, Response
 from fingerprint.core.account import AuthenticationFailed, PendingLogin, SecondFactorResponse, TooManyAttempts
 from fingerprint.core.errors import FingerprintError
 from fingerprint.web.auth import check_origin, client_context
+from fingerprint.web.cookies import read_cookie
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.language import gettext
 from fingerprint.web.layout import redirect, render_page, safe_local_path
-from fingerprint.web.login import complete_login, login_cookie_name, qr_code, relying_party
+from fingerprint.web.login import complete_login, qr_code, relying_party
 from fingerprint.web.security_events import annotate_request
 
 router = APIRouter()
@@ -72,7 +73,7 @@ def submit_second_factor_setup(
 
 
 def _login_secret(request: Request, deps: Dependencies) -> str:
-    return request.cookies.get(login_cookie_name(deps.settings), "")
+    return read_cookie(request, "login", deps.settings)
 
 
 def _annotated_secret(request: Request, deps: Dependencies) -> str:
