@@ -17,7 +17,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
-from rich import box
 from rich.console import Console
 from rich.table import Table
 
@@ -37,7 +36,7 @@ from pipelines.evaluation.evaluate import (
 from pipelines.evaluation.organisations import DEFAULT_ORGANISATION, Organisation, world_seeds
 from pipelines.evaluation.report import CONSOLE_WIDTH, EMPTY_CELL, time_to_alert_table
 from pipelines.evaluation.side_by_side import run_tasks, workers_for
-from pipelines.evaluation.standing_table import TABLE_ROLES, most_found, standing_tables
+from pipelines.evaluation.standing_table import TABLE_ROLES, figures_table, most_found, standing_tables
 from pipelines.runtime import host
 
 Figures = dict[str, Any]
@@ -250,7 +249,7 @@ def _false_alerts_table(worlds: Sequence[Figures]) -> Table:
 def _statistics_table(worlds: Sequence[Figures]) -> Table:
     """Return a row a statistic; what is shown of a world in a column, or the range of more worlds."""
     shown = worlds[:MOST_WORLDS_SHOWN]
-    table = _table("Statistics", [str(world["seed"]) for world in shown])
+    table = figures_table("Statistics", *(str(world["seed"]) for world in shown))
     table.caption = (
         "People's hours, harmless events of the judged days (docs/explanation/simulation.md); attackers' own calls: of\n"
         "thieves, to actions that no one else calls; victim's tool: thieves that use one, to the version."
@@ -287,7 +286,7 @@ def _methods_table(
 ) -> Table:
     """Return a table with a row a method and a column a world; in front the mean and each method's worst world."""
     shown = worlds if len(worlds) <= MOST_WORLDS_SHOWN else []
-    table = _table(title, ["mean", "worst", *(str(world["seed"]) for world in shown)])
+    table = figures_table(title, "mean", "worst", *(str(world["seed"]) for world in shown))
     roles = {name: method["role"] for name, method in worlds[0]["methods"].items()}
     for role in TABLE_ROLES:
         names = [name for name, its in roles.items() if its == role]
@@ -303,11 +302,3 @@ def _cells(
     """Return the mean of the worlds' values, the worst, and each of them where so many are shown."""
     each = values if len(values) <= MOST_WORLDS_SHOWN else []
     return map(text, (sum(values) / len(values), worst(values), *each))
-
-
-def _table(title: str, headings: Sequence[str]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption_justify="left")
-    table.add_column(title, no_wrap=True)
-    for heading in headings:
-        table.add_column(heading, justify="right", no_wrap=True)
-    return table
