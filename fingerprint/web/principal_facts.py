@@ -1,4 +1,4 @@
-"""Events of a principal's alerts, for its page and for the API.
+"""A principal as its page and the API show it: the events of its alerts, and its profile in the served bank.
 
 Example:
     >>> found, activity = load_activity(store, "123456789012:user/ana")
@@ -9,8 +9,11 @@ Example:
 from __future__ import annotations
 
 from fingerprint.analysis.principal_activity import PrincipalActivity, summarise_activity
+from fingerprint.analysis.principal_profile import PrincipalProfile, build_profile
 from fingerprint.core.case import PrincipalEvents
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.store import Store
+from fingerprint.web.dependencies import Dependencies
 
 MAX_EVENTS = 2_000  # of a principal's alerts, the newest
 MAX_ISSUES = 200  # calls that issued credentials, and keys that they are looked for
@@ -24,3 +27,13 @@ def load_activity(store: Store, principal: str) -> tuple[PrincipalEvents, Princi
     keys = sorted({each.event.access_key for each in found.events if each.event.access_key})
     issues = store.principals.credential_issues(principal, keys[:MAX_ISSUES], MAX_ISSUES)
     return found, summarise_activity(found.events, issues)
+
+
+def load_profile(deps: Dependencies, principal: str, key: str | None) -> tuple[PrincipalProfile | None, str]:
+    """Return the profile in the served bank, by the fingerprint `key` if one is named, or the reason that there is none."""
+    if deps.banks is None:
+        return None, "no bank folder is configured: `fingerprint serve --bank FOLDER` shows what is usual"
+    try:
+        return build_profile(deps.banks.open_served(), principal, deps.settings, key), ""
+    except FingerprintError as error:
+        return None, str(error)

@@ -17,36 +17,34 @@ from fingerprint.analysis.principal_profile import (
     MAX_CHARTED_VOTES,
     DailyVotes,
     PrincipalProfile,
-    build_profile,
     daily_votes,
 )
 from fingerprint.core.alert import Level
 from fingerprint.core.case import AlertFilter, QueueRow, Suppression
-from fingerprint.core.errors import FingerprintError
 from fingerprint.web.api.queue_params import PageCursor, RequestModel, StorableText, UtcDatetime
 from fingerprint.web.api.responses import FiniteFloat, ResponseModel
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
-from fingerprint.web.principal_events import load_activity
+from fingerprint.web.principal_facts import load_activity, load_profile
 
 router = APIRouter(tags=["entities"])
 VOTE_DAYS = 90  # of single votes, back from the newest in the alert store
 MAX_LISTED_VOTES = 10_000  # of one answer
 FingerprintKey = Annotated[
-    StorableText | None, Query(description="the key of the fingerprint whose usual values are on the card")
+    StorableText | None, Query(description="the key of the fingerprint whose usual values are shown")
 ]
 
 
 class PrincipalResponse(ResponseModel):
-    """A principal. `card` is its profile in the served bank; without one, `no_card` is the reason.
+    """A principal. `profile` is the one in the served bank; without one, `profile_error` is the reason.
 
     `days` summarises its votes of the last 90 days with any; `alerts` are the newest 100 of `alerts_in_all`, open or closed, but
     not suppressed. `activity` is what the newest 2,000 events of its alerts show, of `events_in_all`.
     """
 
     principal: str
-    card: PrincipalProfile | None
-    no_card: str
+    profile: PrincipalProfile | None
+    profile_error: str
     days: tuple[DailyVotes, ...]
     alerts: tuple[QueueRow, ...]
     alerts_in_all: int
@@ -106,13 +104,13 @@ def get_principal(
     """Return a principal: its profile, its days, its alerts, and the suppressions that name it."""
     which = AlertFilter(status="all", principal=principal)
     page = deps.store.queue.page(which, "newest", 100)
-    card, why = _load_profile(deps, principal, fingerprint)
+    profile, profile_error = load_profile(deps, principal, fingerprint)
     found, activity = load_activity(deps.store, principal)
     in_force = deps.store.suppressions.list_all()
     return PrincipalResponse(
         principal=principal,
-        card=card,
-        no_card=why,
+        profile=profile,
+        profile_error=profile_error,
         days=_daily_votes(deps, principal),
         alerts=page.rows,
         alerts_in_all=page.total,
@@ -129,18 +127,6 @@ def list_votes(params: Annotated[VoteParams, Query()], caller: Viewer, deps: Dep
         params.principal, params.since, params.until, params.limit, params.following
     )
     return VotePage(votes=found.to_dict("records"), following=following)
-
-
-def _load_profile(
-    deps: Dependencies, principal: str, shown: str | None
-) -> tuple[PrincipalProfile | None, str]:
-    """Return the profile, or the reason that there is none."""
-    if deps.banks is None:
-        return None, "no bank folder is configured: `fingerprint serve --bank FOLDER`"
-    try:
-        return build_profile(deps.banks.open_served(), principal, deps.settings, shown), ""
-    except FingerprintError as error:
-        return None, str(error)
 
 
 def _daily_votes(deps: Dependencies, principal: str) -> list[DailyVotes]:

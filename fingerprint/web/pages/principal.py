@@ -21,8 +21,6 @@ from fingerprint.analysis.principal_activity import (
 )
 from fingerprint.analysis.principal_profile import (
     MAX_CHARTED_VOTES,
-    PrincipalProfile,
-    build_profile,
     daily_votes,
 )
 from fingerprint.core.case import AlertFilter, PrincipalEvents, QueuePage, QueueRow
@@ -36,7 +34,7 @@ from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.language import N_, gettext
 from fingerprint.web.layout import render_page
 from fingerprint.web.pages.alert import console_links
-from fingerprint.web.principal_events import load_activity
+from fingerprint.web.principal_facts import load_activity, load_profile
 
 ALERTS_SHOWN = 50  # the newest
 LINES_SHOWN = 100  # of the list of events, repeats folded
@@ -73,7 +71,7 @@ def show_alert_principal(
 
 
 def _page(request: Request, deps: Dependencies, principal: str, key: str | None) -> Response:
-    profile, profile_error = _load_profile(deps, principal, key)
+    profile, profile_error = load_profile(deps, principal, key)
     pages = _alerts(deps, principal)
     rows = [row for page in pages for row in page.rows]
     return render_page(
@@ -167,13 +165,3 @@ def _alerts(deps: Dependencies, principal: str) -> list[QueuePage]:
         return []
     which = (AlertFilter(status="all", principal=principal, suppressed=hidden) for hidden in (False, True))
     return [deps.store.queue.page(each, "newest", ALERTS_SHOWN) for each in which]
-
-
-def _load_profile(deps: Dependencies, principal: str, key: str | None) -> tuple[PrincipalProfile | None, str]:
-    """Return the profile in the served bank, or the reason that there is none."""
-    if deps.banks is None:
-        return None, "No bank folder is configured: `fingerprint serve --bank FOLDER` shows what is usual."
-    try:
-        return build_profile(deps.banks.open_served(), principal, deps.settings, key), ""
-    except FingerprintError as error:
-        return None, str(error)

@@ -543,18 +543,18 @@ def test_a_principal_has_its_alerts_and_how_strange_its_days_were(api: Api) -> N
     assert [(day["day"], day["detector"], day["votes"]) for day in found["days"]] == [
         ("2026-03-04", "autoencoder", 9)
     ]
-    assert found["card"] is None
-    assert "knows no" in found["no_card"]
+    assert found["profile"] is None
+    assert "knows no" in found["profile_error"]
     assert said(api("GET", "/entities", "viewer", params={"principal": PERSON})) == found
 
 
 def test_a_principal_that_the_bank_knows_has_a_card(api: Api, place: Place) -> None:
     bank = place.deps.banks.open_served()
     principal = str(bank.people["principal"].iloc[0])
-    card = said(api("GET", f"/entities/{principal}"))["card"]
+    card = said(api("GET", f"/entities/{principal}"))["profile"]
     assert (card["principal"], card["bank_version"], card["shown"]) == (principal, bank.version, principal)
     entity = card["fingerprints"][1]["key"]
-    other = said(api("GET", "/entities", params={"principal": principal, "fingerprint": entity}))["card"]
+    other = said(api("GET", "/entities", params={"principal": principal, "fingerprint": entity}))["profile"]
     assert other["shown"] == entity
     assert other["usual"] != card["usual"]
 
@@ -681,7 +681,7 @@ def test_a_store_without_a_bank_says_so(tmp_path: Path) -> None:
         assert said(api("GET", "/banks")) == []
         for sentence in (
             refused(api("GET", "/banks/served"), 404),
-            said(api("GET", f"/entities/{PERSON}"))["no_card"],
+            said(api("GET", f"/entities/{PERSON}"))["profile_error"],
             said(api("GET", "/health"))["no_bank"],
         ):
             assert "no bank in" in sentence
