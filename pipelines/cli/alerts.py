@@ -160,7 +160,7 @@ def alerts_export(
     and `ocsf` (Detection Finding 2004) have the newest events and truncate long texts.
     """
     from fingerprint.adapters.address_tables import open_address_tables
-    from pipelines.commands.alerts import export_alerts
+    from pipelines.commands.alert_export import export_alerts
 
     addresses = open_address_tables(load_settings(settings).enrichment)
     written = export_alerts(database_url(database, settings), format, out, addresses)

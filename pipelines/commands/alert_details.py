@@ -40,13 +40,8 @@ from fingerprint.web.alert_story import fingerprint_in_words
 from fingerprint.web.session_origin import read_origin, with_opener
 from fingerprint.web.static_report import write_alert_page
 from pipelines.commands import triage
-from pipelines.commands.alerts import (
-    MAX_STEP_CHARACTERS,
-    alert_summary,
-    print_json,
-    terminal_text,
-    urgency_text,
-)
+from pipelines.commands.alerts import alert_summary
+from pipelines.commands.terminal import MAX_STEP_CHARACTERS, print_json, terminal_text, urgency_text
 
 SPARKLINE_BLOCKS = "▁▂▃▄▅▆▇█"
 MAX_IMPACT_ROWS = 5  # the page has all

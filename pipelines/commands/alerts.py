@@ -1,47 +1,36 @@
-"""The alert queue on a terminal and as a file: `fingerprint alerts list` and `fingerprint alerts export`.
-
-Text from records is sanitised (`sanitize.printable`) and given to rich as text, never as markup.
-"""
+"""The alert queue on a terminal: `fingerprint alerts list`."""
 
 from __future__ import annotations
 
 import csv
-import json as json_text
 import math
 import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
-from pathlib import Path
-from typing import Any, BinaryIO, Literal
+from typing import Any, Literal
 
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.adapters.output_files import staged_output
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core import time_range
-from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import MINIMUM_URGENCY, Alert, Decision, severity_of
 from fingerprint.core.alert_query import asks_for_me
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueRow
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.sanitize import printable
-from fingerprint.delivery.notification import Notification
 from fingerprint.store import SqlStore, open_store
 from fingerprint.web import formatting
 from pipelines.commands import feed_gaps
+from pipelines.commands.terminal import print_json, terminal_text, urgency_text
 
 Output = Literal["table", "wide", "json", "csv", "id"]
 
 WIDE_COLUMNS = 1000  # of `-o wide`: lines are not wrapped
-MAX_FIELD_CHARACTERS = 400  # of a text on the terminal; the page and --json have it whole
-MAX_STEP_CHARACTERS = 4_000  # of a next step, whose sentences a reader needs to their end
-COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan"}
 CSV_COLUMNS = (
     "alert_id",
     "urgency",
@@ -263,67 +252,3 @@ def _write_csv(rows: Sequence[QueueRow]) -> None:
 
 def _minute(at: datetime) -> str:
     return formatting.format_iso(at)[:16].replace("T", " ")
-
-
-def print_json(value: Any) -> None:
-    """Print JSON in ASCII, so that nothing in it can control a terminal."""
-    print(json_text.dumps(value, indent=1, ensure_ascii=True, allow_nan=False).replace("\x7f", "\\u007f"))
-
-
-def terminal_text(text: str, style: str = "", most: int = MAX_FIELD_CHARACTERS) -> Text:
-    """Return untrusted text for rich: sanitised, without markup, at most so many characters of it."""
-    shown = printable(text[:most])
-    if len(text) > most:
-        shown = f"{shown}… ({len(text):,} characters)"
-    return Text(shown, style=style, overflow="fold")
-
-
-def urgency_text(urgency: int) -> Text:
-    """Return the urgency and its severity, coloured."""
-    severity = severity_of(urgency)
-    return Text(f"{urgency:>3} {severity}", style=COLOURS[severity])
-
-
-def export_alerts(
-    database_url: str, format: str, out: Path | None = None, addresses: AddressTables = NO_ADDRESS_TABLES
-) -> int:
-    """Write every alert, most urgent first, to a file or to standard output; return their number.
-
-    Raises FingerprintError if there is no database, or the file cannot be written.
-    """
-    from fingerprint.delivery.formats import encode_export
-
-    with closing(open_store(database_url, create=False)) as store, _open_atomic(out) as file:
-        notifications = CountedNotifications(store, format == "jsonl", addresses)
-        for piece in encode_export(format, notifications):
-            file.write(piece)
-    return notifications.count
-
-
-class CountedNotifications:
-    """Iterate over the alerts of a database, few of them in memory at a time, and count them."""
-
-    def __init__(self, store: SqlStore, raw: bool, addresses: AddressTables) -> None:
-        self.store, self.raw, self.addresses, self.count = store, raw, addresses, 0
-
-    def __iter__(self) -> Iterator[Notification]:
-        from fingerprint.web.session_origin import with_origin  # late: lists start without the log source
-
-        for alert, disposition in self.store.evidence.iterate_full_alerts(self.raw):
-            self.count += 1
-            whole, origin = with_origin(self.store, alert)
-            yield Notification(whole, "new", disposition, tables=self.addresses, origin=origin)
-
-
-@contextmanager
-def _open_atomic(out: Path | None) -> Iterator[BinaryIO]:
-    """Open a file that appears when complete; an earlier file stays if it is not. Devices and pipes are written as they are."""
-    if out is None:
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
-        return
-    try:
-        with staged_output(out) as staged, staged.open("wb") as file:
-            yield file
-    except OSError as error:
-        raise FingerprintError(f"{out} cannot be written: {error.strerror or error}") from None

@@ -20,7 +20,7 @@ from fingerprint.core.sanitize import printable
 from fingerprint.store import open_store
 from fingerprint.web import formatting
 from pipelines.cli.console import fit_columns
-from pipelines.commands.alerts import terminal_text
+from pipelines.commands.terminal import terminal_text
 
 RESPONSE_TARGET, CLOSE_TARGET = 4 * 3600.0, 24 * 3600.0  # seconds, as the page assumes unless it is asked
 

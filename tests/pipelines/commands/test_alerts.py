@@ -17,7 +17,8 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store import open_store
 from pipelines.commands.alert_details import show_alert, sparkline
-from pipelines.commands.alerts import export_alerts, list_alerts
+from pipelines.commands.alert_export import export_alerts
+from pipelines.commands.alerts import list_alerts
 from pipelines.commands.triage import triage_alert
 from tests.contracts.suppression_store import rolled_out
 from tests.support.alerts import NASTY, event, nasty, new_pipeline, stolen_session

@@ -20,7 +20,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store import evidence, open_store
 from pipelines import cli
-from pipelines.commands.alerts import export_alerts
+from pipelines.commands.alert_export import export_alerts
 from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
 
 NOW = datetime(2026, 3, 6, 9, tzinfo=UTC)
