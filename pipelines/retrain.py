@@ -10,7 +10,8 @@ from prometheus_client import REGISTRY, CollectorRegistry
 from fingerprint.adapters import work_directory
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
-from pipelines.runtime.retrain_service import RetrainMetrics, RetrainService
+from pipelines.runtime.retrain_metrics import RetrainMetrics
+from pipelines.runtime.retrain_service import RetrainService
 from pipelines.runtime.service import running_service
 
 

@@ -18,7 +18,7 @@ from fingerprint.streaming.metrics import S3IngestMetrics, StreamMetrics
 from fingerprint.web.security_events import SecurityEventLog
 from pipelines.reference.tables import cell
 from pipelines.runtime.delivery_service import DeliverMetrics
-from pipelines.runtime.retrain_service import RetrainMetrics
+from pipelines.runtime.retrain_metrics import RetrainMetrics
 
 METRICS_HEAD = """\
 # Metrics

@@ -38,7 +38,8 @@ from fingerprint.training.schedule import (
 )
 from pipelines.retrain import print_retrain_summary, run_retrain
 from pipelines.runtime import topic_time_span
-from pipelines.runtime.retrain_service import RetrainMetrics, RetrainService
+from pipelines.runtime.retrain_metrics import RetrainMetrics
+from pipelines.runtime.retrain_service import RetrainService
 from pipelines.runtime.service import CompletedCommand
 from tests.contracts.message_stream import PATIENCE
 from tests.support import sample_organisation
