@@ -431,10 +431,8 @@ class Scorer:
         First the most unusual event of each, then the second ones, and so on, none beyond MAX_PENDING_EVENTS_PER_PRINCIPAL. The
         cut into batches does not change which ones, as more events of any principal only worsen an event's place.
         """
-        max_events, max_events_each = (
-            self.settings.voting.max_pending_events,
-            MAX_PENDING_EVENTS_PER_PRINCIPAL,
-        )
+        max_events = self.settings.voting.max_pending_events
+        max_events_each = MAX_PENDING_EVENTS_PER_PRINCIPAL
         if self.keep_all_events or not self._exceeds_pending_limit(max_events, max_events_each):
             return
         batch = concat_batches(self.pipeline_state.pending)
@@ -483,24 +481,20 @@ class Scorer:
         known = {each.name: _has_opinion(each, batch) for each in self.detectors}
         opinions = ensemble.without_newcomers(known, self._by_newcomers(batch))
         share, alone = ensemble.threshold_share(opinions, batch.level), ensemble.sole_opinion_mask(opinions)
-        for detector, strong in rows_of.items():
-            if not len(strong):
+        for detector, places in rows_of.items():
+            if not len(places):
                 continue
-            own, at = z[detector.name], detector.threshold * share
-            rows, level = (
-                self._vote_identity(batch, strong),
-                np.array(LEVELS, dtype=object)[to_host(batch.level[strong])],
-            )
-            own, at, sole = (to_host(each[strong]) for each in (own, at, alone))
+            columns = z[detector.name], detector.threshold * share, alone, batch.level
+            score, threshold, sole, level = (to_host(each[places]) for each in columns)
             judged = {
-                "detector": np.full(len(rows), detector.name, object),
-                "z": own,
-                "vote": ensemble.reaches_threshold(own, at),
-                "threshold": at,
-                "level": level,
+                "detector": np.full(len(places), detector.name, object),
+                "z": score,
+                "vote": ensemble.reaches_threshold(score, threshold),
+                "threshold": threshold,
+                "level": np.array(LEVELS, dtype=object)[level],
                 "alone": sole,
             }
-            parts.append(frames.with_columns(rows, judged))
+            parts.append(frames.with_columns(self._vote_identity(batch, places), judged))
         return frames.concat_frames([frames.select_columns(part, VOTE_COLUMNS) for part in parts])
 
     def _vote_identity(self, batch: EventBatch, which: NDArray[np.intp]) -> Frame:

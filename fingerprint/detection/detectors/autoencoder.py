@@ -169,11 +169,9 @@ class AutoencoderDetector(Detector):
 
     def measure(self, batch: EventBatch) -> Floats:
         """Return the surprise of each feature (N, F), nats, and note in `degraded` whether the fallback computed it."""
-        observed, whole, self.degraded = (
-            ObservedValues.from_batch(batch),
-            self.bank.whole[batch.fingerprint],
-            False,
-        )
+        observed = ObservedValues.from_batch(batch)
+        whole = self.bank.whole[batch.fingerprint]
+        self.degraded = False
         if self.left_out == WHOLE:
             whole = namespace(whole).full_like(whole, -1)
         surprise = self._feature_surprise(batch.fingerprint, observed)
@@ -363,10 +361,8 @@ class AutoencoderDetector(Detector):
     def score(self, batch: EventBatch) -> Floats:
         """Return the z of each event (N,), together with its principal's interval as it stands."""
         where = (batch.principal, batch.interval)
-        together, at_usual_place = (
-            self.interval_surprise.total(*where) * np.float32(self.left_out != INTERVAL),
-            self.interval_surprise.from_usual_place(*where) & (self.left_out != APART),
-        )
+        together = self.interval_surprise.total(*where) * np.float32(self.left_out != INTERVAL)
+        at_usual_place = self.interval_surprise.from_usual_place(*where) & (self.left_out != APART)
         nats = autoencoder.event_nats(feature_surprise(batch), together, at_usual_place)
         parameters = batch.evidence[self.name][:, -TAIL_COLUMNS:]
         rate, edge, slope, shift = parameters[:, :4].T

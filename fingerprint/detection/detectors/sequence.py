@@ -51,9 +51,8 @@ TERMS = {
     ONCE: "an action that had the vote has it no more",
     KIND_TAIL: "how rare a surprise is for the principal's kind; without it for all kinds",
 }
-OTHER_NAME = np.uint64(
-    0x9E3779B97F4A7C15
-)  # what makes a principal's hash that of one without transitions, and as distinct
+# What makes a principal's hash that of one without transitions, and as distinct
+OTHER_NAME = np.uint64(0x9E3779B97F4A7C15)
 
 
 class SequenceDetector(Detector):

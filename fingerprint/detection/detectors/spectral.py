@@ -115,9 +115,8 @@ class SpectralDetector(Detector):
         super().__init__(settings, bank, state, inference)
         self.options = self.options_from(settings)
         self.tails = SurgeTails.from_arrays(bank.scorer_state, state.placement)
-        self.tails_on_host = SurgeTails.from_arrays(
-            bank.scorer_state, identity_placement
-        )  # for pending events
+        # for pending events
+        self.tails_on_host = SurgeTails.from_arrays(bank.scorer_state, identity_placement)
         self.bursts = Bursts.from_arrays(bank.scorer_state, state.placement)
         self.newcomers = NewcomerTails.from_arrays(bank.scorer_state, state.placement)
         self.newcomers_on_host = NewcomerTails.from_arrays(bank.scorer_state, identity_placement)
