@@ -34,6 +34,7 @@ from fingerprint.compute.arrays import Placement, move_arrays, namespace, to_dev
 from fingerprint.estimators import interval_tail
 from fingerprint.features.encoding import (
     CODES_WITHOUT_EVIDENCE,
+    DAY_COUNTS,
     EVIDENCE_GROUP_FEATURES,
     EVIDENCE_GROUPS,
     FEATURE_WEIGHTS,
@@ -258,10 +259,19 @@ def _logsumexp(values: Array) -> Array:
 
 
 def surprise_per_feature(loss: Floats, center: Floats, fingerprint: Ints) -> Floats:
-    """Return the surprise of each feature (N, F): weighted nats above its usual loss, at most MAX_FEATURE_SURPRISE."""
-    return namespace(loss).clip(
+    """Return the surprise of each feature (N, F): weighted nats above its usual loss, at most MAX_FEATURE_SURPRISE.
+
+    How many new actions or sources a day has had surprises no more than what the event itself brings: after an attack, or an hour
+    of trying things, the usual calls of the same day are usual.
+    """
+    xp = namespace(loss)
+    surprise: Floats = xp.clip(
         (loss - center[fingerprint]) * to_device_of(FEATURE_WEIGHTS, loss), 0, MAX_FEATURE_SURPRISE
     )
+    for count, counted in DAY_COUNTS:
+        brought = surprise[:, to_device_of(counted, surprise)].max(axis=1)
+        surprise[:, count] = xp.minimum(surprise[:, count], brought)
+    return surprise
 
 
 def novel_to_principal(

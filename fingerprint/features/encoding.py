@@ -31,6 +31,7 @@ IS_RESOURCE = FEATURE_SET.is_resource  # (F,)
 ACCOUNT_FEATURES = FEATURE_SET.account_features  # positions
 OTHER_ACCOUNT_FEATURE = FEATURE_SET.other_account_feature  # position; None without one
 EVIDENCE_GROUP_FEATURES = FEATURE_SET.evidence_group_features
+DAY_COUNTS = FEATURE_SET.day_counts  # position, and positions of what it counts
 CODES_WITHOUT_EVIDENCE = FEATURE_SET.codes_without_evidence  # by position
 
 

@@ -55,6 +55,7 @@ class Feature:
     columns: tuple[str, ...]
     text: Callable[..., str | None]
     given: str | None = None
+    counts: EvidenceGroup | None = None  # the group whose new values of the day so far it counts
     is_stateful: bool = False  # from the scorer state, not from the record
     weight: float = 1.0  # of its surprise beside the others'
     # Its text as a reader has it; that of a code stays what it was in a bank.
@@ -168,6 +169,14 @@ class FeatureSet:
         return tuple(
             np.flatnonzero([feature.evidence_group == group for feature in self.features])
             for group in EVIDENCE_GROUPS
+        )
+
+    @cached_property
+    def day_counts(self) -> tuple[tuple[int, NDArray[np.intp]], ...]:
+        """The position of each feature that counts a day's new values, and those of the features whose values they are."""
+        groups = dict(zip(EVIDENCE_GROUPS, self.evidence_group_features, strict=True))
+        return tuple(
+            (place, groups[feature.counts]) for place, feature in enumerate(self.features) if feature.counts
         )
 
     def encode(self, events: Frame) -> Array:

@@ -192,6 +192,19 @@ def test_no_one_is_in_two_places_at_once() -> None:
     assert excess_of(action=9.0, at_home=True) == pytest.approx(9.0)
 
 
+@pytest.mark.parametrize(("count", "brought"), [("actions", "resource"), ("sources", "network")])
+def test_a_day_of_many_new_things_surprises_by_an_event_that_brings_one_and_not_by_the_usual_ones(
+    count: str, brought: str
+) -> None:
+    """An intruder's morning does not make the owner's afternoon strange."""
+    loss = np.zeros((3, F), np.float32)
+    loss[:, FEATURE_NAMES.index(count)] = 9.0
+    loss[:, FEATURE_NAMES.index(brought)] = [0.0, 0.5, 8.0]
+    surprise = autoencoder.surprise_per_feature(loss, np.zeros((1, F), np.float32), np.zeros(3, np.int32))
+    weight = FEATURES[FEATURE_NAMES.index(count)].weight
+    np.testing.assert_allclose(surprise[:, FEATURE_NAMES.index(count)], [0.0, 0.5, min(9.0 * weight, 8.0)])
+
+
 def test_what_the_principal_does_elsewhere_every_day_is_no_news_at_a_service() -> None:
     entity, principal = np.array([[9.0, 3.0]], np.float32), np.array([[1.0, 8.0]], np.float32)
     found = autoencoder.novel_to_principal(entity, np.array([0], np.int32), lambda rows: principal[rows])

@@ -281,7 +281,15 @@ _FEATURES: tuple[Feature, ...] = (
         shown=count_text,
     ),
     Feature(
-        "sources", "new sources today", "bin", "time", ("sources",), str, is_stateful=True, weight=BIN_WEIGHT
+        "sources",
+        "new sources today",
+        "bin",
+        "time",
+        ("sources",),
+        str,
+        is_stateful=True,
+        weight=BIN_WEIGHT,
+        counts="place",
     ),
     Feature(
         "actions",
@@ -292,6 +300,7 @@ _FEATURES: tuple[Feature, ...] = (
         under_text,
         is_stateful=True,
         shown=count_text,
+        counts="what",
     ),
 )
 
