@@ -303,15 +303,18 @@ class EventSpool:
             yield from (frames.to_device(events, library) for events in self.batches())
 
     def _tables(self) -> Iterator[pa.Table]:
-        most, tables = self.settings.reading.batch_records, []
+        most, tables, waiting = self.settings.reading.batch_records, list[pa.Table](), 0
         for number in sorted(self.part_counts):
             tables.append(self._read_bucket(number))
-            events = pa.concat_tables(tables)
-            whole = len(events) // most * most
-            yield from (events.slice(start, most) for start in range(0, whole, most))
-            tables = [events.slice(whole)]
-        if tables and len(tables[0]):
-            yield tables[0]
+            waiting += len(tables[-1])
+            # Put together with each bucket, those of a long history would be gone through as often as there are buckets.
+            if waiting >= most:
+                events = pa.concat_tables(tables)
+                whole = waiting // most * most
+                yield from (events.slice(start, most) for start in range(0, whole, most))
+                tables, waiting = [events.slice(whole)], waiting - whole
+        if waiting:
+            yield pa.concat_tables(tables)
 
     def _read_bucket(self, number: int) -> pa.Table:
         """Return the events of one bucket, oldest first, ties broken by id."""
