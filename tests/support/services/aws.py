@@ -12,6 +12,8 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -32,10 +34,21 @@ def started(port: int = 0) -> Iterator[int]:
     server = ThreadedMotoServer("127.0.0.1", port=port or free_port(), verbose=False)
     server.start()
     try:
-        with patch.dict(os.environ, _environment("http://{}:{}".format(*server.get_host_and_port()))):
+        with (
+            patch.dict(os.environ, _environment("http://{}:{}".format(*server.get_host_and_port()))),
+            patch("botocore.session.create_loader", _shared_loader),
+        ):
             yield server.get_host_and_port()[1]
     finally:
         server.stop()
+
+
+@cache
+def _shared_loader(search_path: str | None) -> Any:
+    """Reads Amazon's descriptions of its services: once for all clients, as that is the larger part of making one."""
+    from botocore.loaders import create_loader
+
+    return create_loader(search_path)
 
 
 @contextmanager
