@@ -17,6 +17,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
+import numpy as np
+
 from fingerprint.compute import frames
 from fingerprint.compute.frames import FrameColumn
 
@@ -46,6 +48,10 @@ class NetworkTable:
 
     def lookup(self, addresses: FrameColumn) -> FrameColumn:
         """Return the network of each address (N,), missing where the table has none; each distinct address is looked up once."""
+        if not self.name:
+            return frames.make_text_column(
+                [None], frames.array_module_of(addresses).zeros(len(addresses), np.int64), addresses
+            )
         codes, distinct = frames.factorize_values(addresses)
         found = [*(self.name_of(str(address)) for address in distinct), None]
         return frames.make_text_column(

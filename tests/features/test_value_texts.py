@@ -126,6 +126,14 @@ def test_a_source_is_a_network(address: str, network: str) -> None:
     assert network_range(address, (24, 48)) == network
 
 
+def test_an_address_is_read_as_the_module_of_addresses_reads_it() -> None:
+    for first in range(256):
+        for rest in ("0.0.9", "16.2.255", "31.255.1", "51.100.7", "64.0.1", "168.0.1", "254.0.1"):
+            # so written it is never read by its octets
+            read = network_range(f"::ffff:{first}.{rest}", (16, 32))
+            assert network_range(f"{first}.{rest}", (16, 32)) == read
+
+
 def test_a_network_has_the_name_of_its_table_or_else_a_wide_prefix() -> None:
     assert network_text("AS64500", "198.51.100.7") == "AS64500"
     assert network_text(None, "203.0.113.9") == "203.0.0.0/16"
