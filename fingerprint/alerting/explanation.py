@@ -244,7 +244,7 @@ def _build_alert(
     level, interval = _most_common_level(frame), explainer.settings.spectral.interval_seconds
     actions = impact.with_support(facts.actions, facts.supporting_actions)
     rank = _rank_alert(alert_nats(z, names), actions, URGENCY_CAP[level], facts.drivers)
-    principal, lead = _principal(frame), titles.leading_row(facts)
+    principal, lead = _principal(frame), facts.leading_row
     times = frame["event_time"].iloc[[0, -1]]
     return Alert(
         alert_id=alert_id,

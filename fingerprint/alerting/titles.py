@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from fingerprint.alerting import impact
 from fingerprint.core.alert import GRAVITIES, ActionImpact, AlertEvent, SurpriseDriver, names_person
@@ -33,7 +34,7 @@ SCORED_FEATURES = frozenset({AMOUNT_FEATURE, *(feature.label for feature in FEAT
 COMPARABLE_SURPRISE = 0.5  # share of an upgrade's nats, from which on another driver says enough without it
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TitleFacts:
     """The facts that a title is made of.
 
@@ -70,13 +71,23 @@ class TitleFacts:
     late_days: int = 0
     knows_account: bool = False
 
+    @cached_property
+    def lead(self) -> tuple[str, bool]:
+        """The action that leads, and whether all its calls failed: found once, as a title asks for it a dozen times."""
+        return _find_lead(self)
+
+    @cached_property
+    def leading_row(self) -> int:
+        """The row of the event that the title is about: a call of the leading action, best one that succeeded."""
+        return _find_leading_row(self)
+
 
 def build_title(principal: str, facts: TitleFacts) -> str:
     """Return one line: who called what, from where, how much of it failed; of a newcomer also when it was first seen.
 
     Who and where are those of the leading call. Others at a role are counted; a new network of other calls is named as theirs.
     """
-    lead = leading_row(facts)
+    lead = facts.leading_row
     human = facts.humans[lead] if facts.humans else ""
     who = actor_name(principal, human, set(facts.humans))
     who += f" ({facts.first_seen})" if facts.first_seen else ""
@@ -88,9 +99,9 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     return f"{who} {what} from {origin}{_failures(facts)}{_also(facts)}{others}{late}"
 
 
-def leading_row(facts: TitleFacts) -> int:
-    """Return the row of the event that the title is about: a call of the leading action, best one that succeeded."""
-    action, _ = _lead(facts)
+def _find_leading_row(facts: TitleFacts) -> int:
+    """Return the row of the first call of the leading action, of those that succeeded and come from the least usual place."""
+    action, _ = facts.lead
     rows = [row for row, event in enumerate(facts.events) if event.action_name == action]
 
     def order(row: int) -> tuple[bool, ...]:
@@ -143,11 +154,11 @@ def _named(name: str, behind: str) -> str:
 
 def questioned(facts: TitleFacts) -> str:
     """Return what to ask about where no call can do harm: the first new actions, else the leading one, and where it came from."""
-    lead, _ = _lead(facts)
+    lead, _ = facts.lead
     if lead not in facts.new_actions:
         what = f"{_cut(SOURCE.plain_action(lead))}{_often(facts, lead)}{_beside_usual(facts)}"
-        return f"{what} from {_origin(facts, leading_row(facts))}"
-    row = leading_row(facts)
+        return f"{what} from {_origin(facts, facts.leading_row)}"
+    row = facts.leading_row
     origin = new_origin(facts, row)
     new = list(dict.fromkeys((lead, *(each for each in facts.ranked if each in facts.new_actions))))
     leading = [each for each in new if each in _from_there(facts, new)] if origin else new
@@ -214,7 +225,7 @@ def _called(facts: TitleFacts, on: str) -> str:
 
     `on` is what is said about its resource or its second factor.
     """
-    lead, tried = _lead(facts)
+    lead, tried = facts.lead
     verb = "tried" if tried and _has_all_calls(facts, lead) else "called"
     call = f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{_often(facts, lead)}"
     if lead not in facts.new_actions:
@@ -234,7 +245,7 @@ def _beside_usual(facts: TitleFacts) -> str:
 
 def _new_beside(facts: TitleFacts) -> tuple[set[str], str]:
     """Return the new actions beside the leading one, and what one of them is called."""
-    lead, _ = _lead(facts)
+    lead, _ = facts.lead
     if lead not in facts.new_actions:
         return {*facts.new_actions}, "new action"
     return {*facts.new_actions} - {lead}, "other new action" if facts.is_learned else "other"
@@ -248,7 +259,7 @@ def _and_others(facts: TitleFacts, actions: Collection[str], noun: str) -> str:
 
 def _from_there(facts: TitleFacts, actions: Collection[str]) -> set[str]:
     """Return those of some actions that were also called from where the title says that the leading call came from."""
-    return _called_from(facts, _place(facts, facts.events[leading_row(facts)])) & {*actions}
+    return _called_from(facts, _place(facts, facts.events[facts.leading_row])) & {*actions}
 
 
 def _called_from(facts: TitleFacts, place: str) -> set[str]:
@@ -278,7 +289,7 @@ def _history(facts: TitleFacts) -> str:
 
 def _is_person(facts: TitleFacts) -> bool:
     """Return whether a person is behind the leading call, as its record says; a role or a machine is an `it`."""
-    return bool(facts.humans) and names_person(facts.humans[leading_row(facts)])
+    return bool(facts.humans) and names_person(facts.humans[facts.leading_row])
 
 
 def _them(facts: TitleFacts) -> str:
@@ -358,7 +369,7 @@ def _unseen_amounts(facts: TitleFacts) -> Iterator[SurpriseDriver]:
     return (each for each in facts.drivers if (each.feature, each.rarity) == (AMOUNT_FEATURE, "unseen"))
 
 
-def _lead(facts: TitleFacts) -> tuple[str, bool]:
+def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
     """Return the action that leads, and whether all its calls failed.
 
     That is the one that counts most by what it can do, of those that succeeded if any did; without one a new sign-in without MFA,
@@ -550,7 +561,7 @@ def _failures(facts: TitleFacts) -> str:
     failed = sum(bool(event.error_code) for event in facts.events)
     if not failed:
         return ""
-    lead, _ = _lead(facts)
+    lead, _ = facts.lead
     every = (*facts.events, *facts.supporting)
     shown = "" if _has_all_calls(facts, lead) else f" of the {len(every):,} shown"
     counts = _failed_and_throttled(every if shown else facts.events)
@@ -597,7 +608,7 @@ def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
 
 def _tried(facts: TitleFacts, failed: int) -> str:
     """Return the action that counts more than the leading one and failed each time; empty for none. `failed` events did."""
-    lead, _ = _lead(facts)
+    lead, _ = facts.lead
     gravest = next(iter(_counted(facts)), None)
     if gravest is None or gravest.action == lead or gravest.succeeded:
         return ""
@@ -612,7 +623,7 @@ def _also(facts: TitleFacts) -> str:
     that was called as often as never before. What succeeded while all events failed, `_failures` says; a title that a severe
     call leads hides nothing.
     """
-    lead, _ = _lead(facts)
+    lead, _ = facts.lead
     leading = max((GRAVITIES.index(row.gravity) for row in facts.actions if row.action == lead), default=0)
     grave, notable = GRAVITIES.index("grave"), GRAVITIES.index("notable")
     if GRAVITIES[leading] == "severe" or all(event.error_code for event in facts.events):
@@ -629,7 +640,7 @@ def _by_another(facts: TitleFacts, action: str) -> str:
     """Return by whose session the supporting calls of an action were made, where it is one person's, not the leading call's."""
     sessions = {each.session for each in facts.supporting if each.action_name == action}
     name = sessions.pop() if len(sessions) == 1 else ""
-    known = {facts.events[leading_row(facts)].session, *facts.humans[:1]}
+    known = {facts.events[facts.leading_row].session, *facts.humans[:1]}
     several = len(set(filter(None, facts.humans))) > 1
     return f" by {_cut(name, MAX_NAME_LENGTH // 2)}" if several and "@" in name and name not in known else ""
 

@@ -18,7 +18,6 @@ from fingerprint.alerting.titles import (
     access_text,
     build_title,
     known_at,
-    leading_row,
     questioned,
 )
 from fingerprint.core.alert import AlertEvent, Rarity, SurpriseDriver
@@ -310,7 +309,7 @@ def test_a_network_that_many_others_use_is_new_to_them_alone_and_a_stranger_one_
     proxy = facts(events[:1], {"iam:ListUsers"}, new_networks={"0": networks["0"]}, usual_for_others={"0"})
     assert title_of(proxy).endswith("from 62.28.0.0/16 (new to it, usual for others)")
     both = facts(events, {"iam:ListUsers"}, new_networks=networks, usual_for_others={"0"})
-    assert leading_row(both) == 1
+    assert both.leading_row == 1
     assert title_of(both).endswith("from 139.59.0.0/16 (new network)")
 
 
@@ -750,7 +749,7 @@ def test_who_and_where_are_those_of_the_leading_call_and_others_are_said_to_be_o
     events = called("iam:ListRoles", "iam:AttachRolePolicy")
     some = facts(events, {"iam:ListRoles", "iam:AttachRolePolicy"}, new_networks={"0": "217.88.140.0/24"})
     some = replace(some, humans=["olga@example.com", "nick@example.com"])
-    assert leading_row(some) == 1
+    assert some.leading_row == 1
     assert title_of(some, "123456789012:role/okta-poweruser") == (
         "role/okta-poweruser (nick@example.com and 1 other) called iam:AttachRolePolicy "
         "from 84.17.50.9; 1 other new action from 217.88.140.0/24 (new network)"
@@ -787,7 +786,7 @@ def test_a_new_region_is_named_and_asked_about() -> None:
     """A known call from a known address: without its region there is nothing to ask about."""
     events = called("ecr:GetAuthorizationToken", "ecr:GetAuthorizationToken", "s3:GetObject")
     some = facts(events, set(), new_regions={"1": "sa-east-1"})
-    assert leading_row(some) == 1
+    assert some.leading_row == 1
     assert title_of(some) == (
         "user/grace called ecr:GetAuthorizationToken and 1 other action from 84.17.50.9 in sa-east-1 (new region)"
     )
