@@ -160,8 +160,8 @@ class Scorer:
         degraded = any(each.degraded for each in self.detectors)
         batch, xp = replace(batch, evidence=evidence), namespace(batch.codes)
         self.owner_names.observe(batch)
-        undecided = self._can_reach_quorum(batch)
         z = self._scores_so_far(batch, self._event_detectors())
+        undecided = self._can_reach_quorum(batch, z)
         reportable = reduce(
             or_, (each >= self.settings.database.min_vote_score for each in z.values()), undecided
         )
@@ -395,9 +395,9 @@ class Scorer:
 
     # --- pending events -----------------------------------------------------------------------------------------------
 
-    def _can_reach_quorum(self, batch: EventBatch) -> NDArray[np.bool_]:
-        """Return which events (N,) may still get a verdict, or a vote that is known later."""
-        may = {each.name: each.can_still_vote(batch) for each in self.detectors}
+    def _can_reach_quorum(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        """Return which events (N,) may still get a verdict, or a vote that is known later; `z` (N,) by event detector."""
+        may = {each.name: each.can_still_vote(batch, z.get(each.name)) for each in self.detectors}
         later = [
             may[each.name] & each.has_opinion(batch)
             for each in self.detectors

@@ -149,7 +149,7 @@ def test_of_too_many_pending_events_each_principal_keeps_its_most_unusual(
 ) -> None:
     whole, limited, cut = (scorer_of(bank, keep_all_events=False) for _ in range(3))
     for scorer in (whole, limited, cut):
-        monkeypatch.setattr(scorer, "_can_reach_quorum", lambda batch: np.ones(len(batch), bool))
+        monkeypatch.setattr(scorer, "_can_reach_quorum", lambda batch, z: np.ones(len(batch), bool))
     events = pd.concat([step.events for step in steps[:4]], ignore_index=True)
     whole.measure(events)
     monkeypatch.setattr(scorer_module, "MAX_PENDING_EVENTS_PER_PRINCIPAL", 2)
@@ -196,7 +196,7 @@ def test_to_keep_all_events_refuses_no_others(
     bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scorer_state_module, "MAX_UNKNOWN_PRINCIPAL_EVENTS", 5)
-    monkeypatch.setattr(Scorer, "_can_reach_quorum", lambda self, batch: np.arange(len(batch)) % 2 == 0)
+    monkeypatch.setattr(Scorer, "_can_reach_quorum", lambda self, batch, z: np.arange(len(batch)) % 2 == 0)
     stranger, quiet = "999999999999:user/stranger", Database(min_vote_score=99.0)
     events = pd.concat([step.events for step in steps], ignore_index=True)
     events = events.assign(principal=stranger, entity=f"{stranger}|s3")
@@ -287,6 +287,18 @@ def test_where_the_others_agree_strongly_a_more_usual_z_opens_an_alert(bank: Ban
     assert (decided.thresholds["autoencoder"] <= decided.alert_threshold)[:2].all()
 
 
+def test_an_event_that_comes_is_scored_once_by_each_detector_of_events(
+    bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it says decides which votes are kept, and which events wait."""
+    scorer, asked = scorer_of(bank), []
+    detector = next(each for each in scorer.detectors if each.name == "autoencoder")
+    score = detector.score
+    monkeypatch.setattr(detector, "score", lambda batch: asked.append(len(batch)) or score(batch))
+    measured = scorer.measure(steps[0].events)
+    assert asked == [measured.events]
+
+
 def test_an_event_waits_for_a_strong_vote_though_nothing_else_of_it_is_a_vote(
     bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,14 +306,14 @@ def test_an_event_waits_for_a_strong_vote_though_nothing_else_of_it_is_a_vote(
     scorer, events = scorer_of(bank), pd.concat([step.events for step in steps], ignore_index=True)
     early = next(each for each in scorer.detectors if each.name == "spectral")
     for each in scorer.detectors:
-        monkeypatch.setattr(each, "can_still_vote", lambda batch: np.zeros(len(batch), bool))
-    monkeypatch.setattr(early, "can_still_vote", lambda batch: np.ones(len(batch), bool))
+        monkeypatch.setattr(each, "can_still_vote", lambda batch, z: np.zeros(len(batch), bool))
+    monkeypatch.setattr(early, "can_still_vote", lambda batch, z: np.ones(len(batch), bool))
     scorer.measure(events)
     assert not pending_ids(scorer)
     waiting = scorer_of(bank)
     for each in waiting.detectors:
         own = each.name == "spectral"
-        monkeypatch.setattr(each, "can_still_vote", lambda batch, own=own: np.full(len(batch), own))
+        monkeypatch.setattr(each, "can_still_vote", lambda batch, z, own=own: np.full(len(batch), own))
         monkeypatch.setattr(each, "strong_vote_z", 2.0 if own else np.inf)
     waiting.measure(events)
     assert pending_ids(waiting)

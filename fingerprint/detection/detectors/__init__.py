@@ -184,10 +184,11 @@ class Detector(ABC):
         that is `final_when_closed` may fall and never grows, and is not asked for a vote before the interval has closed.
         """
 
-    def can_still_vote(self, batch: EventBatch) -> Mask:
+    def can_still_vote(self, batch: EventBatch, z: Floats | None = None) -> Mask:
         """Return which events (N,) have the vote or may have it before their interval closes.
 
-        Events without an opinion belong to them, so that they wait for the other detectors.
+        Events without an opinion belong to them, so that they wait for the other detectors. `z` (N,) is what `score` says of
+        them now, where that is at hand; NaN of a detector that is `final_when_closed`.
         """
         return all_events(batch)
 

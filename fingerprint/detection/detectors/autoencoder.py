@@ -380,14 +380,15 @@ class AutoencoderDetector(Detector):
             return nats
         return discount_recent_amounts(nats, batch, counted, day, self.alert_nats)
 
-    def can_still_vote(self, batch: EventBatch) -> Mask:
+    def can_still_vote(self, batch: EventBatch, z: Floats | None = None) -> Mask:
         """Return which events have a vote, or may get one from their interval: by what surprises in it, or by an amount."""
         share = namespace(batch.level).where(batch.level >= PEER_LEVEL, self.newcomer_share, 1.0)
+        z = self.score(batch) if z is None else z
         carries = (batch.evidence[self.name][:, SLOPE_COLUMNS] > 0).any(axis=1)
         return (
             carries
             | autoencoder.needs_interval_context(feature_surprise(batch))
-            | reaches_threshold(self.score(batch), share * self.threshold)
+            | reaches_threshold(z, share * self.threshold)
         )
 
     def priority(self, batch: EventBatch) -> Floats:

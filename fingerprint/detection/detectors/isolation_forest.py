@@ -70,7 +70,7 @@ class IsolationForestDetector(Detector):
         """Return the z of each event (N,)."""
         return batch.evidence[self.name][:, 0]
 
-    def can_still_vote(self, batch: EventBatch) -> Mask:
+    def can_still_vote(self, batch: EventBatch, z: Floats | None = None) -> Mask:
         """Return which events reach the threshold, or a newcomer's share of it."""
         return self.score(batch) >= self.threshold * self.newcomer_share
 

@@ -163,7 +163,7 @@ class SequenceDetector(Detector):
     def _place(self, column: NDArray[Any]) -> NDArray[Any]:
         return to_device_of(column, self.transitions.keys)
 
-    def can_still_vote(self, batch: EventBatch) -> Mask:
+    def can_still_vote(self, batch: EventBatch, z: Floats | None = None) -> Mask:
         """Return which events nothing explains that came so far: neither as the first of a session, nor after another."""
         keys, interval = self._vote_keys(batch)
         known = self.state.sequence.has_earlier_vote(keys, interval)

@@ -466,6 +466,7 @@ def test_who_cannot_vote_any_more_never_reaches_the_threshold(
     half = len(events) // 2
     batch = measured(detector, encode(events.iloc[:half].reset_index(drop=True), detector.state))
     may = detector.can_still_vote(batch)
+    np.testing.assert_array_equal(detector.can_still_vote(batch, detector.score(batch)), may)
     measured(detector, encode(events.iloc[half:].reset_index(drop=True), detector.state))
     assert 0 < may.mean() < 0.5
     assert (detector.score(batch)[~may] < detector.threshold).all()
