@@ -31,6 +31,7 @@ TABLE_NAMES = (  # of the scorer state, in the order of its arrays
     "alert_runs",
     "firsts",
     "novelties",
+    "first_calls.calls",
     "interval_surprise.values",
     "interval_surprise.sums",
     "interval_surprise.usual_place",

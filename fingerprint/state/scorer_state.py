@@ -44,6 +44,7 @@ from fingerprint.state import alert_runs
 from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.state.activity_series import ActivitySeries, Ints
 from fingerprint.state.event_clock import EventClock
+from fingerprint.state.first_calls import FirstCalls
 from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
 from fingerprint.state.partitioning import TABLE_NAMES
@@ -59,12 +60,13 @@ SEQUENCE_INTERVALS = 2  # closed intervals of which the sequence of actions is k
 ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
 DEDUPLICATION_DAYS = 14  # days of event time for which the id of a record is kept, to drop duplicates
 # Of the arrays of a state that is kept in a file: another name, column or scalar is another format.
-STATE_FORMAT = 1
+STATE_FORMAT = 2
 SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies before the clock in its array
 # Events a day of one principal that the bank does not know, that may wait or have a vote.
 MAX_UNKNOWN_PRINCIPAL_EVENTS = 500
 NOVELTY_DAYS = 35  # days for which a novelty is kept: longer than banks live
-# Novelties that are kept of one hash bucket, the latest, 12 bytes each: who chooses resources and tools can make up many.
+# Novelties that are kept of one hash bucket, the latest, 12 bytes each, and 40 those of tools and places: who chooses resources
+# and tools can make up many.
 MAX_BUCKET_NOVELTIES = 100_000
 INACTIVE_DAYS = NOVELTY_DAYS  # after which a principal is new again, also one that comes once a month
 # Days for which the series of a principal of a single day are kept, as names are made for every run or visitor: each series takes
@@ -89,6 +91,7 @@ class ScorerState:
     alert_runs: SortedTable = field(init=False)  # `alert_runs.AlertRuns`
     firsts: SortedTable = field(init=False)
     novelties: SortedTable = field(init=False)
+    first_calls: FirstCalls = field(init=False)
     interval_surprise: IntervalSurprise = field(init=False)
     sequence: ActionSequence = field(init=False)
     interval_amounts: IntervalAmounts = field(init=False)
@@ -110,6 +113,7 @@ class ScorerState:
         self.unknown_principals = SortedTable.empty(day=np.int32, events=np.int32)
         self.alert_runs = alert_runs.empty_runs()
         self.firsts, self.novelties = (empty(keep_first=True, interval=np.int32) for _ in range(2))
+        self.first_calls = FirstCalls(self.placement)
         self.interval_surprise = IntervalSurprise(self.placement)
         self.sequence = ActionSequence(self.placement)
         self.interval_amounts = IntervalAmounts(self.placement)
@@ -342,12 +346,13 @@ class ScorerState:
             return
         now, per_day = self._last_expiry[0], self.series.intervals_per_day
         self.series.close_days(now)
-        for table, column, days in (
-            (self.firsts, "interval", ACTIVITY_DAYS),
-            (self.novelties, "interval", NOVELTY_DAYS),
+        _drop(self.firsts, self.firsts.compact()[1]["interval"] < now - ACTIVITY_DAYS * per_day)
+        for table, interval in (
+            (self.novelties, self.novelties.compact()[1]["interval"]),
+            (self.first_calls.calls, self.first_calls.first_interval()),
         ):
-            _drop(table, table.compact()[1][column] < now - days * per_day)
-        _drop(self.novelties, _beyond_latest(*self.novelties.compact(), MAX_BUCKET_NOVELTIES))
+            old = interval < now - NOVELTY_DAYS * per_day
+            _drop(table, old | _beyond_latest(table.compact()[0], interval, MAX_BUCKET_NOVELTIES))
         _drop(self.unknown_principals, self.unknown_principals.compact()[1]["day"] < now // per_day - 2)
         _drop(self.alert_runs, self.alert_runs.compact()[1]["last"] < now - NOVELTY_DAYS * per_day)
         self.interval_surprise.expire(now - ACTIVITY_DAYS * per_day)
@@ -494,13 +499,13 @@ def _drop(table: SortedTable, rows: NDArray[np.bool_]) -> None:
         table.retain(~rows)
 
 
-def _beyond_latest(keys: Hashes, columns: Mapping[str, Ints], most: int) -> NDArray[np.bool_]:
-    """Return which rows of a table by key (M,) are not among the `most` latest of their hash bucket."""
+def _beyond_latest(keys: Hashes, interval: Ints, most: int) -> NDArray[np.bool_]:
+    """Return which rows of a table, by key and interval (M,), are not among the `most` latest of their hash bucket."""
     xp, bucket = namespace(keys), hashing.bucket_of(keys).astype(np.int64)
     beyond = xp.zeros(len(keys), bool)
     crowded = xp.flatnonzero(xp.bincount(bucket, minlength=hashing.BUCKETS)[bucket] > most)
     if len(crowded):
-        order = crowded[lexsort(-columns["interval"][crowded], bucket[crowded])]
+        order = crowded[lexsort(-interval[crowded], bucket[crowded])]
         beyond[order[rank_in_run(bucket[order]) >= most]] = True
     return beyond
 

@@ -131,6 +131,7 @@ def small_scorer_state(seed: int) -> ScorerState:
         scorer_state.deduplicate(who, random.integers(0, 2**63, count).astype(np.uint64), interval // 24)
         scorer_state.update_history(who, interval, codes)
         scorer_state.is_known_novelty(hashing.combine(who, codes[:, 0]), interval)
+        scorer_state.first_calls.familiar_age(hashing.combine(who, codes[:, 2]), interval, codes[:, 0])
         scorer_state.sequence.add(SeenActions(who, interval * np.int64(3600), codes[:, 0]))
         scorer_state.sequence.add_votes(hashing.combine(who, codes[:, 1]), interval)
         scorer_state.interval_surprise.add(
@@ -172,6 +173,7 @@ def test_what_was_cut_out_and_put_back_is_all_there_and_belongs_to_the_same(seed
         "repeats",
         "firsts",
         "novelties",
+        "first_calls.calls",
         "interval_surprise.values",
         "interval_surprise.sums",
         "interval_surprise.usual_place",

@@ -65,6 +65,8 @@ MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
 PROGRAM_COLUMN = FEATURE_NAMES.index("program")
 PLACE_FEATURES = frozenset(EVIDENCE_GROUP_FEATURES[autoencoder.PLACE_GROUP].tolist())
+# (F,): features that show who calls, by a tool or a place, and not what is called.
+IS_OF_CALLER = np.array([feature.evidence_group in ("tool", "place") for feature in encoding.FEATURES])
 ACCOUNT_COLUMN = "recipient_account"  # whose log an event is in
 RARE_NATS = 5.0  # of loss, from which on a learned value is rare
 # Of an amount, that stay however often it came: one day in e has them, so they add nothing to a novelty (Fisher's method).
@@ -507,12 +509,17 @@ def discount_recent_novelty(
 
     What is left is the surprise of doing *something* new, by the fingerprint's `escape` (N, F), plus that of it being this one of
     about ten recent novelties; after a day the latter alone. `known` (N, F) marks the values that the fingerprint has learned; a
-    rare one is capped as well: a peer group may know what one of its principals did once.
+    rare one is capped as well: a peer group may know what one of its principals did once. A tool or a place is no recent novelty
+    before it is familiar (`state.first_calls`).
     """
     xp = namespace(known)
     row, column = xp.nonzero((~known | (loss >= RARE_NATS)) & to_device_of(~IS_BIN, known))
     owner = hashing.combine(observed.principal[row], column.astype(np.uint64))
-    age = state.novelty_age(hashing.combine(owner, observed.codes[row, column]), observed.interval[row])
+    value, interval = hashing.combine(owner, observed.codes[row, column]), observed.interval[row]
+    age = state.novelty_age(value, interval)
+    who = xp.flatnonzero(to_device_of(IS_OF_CALLER, known)[column])
+    action = observed.codes[row[who], ACTION_COLUMN]
+    age[who] = state.first_calls.familiar_age(value[who], interval[who], action)
     again = age > state.series.late_intervals
     row, column, age = row[again], column[again], age[again]
     something_new = xp.where(age < state.series.intervals_per_day, -escape[row, column], 0)

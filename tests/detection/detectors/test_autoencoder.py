@@ -11,6 +11,7 @@ import pytest
 from fingerprint.alerting.explanation import Explainer
 from fingerprint.compute import hashing
 from fingerprint.detection.detectors.autoencoder import (
+    IS_OF_CALLER,
     MIN_DRIVER_SURPRISE,
     RECENT_NOVELTY_NATS,
     AutoencoderDetector,
@@ -24,8 +25,10 @@ from fingerprint.detection.ensemble import reaches_threshold
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, tail_calibration
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURE_SET, IS_BIN
+from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.first_calls import FAMILIAR_CALLS
 from fingerprint.state.scorer_state import ScorerState
 from tests.detection.detectors.conftest import Encode
 from tests.support.stepwise_pipeline import SETTINGS
@@ -503,7 +506,9 @@ def test_what_the_fallback_measured_is_degraded(
     assert detector.degraded
 
 
-def test_a_novelty_of_an_hour_ago_costs_no_more_than_one_of_ten(bank: Bank, state: ScorerState) -> None:
+def test_a_novelty_of_an_hour_ago_costs_no_more_than_one_of_ten_and_a_tool_or_place_when_it_is_familiar(
+    bank: Bank, state: ScorerState
+) -> None:
     shape = (2, len(FEATURE_NAMES))
     codes = np.full(shape, 77, np.uint64)
     observed = ObservedValues(np.array([11, 22], np.uint64), np.array([500_000, 500_000], np.int32), codes)
@@ -512,13 +517,21 @@ def test_a_novelty_of_an_hour_ago_costs_no_more_than_one_of_ten(bank: Bank, stat
         np.zeros(shape, bool),
         np.full(shape, -0.5, np.float32),
     )
-    fresh = discount_recent_novelty(loss, known, escape, observed, state)
-    later = observed._replace(interval=observed.interval + 1 + state.series.late_intervals)
-    again = discount_recent_novelty(loss, known, escape, later, state)
-    free = ~IS_BIN
-    assert (fresh == 12.0).all()
-    np.testing.assert_allclose(again[:, free], RECENT_NOVELTY_NATS + 0.5)
-    assert (again[:, ~free] == 12.0).all(), "a bin of a number is no novelty"
+
+    def discounted(hours: int) -> Floats:
+        later = observed._replace(interval=observed.interval + hours)
+        return discount_recent_novelty(loss, known, escape, later, state)
+
+    pause, capped = 1 + state.series.late_intervals, RECENT_NOVELTY_NATS + 0.5
+    assert (discounted(0) == 12.0).all()
+    once = discounted(pause)
+    np.testing.assert_allclose(once[:, ~IS_BIN & ~IS_OF_CALLER], capped)
+    assert (once[:, IS_OF_CALLER] == 12.0).all(), "one call makes no network usual"
+    assert (once[:, IS_BIN] == 12.0).all(), "a bin of a number is no novelty"
+    for hours in range(pause + 1, pause + FAMILIAR_CALLS):
+        discounted(hours)
+    often = discounted(3 * pause + FAMILIAR_CALLS)
+    np.testing.assert_allclose(often[:, ~IS_BIN], capped)
     assert (loss == 12.0).all(), "the argument is left alone"
 
 
