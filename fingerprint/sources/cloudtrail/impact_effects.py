@@ -238,6 +238,10 @@ EFFECTS = (
         "iam:EnableMFADevice CreateVirtualMFADevice ResyncMFADevice",
     ),
     Effect("notable", "changes a password or key", "Persistence", "T1098.001", "iam:ChangePassword UpdateAccessKey"),
+    Effect(
+        "notable", "changes a secret", "Impact", "T1565",
+        "secretsmanager:PutSecretValue UpdateSecret UpdateSecretVersionStage",
+    ),
     Effect("notable", "renames a user", "Persistence", "T1098", "iam:UpdateUser"),
     Effect(
         "grave", "changes what code runs, or who may start it", "Persistence", "T1546",

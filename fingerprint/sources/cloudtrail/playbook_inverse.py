@@ -24,12 +24,13 @@ MAX_REMEMBERED = 2_000  # actions: names of records are as many as their writer 
 _RUNS = {
     "Start": ("Stop", "Cancel", "Terminate"),
     "Run": ("Stop", "Terminate"),
+    "Resume": ("Stop", "Terminate", "Suspend", "Pause"),
     "Submit": ("Terminate", "Cancel"),
     "Request": ("Cancel",),
     "Create": ("Stop", "Cancel", "Terminate"),
 }
 _GIVES = {
-    "Create": ("Delete", "Remove"),
+    "Create": ("Delete", "Remove", "Deregister"),
     "Attach": ("Detach",),
     "Associate": ("Disassociate",),
     "Enable": ("Disable",),
@@ -41,7 +42,7 @@ _GIVES = {
     "Subscribe": ("Unsubscribe",),
     "Import": ("Delete",),
     "Upload": ("Delete",),
-    "Copy": ("Delete",),
+    "Copy": ("Delete", "Deregister"),
     "Allocate": ("Release",),
     "Accept": ("Reject", "Delete"),
     "Assign": ("Unassign",),
@@ -67,6 +68,24 @@ _PUTS = {"Put": ("Delete",)}
 _MAKES = ("Create", "Put", "Import", "Register")
 _CHANGES = ("Update", "Modify", "Set", "Change", "Replace", "Put", "Reset", "Configure")
 _LOOKS = ("Get", "Describe", "List")
+# Operations that answer with a secret: a look at what was changed shows it to no one.
+_SHOWS_SECRETS = frozenset(
+    {
+        "amplify:GetApp",
+        "amplify:GetBranch",
+        "cognito-idp:DescribeUserPoolClient",
+        "ec2:DescribeVerifiedAccessTrustProviders",
+        "route53globalresolver:GetAccessToken",
+        "secretsmanager:GetSecretValue",
+        "ssm:GetParameter",
+        "storagegateway:DescribeChapCredentials",
+    }
+)
+_SAYS_WHICH = ("Name", "Id", "Arn", "Identifier")  # ends of members that say which thing it is
+_SAYS_WHICH_TOO = (
+    *(each.lower() for each in _SAYS_WHICH),
+    *("ids", "names", "identity", "domain", "rule", "bucket", "cluster", "instances", "ip", "code"),
+)
 _LOST = ("T1485", "T1490")  # techniques of what destroys data, or the way back to it
 _AWAY = "T1537"  # of what takes data to another account
 # How things end that hold no data
@@ -158,7 +177,7 @@ def _restored(service: str, thing: str) -> Undo:
 def _earlier(service: str, name: str, changed: Operation) -> Undo | None:
     """Return how to give what was changed its earlier values: look at it as it is, then the same call with these.
 
-    What says which thing it is, is what the operation that shows or deletes it asks for as well, or else the first member.
+    What says which thing it is, is what the operation that shows or deletes it asks for as well, or else the first name or id.
     """
     verb = _verb(name)
     if verb not in _CHANGES:
@@ -168,7 +187,8 @@ def _earlier(service: str, name: str, changed: Operation) -> Undo | None:
     needed = _needed(changed)
     known = {member for each in shows if each for member, _, _ in each.parameters}
     if not any(shows):
-        known = {member for member, _ in needed[:1]}
+        which = [name for name, _ in needed if name.lower().endswith(_SAYS_WHICH_TOO) or len(needed) == 1]
+        known = set(which[:1])
     look = _look(service, thing, changed)
     set_back = _written(changed, needed, known) if any(member not in known for member, _ in needed) else ""
     text = "Look at it as it is now, and set it back to what your infrastructure code or AWS Config has."
@@ -219,7 +239,7 @@ def _showing(service: str, thing: str) -> Operation | None:
 def _look(service: str, thing: str, about: Operation | None) -> str:
     """Return the command that shows a thing, empty for none; `about` is an operation that says which by members of its own."""
     look = _showing(service, thing)
-    if look is None:
+    if look is None or f"{service}:{look.name}" in _SHOWS_SECRETS:
         return ""
     needed = {name for name, _ in _needed(about)} if about else set()
     return _written(look, [(name, kind) for name, kind, must in look.parameters if must or name in needed])
@@ -237,10 +257,15 @@ def _with(text: str, inverse: Operation, done: Operation, look: str = "") -> Und
     options = tuple(
         f"--{cli_word(name)} {_value(name)}"
         for name in others
-        if name in called and not name.lower().endswith(("token", "rolearn"))
+        if name in called and not _is_of_one_call(name)
     )
     command = _written(inverse, needed)
     return Undo(text, f"{look}\n{command}" if look else command, options, one_needed=not needed)
+
+
+def _is_of_one_call(name: str) -> bool:
+    """Return whether a member is no part of the thing: a role that acts, or what marks one call, which AWS takes but once."""
+    return name.lower().endswith(("token", "rolearn")) or name == "operationId"
 
 
 def _written(
@@ -248,15 +273,33 @@ def _written(
 ) -> str:
     """Return the command of an operation with members; what is not in `known` is to be given as it was before."""
     parts = [f"aws {operation.cli_command} --region <region>"]
+    thing = _thing(without_batch(operation.name))
     for name, kind in members:
         option = f"--{cli_word(name)}"
         earlier = known is not None and name not in known
-        value = f"EARLIER_{cli_word(name).upper().replace('-', '_')}" if earlier else _value(name)
+        value = f"EARLIER_{cli_word(name).upper().replace('-', '_')}" if earlier else _value(name, thing)
         parts.append(option if kind == "b" else f"{option} {value}")
     return " ".join(parts)
 
 
-def _value(name: str) -> str:
-    """Return the place of a member's value: records begin it with a small or a large letter, and S3's name buckets otherwise."""
-    names = dict.fromkeys((name, name[:1].upper() + name[1:], *(("bucketName",) if name == "bucket" else ())))
-    return f"<{'|'.join((*names, f'*.{name}'))}>"
+def _thing(name: str) -> str:
+    """Return what an operation is about, by its name without the verb.
+
+    >>> _thing("DeregisterTaskDefinition"), _thing("DeleteCluster")
+    ('TaskDefinition', 'Cluster')
+    """
+    return name[next((at for at, each in enumerate(name) if at and each.isupper()), len(name)) :]
+
+
+def _value(name: str, thing: str = "") -> str:
+    """Return the place of a member's value: records begin it with a small or a large letter, and S3's name buckets otherwise.
+
+    What makes a thing may call it otherwise than what deletes it: the `clusterName` of a request is a `cluster`.
+    """
+    names = [name, name[:1].upper() + name[1:], *(["bucketName"] if name == "bucket" else []), f"*.{name}"]
+    if thing and name.lower() == thing.lower():
+        names += [f"{at}{name}{each}" for each in _SAYS_WHICH for at in ("", "*.")]
+    elif thing and name.lower().startswith(thing.lower()) and name[len(thing) :] in _SAYS_WHICH:
+        short = name[len(thing) :].lower()
+        names += [short, f"*.{short}"]
+    return f"<{'|'.join(dict.fromkeys(names))}>"

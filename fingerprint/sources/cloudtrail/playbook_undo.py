@@ -5,10 +5,11 @@ Example:
     NextStep(phase='undo', text='Take the policy from the user.', command='aws iam detach-user-policy --user-name eve ...')
 
 In a command `<member>` is the value of the request's or the response's member, by its path, `<a|b>` of the first of two that a
-record has; `<region>` and `<account>` are the record's. A value is an attacker's text: it is used only if it consists of
-characters that neither a shell nor the AWS CLI reads as anything else (`safe_argument`), and else its name stands there in
-capitals, to be filled in. What the table does not have is set back by `playbook_inverse`. Source of the commands: the AWS CLI
-reference, and AWS's incident response playbooks (github.com/aws-samples/aws-customer-playbook-framework).
+record has; `<member,>` has all its values with commas between them; `<region>` and `<account>` are the record's. A value is an
+attacker's text: it is used only if it consists of characters that neither a shell nor the AWS CLI reads as anything else
+(`safe_argument`), and else its name stands there in capitals, to be filled in. What the table does not have is set back by
+`playbook_inverse`. Source of the commands: the AWS CLI reference, and AWS's incident response playbooks
+(github.com/aws-samples/aws-customer-playbook-framework).
 """
 
 from __future__ import annotations
@@ -127,6 +128,13 @@ _UNDO: dict[str, Undo] = {
         "aws sesv2 delete-email-identity --region <region> --email-identity <emailIdentity>",
     ),
     "ses:UpdateAccountSendingEnabled": _PAUSE_SENDING,
+    "ses:PutAccountDetails": Undo(
+        "Pause sending in the region where it was no one's own mail: such details are how a thief asks AWS for a higher quota. "
+        "Look at them as they are now, and set them back.",
+        "aws sesv2 get-account --region <region>\n"
+        "aws sesv2 put-account-sending-attributes --region <region> --no-sending-enabled\n"
+        "aws sesv2 put-account-details --region <region> --mail-type EARLIER_MAIL_TYPE --website-url EARLIER_WEBSITE_URL",
+    ),
     "s3:PutObject": _EARLIER_OBJECTS,
     "s3:CopyObject": _EARLIER_OBJECTS,
     "s3:CreateMultipartUpload": _EARLIER_OBJECTS,
@@ -323,6 +331,32 @@ _UNDO: dict[str, Undo] = {
             "--user-groups <launchPermission.add.items.group>",
             "--organization-arns <launchPermission.add.items.organizationArn>",
             "--organizational-unit-arns <launchPermission.add.items.organizationalUnitArn>",
+        ),
+    ),
+    **dict.fromkeys(
+        _of("ec2", "CreateImage CopyImage"),
+        Undo(
+            "Look which snapshots the image has, keep what is evidence, then deregister the image and delete them: a copy of the "
+            "machine's disks stays in them.",
+            "aws ec2 describe-images --region <region> --image-ids <imageId> "
+            "--query 'Images[].BlockDeviceMappings[].Ebs.SnapshotId' --output text\n"
+            "aws ec2 deregister-image --region <region> --image-id <imageId>\n"
+            "aws ec2 delete-snapshot --region <region> --snapshot-id SNAPSHOT_ID",
+        ),
+    ),
+    "cloudformation:CreateStackInstances": Undo(
+        "Delete what was deployed, in the accounts and regions of the request; instances that stood there before are deleted "
+        "with it: list them first.",
+        "aws cloudformation list-stack-instances --region <region> --stack-set-name <stackSetName>\n"
+        "aws cloudformation delete-stack-instances --region <region> --stack-set-name <stackSetName> --regions <regions> "
+        "--no-retain-stacks",
+        (
+            "--deployment-targets OrganizationalUnitIds=<deploymentTargets.organizationalUnitIds,>,"
+            "Accounts=<deploymentTargets.accounts,>,AccountFilterType=<deploymentTargets.accountFilterType>",
+            "--deployment-targets OrganizationalUnitIds=<deploymentTargets.organizationalUnitIds,>",
+            "--deployment-targets Accounts=<deploymentTargets.accounts,>",
+            "--accounts <accounts>",
+            "--call-as <callAs>",
         ),
     ),
     "rds:ModifyDBSnapshotAttribute": Undo(
@@ -673,6 +707,18 @@ _UNDO: dict[str, Undo] = {
         "Treat the secret as known: change it where it is used, then rotate it.",
         "aws secretsmanager rotate-secret --region <region> --secret-id <secretId>",
     ),
+    "secretsmanager:UpdateSecretVersionStage": Undo(
+        "Give the label back to the version that had it: what reads the secret gets the other one until then.",
+        "aws secretsmanager list-secret-version-ids --region <region> --secret-id <secretId>\n"
+        "aws secretsmanager update-secret-version-stage --region <region> --secret-id <secretId> --version-stage <versionStage>",
+        ("--move-to-version-id <removeFromVersionId>", "--remove-from-version-id <moveToVersionId>"),
+    ),
+    "secretsmanager:PutSecretValue": Undo(
+        "Look which version has which label, without its value, and make the earlier version the current one again.",
+        "aws secretsmanager list-secret-version-ids --region <region> --secret-id <secretId>\n"
+        "aws secretsmanager update-secret-version-stage --region <region> --secret-id <secretId> --version-stage AWSCURRENT "
+        "--move-to-version-id EARLIER_VERSION_ID --remove-from-version-id <versionId|clientRequestToken>",
+    ),
     "secretsmanager:DeleteSecret": Undo(
         "Restore the secret.", "aws secretsmanager restore-secret --region <region> --secret-id <secretId>"
     ),
@@ -694,9 +740,12 @@ _UNDO: dict[str, Undo] = {
         "Read what ran on which machines, and isolate them.",
         "aws ssm list-command-invocations --region <region> --command-id <command.commandId> --details",
     ),
-    "ssm:StartSession": Undo(
-        "End the session, and isolate the machine.",
-        "aws ssm terminate-session --region <region> --session-id <sessionId>",
+    **dict.fromkeys(
+        _of("ssm", "StartSession ResumeSession"),
+        Undo(
+            "End the session, and isolate the machine.",
+            "aws ssm terminate-session --region <region> --session-id <sessionId>",
+        ),
     ),
     "rds:DeleteDBInstance": Undo(
         "Restore the database from its last snapshot.",
@@ -805,9 +854,12 @@ def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _template(undo: Undo, call: Call) -> str:
-    """Return the commands of an undo with those options for which the call's record has something."""
-    given = [option for option in undo.options if _values(_members_of(option)[0], call)[0]]
-    return " ".join((undo.command, *(given or undo.options[: undo.one_needed])))
+    """Return the commands of an undo with those options for which the call's record has all: of each the first of its forms."""
+    given: dict[str, str] = {}
+    for option in undo.options:
+        if all(_values(member, call)[0] for member in _members_of(option)):
+            given.setdefault(option.partition(" ")[0], option)
+    return " ".join((undo.command, *(given.values() or undo.options[: undo.one_needed])))
 
 
 def _members_of(template: str) -> list[str]:
@@ -844,8 +896,8 @@ def safe_argument(value: object) -> str:
 def _argument(member: str, call: Call) -> str:
     shown, _ = _values(member, call)
     if shown:
-        return " ".join(shown)
-    last = member.partition("|")[0].rpartition(".")[2]
+        return ("," if member.endswith(",") else " ").join(shown)
+    last = member.rstrip(",").partition("|")[0].rpartition(".")[2]
     return "".join(f"_{letter}" if letter.isupper() else letter for letter in last).strip("_").upper()
 
 
@@ -856,7 +908,7 @@ def _hidden_values(template: str, call: Call) -> int:
 
 def _values(member: str, call: Call) -> tuple[list[str], int]:
     """Return the values of a member that can stand in a command, and how many others are beside them."""
-    for each in member.split("|"):
+    for each in member.rstrip(",").split("|"):
         for values in _places(each, call):
             found = [value for value in _members(values, each.split(".")) if isinstance(value, str | int)]
             distinct = dict.fromkeys(found)

@@ -1030,6 +1030,100 @@ def test_what_was_opened_or_taken_out_is_set_back_by_the_operation_that_does_the
     assert command in commands(next_steps(suspicion(call(name, request_, region="eu-west-1"))), "undo")
 
 
+@pytest.mark.parametrize(
+    ("action", "request_", "response", "last"),
+    [
+        (
+            "cloudformation:CreateStackInstances",
+            {
+                "stackSetName": "base",
+                "deploymentTargets": {"organizationalUnitIds": ["ou-1", "ou-2"]},
+                "regions": ["us-east-1", "eu-west-1"],
+                "operationId": "a23e",
+            },
+            {"operationId": "a23e"},
+            "delete-stack-instances --region r --stack-set-name base --regions us-east-1 eu-west-1 --no-retain-stacks "
+            "--deployment-targets OrganizationalUnitIds=ou-1,ou-2",
+        ),
+        (
+            "cloudformation:CreateStackInstances",
+            {
+                "stackSetName": "base",
+                "deploymentTargets": {
+                    "organizationalUnitIds": ["ou-1"],
+                    "accounts": ["1", "2"],
+                    "accountFilterType": "INTERSECTION",
+                },
+                "regions": ["us-east-1"],
+                "callAs": "DELEGATED_ADMIN",
+            },
+            {},
+            "delete-stack-instances --region r --stack-set-name base --regions us-east-1 --no-retain-stacks "
+            "--deployment-targets OrganizationalUnitIds=ou-1,Accounts=1,2,AccountFilterType=INTERSECTION "
+            "--call-as DELEGATED_ADMIN",
+        ),
+        (
+            "cloudformation:CreateStackInstances",
+            {"stackSetName": "base", "accounts": ["1", "2"], "regions": ["us-east-1"]},
+            {},
+            "delete-stack-instances --region r --stack-set-name base --regions us-east-1 --no-retain-stacks --accounts 1 2",
+        ),
+        (
+            "secretsmanager:UpdateSecretVersionStage",
+            {
+                "secretId": "s",
+                "versionStage": "AWSCURRENT",
+                "moveToVersionId": "new",
+                "removeFromVersionId": "old",
+            },
+            {},
+            "update-secret-version-stage --region r --secret-id s --version-stage AWSCURRENT "
+            "--move-to-version-id old --remove-from-version-id new",
+        ),
+        (
+            "secretsmanager:UpdateSecretVersionStage",
+            {"secretId": "s", "versionStage": "AWSPREVIOUS", "moveToVersionId": "new"},
+            {},
+            "update-secret-version-stage --region r --secret-id s --version-stage AWSPREVIOUS --remove-from-version-id new",
+        ),
+        (
+            "secretsmanager:PutSecretValue",
+            {"secretId": "s", "clientRequestToken": "new"},
+            {},
+            "update-secret-version-stage --region r --secret-id s --version-stage AWSCURRENT "
+            "--move-to-version-id EARLIER_VERSION_ID --remove-from-version-id new",
+        ),
+        (
+            "ssm:ResumeSession",
+            {"sessionId": "ann-0a1b"},
+            {},
+            "ssm terminate-session --region r --session-id ann-0a1b",
+        ),
+        (
+            "ses:PutAccountDetails",
+            {"mailType": "MARKETING", "websiteURL": "https://x.example"},
+            {},
+            "put-account-details --region r --mail-type EARLIER_MAIL_TYPE --website-url EARLIER_WEBSITE_URL",
+        ),
+    ],
+)
+def test_the_earlier_state_is_given_back_and_nothing_of_the_thiefs_is_kept(
+    action: str, request_: dict[str, Any], response: dict[str, Any], last: str
+) -> None:
+    step = undo_step(action, [Call(request_, response, "r", ACCOUNT)])
+    assert step is not None
+    assert step.command.splitlines()[-1].endswith(last)
+
+
+def test_an_image_that_was_made_is_deregistered_and_its_snapshots_deleted() -> None:
+    step = undo_step("ec2:CreateImage", [Call({"instanceId": "i-1"}, {"imageId": "ami-1"}, "r")])
+    assert step is not None
+    assert step.command.splitlines()[1:] == [
+        "aws ec2 deregister-image --region r --image-id ami-1",
+        "aws ec2 delete-snapshot --region r --snapshot-id SNAPSHOT_ID",
+    ]
+
+
 def test_of_more_secrets_than_there_are_steps_for_none_is_to_be_set_back() -> None:
     graver = [name for name in _UNDO if name.startswith("iam:")]
     events = [call(name) for name in (*graver, "secretsmanager:GetSecretValue")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,7 +13,9 @@ from functools import cache
 import botocore.session
 import pytest
 from botocore import xform_name
+from botocore.model import ListShape, Shape, StructureShape
 
+from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.event_queries import principal_queries
 from fingerprint.sources.cloudtrail.impact import listed_actions
 from fingerprint.sources.cloudtrail.operations import cli_word, load_operations
@@ -27,6 +30,9 @@ CLI_NAMES = {
     "deploy": "codedeploy",
 }  # where the CLI's name of a service is not botocore's
 EVERY_COMMAND = {"--region", "--query", "--output"}
+# Sensitive members that are a secret itself; passwords of databases are masked in an answer.
+SECRET = re.compile(r"secret(?!arn)|^basicAuthCredentials$|privatekey|plaintext", re.IGNORECASE)
+ANSWERS_WITH_A_VALUE = {"ssm get-parameter", "ssm get-parameters", "route53globalresolver get-access-token"}
 SESSION = botocore.session.get_session()
 
 
@@ -56,7 +62,11 @@ def _check(text: str) -> int:
         given = {word for word in rest if word.startswith("--")}
         known, needed = _options(service, command)
         assert given <= known | EVERY_COMMAND, (service, command)
-        assert needed <= given, (service, command)
+        # A flag that a command needs may be given as its opposite.
+        assert needed <= given | {f"--{each[5:]}" for each in given if each.startswith("--no-")}, (
+            service,
+            command,
+        )
         count += 1
     return count
 
@@ -139,6 +149,42 @@ def test_commands_that_do_the_opposite_are_the_clis(gravity: str) -> None:
     for undo in found:
         _check(fill_command(" ".join((undo.command, *undo.options)), Call({})))
     assert len(found) > len(actions) * 0.75
+
+
+def _secrets_of(shape: Shape | None, name: str = "", within: frozenset[str] = frozenset()) -> Iterator[str]:
+    """Yield the names of an answer's sensitive members that hold a secret, in whatever structure."""
+    if shape is None or shape.name in within:
+        return
+    within |= {shape.name}
+    if isinstance(shape, StructureShape):
+        for member, of in shape.members.items():
+            yield from _secrets_of(of, member, within)
+    elif isinstance(shape, ListShape):
+        yield from _secrets_of(shape.member, name, within)
+    elif shape.metadata.get("sensitive") and SECRET.search(name):
+        yield name
+
+
+def _shown(text: str) -> Iterator[str]:
+    """Yield the commands of an undo that put a secret on the screen of who runs them."""
+    for _, service, command, *rest in _calls_of_the_cli(text):
+        model = SESSION.get_service_model(CLI_NAMES.get(service, service))
+        [operation] = [name for name in model.operation_names if xform_name(name, "-") == command]
+        secret = f"{service} {command}" in ANSWERS_WITH_A_VALUE or any(
+            _secrets_of(model.operation_model(operation).output_shape)
+        )
+        if command.startswith(("get-", "describe-", "list-")) and "--query" not in rest and secret:
+            yield f"{service} {command}"
+
+
+def test_no_command_to_undo_shows_a_secret() -> None:
+    undone = dict(_UNDO) | {
+        action: undo
+        for action in map(without_api_version, load_operations())
+        if action not in _UNDO and (undo := inverse_undo(action))
+    }
+    found = {action: list(_shown(fill_command(undo.command, Call({})))) for action, undo in undone.items()}
+    assert {action: shown for action, shown in found.items() if shown} == {}
 
 
 def test_members_are_spelled_as_the_clis_options() -> None:

@@ -57,7 +57,7 @@ ACCOUNT, FOREIGN = "123456789012", "662187304519"
             "guardduty:CreateFilter",
             {"detectorId": "d", "name": "quiet"},
             {},
-            "aws guardduty delete-filter --region eu-west-1 --detector-id d --filter-name FILTER_NAME",
+            "aws guardduty delete-filter --region eu-west-1 --detector-id d --filter-name quiet",
         ),
         (
             "iam:AddRoleToInstanceProfile",
@@ -91,6 +91,42 @@ ACCOUNT, FOREIGN = "123456789012", "662187304519"
             {},
             "aws ec2 get-ebs-default-kms-key-id --region eu-west-1\n"
             "aws ec2 modify-ebs-default-kms-key-id --region eu-west-1 --kms-key-id EARLIER_KMS_KEY_ID",
+        ),
+        (
+            "ecs:CreateCluster",
+            {"clusterName": "f29fae65"},
+            {"cluster": {"clusterArn": "arn:c", "clusterName": "f29fae65"}},
+            "aws ecs delete-cluster --region eu-west-1 --cluster f29fae65",
+        ),
+        (
+            "ecs:RegisterTaskDefinition",
+            {"family": "web"},
+            {"taskDefinition": {"taskDefinitionArn": "arn:aws:ecs:r:1:task-definition/web:7", "revision": 7}},
+            "aws ecs deregister-task-definition --region eu-west-1 --task-definition arn:aws:ecs:r:1:task-definition/web:7",
+        ),
+        (
+            "apigateway:CreateRestApi",
+            {"name": "x"},
+            {"id": "a1b2"},
+            "aws apigateway delete-rest-api --region eu-west-1 --rest-api-id a1b2",
+        ),
+        (
+            "redshift:ResumeCluster",
+            {"clusterIdentifier": "c"},
+            {},
+            "aws redshift pause-cluster --region eu-west-1 --cluster-identifier c",
+        ),
+        (
+            "lightsail:PutInstancePublicPorts",
+            {"portInfos": [{"fromPort": 22}], "instanceName": "i"},
+            {},
+            "aws lightsail put-instance-public-ports --region eu-west-1 --port-infos EARLIER_PORT_INFOS --instance-name i",
+        ),
+        (
+            "cloudformation:DeleteStackInstances",
+            {"stackSetName": "s", "regions": ["us-east-1"], "operationId": "0a1b"},
+            {},
+            "aws cloudformation create-stack-instances --region eu-west-1 --stack-set-name s --regions us-east-1",
         ),
         (
             "iam:DeleteAccessKey",
