@@ -639,7 +639,8 @@ def _first_seen(batch: EventBatch, frame: Frame, explainer: Explainer) -> tuple[
         *span,
         titles.access_text(principal, known),
         titles.access_text(known, principal),
-        bool(bank.knows_account(hashing.hash_strings(frames.column_of(frame, "recipient_account"))).any()),
+        _knows_account(batch, frame, explainer)
+        or bool(bank.knows_account(hashing.hash_strings(frames.column_of(frame, "recipient_account"))).any()),
     )
     return text, history_hours(*span) > 0
 

@@ -89,7 +89,7 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     """
     lead = facts.leading_row
     human = facts.humans[lead] if facts.humans else ""
-    who = actor_name(principal, human, set(facts.humans))
+    who = actor_name(principal, human, _actors(facts, human))
     who += f" ({facts.first_seen})" if facts.first_seen else ""
     late = f"; delivered {_count(facts.late_days, 'day')} late" if facts.late_days else ""
     signed_in = _how_signed_in(facts.events[lead])
@@ -97,6 +97,16 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     others = "" if signed_in else _signed_in_beside(facts)
     origin = f"{_origin(facts, lead)}{_strangest_tool(facts, lead)}{_strangest_account(facts, lead)}"
     return f"{who} {what} from {origin}{_failures(facts)}{_also(facts)}{others}{late}"
+
+
+def _actors(facts: TitleFacts, human: str) -> set[str]:
+    """Return all that acted as the principal: persons and machines, and beside a person's session others of any name."""
+    acted = set(facts.humans)
+    sessions = {event.session for event in facts.events}
+    if not human or human not in sessions:
+        return acted
+    rows = zip(facts.humans, facts.events, strict=True)
+    return acted | {event.session for named, event in rows if not named}
 
 
 def _find_leading_row(facts: TitleFacts) -> int:

@@ -371,17 +371,18 @@ def names_person(human: str) -> bool:
 
 
 def people_behind(human: str, events: Sequence[AlertEvent]) -> str:
-    """Return the person behind the leading call, then the others whose sessions of a shared role are among the events.
-
-    Sessions name people in the form that the first one has, an e-mail address or a name: other names were chosen freely.
-    """
-
-    def is_another(session: str) -> bool:
-        return session != human and names_person(session) and ("@" in session) == ("@" in human)
-
-    shared = names_person(human) and any(event.session == human for event in events)
-    others = session_names([event for event in events if is_another(event.session)]) if shared else ""
+    """Return the person behind the leading call, then the others whose sessions of a shared role are among the events."""
+    others = other_sessions(human, events)
     return f"{human}, {others}" if others else human
+
+
+def other_sessions(human: str, events: Sequence[AlertEvent]) -> str:
+    """Return the names of the sessions of a shared role that are not the person's; empty where no session has the person's name.
+
+    A name that was chosen freely counts too: it may be a thief's, and the person can answer for their own session alone.
+    """
+    shared = names_person(human) and any(event.session == human for event in events)
+    return session_names([event for event in events if event.session != human]) if shared else ""
 
 
 def trace_credentials(

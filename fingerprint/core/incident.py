@@ -43,7 +43,13 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from itertools import pairwise
 from typing import Any, Literal, NamedTuple
 
-from fingerprint.core.alert import GRAVE_OR_SEVERE, MANY_PRINCIPALS, CredentialIssue, Decision
+from fingerprint.core.alert import (
+    GRAVE_OR_SEVERE,
+    MANY_PRINCIPALS,
+    CredentialIssue,
+    Decision,
+    names_person,
+)
 from fingerprint.core.case import QueueRow
 
 LinkKind = Literal[
@@ -144,6 +150,12 @@ class SessionOrigin(NamedTuple):
     chain: tuple[CredentialIssue, ...]
     distinct_keys: int
     other_records: tuple[OtherRecord, ...]
+
+    @property
+    def opener(self) -> str:
+        """Return the nearest person who opened an alert's one session, empty for none; several sessions have one opener each."""
+        named = (call.human for call in self.chain if names_person(call.human))
+        return next(named, "") if self.distinct_keys == 1 else ""
 
 
 UNKNOWN_ORIGIN = SessionOrigin((), 0, ())

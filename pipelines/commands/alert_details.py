@@ -207,7 +207,8 @@ def _print_summary(
 def _add_origin(facts: Table, alert: Alert, origin: SessionOrigin) -> None:
     """Add who it was, whom other accounts' records of its calls name, and the calls that led to the session."""
     facts.add_row("principal", terminal_text(alert.principal))
-    facts.add_row("behind it", terminal_text(alert.people or "not recorded"))
+    opened_by = f"{origin.opener}, who opened the session" if origin.opener else ""
+    facts.add_row("behind it", terminal_text(alert.people or opened_by or "not recorded"))
     if not alert.human and (sessions := session_names(alert.events)):
         facts.add_row("session names", terminal_text(f"{sessions} ({SESSION_NAMES_CHOSEN})"))
     for place, other in enumerate(other_record_texts(origin)):

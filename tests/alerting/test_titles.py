@@ -222,6 +222,15 @@ def test_a_bulk_names_what_it_was_called_on_and_that_several_people_called_it() 
     assert "called dynamodb:GetItem on table:t0 4 times in an hour" in title_of(alone)
 
 
+def test_a_session_of_another_name_is_counted_beside_the_person_at_a_shared_role() -> None:
+    tom, other = called("s3:ListBuckets", "s3:ListBuckets")
+    events = [replace(tom, session="tom@example.com"), replace(other, session="session-4821")]
+    some = facts(events, {"s3:ListBuckets"}, humans=["tom@example.com", ""])
+    assert title_of(some, "123456789012:role/Data").startswith(
+        "role/Data (tom@example.com and 1 other) called"
+    )
+
+
 def test_a_count_says_whose_calls_it_counts() -> None:
     """Of 35 calls the alert has one, of one of its three people."""
     amount = SurpriseDriver(

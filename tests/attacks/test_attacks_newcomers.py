@@ -49,6 +49,9 @@ COMERS = {
 }
 
 
+# A role of a known account, as the log of the one that joined names it.
+CALLER = {"type": "AWSAccount", "principalId": "AROACALLERCALLERCALL:ann@example.com", "accountId": ACCOUNT}
+CALLED = f"{ACCOUNT}:account/AROACALLERCALLERCALL"
 READER = USER | {
     "principalId": "AIDANEWNEWNEWNEWNEW2",
     "arn": f"arn:aws:iam::{ACCOUNT}:user/look",
@@ -116,6 +119,7 @@ def run(
     calls += reads[:READS]
     person, address = moved_person(organisation)
     calls += [each | {"sourceIPAddress": address} for each in attack(person, len(COMERS) + 1)]
+    calls += [each | {"recipientAccountId": JOINED} for each in attack(CALLER, len(COMERS) + 2)]
     return sample_organisation.run(
         [*organisation.new, sample_organisation.write(folder / "attack.jsonl", calls)],
         organisation.bank,
@@ -136,6 +140,12 @@ def test_an_attack_by_a_principal_that_no_one_ever_saw_is_an_alert(
     assert all(event.scores["sequence"] is None for event in alerts[0].events if "sequence" in event.scores)
     assert all(event.scores["spectral"] is not None for event in alerts[0].events), "by how others began"
     assert alerts[0].curve is None, "nothing was expected of it"
+
+
+def test_the_account_of_a_caller_is_known_where_that_of_the_log_is_not(run: sample_organisation.Run) -> None:
+    callers = [alert for alert in run.alerts if alert.principal == CALLED]
+    assert callers
+    assert "(not in the history; first seen" in callers[0].title
 
 
 def test_a_known_person_at_a_new_role_is_neither_new_nor_from_a_new_network(
@@ -164,7 +174,7 @@ def test_what_everybody_known_did_is_judged_as_before(
     known = {
         alert.alert_id: alert
         for alert in run.alerts
-        if alert.principal not in {*COMERS, LOOK} and NEW_ROLE not in alert.principal
+        if alert.principal not in {*COMERS, LOOK, CALLED} and NEW_ROLE not in alert.principal
     }
     assert known == {alert.alert_id: alert for alert in scored.alerts}
 

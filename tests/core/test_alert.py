@@ -13,10 +13,10 @@ from tests.support.alerts import event, stolen_session
 @pytest.mark.parametrize(
     ("human", "people"),
     [
-        ("ann@example.com", "ann@example.com, cid@example.com, bob@example.com"),
+        ("ann@example.com", "ann@example.com, cid@example.com, ann.lee, bob.ray, bob@example.com, run-7"),
         ("dan@example.com", "dan@example.com"),  # a source identity: the sessions' names are other texts
         ("i-0123456789abcdef0", "i-0123456789abcdef0"),
-        ("ann.lee", "ann.lee, bob.ray"),
+        ("ann.lee", "ann.lee, cid@example.com, ann@example.com, bob.ray, bob@example.com, run-7"),
         ("", ""),
     ],
 )

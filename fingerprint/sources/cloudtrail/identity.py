@@ -49,6 +49,7 @@ IDENTITY_COLUMNS = (
 MAX_PLAIN_LENGTH = 80  # characters of a subject with its provider
 SSO_ROLE = "AWSReservedSSO_"  # what names of Identity Center's roles begin with
 _PERSON_ROLES = (rf"^{SSO_ROLE}",)
+COGNITO = "cognito-identity.amazonaws.com"
 ANONYMOUS = "anonymous"  # in the key of callers without credentials
 _ANONYMOUS_NAMES = {ANONYMOUS, "ANONYMOUS_PRINCIPAL"}  # what stands for an account, or a caller's id
 _HIDDEN_NAMES = {"", "HIDDEN_DUE_TO_SECURITY_REASONS", "UNKNOWN", "-"}
@@ -224,7 +225,7 @@ def plain_principal(principal: str) -> str:
 
     A caller of another account, of which records have an id alone, is named by that account. One of which they have nothing, as
     the holder of a certificate that opens a session by IAM Roles Anywhere, is said to have no name: all such of an account are
-    one principal. So are callers without credentials.
+    one principal. So are callers without credentials, and all visitors to whom Cognito vouches in a region.
 
     `305577164829:federated/arn%3Aaws%3A...%2Foidc.example.com%2Fid%2FA1/repo%3Ao%2Fr` -> `repo:o/r (oidc.example.com)`.
     """
@@ -239,6 +240,8 @@ def plain_principal(principal: str) -> str:
     provider, _, subject = (printable(unquote(part)) for part in rest.partition("/"))
     if kind != "federated" or not subject:
         return name
+    if provider == COGNITO:
+        return f"Cognito's identity pools in {subject}"
     host = provider.rpartition("-provider/")[2].removeprefix("https://").partition("/")[0]
     whole = f"{subject} ({host})"
     return whole if host and not _is_digest(host) and len(whole) <= MAX_PLAIN_LENGTH else subject

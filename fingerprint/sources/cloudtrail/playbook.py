@@ -30,6 +30,7 @@ from fingerprint.core.alert import (
     NextStep,
     names_person,
     on_resources,
+    other_sessions,
     session_names,
 )
 from fingerprint.sources.base import CallImpact, Suspicion, gravest_calls, judge_calls
@@ -46,6 +47,9 @@ from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.playbook_contain import contain_steps, find_person
 from fingerprint.sources.cloudtrail.playbook_extent import extent_steps
 from fingerprint.sources.cloudtrail.playbook_facts import (
+    ASKS_OWNER,
+    BY_ANOTHER_CHANNEL,
+    IN_PERSON,
     MAX_RECORDS_READ,
     access_keys,
     account_number,
@@ -123,6 +127,8 @@ def _verify(suspicion: Suspicion) -> NextStep:
     when = f"at {event.event_time.astimezone(UTC):%H:%M} UTC on {event.event_time.astimezone(UTC):%d %B}"
     sessions = "" if human and not _is_foreign(suspicion) else session_names(suspicion.events)
     chosen = f" Session names ({SESSION_NAMES_CHOSEN}): {sessions}." if sessions else ""
+    if not sessions and (others := other_sessions(human, suspicion.events)):
+        chosen = f" They answer for their own session alone; there are calls of others here: {others}."
     # Nothing is stolen of a service, nor of callers without credentials.
     may_be_stolen = not _acts_by_itself(suspicion) and not is_anonymous(suspicion.principal)
     until = " Until they confirm it, treat it as stolen." if _is_urgent(suspicion) and may_be_stolen else ""
@@ -169,7 +175,7 @@ def _whom_to_ask(suspicion: Suspicion, event: AlertEvent, human: str) -> str:
     """Return who is asked, as the beginning of a sentence. A caller of another account may call the session anything."""
     name = principal_name(suspicion.principal)
     if names_person(human) and not _is_foreign(suspicion):
-        return f"Ask {human[:100]} by telephone or in person, not by mail or chat that the same login opens,"
+        return f"Ask {human[:100]}{BY_ANOTHER_CHANNEL}"
     if center_user_id(suspicion):
         return f"Ask the person who is user {name[:100]} of IAM Identity Center, by telephone or in person,"
     if service := calling_service(suspicion):
@@ -181,7 +187,7 @@ def _whom_to_ask(suspicion: Suspicion, event: AlertEvent, human: str) -> str:
         return f"The log does not name the caller: ask {_owner_of_addresses(suspicion)}, by telephone or in person,"
     if _acts_by_itself(suspicion):
         return f"No person is behind {name[:100]}: ask who set it up or changed last what it acts for, by telephone or in person,"
-    return f"Ask the owner of {_owned(suspicion.principal)[:200]}, by telephone or in person,"
+    return f"{ASKS_OWNER}{_owned(suspicion.principal)[:200]}{IN_PERSON}"
 
 
 def _who_it_is_command(suspicion: Suspicion) -> str:

@@ -15,12 +15,21 @@ from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from fingerprint.core.alert import AlertEvent, CredentialIssue, NextStep
+from fingerprint.core.alert import AlertEvent, CredentialIssue, NextStep, names_person
 from fingerprint.sources.base import Suspicion
-from fingerprint.sources.cloudtrail.identity import SSO_ROLE, is_anonymous, permission_set, saml_provider
+from fingerprint.sources.cloudtrail.identity import (
+    COGNITO,
+    SSO_ROLE,
+    is_anonymous,
+    permission_set,
+    saml_provider,
+)
 from fingerprint.sources.cloudtrail.playbook_extent import find_opened_sessions
 from fingerprint.sources.cloudtrail.playbook_facts import (
+    ASKS_OWNER,
+    BY_ANOTHER_CHANNEL,
     BY_CERTIFICATE,
+    IN_PERSON,
     MAX_KEYS,
     access_keys,
     call_of,
@@ -45,7 +54,6 @@ DEVICE_ID_LENGTH = 64  # hexadecimal digits, of a certificate of AWS IoT
 MAX_SERIAL_LENGTH = 40  # hexadecimal digits, of a certificate's serial number
 UUID_LENGTH = 36  # characters of a UUID
 _FUNCTION = "AWS::Lambda::Function"
-_COGNITO = "cognito-identity.amazonaws.com"
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _NOW = "'\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\"'"  # within a text in single quotes
 _REVOKE = (
@@ -379,7 +387,7 @@ def _find_caller_of_service(suspicion: Suspicion, service: str) -> NextStep:
     return NextStep(
         "contain",
         f"{service[:100]} made the calls with the role because someone told it to: find who did, and contain that principal. "
-        "The call may be logged in another account or region, as that of a stack set.",
+        "The call may be logged in another account or region.",
         f"for region in {' '.join(regions_of(suspicion))}; do\n"
         f'  aws cloudtrail lookup-events --region "$region" --start-time {look_up_from(suspicion)} --lookup-attributes '
         f"AttributeKey=EventSource,AttributeValue={value_or_word(service, 'SERVICE_NAME')}\n"
@@ -392,12 +400,12 @@ def _identity_pools(suspicion: Suspicion) -> list[_Pool]:
     found: dict[tuple[str, bool], dict[str, None]] = {}
     for event in first_events(suspicion):
         federation = session_context(event).get("webIdFederationData")
-        if not isinstance(federation, dict) or federation.get("federatedProvider") != _COGNITO:
+        if not isinstance(federation, dict) or federation.get("federatedProvider") != COGNITO:
             return []
         attributes = federation.get("attributes")
         attributes = attributes if isinstance(attributes, dict) else {}
-        pool, identity = (safe_argument(attributes.get(f"{_COGNITO}:{name}")) for name in ("aud", "sub"))
-        to_all = "unauthenticated" in str(attributes.get(f"{_COGNITO}:amr"))
+        pool, identity = (safe_argument(attributes.get(f"{COGNITO}:{name}")) for name in ("aud", "sub"))
+        to_all = "unauthenticated" in str(attributes.get(f"{COGNITO}:amr"))
         found.setdefault((pool, to_all), {})[identity] = None
     return [_Pool(*of, [each for each in named if each]) for of, named in found.items()]
 
@@ -651,8 +659,20 @@ def _with_opener(step: NextStep, opener: CredentialIssue) -> NextStep:
             text=step.text.replace(_FIND_OPENER, _cut_opener(opener)),
             command=f"aws cloudtrail lookup-events --region {region} --lookup-attributes {record}",
         )
+    if step.phase == "verify":
+        return replace(step, text=_asks_opener(step.text, opener))
     named = _NAMED_BY_SAML if opener.action == "AssumeRoleWithSAML" else _NAMED_BY_OPENER
     return replace(step, text=step.text.replace(_IF_NAMED_BY_SAML, named))
+
+
+def _asks_opener(question: str, opener: CredentialIssue) -> str:
+    """Return the question of an alert whose own records name no person, to the person who opened the session."""
+    owner, found, rest = question.partition(IN_PERSON)
+    # A caller of another account may call itself anything.
+    named = names_person(opener.human) and principal_type(opener.principal) != "account"
+    if not found or not named or not owner.startswith(ASKS_OWNER):
+        return question
+    return f"Ask {opener.human[:100]}, who opened the session,{BY_ANOTHER_CHANNEL}{rest}"
 
 
 def _cut_opener(opener: CredentialIssue) -> str:

@@ -16,7 +16,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from fingerprint.core.alert import AlertEvent
+from fingerprint.core.alert import AlertEvent, names_person
 from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.identity import SSO_ROLE
 from fingerprint.sources.cloudtrail.playbook_undo import Call, safe_argument
@@ -29,6 +29,10 @@ MAX_KEYS = 10  # access keys, machines and addresses named in commands
 MAX_REGIONS = 50  # AWS has fewer
 MAX_RECORDS_READ = 50  # of one action, for what to undo
 BEFORE = timedelta(days=1)  # before the first event, from which everything of a credential is looked up
+# How a question begins that no person is known for, and the channels: never one that the suspect session could answer.
+ASKS_OWNER = "Ask the owner of "
+IN_PERSON = ", by telephone or in person,"
+BY_ANOTHER_CHANNEL = " by telephone or in person, not by mail or chat that the same login opens,"
 SERVICE_DOMAIN = ".amazonaws.com"
 BY_CERTIFICATE = "rolesanywhere:CreateSession"
 _SERVICE_ROLE = "AWSServiceRoleFor"
@@ -102,12 +106,18 @@ def account_number(text: str) -> str:
 
 
 def calling_service(suspicion: Suspicion) -> str:
-    """Return the AWS service that made all calls of a role that no person holds, as CloudFormation does; empty for none."""
+    """Return the AWS service that made all calls of a role that no person holds, as CloudFormation does; empty for none.
+
+    In a session that a person opened it called for that person.
+    """
     sources = {event.source_address for event in suspicion.events}
     service = min(sources, default="")
     alone = len(sources) == 1 and service.endswith(SERVICE_DOMAIN)
     role = credential_kind(suspicion.principal, ()) == "role session"
-    return service if alone and role and not session_of_person(suspicion.principal) else ""
+    held = session_of_person(suspicion.principal) or any(
+        names_person(each.session) for each in suspicion.events
+    )
+    return service if alone and role and not held else ""
 
 
 def access_keys(suspicion: Suspicion) -> list[str]:

@@ -235,6 +235,38 @@ def test_all_people_at_a_shared_role_are_named_behind_an_alert(store_url, capsys
     assert "bob@example.com, ann@example.com" in capsys.readouterr().out
 
 
+def test_a_session_of_another_name_at_a_shared_role_is_named_too(store_url, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    alert = stolen_session()
+    sessions = ("session-4821", "bob@example.com")
+    events = tuple(replace(each, session=sessions[at % 2]) for at, each in enumerate(alert.events))
+    open_store(store_url).alerts.save([replace(alert, human="bob@example.com", events=events)])
+    show_alert(store_url, alert.alert_id)
+    assert "bob@example.com, session-4821" in capsys.readouterr().out
+
+
+def test_who_opened_the_session_is_behind_an_alert_whose_records_name_no_one(store_url, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")
+    alert = stolen_session()
+    store = open_store(store_url)
+    events = tuple(replace(each, access_key="ASIASTOLEN") for each in alert.events)
+    store.alerts.save([replace(alert, human="", events=events)])
+    opened = CredentialIssue(
+        "ASIASTOLEN",
+        alert.first_event_time,
+        "e-1",
+        "AssumeRole",
+        "1:role/Admin",
+        "tara@example.com",
+        "",
+        "192.0.2.7",
+        "r",
+    )
+    store.alerts.save(credential_issues=[opened])
+    show_alert(store_url, alert.alert_id)
+    assert "tara@example.com, who opened the session" in capsys.readouterr().out
+
+
 def test_a_narrow_terminal_cuts_no_name_and_no_time(store_url, capsys, monkeypatch):
     """What has no room as a table is two lines for each row; a curve is one line."""
     monkeypatch.setenv("COLUMNS", "80")

@@ -354,6 +354,7 @@ def test_no_name_can_be_made_into_another_principals_key() -> None:
         ),
         ("https://accounts.google.com/x", "1/2", "1/2 (accounts.google.com)"),
         (f"arn:aws:iam::{ACCOUNT}:saml-provider/Okta", "ann", "ann (Okta)"),
+        ("cognito-identity.amazonaws.com", "eu-west-1", "Cognito's identity pools in eu-west-1"),
         ("oidc.example.com", "s" * 90, "s" * 90),
         ("p" * 90, "subject", "subject"),
         ("", "subject", "subject"),

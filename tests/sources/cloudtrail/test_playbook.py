@@ -245,6 +245,51 @@ def test_who_told_a_service_to_call_with_a_role_is_found_and_no_machine_is_looke
     assert "the owner of" in " ".join(step.text for step in stolen)
 
 
+def test_a_service_that_calls_in_a_persons_session_is_contained_at_the_person() -> None:
+    made = call("s3:ListBuckets", key=ASIA, session="bo@example.com", source_address="aws-mcp.amazonaws.com")
+    steps = next_steps(suspicion(made, principal=f"{ACCOUNT}:role/SRE", human="bo@example.com"))
+    assert "aws-mcp.amazonaws.com made the calls" not in " ".join(step.text for step in steps)
+    assert "*:bo@example.com" in commands(steps, "contain")
+
+
+def test_a_person_answers_for_no_session_of_another_name() -> None:
+    own = call("s3:ListBuckets", key=ASIA, session="tom@example.com")
+    other = replace(own, event_id="other", session="session-4821", access_key="ASIAOTHER")
+    shared = suspicion(own, other, principal=f"{ACCOUNT}:role/Data", human="tom@example.com")
+    [verify] = (step for step in next_steps(shared) if step.phase == "verify")
+    assert (
+        "They answer for their own session alone; there are calls of others here: session-4821."
+        in verify.text
+    )
+    alone = suspicion(own, principal=f"{ACCOUNT}:role/Data", human="tom@example.com")
+    assert "for their own session" not in " ".join(step.text for step in next_steps(alone))
+
+
+@pytest.mark.parametrize(
+    ("opener", "human", "asked"),
+    [
+        (
+            f"{ACCOUNT}:role/Admin",
+            "tara@example.com",
+            "Ask tara@example.com, who opened the session, by telephone",
+        ),
+        (f"{ACCOUNT}:role/Admin", "i-0ab12cd34ef56ab78", "Ask the owner of "),
+        ("210987654321:account/AROA", "tara@example.com", "Ask the owner of "),
+    ],
+)
+def test_the_person_who_opened_a_session_is_asked_and_not_a_stranger(
+    opener: str, human: str, asked: str
+) -> None:
+    found = next_steps(
+        suspicion(call("s3:GetObject", key=ASIA, session="ops"), principal=f"{ACCOUNT}:role/ci")
+    )
+    opened = CredentialIssue(ASIA, OPENED, "e-1", "AssumeRole", opener, human, "", "192.0.2.7", "eu-west-1")
+    [before] = (step for step in found if step.phase == "verify")
+    [verify] = (step for step in name_opener(found, opened) if step.phase == "verify")
+    assert verify.text.startswith(asked)
+    assert verify.text.endswith(before.text.partition(", by telephone or in person,")[2])
+
+
 def test_nothing_of_a_service_linked_role_is_stolen() -> None:
     role = f"{ACCOUNT}:role/AWSServiceRoleForConfig"
     some = suspicion(call("s3:GetBucketPolicy", key=ASIA), principal=role)._replace(first_seen="new")
