@@ -31,7 +31,7 @@ READS = re.compile(r"(Describe|List|Head|Lookup|Get)")  # a read may also fetch 
 CIRCUMSTANTIAL = re.compile(
     r"VPCE|Root|IMDS|ECR\.EVENTS|UnusedRegion|UnauthorizedAPI|IAMCompromisedKey|AccessKeyCompromised|ImpossibleTravel"
     r"|RogueState|BruteForce|Unsuccessful|PasswordSpraying|AssumeRoleBlacklist|TruffleHog|WithoutCloudFormation"
-    r"|Vulnerable\.XZ|LAMBDA\.CRUD|LoginWithoutSAML"
+    r"|Vulnerable\.XZ|LAMBDA\.CRUD|EC2\.Monitoring|LoginWithoutSAML"
 )
 # What every Stratus attack may do on its way; it is not the attack.
 HELPERS = {"AssumeRole", "SendCommand", "GetCommandInvocation"}

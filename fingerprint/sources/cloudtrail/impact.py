@@ -33,11 +33,10 @@ from fingerprint.sources.cloudtrail.impact_effects import (
     GRAVER_EFFECTS,
     LETS_OTHERS,
     MILDER_EFFECTS,
-    QUOTA,
     Effect,
 )
 from fingerprint.sources.cloudtrail.impact_grants import outsiders_let_in, policy_gravity
-from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, quota_of
+from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, effect_by_request
 from fingerprint.sources.cloudtrail.record_members import CallRecord
 
 _GUARDED_SERVICES = frozenset(
@@ -172,8 +171,8 @@ def _impact_by_request(service: str, action: str, record: CallRecord) -> CallImp
             return NO_IMPACT
         gravity = policy_gravity(service, record)
         return CallImpact(gravity, *LETS_OTHERS) if gravity else found
-    if found.effect == QUOTA and (more := quota_of(record)):
-        return found._replace(effect=f"{QUOTA} of {more}")
+    if own := effect_by_request(service, action, record):
+        return CallImpact(found.gravity, *own)
     gravity = adjust_gravity(service, action, found.gravity, record)
     found = _if_graver().get((service, action, gravity), found)
     if GRAVITIES.index(gravity) < GRAVITIES.index(found.gravity):

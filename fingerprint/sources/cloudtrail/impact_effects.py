@@ -16,6 +16,7 @@ from typing import NamedTuple
 from fingerprint.core.alert import Gravity
 
 QUOTA = "asks for a higher quota"
+TUNNEL = ("opens a tunnel through a machine to another host", "Command and Control", "T1572")
 STARTS_MACHINES = "starts machines or models"
 COSTLY_MACHINES = "starts machines that cost much: with GPUs, very large ones, or many"
 CODE_OF_OTHERS = "runs other code with the rights of a role that is there"
@@ -188,8 +189,12 @@ EFFECTS = (
     ),
     Effect(
         "severe", "gives rights to a user or group", "Privilege Escalation", "T1098.003",
-        "iam:AttachUserPolicy PutUserPolicy AttachGroupPolicy PutGroupPolicy AddUserToGroup CreatePolicyVersion "
-        "SetDefaultPolicyVersion DeleteUserPermissionsBoundary",
+        "iam:AttachUserPolicy PutUserPolicy AttachGroupPolicy PutGroupPolicy AddUserToGroup "
+        "DeleteUserPermissionsBoundary",
+    ),
+    Effect(
+        "severe", "gives rights to all who have a policy", "Privilege Escalation", "T1098.003",
+        "iam:CreatePolicyVersion SetDefaultPolicyVersion",
     ),
     Effect(
         "grave", "gives rights to a role", "Privilege Escalation", "T1098.003",
@@ -602,7 +607,14 @@ EFFECTS = (
 
 # What a call does that its request made graver, where that is another thing than what the action does.
 GRAVER_EFFECTS = (
-    Effect("grave", CODE_OF_OTHERS, "Privilege Escalation", "T1546", "codebuild:StartBuild StartBuildBatch"),
+    Effect(
+        "grave", CODE_OF_OTHERS, "Privilege Escalation", "T1546",
+        "codebuild:StartBuild StartBuildBatch ecs:RunTask StartTask",
+    ),
+    Effect(
+        "grave", "reads all parameters of a region in plain text", "Credential Access", "T1555.006",
+        "ssm:GetParametersByPath",
+    ),
     Effect("grave", "replaces a machine's start script", "Privilege Escalation", "T1059.009", "ec2:ModifyInstanceAttribute"),
     Effect(
         "grave", COSTLY_MACHINES, "Impact", "T1496",
@@ -686,6 +698,7 @@ MILDER_EFFECTS = {
     "shares images or snapshots with another account": "sets how images or snapshots are made",
     "opens a network": "changes who reaches a network",
     "gives rights to a user or group": "changes rights of a user or group",
+    "gives rights to all who have a policy": "changes a policy",
     "gives rights to a role": "changes rights of a role",
     "removes backups or the way back": "changes how data can be recovered",
     "switches off threat detection": "changes threat detection",

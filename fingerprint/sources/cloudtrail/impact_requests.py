@@ -17,7 +17,13 @@ from ipaddress import ip_network
 from typing import Any
 
 from fingerprint.core.alert import Gravity
-from fingerprint.sources.cloudtrail.impact_effects import COSTLY_MACHINES, EFFECTS, GRAVER_EFFECTS
+from fingerprint.sources.cloudtrail.impact_effects import (
+    COSTLY_MACHINES,
+    EFFECTS,
+    GRAVER_EFFECTS,
+    QUOTA,
+    TUNNEL,
+)
 from fingerprint.sources.cloudtrail.impact_grants import (
     HANDED_OVER,
     LENT,
@@ -46,6 +52,7 @@ from fingerprint.sources.cloudtrail.record_members import (
 
 # Request and the account that was called -> gravity; None: as the action's.
 Check = Callable[[Request, str], Gravity | None]
+RequestEffect = tuple[str, str, str]  # effect, tactic, technique
 
 _EVERY_ADDRESS = ("0.0.0.0/0", "::/0")
 WEB_PORTS = (80, 443)  # that everybody is meant to reach
@@ -103,10 +110,23 @@ def adjust_gravity(service: str, action: str, gravity: Gravity, record: CallReco
     return check(record.request, record.account) or gravity
 
 
-def quota_of(record: CallRecord) -> str:
-    """Return what a request for a higher quota asks more of, by its service: `mail or messages`; empty for any other."""
-    code = (record.request or {}).get("serviceCode")
-    return _QUOTAS.get(code, "") if isinstance(code, str) else ""
+def effect_by_request(service: str, action: str, record: CallRecord) -> RequestEffect | None:
+    """Return what a call does where its request tells more of it than the action, at the same gravity; None where it does not."""
+    reader = _EFFECT_READERS.get((service, action))
+    return reader(record.request) if reader and record.request is not None else None
+
+
+def _quota(request: Request) -> RequestEffect | None:
+    """Return what a request for a higher quota asks more of, by its service."""
+    code = request.get("serviceCode")
+    more = _QUOTAS.get(code, "") if isinstance(code, str) else ""
+    return (f"{QUOTA} of {more}", "Impact", "T1496") if more else None
+
+
+def _tunnel(request: Request) -> RequestEffect | None:
+    """Return a tunnel for a session that leads to a host behind the machine: documents of one's own have that parameter too."""
+    parameters = request.get("parameters")
+    return TUNNEL if isinstance(parameters, dict) and parameters.get("host") else None
 
 
 def _grants_outside(request: Request, account: str) -> Gravity | None:
@@ -287,6 +307,12 @@ def _runs_other_code(request: Request, account: str) -> Gravity | None:
     return None if _BUILD_OVERRIDES.isdisjoint(request) else "grave"
 
 
+def _other_role(request: Request, account: str) -> Gravity | None:
+    """Return grave for a task that runs with another role than its definition's."""
+    roles = {"taskRoleArn", "executionRoleArn"}
+    return "grave" if any(name in roles and text for name, text in request_values(request)) else None
+
+
 def _changes_code(request: Request, account: str) -> Gravity | None:
     """Return notable for an update of a project that changes neither its code, nor where and with which role it runs."""
     return "notable" if _PROJECT_CODE.isdisjoint(request) else None
@@ -380,6 +406,13 @@ def _with_decryption(request: Request, account: str) -> Gravity | None:
         if any(name == "withDecryption" and text == "True" for name, text in request_values(request))
         else None
     )
+
+
+def _all_parameters(request: Request, account: str) -> Gravity | None:
+    """Return grave where everything under the root is asked for in plain text, notable for a part of it."""
+    found = _with_decryption(request, account)
+    whole = request.get("path") == "/" and request.get("recursive") is True
+    return "grave" if found and whole else found
 
 
 def _text_message(request: Request, account: str) -> Gravity | None:
@@ -541,7 +574,7 @@ _OPENED = (
     "ec2:ReplaceNetworkAclEntry"
 )
 _BLOCKED = "s3:PutBucketPublicAccessBlock s3:PutPublicAccessBlock s3:PutAccountPublicAccessBlock"
-_PARAMETERS = "ssm:GetParameter ssm:GetParameters ssm:GetParametersByPath ssm:GetParameterHistory"
+_PARAMETERS = "ssm:GetParameter ssm:GetParameters ssm:GetParameterHistory"
 _ADMINISTRATOR = (
     "iam:AttachUserPolicy iam:AttachRolePolicy iam:AttachGroupPolicy sso:AttachManagedPolicyToPermissionSet"
 )
@@ -571,6 +604,10 @@ def _table(actions: str, check: Check) -> dict[tuple[str, str], Check]:
     }
 
 
+_EFFECT_READERS: dict[tuple[str, str], Callable[[Request], RequestEffect | None]] = {
+    ("servicequotas", "RequestServiceQuotaIncrease"): _quota,
+    ("ssm", "StartSession"): _tunnel,
+}
 _CHECKS: dict[tuple[str, str], Check] = (
     _table(_OUTSIDE, _grants_outside)
     | _table(_DOMAINS, _domain_outside)
@@ -615,6 +652,8 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("s3:PutObject s3:CopyObject s3:CreateMultipartUpload", _by_own_key)
     | _table(_DATABASES, _database_opened)
     | _table(_PARAMETERS, _with_decryption)
+    | _table("ssm:GetParametersByPath", _all_parameters)
+    | _table("ecs:RunTask ecs:StartTask", _other_role)
     | _table("ec2:DescribeInstanceAttribute", _user_data)
     | _table("sns:Publish", _text_message)
     | _table(

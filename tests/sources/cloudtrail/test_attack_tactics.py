@@ -37,6 +37,8 @@ def test_every_technique_of_the_table_has_a_name_and_every_tactic_is_one_of_atta
     [
         ("ec2:RunInstances", ("Impact", "Execution")),
         ("cloudtrail:UpdateTrail", ("Defense Evasion",)),
+        ("ec2:CreateImage", ("Collection",)),
+        ("ec2:ModifyImageAttribute", ("Exfiltration",)),
         ("lambda:UpdateFunctionCode20150331v2", ("Persistence",)),
         ("sts:GetCallerIdentity", ("Discovery",)),
         ("sts:AssumeRole", ()),

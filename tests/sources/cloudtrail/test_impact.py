@@ -130,6 +130,7 @@ def test_what_a_listed_action_does_is_known(call: str, gravity: str, tactic: str
             "T1552",
         ),
         ("ssm:GetParameter", "minor", "reads a parameter", "T1555.006"),
+        ("iam:CreatePolicyVersion", "severe", "gives rights to all who have a policy", "T1098.003"),
         ("iam:UpdateUser", "notable", "renames a user", "T1098"),
         ("events:DisableRule", "grave", "switches off what reacts to events", "T1562.001"),
         (

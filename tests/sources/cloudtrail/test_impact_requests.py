@@ -357,6 +357,19 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ("ec2:ModifyInstanceAttribute", {"instanceId": "i-1", "userData": "x"}, "grave"),
         ("ec2:ModifyInstanceAttribute", {"attribute": "userData", "value": "x"}, "grave"),
         ("ec2:ModifyInstanceAttribute", {"disableApiTermination": {"value": True}}, "notable"),
+        ("ssm:GetParametersByPath", {"path": "/", "recursive": True, "withDecryption": True}, "grave"),
+        ("ssm:GetParametersByPath", {"path": "/app", "recursive": True, "withDecryption": True}, "notable"),
+        ("ssm:GetParametersByPath", {"path": "/", "recursive": True}, "minor"),
+        (
+            "ecs:RunTask",
+            {"taskDefinition": "t", "overrides": {"taskRoleArn": "arn:aws:iam::1:role/admin"}},
+            "grave",
+        ),
+        (
+            "ecs:RunTask",
+            {"taskDefinition": "t", "overrides": {"containerOverrides": [{"name": "a"}]}},
+            "notable",
+        ),
     ],
 )
 def test_the_same_action_protects_or_harms_by_its_parameters(call: str, request_: Any, expected: str) -> None:
@@ -424,6 +437,33 @@ def test_a_policy_nested_beyond_all_bounds_is_read_in_bounded_time() -> None:
 def test_a_request_that_does_no_harm_is_not_said_to_do_it(call: str, request_: Any, effect: str) -> None:
     text = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request_})
     assert impact_of(*call.split(":"), text).effect == effect
+
+
+@pytest.mark.parametrize(
+    ("request_members", "effect", "technique"),
+    [
+        (
+            {
+                "documentName": "AWS-StartPortForwardingSessionToRemoteHost",
+                "parameters": {"host": ["db.example.com"]},
+            },
+            "opens a tunnel through a machine to another host",
+            "T1572",
+        ),
+        (
+            {"documentName": "own", "parameters": {"host": ["db"]}},
+            "opens a tunnel through a machine to another host",
+            "T1572",
+        ),
+        ({"target": "i-1"}, "runs commands on machines", "T1651"),
+        ({"parameters": "host"}, "runs commands on machines", "T1651"),
+    ],
+)
+def test_a_session_that_leads_to_another_host_is_a_tunnel(
+    request_members: dict[str, Any], effect: str, technique: str
+) -> None:
+    found = impact_of("ssm", "StartSession", json.dumps({"requestParameters": request_members}))
+    assert (found.gravity, found.effect, found.technique) == ("notable", effect, technique)
 
 
 @pytest.mark.parametrize(
