@@ -591,6 +591,14 @@ _UNDO: dict[str, Undo] = {
         "Give the rule its targets again.",
         "aws events put-targets --region <region> --rule <rule> --targets file://EARLIER_TARGETS.json",
     ),
+    "ecs:RegisterTaskDefinition": Undo(
+        "Take it back, when its evidence is kept: tasks and services that use it go on, so stop those too.",
+        "aws ecs deregister-task-definition --region <region>",
+        (
+            "--task-definition <taskDefinition.taskDefinitionArn>",
+            "--task-definition <taskDefinition.family>:<taskDefinition.revision>",
+        ),
+    ),
     "ecs:RunTask": _STOP_TASKS,
     "ecs:StartTask": _STOP_TASKS,
     "batch:CreateComputeEnvironment": Undo(

@@ -105,6 +105,12 @@ ACCOUNT, FOREIGN = "123456789012", "662187304519"
             "aws ecs deregister-task-definition --region eu-west-1 --task-definition arn:aws:ecs:r:1:task-definition/web:7",
         ),
         (
+            "ecs:RegisterTaskDefinition",
+            {"family": "web"},
+            {"taskDefinition": {"family": "web", "revision": 7}},
+            "aws ecs deregister-task-definition --region eu-west-1 --task-definition web:7",
+        ),
+        (
             "apigateway:CreateRestApi",
             {"name": "x"},
             {"id": "a1b2"},
