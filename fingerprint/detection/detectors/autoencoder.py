@@ -516,8 +516,10 @@ def discount_recent_novelty(
     row, column = xp.nonzero((~known | (loss >= RARE_NATS)) & to_device_of(~IS_BIN, known))
     owner = hashing.combine(observed.principal[row], column.astype(np.uint64))
     value, interval = hashing.combine(owner, observed.codes[row, column]), observed.interval[row]
-    age = state.novelty_age(value, interval)
-    who = xp.flatnonzero(to_device_of(IS_OF_CALLER, known)[column])
+    is_caller = to_device_of(IS_OF_CALLER, known)[column]
+    what, who = xp.flatnonzero(~is_caller), xp.flatnonzero(is_caller)
+    age = xp.empty(len(row), np.int32)
+    age[what] = state.novelty_age(value[what], interval[what])
     action = observed.codes[row[who], ACTION_COLUMN]
     age[who] = state.first_calls.familiar_age(value[who], interval[who], action)
     again = age > state.series.late_intervals
