@@ -1,5 +1,5 @@
-"""The rule by which a test is `slow`: it uses a service, starts a process, simulates, trains, draws its cases or measures
-what they cost. `make test-fast` leaves it out.
+"""The rule by which a test is `slow`: it uses a service, starts a process, waits for others, simulates, trains, draws its cases
+or measures what they cost. `make test-fast` leaves it out.
 
 No list of tests is kept. What a test names is followed through its fixtures and through the helpers in `tests` that they call; it
 is slow if that leads to one of SLOW. So a new test lands in the right set by itself. The rule errs towards slow: a method counts
@@ -31,11 +31,14 @@ SLOW = frozenset(
         "fake_cupy",
         "moto",
         "playwright",
+        "socket",  # who does not answer is waited for
+        "threading",  # and so are others who do the same at once
         "torch",
         "tracemalloc",  # every allocation is noted
         "fingerprint.adapters.worker_pool",
         "fingerprint.evaluation.dfencoder_peer",
         "fingerprint.evaluation.peers",
+        "fingerprint.sources.cloudtrail.operations.load_operations",  # every operation of AWS is read
         "fingerprint.training.nn.trainer.fit_autoencoders",
         "pipelines.bench",
         "pipelines.evaluation",
@@ -43,6 +46,7 @@ SLOW = frozenset(
         "pipelines.simulate.simulate_organisation",
         "pipelines.simulate_live",
         "pipelines.train.train_bank",
+        "tests.support.compiled_kernels",  # for GPUs
         "tests.support.cpu_time",  # of the longest text that an attacker may write
         "tests.support.forked",
         "tests.support.http_receiver",  # servers, and those who wait for them
