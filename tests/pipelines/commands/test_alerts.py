@@ -225,24 +225,15 @@ def test_where_no_person_is_recorded_the_terminal_shows_the_names_of_sessions(st
     )
 
 
-def test_all_people_at_a_shared_role_are_named_behind_an_alert(store_url, capsys, monkeypatch):
+@pytest.mark.parametrize("other", ["ann@example.com", "session-4821"])
+def test_all_sessions_of_a_shared_role_are_named_behind_an_alert(other, store_url, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     alert = stolen_session()
-    people = ("ann@example.com", "bob@example.com")
-    events = tuple(replace(each, session=people[at % 2]) for at, each in enumerate(alert.events))
-    open_store(store_url).alerts.save([replace(alert, human="bob@example.com", events=events)])
-    show_alert(store_url, alert.alert_id)
-    assert "bob@example.com, ann@example.com" in capsys.readouterr().out
-
-
-def test_a_session_of_another_name_at_a_shared_role_is_named_too(store_url, capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "160")
-    alert = stolen_session()
-    sessions = ("session-4821", "bob@example.com")
+    sessions = (other, "bob@example.com")
     events = tuple(replace(each, session=sessions[at % 2]) for at, each in enumerate(alert.events))
     open_store(store_url).alerts.save([replace(alert, human="bob@example.com", events=events)])
     show_alert(store_url, alert.alert_id)
-    assert "bob@example.com, session-4821" in capsys.readouterr().out
+    assert f"bob@example.com, {other}" in capsys.readouterr().out
 
 
 def test_who_opened_the_session_is_behind_an_alert_whose_records_name_no_one(store_url, capsys, monkeypatch):
