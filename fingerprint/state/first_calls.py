@@ -47,6 +47,8 @@ class FirstCalls:
 
         A value is the hash of its owner and itself; `action` (N,) are the codes of what was called with it.
         """
+        if not len(values):  # as in most calls for one event, of which this would be a tenth
+            return interval
         bits = (action & np.uint64((1 << ACTION_BITS) - 1)).astype(np.int64)
         self._keep(values, interval.astype(np.int64) << ACTION_BITS | bits)
         familiar = self.calls.get(values, CALLS[-1], missing=NEVER) >> ACTION_BITS
