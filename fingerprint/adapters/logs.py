@@ -25,6 +25,7 @@ from structlog.typing import EventDict
 
 from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.sanitize import printable
+from fingerprint.core.time_range import format_iso
 
 REPEAT_SECONDS = 10.0  # between two records of a library that say the same
 MAX_REMEMBERED = 1_000  # different records
@@ -70,9 +71,8 @@ def json_formatter() -> ProcessorFormatter:
 
 def _describe_record(_: Any, __: str, entry: EventDict) -> EventDict:
     record: logging.LogRecord = entry["_record"]
-    moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
     line = {
-        "time": moment.replace("+00:00", "Z"),
+        "time": format_iso(datetime.fromtimestamp(record.created, UTC), "milliseconds"),
         "level": record.levelname.lower(),
         "logger": record.name,
         "message": entry["event"],

@@ -127,6 +127,11 @@ def last_day_of_month(first: date) -> date:
     return (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
 
 
+def format_iso(at: datetime, timespec: str = "auto") -> str:
+    """Return ISO 8601 in UTC with a Z: 2026-03-04T14:02:00Z; by default fractions of a second only where there are any."""
+    return at.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
 def format_instant(at: datetime) -> str:
     """Return a time as people write it: a date alone at midnight, UTC."""
     return at.strftime("%Y-%m-%d" if at.time() == time() else "%Y-%m-%dT%H:%M:%S")

@@ -18,6 +18,7 @@ from typing import Any, Protocol
 from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.settings import Bank as BankOptions
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import format_iso
 from fingerprint.registry import versions
 from fingerprint.registry.bank import DEFAULT_OPTIONS, Bank, open_bank, read_manifest
 
@@ -180,4 +181,4 @@ def size_in_bytes(manifest: dict[str, Any]) -> int:
 
 
 def _iso_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return format_iso(datetime.fromtimestamp(seconds, UTC), "seconds")

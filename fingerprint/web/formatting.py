@@ -16,6 +16,7 @@ from fingerprint.alerting.impact import MAX_RESOURCES
 from fingerprint.core.alert import LEVELS, ActionImpact, Decision, Level, StepPhase
 from fingerprint.core.alert import SEVERITY_LEVELS as SEVERITY_LEVELS
 from fingerprint.core.alert import severity_of as severity_of
+from fingerprint.core.time_range import format_iso as format_iso
 from fingerprint.web.language import N_, NN_, format_date, format_decimal, gettext, localise_figure, ngettext
 from fingerprint.web.language import format_count as format_count
 
@@ -185,11 +186,6 @@ def level_description(name: Level) -> str:
 def sentence(text: str) -> str:
     """Return an error's text as a sentence of a page, with a capital letter; a setting at its start stays as it is."""
     return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(",").isalpha() else text
-
-
-def format_iso(moment: datetime) -> str:
-    """Return ISO 8601 in UTC with a Z: 2026-03-04T14:02:00Z; fractions of a second only where there are any."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
 
 
 def format_time(moment: datetime) -> str:

@@ -40,6 +40,7 @@ from fingerprint.core.case import (
 )
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
+from fingerprint.core.time_range import format_iso
 
 UNASSIGNED = "-"  # the assignee of alerts without one
 MAX_QUERY_VALUE_LENGTH = 1000  # characters of a value that an address may carry
@@ -240,7 +241,7 @@ def _parse_moment(name: str, text: str) -> datetime:
 def _format_value(alert_filter: AlertFilter, name: str) -> str:
     value = getattr(alert_filter, name)
     if isinstance(value, datetime):
-        return _whole_day(name, value) or value.isoformat().replace("+00:00", "Z")
+        return _whole_day(name, value) or format_iso(value)
     if name == "suppressed":
         return "1" if value else ""
     return UNASSIGNED if name == "assignee" and value == "" else "" if value is None else str(value)

@@ -8,6 +8,7 @@ from typing import Any
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.adapters.checkpoints.store import CheckpointSummary
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import format_iso
 
 
 def list_checkpoints(settings: Settings) -> list[dict[str, Any]]:
@@ -41,4 +42,4 @@ def _checkpoint_row(summary: CheckpointSummary) -> dict[str, Any]:
 def _iso_time(seconds: float) -> str:
     if seconds == float("inf"):
         return "the store does not say when"
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+    return format_iso(datetime.fromtimestamp(seconds, UTC), "seconds")

@@ -13,6 +13,7 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Bank as BankOptions
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import format_iso
 from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
 from fingerprint.registry.bank import Bank
@@ -106,7 +107,7 @@ def roll_back_bank_version(folder: Path, settings: Settings, why: str = "") -> s
 
 def history_note(action: Action, why: str, forced: bool = False) -> VersionDecision:
     """Return a note for the history: the user of this program, and the time."""
-    at = SystemClock().now().isoformat(timespec="seconds").replace("+00:00", "Z")
+    at = format_iso(SystemClock().now(), "seconds")
     return VersionDecision(action, at, host.login_name(), why, forced)
 
 

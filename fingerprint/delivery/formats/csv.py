@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from fingerprint.core.alert import AlertEvent, severity_of
 from fingerprint.core.sanitize import printable
+from fingerprint.core.time_range import format_iso
 from fingerprint.delivery.formats.text import (
     impact_text,
     opener_texts,
@@ -75,8 +76,8 @@ CELLS: Mapping[str, Callable[[Notification], str]] = {
     "principal": lambda each: each.alert.principal,
     "human": lambda each: each.alert.human,
     "account": lambda each: account_of(each.alert),
-    "first_event_time": lambda each: each.alert.first_event_time.isoformat(),
-    "last_event_time": lambda each: each.alert.last_event_time.isoformat(),
+    "first_event_time": lambda each: format_iso(each.alert.first_event_time),
+    "last_event_time": lambda each: format_iso(each.alert.last_event_time),
     "events": lambda each: str(len(each.alert.events)),
     "services": lambda each: _join_distinct(event.service for event in each.alert.events),
     "actions": lambda each: _join_actions(each.alert.events),

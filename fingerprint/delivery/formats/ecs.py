@@ -11,10 +11,10 @@ Source: https://www.elastic.co/docs/reference/ecs
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any
 
 from fingerprint.core.alert import Alert, severity_of
+from fingerprint.core.time_range import format_iso
 from fingerprint.delivery.formats.text import (
     impact_text,
     opener_texts,
@@ -64,12 +64,7 @@ def ecs_document(notification: Notification) -> dict[str, Any]:
         ),
         MAX_KEYWORD_LENGTH,
     )
-    return {"@timestamp": iso_timestamp(alert.last_event_time)} | made
-
-
-def iso_timestamp(moment: datetime) -> str:
-    """Return ISO 8601 in UTC, with a Z."""
-    return moment.astimezone(UTC).isoformat().replace("+00:00", "Z")
+    return {"@timestamp": format_iso(alert.last_event_time)} | made
 
 
 def _event_fields(notification: Notification) -> dict[str, Any]:
@@ -87,8 +82,8 @@ def _event_fields(notification: Notification) -> dict[str, Any]:
         reason=alert.title,
         severity=SEVERITY_NUMBERS[severity_of(alert.urgency)],
         risk_score=alert.urgency,
-        start=iso_timestamp(alert.first_event_time),
-        end=iso_timestamp(alert.last_event_time),
+        start=format_iso(alert.first_event_time),
+        end=format_iso(alert.last_event_time),
         duration=int(span.total_seconds() * 1_000_000) * 1_000,  # nanoseconds
         url=notification.link,
     )
@@ -116,8 +111,8 @@ def _source_fields(notification: Notification) -> dict[str, Any]:
 
 
 def _related_fields(notification: Notification) -> dict[str, Any]:
-    alert = notification.alert
-    users = [alert.principal, alert.human, *(event.session for event in notification.newest_events)]
+    alert, opener = notification.alert, notification.origin.opener
+    users = [alert.principal, alert.human, opener, *(event.session for event in notification.newest_events)]
     return without_empty(user=distinct_values(users), ip=_addresses(notification))
 
 

@@ -27,6 +27,7 @@ from fingerprint.core.alert import (
     SurpriseDriver,
     severity_of,
 )
+from fingerprint.core.time_range import format_iso
 from fingerprint.delivery.formats.text import (
     impact_text,
     opener_texts,
@@ -311,7 +312,7 @@ def _evidence_fields(alert: Alert, event: AlertEvent, place: AddressPlace) -> di
     """Return one event as evidence: caller, call, source and user agent."""
     address = parse_address(event.source_address)
     data = {
-        "event_time": event.event_time.isoformat(),
+        "event_time": format_iso(event.event_time),
         "entity": event.entity,
         "region": event.region,
         "resource": event.resource,

@@ -78,6 +78,7 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         **_timeline_context(store, alert_id, story, parse_timeline(asks), queue),
         **_related_context(deps, found, row, story),
         chain=origin.chain[::-1],
+        opener=origin.opener,
         other_records=origin.other_records,
     )
 

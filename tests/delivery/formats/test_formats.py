@@ -14,6 +14,7 @@ import pytest
 
 from fingerprint.alerting.messages import encode_alerts
 from fingerprint.core.alert import Disposition
+from fingerprint.core.incident import CredentialIssue, SessionOrigin
 from fingerprint.core.sanitize import storable
 from fingerprint.delivery.formats import (
     EXPORT_FORMATS,
@@ -268,6 +269,16 @@ def test_an_addresses_field_holds_addresses_alone():
     document = ecs.ecs_document(Notification(replace(stolen_session(), events=events)))
     assert document["source"] == {"address": ["AWS Internal"]}
     assert ecs.ecs_document(Notification(stolen_session()))["related"]["ip"] == ["185.220.101.34"]
+
+
+def test_the_opener_of_the_session_is_related():
+    issue = CredentialIssue(
+        "ASIA1", DECISION.at, "e1", "AssumeRole", "1:user/ann", "ann@example.com", "AKIA1", "", "r"
+    )
+    unnamed = replace(stolen_session(), human="")
+    document = ecs.ecs_document(Notification(unnamed, origin=SessionOrigin((issue,), 1, ())))
+    assert "ann@example.com" in document["related"]["user"]
+    assert "ann@example.com" not in ecs.ecs_document(Notification(unnamed))["related"]["user"]
 
 
 # --- Slack -----------------------------------------------------------------------------------------------------------

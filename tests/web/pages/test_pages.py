@@ -331,21 +331,35 @@ def test_a_note_on_several_alerts_reaches_each_that_is_there_and_names_the_other
     assert "on both of them" in [note.text for note in store.cases.notes(STOLEN.alert_id)]
 
 
-def test_an_alert_says_who_began_its_session_the_first_caller_first(analyst, store):
+def test_an_alert_says_who_opened_its_session_the_first_caller_first(analyst, store):
     later = [replace(each, access_key="ASIA2") for each in PIPELINE.events]
-    store.alerts.save([replace(PIPELINE, alert_id="c4a1", events=tuple(later))])
+    unknown = [replace(each, access_key="ASIA3", event_id=f"u{each.event_id}") for each in later]
+    store.alerts.save([replace(PIPELINE, alert_id="c4a1", events=tuple(later), human="")])
     role, person = "123456789012:role/gate", "123456789012:user/bo"
     store.alerts.save(
         credential_issues=[
             CredentialIssue("ASIA2", NOW, "e2", "sts:AssumeRole", role, "", "ASIA1", "10.0.0.2", "eu-west-1"),
             CredentialIssue(
-                "ASIA1", NOW, "e1", "sts:AssumeRole", person, "bo", "AKIA0", "10.0.0.1", "eu-west-1"
+                "ASIA1",
+                NOW,
+                "e1",
+                "sts:AssumeRole",
+                person,
+                "bo@example.com",
+                "AKIA0",
+                "10.0.0.1",
+                "eu-west-1",
             ),
         ]
     )
+    store.alerts.save([replace(PIPELINE, alert_id="c4a2", events=tuple(unknown), human="")])
     page = analyst.get("/alerts/c4a1").text
     said = page[page.index("Credential chain of this session") : page.index("this session</li>")]
     assert said.index(person) < said.index(role) < said.index(PIPELINE.principal)
+    behind = page.partition("Behind it")[2].partition("</dd>")[0]
+    assert "bo@example.com" in behind
+    assert "opened the session" in behind
+    assert "not recorded" in analyst.get("/alerts/c4a2").text.partition("Behind it")[2].partition("</dd>")[0]
 
 
 def test_an_alert_names_the_caller_whom_the_other_accounts_record_of_a_call_names(analyst, store):
