@@ -276,9 +276,11 @@ def _written(
     thing = _thing(without_batch(operation.name))
     for name, kind in members:
         option = f"--{cli_word(name)}"
-        earlier = known is not None and name not in known
-        value = f"EARLIER_{cli_word(name).upper().replace('-', '_')}" if earlier else _value(name, thing)
-        parts.append(option if kind == "b" else f"{option} {value}")
+        if known is not None and name not in known:  # a switch stands for `--switch` or `--no-switch`
+            word = f"EARLIER_{cli_word(name).upper().replace('-', '_')}"
+            parts.append(word if kind == "b" else f"{option} {word}")
+        else:
+            parts.append(option if kind == "b" else f"{option} {_value(name, thing)}")
     return " ".join(parts)
 
 

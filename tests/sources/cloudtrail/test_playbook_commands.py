@@ -62,11 +62,10 @@ def _check(text: str) -> int:
         given = {word for word in rest if word.startswith("--")}
         known, needed = _options(service, command)
         assert given <= known | EVERY_COMMAND, (service, command)
-        # A flag that a command needs may be given as its opposite.
-        assert needed <= given | {f"--{each[5:]}" for each in given if each.startswith("--no-")}, (
-            service,
-            command,
-        )
+        # A flag that a command needs may be given as its opposite, or as what it was before.
+        either = {f"--{each[5:]}" for each in given if each.startswith("--no-")}
+        before = {f"--{each[8:].lower().replace('_', '-')}" for each in rest if each.startswith("EARLIER_")}
+        assert needed <= given | either | before, (service, command)
         count += 1
     return count
 

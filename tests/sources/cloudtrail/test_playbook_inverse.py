@@ -86,6 +86,14 @@ ACCOUNT, FOREIGN = "123456789012", "662187304519"
             "aws lambda delete-function-concurrency --region eu-west-1 --function-name f",
         ),
         (
+            "cognito-identity:UpdateIdentityPool",  # a switch that it sets must not be set again
+            {"identityPoolId": "p", "identityPoolName": "visitors", "allowUnauthenticatedIdentities": True},
+            {},
+            "aws cognito-identity describe-identity-pool --region eu-west-1 --identity-pool-id p\n"
+            "aws cognito-identity update-identity-pool --region eu-west-1 --identity-pool-id p "
+            "--identity-pool-name EARLIER_IDENTITY_POOL_NAME EARLIER_ALLOW_UNAUTHENTICATED_IDENTITIES",
+        ),
+        (
             "ec2:ModifyEbsDefaultKmsKeyId",
             {"kmsKeyId": "theirs"},
             {},
