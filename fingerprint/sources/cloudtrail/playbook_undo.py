@@ -680,6 +680,25 @@ _UNDO: dict[str, Undo] = {
     "kms:CreateGrant": Undo(
         "Revoke the grant.", "aws kms revoke-grant --region <region> --key-id <keyId> --grant-id <grantId>"
     ),
+    "events:PutTargets": Undo(
+        "Remove the targets that the call put: its record keeps them as evidence, and putting others leaves them there. Put back "
+        "what a target of the same id was before.",
+        "aws events remove-targets --region <region> --rule <rule> --ids <targets.id>",
+        ("--event-bus-name <eventBusName>",),
+        one_needed=False,
+    ),
+    "events:PutRule": Undo(
+        "If the rule is new, disable it; delete it with its targets, when its evidence is kept. Else put the earlier one back.",
+        "aws events disable-rule --region <region> --name <name>",
+        ("--event-bus-name <eventBusName>",),
+        one_needed=False,
+    ),
+    "events:PutPermission": Undo(
+        "Take the permission to send to the event bus back.",
+        "aws events remove-permission --region <region> --statement-id <statementId>",
+        ("--event-bus-name <eventBusName>",),
+        one_needed=False,
+    ),
     "lambda:UpdateFunctionCode": Undo(
         "Deploy the function again from its source, and keep the code that was uploaded as evidence.",
         "aws lambda get-function --region <region> --function-name <functionName> --query Code.Location --output text",

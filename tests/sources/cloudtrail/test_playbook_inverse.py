@@ -94,6 +94,24 @@ ACCOUNT, FOREIGN = "123456789012", "662187304519"
             "--identity-pool-name EARLIER_IDENTITY_POOL_NAME EARLIER_ALLOW_UNAUTHENTICATED_IDENTITIES",
         ),
         (
+            "events:PutTargets",
+            {"rule": "r", "eventBusName": "b", "targets": [{"id": "1", "arn": "arn:t"}, {"id": "2"}]},
+            {},
+            "aws events remove-targets --region eu-west-1 --rule r --ids 1 2 --event-bus-name b",
+        ),
+        (
+            "events:PutRule",
+            {"name": "r"},
+            {},
+            "aws events disable-rule --region eu-west-1 --name r",
+        ),
+        (
+            "events:PutPermission",
+            {"statementId": "s"},
+            {},
+            "aws events remove-permission --region eu-west-1 --statement-id s",
+        ),
+        (
             "ec2:ModifyEbsDefaultKmsKeyId",
             {"kmsKeyId": "theirs"},
             {},
