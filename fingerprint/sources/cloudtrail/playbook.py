@@ -279,7 +279,7 @@ def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
     `event` is the call of it that is asked about. `cut`: there are other actions that are not among them.
     """
     first = graver[0]
-    same = (f"{event.resource} in ", f"{event.resource} for ")
+    same = tuple(f"{event.resource} {word} ".lstrip() for word in ("in", "for"))  # no resource may be known
     own = (each for each in first.resources if each == event.resource or each.startswith(same))
     touched = next(own, event.resource) if event.action_name == first.action else "".join(first.resources[:1])
     on = on_resources([touched[:200]] if touched else [])

@@ -318,6 +318,13 @@ def test_the_question_is_about_what_was_done_before_what_was_only_tried() -> Non
     assert "about ec2:RunInstances and 1 other at" in verify
 
 
+def test_the_account_that_is_let_in_is_asked_about_where_no_resource_is_known() -> None:
+    targets = [{"id": "1", "arn": "arn:aws:events:eu-west-1:834120977315:event-bus/default"}]
+    put = call("events:PutTargets", {"rule": "r", "targets": targets}, resource="")
+    [verify] = (step.text for step in next_steps(suspicion(put)) if step.phase == "verify")
+    assert "about events:PutTargets for account 834120977315 at" in verify
+
+
 def test_a_service_has_no_owner_to_ask_and_no_credential_to_follow() -> None:
     first = call("ec2:CreateNetworkInterface", key="", session="", region="eu-west-1")
     some = suspicion(first, principal=f"{ACCOUNT}:service/ec2.amazonaws.com")._replace(first_seen="new")
