@@ -35,6 +35,7 @@ MAX_REDUCTION = 20  # of urgency
 SHARED_FEATURES = ("action", "parameters", "error", "program", "version")
 PLACE_FEATURES = ("network", "address", "target")
 CALL_FEATURES = ("action", "parameters")
+ORDER_FEATURE = "next action"  # of the sequence detector
 
 
 class SurprisingValue(NamedTuple):
@@ -83,9 +84,13 @@ def reduce_urgency(urgency: int, others: int) -> int:
 
 
 def _weighted_median_others(surprises: Sequence[SurprisingValue]) -> int:
-    """Return the median over values, weighted by surprise, of how many others show each; 0 without values."""
-    left = sum(each.surprise for each in surprises) / 2
-    for each in sorted(surprises, key=_excusing_others, reverse=True):
+    """Return the median over values, weighted by surprise, of how many others show each; 0 without values.
+
+    The order of actions has no weight: its nats are another detector's, and no one else shows it.
+    """
+    weighed = [each for each in surprises if each.feature != ORDER_FEATURE]
+    left = sum(each.surprise for each in weighed) / 2
+    for each in sorted(weighed, key=_excusing_others, reverse=True):
         left -= each.surprise
         if left <= 0:
             return _excusing_others(each)

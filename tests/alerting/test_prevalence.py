@@ -57,6 +57,8 @@ def test_the_more_share_it_the_lower_it_is():
     [
         ([], 0),
         ([SurprisingValue("action", 10.0, 7)], 7),
+        ([SurprisingValue("next action", 20.0), SurprisingValue("action", 10.0, 7)], 7),
+        ([SurprisingValue("next action", 20.0, 9)], 0),
         ([SurprisingValue("program version", 6.0, 9), SurprisingValue("network", 5.0)], 9),
         ([SurprisingValue("program version", 5.0, 9), SurprisingValue("network", 6.0)], 0),
         (
