@@ -533,6 +533,18 @@ def test_a_rule_that_names_jobs_or_containers_is_about_those_of_its_own_namespac
     assert [each for each in named if not each.startswith('namespace="default",')] == []
 
 
+def test_no_rule_misses_an_ingest_that_the_values_leave_out() -> None:
+    def alerts(**values: Any) -> list[str]:
+        made = rendered((OPERATOR,), **{**EVERYTHING, **values})[f"PrometheusRule/{NAME}-rules"]
+        return [
+            rule["alert"] for group in made["spec"]["groups"] for rule in group["rules"] if "alert" in rule
+        ]
+
+    every, left = alerts(), alerts(ingest={"enabled": False})
+    assert [each for each in every if each not in left] == ["FingerprintIngestDown"]
+    assert [each for each in every if each in left] == left
+
+
 def test_without_the_operator_nothing_is_made_for_it() -> None:
     assert not [
         name for name in rendered(**EVERYTHING) if name.startswith(("ServiceMonitor/", "PrometheusRule/"))
