@@ -29,6 +29,7 @@ Manifest = dict[str, Any]
 Chart = dict[str, Manifest]
 
 KEDA, OPERATOR = "keda.sh/v1alpha1", "monitoring.coreos.com/v1"
+KEDA_PEERS = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "keda"}}}]
 EVERYTHING: dict[str, Any] = {
     "image": {"registry": "registry.example.com/security", "pullSecrets": ["pull"]},
     "settings": {
@@ -64,6 +65,7 @@ EVERYTHING: dict[str, Any] = {
     "networkPolicy": {
         "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
         "webFrom": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}],
+        "kafkaFrom": KEDA_PEERS,
     },
 }
 ELSEWHERE: dict[str, Any] = {  # brokers, database, checkpoints and secrets of one's own

@@ -22,6 +22,7 @@ from tests.support.helm_chart import (
     ELSEWHERE,
     EVERYTHING,
     KEDA,
+    KEDA_PEERS,
     NAME,
     OPERATOR,
     ROOT,
@@ -299,7 +300,7 @@ def test_what_the_values_leave_to_brokers_and_settings_is_not_said_to_topics_cre
 def test_the_programs_find_brokers_database_triton_and_checkpoints_in_their_environment(plain: Chart) -> None:
     container = main_container(plain, TRAIN)
     found = settings.load_settings(None, environment(plain, container))
-    assert found.kafka.bootstrap_servers == (f"{NAME}-kafka:9092",)
+    assert found.kafka.bootstrap_servers == (f"{NAME}-kafka.default.svc:9092",)
     assert found.database.url.startswith(
         f"postgresql://fingerprint@{NAME}-postgres/fingerprint?password_file=/run/secrets/"
     )
@@ -492,6 +493,7 @@ def test_keda_scales_where_it_is_there_and_asked_for(
         apis,
         stream={"replicas": 2, "autoscaling": {"enabled": enabled}},
         settings={"kafka": {"group_id": "soc"}},
+        networkPolicy={"kafkaFrom": KEDA_PEERS},
     )
     assert (f"ScaledObject/{NAME}-stream" in chart) is scaled
     assert ("replicas" in chart[STREAM]["spec"]) is not scaled
@@ -499,6 +501,24 @@ def test_keda_scales_where_it_is_there_and_asked_for(
         trigger = chart[f"ScaledObject/{NAME}-stream"]["spec"]["triggers"][0]["metadata"]
         assert (trigger["consumerGroup"], trigger["topic"]) == ("soc-stream", "fingerprint.events")
         assert trigger["lagThreshold"] == "20000"
+
+
+def test_a_client_in_another_namespace_finds_the_broker_by_the_address_that_it_is_given() -> None:
+    """KEDA and producers of raw messages have namespaces of their own: a Service's bare name is nothing there."""
+    chart = rendered((KEDA,), **EVERYTHING)
+    address = f"{NAME}-kafka.default.svc:9092"
+    trigger = chart[f"ScaledObject/{NAME}-stream"]["spec"]["triggers"][0]["metadata"]
+    broker = main_container(chart, f"StatefulSet/{NAME}-kafka")
+    assert trigger["bootstrapServers"] == address
+    assert {"name": "KAFKA_ADVERTISED_LISTENERS", "value": f"PLAINTEXT://{address}"} in broker["env"]
+    (rule,) = chart[f"NetworkPolicy/{NAME}-kafka"]["spec"]["ingress"]
+    assert KEDA_PEERS[0] in rule["from"]
+
+
+def test_scaling_by_a_broker_that_keda_may_not_ask_is_refused() -> None:
+    with pytest.raises(Refused, match=r"networkPolicy.kafkaFrom: name KEDA's namespace"):
+        rendered((KEDA,), stream={"autoscaling": {"enabled": True}})
+    assert rendered(stream={"autoscaling": {"enabled": True}})  # without KEDA stream.replicas holds
 
 
 def test_the_operator_gets_our_rules_and_jobs_of_their_names() -> None:
