@@ -416,6 +416,15 @@ def test_probes_ask_whether_a_program_lives_and_whether_it_is_ready(plain: Chart
         assert container["startupProbe"]["httpGet"]["path"] == "/livez"
 
 
+def test_a_node_can_be_drained_also_while_no_pod_is_ready(chart: Chart) -> None:
+    """Without a broker all are unready: a budget that counted them would hold the node on which the broker is to move."""
+    budgets = [each["spec"] for each in chart.values() if each["kind"] == "PodDisruptionBudget"]
+    assert len(budgets) >= 3
+    assert {(each["maxUnavailable"], each["unhealthyPodEvictionPolicy"]) for each in budgets} == {
+        (1, "AlwaysAllow")
+    }
+
+
 def test_a_demo_with_other_arguments_is_another_job_and_otherwise_the_same() -> None:
     def job(**demo: Any) -> list[str]:
         chart = rendered(demo={"enabled": True} | demo, settings={"voting": {"quorum": len(demo) + 1}})
