@@ -23,6 +23,7 @@ from fingerprint.core.alert import MINIMUM_URGENCY, Alert, Decision, severity_of
 from fingerprint.core.alert_query import asks_for_me
 from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueRow
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.incident import IncidentFilter
 from fingerprint.store import SqlStore, open_store
 from fingerprint.web import formatting
 from pipelines.commands import feed_gaps
@@ -142,11 +143,20 @@ def _print_queue(
         print("no alert matches: leave out a filter, or see all with `fingerprint alerts list`")
     if total > len(rows):
         print(f"{total - len(rows):,} more match: raise --limit")
+    if which == AlertFilter(status=which.status):
+        _print_incident_count(store, which.status, total)
     if hidden:
         print(
             f"{formatting.pluralize(hidden, 'alert')} more, suppressed: "
             "`fingerprint suppressions list` says why"
         )
+
+
+def _print_incident_count(store: SqlStore, status: CaseStatus, alerts: int) -> None:
+    """Print how many incidents the alerts of a status are, where some belong together."""
+    if (found := store.incidents.count(IncidentFilter(status))) < alerts:
+        together = formatting.pluralize(found, "incident")
+        print(f"{alerts:,} alerts are {together}: see `fingerprint incidents list --status {status}`")
 
 
 def _queue_rows(

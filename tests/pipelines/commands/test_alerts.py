@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from fingerprint.core.alert import ActionImpact, CredentialIssue, NextStep, SurpriseDriver
-from fingerprint.core.case import AlertRevision, ReopenCase, SuppressionMatch
+from fingerprint.core.case import AlertFilter, AlertRevision, ReopenCase, SuppressionMatch
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store import open_store
@@ -179,6 +179,18 @@ def test_an_empty_queue_is_an_empty_array_and_a_sentence(store_url, capsys):
     assert json.loads(capsys.readouterr().out) == []
     list_alerts(store_url)
     assert "no alerts" in capsys.readouterr().out
+
+
+def test_a_queue_in_which_alerts_belong_together_says_how_many_incidents_it_is(queue, capsys):
+    list_alerts(queue)
+    assert "incidents" not in capsys.readouterr().out  # each is its own
+    open_store(queue).alerts.save([replace(stolen_session(), alert_id="3fa94c1be0d2ffff")])
+    list_alerts(queue, limit=1)
+    assert (
+        "3 alerts are 2 incidents: see `fingerprint incidents list --status all`" in capsys.readouterr().out
+    )
+    list_alerts(queue, which=AlertFilter(status="all", principal=stolen_session().principal))
+    assert "incidents" not in capsys.readouterr().out
 
 
 def test_a_person_reads_urgency_title_time_and_size(queue, capsys, monkeypatch):
