@@ -157,18 +157,30 @@ def _what_to_ask(suspicion: Suspicion, event: AlertEvent, gravest: Sequence[Acti
     where += suspicion.new_origins.get(event.event_id, "")[:200]
     there = _called_there(suspicion, event) if where else {row.action for row in gravest}
     beside = [row for row in gravest[1:] if row.action in there]
-    left = 0 if suspicion.cut else len(gravest) - 1 - len(beside)
-    elsewhere = f" and {left:,} other{'s' * (left > 1)} from elsewhere" if left else ""
-    return _named([gravest[0], *beside], event, suspicion.cut) + where + elsewhere
+    apart = {row.action for row in gravest[1:]} - there if not suspicion.cut else set()
+    return _named([gravest[0], *beside], event, suspicion.cut) + where + _apart(suspicion, event, apart)
 
 
 def _called_there(suspicion: Suspicion, event: AlertEvent) -> set[str]:
-    """Return the actions that were called from the same new place as an event."""
+    """Return the actions that were called from the same new place as an event, in the same region if that is new."""
+    region = suspicion.new_regions.get(event.event_id)
+    return {
+        each.action_name
+        for each in _from_there(suspicion, event)
+        if suspicion.new_regions.get(each.event_id) == region
+    }
 
-    def place(each: AlertEvent) -> tuple[str | None, str | None]:
-        return suspicion.new_regions.get(each.event_id), suspicion.new_origins.get(each.event_id)
 
-    return {each.action_name for each in suspicion.events if place(each) == place(event)}
+def _apart(suspicion: Suspicion, event: AlertEvent, apart: set[str]) -> str:
+    """Return how many of the actions apart were called in other regions from the place of an event, how many from elsewhere."""
+    regions = len(apart & {each.action_name for each in _from_there(suspicion, event)})
+    counts = ((regions, "in other regions"), (len(apart) - regions, "from elsewhere"))
+    return "".join(f" and {count:,} other{'s' * (count > 1)} {where}" for count, where in counts if count)
+
+
+def _from_there(suspicion: Suspicion, event: AlertEvent) -> list[AlertEvent]:
+    origin = suspicion.new_origins.get(event.event_id)
+    return [each for each in suspicion.events if suspicion.new_origins.get(each.event_id) == origin]
 
 
 def _whom_to_ask(suspicion: Suspicion, event: AlertEvent, human: str) -> str:

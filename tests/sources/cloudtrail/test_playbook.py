@@ -623,6 +623,12 @@ def test_the_question_counts_as_from_a_new_network_what_came_from_there() -> Non
         "about iam:CreateAccessKey and 1 other from 159.65.0.0/16 (new network) and 2 others from elsewhere"
         in ask
     )
+    elsewhere = some._replace(new_regions={"1": "sa-east-1"})  # the thief's second call
+    [apart] = (step.text for step in next_steps(elsewhere) if step.phase == "verify")
+    assert (
+        "about iam:CreateAccessKey from 159.65.0.0/16 (new network) and 1 other in other regions "
+        "and 2 others from elsewhere at" in apart
+    )
     [usual] = (step.text for step in next_steps(some._replace(new_origins={})) if step.phase == "verify")
     assert "about iam:CreateAccessKey and 3 others at" in usual
 
