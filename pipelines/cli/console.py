@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # the simulator, for which a list need not wait
     from fingerprint.simulation.record_files import SimulationSummary
 
 PROGRAM = "fingerprint"
-FEW_HELD_OUT_DAYS = 4  # with fewer, the threshold of alerts is high because it is uncertain
+FEW_HELD_OUT_DAYS = 4  # with fewer, the threshold of alerts is uncertain: high, or as low as it may be
 MIN_TEXT_WIDTH = 20  # characters that a column of text should have
 PROGRESS_SECONDS = 30.0  # between two lines about one stage, where standard error is no terminal
 MAX_REASONS = 20  # of rejects that are printed
@@ -186,16 +186,18 @@ def _threshold_of_alerts(z: float, days: float | None) -> str:
 
     0: of a history of less than a day.
     """
+    from fingerprint.registry.quality import LEAST_THRESHOLD
+
     if days is None:
         return f"alerts from z {z:.2f} on, as set"
     if not days:
         return f"alerts from z {z:.2f} on, not measured: a history of less than a day does not tell how many a day has"
     measured = f"alerts from z {z:.2f} on, measured on {days:.3g} held-out day{'s' * (days != 1)}"
-    return (
-        f"{measured}: so few make it high, more history usually lowers it"
-        if days < FEW_HELD_OUT_DAYS
-        else measured
-    )
+    if days >= FEW_HELD_OUT_DAYS:
+        return measured
+    if z <= LEAST_THRESHOLD:
+        return f"{measured}: so few had hardly an alert, days to come may have more than the budget"
+    return f"{measured}: so few make it high, more history usually lowers it"
 
 
 def _print_future_dated(figures: dict[str, Any]) -> None:

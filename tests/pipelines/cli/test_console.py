@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from rich.console import Console
 from rich.table import Table
 
+from fingerprint.registry.quality import LEAST_THRESHOLD
 from fingerprint.state.pipeline_state import MAX_COUNTED_PRINCIPALS
 from fingerprint.streaming.metrics import IngestMetrics, S3IngestMetrics, StreamMetrics
 from fingerprint.web.formatting import pluralize
@@ -57,6 +58,12 @@ def test_a_stream_that_ends_says_what_it_published_and_saved(capsys: pytest.Capt
 )
 def test_a_training_says_of_how_many_days_the_threshold_of_alerts_is(days: float | None, said: str) -> None:
     assert console._threshold_of_alerts(3.0918, days) == said
+
+
+def test_the_lowest_threshold_of_a_few_held_out_days_is_not_called_high() -> None:
+    said = console._threshold_of_alerts(LEAST_THRESHOLD, 1.0)
+    assert "days to come may have more than the budget" in said
+    assert "lower" not in said
 
 
 @pytest.mark.parametrize("shown", [True, False])
