@@ -107,6 +107,7 @@ def _learned_figures(learned: Bank, alerts: Alerts) -> dict[str, Any]:
         "shifted": manifest.get("shifted", {}),
         "alert_threshold": quality.alert_threshold(manifest["quality"], alerts),
         "held_out_days": manifest["quality"]["days"] if is_measured else None,
+        "alert_budget": quality.budget_a_day(manifest["quality"], alerts) if is_measured else None,
     }
 
 

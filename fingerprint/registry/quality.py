@@ -154,6 +154,11 @@ def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> flo
     )
 
 
+def budget_a_day(quality: Mapping[str, Any], options: settings.Alerts) -> float:
+    """Return how many false alerts a day the alert budget allows the principals of the held-out days, MIN_PRINCIPALS at least."""
+    return options.budget_per_100_principals * max(quality["principals"], MIN_PRINCIPALS) / 100
+
+
 def _budget_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> float:
     """Return the z from which on the held-out alerts keep the budget, as `alert_threshold` says, however low."""
     if not quality["days"]:

@@ -40,11 +40,11 @@ from fingerprint.detection import detectors, ensemble
 from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.registry import drift, quality, vote_rates
-from fingerprint.registry.bank import Bank, changed_series_settings
+from fingerprint.registry.bank import GENERIC_ROW, Bank, changed_series_settings
 from fingerprint.registry.drift import BankDrift
 from fingerprint.sources.arrival import check_watermark
 from fingerprint.training import attack_injection, part_checks
-from fingerprint.training.attack_injection import InjectedAttacks
+from fingerprint.training.attack_injection import MODE_COLUMN, InjectedAttacks
 
 CLEAR_DETECTION_FACTOR = 1.25  # of the threshold, from which an injected attack counts as clearly found
 # One harmless event in a hundred has this z: where the threshold is lower, less than this is not clearly found.
@@ -107,6 +107,7 @@ def evaluate_promotion(
     reasons, alone = _judge_alone(challenger, settings)
     excess, warnings = _judge_vote_rates(challenger, champion, settings)
     reasons, figures = [*reasons, *excess], figures | alone
+    warnings += [*_without_reads(challenger)]
     if champion:
         found, compared = _judge_against(challenger, champion, settings, confirmed)
         reasons, figures = [*reasons, *found], figures | compared
@@ -263,6 +264,16 @@ def _losses_of_known(challenger: Bank, champion: Bank) -> tuple[dict[str, float]
             return None
         quantiles.append(quality.named_quantiles(loss, weight=weight))
     return quantiles[0], quantiles[1]
+
+
+def _without_reads(challenger: Bank) -> Iterator[str]:
+    """Yield that a history had no read: its trail records changes alone, and the first half of most attacks is reads."""
+    learned = challenger.value_texts(challenger.vocabulary.codes[GENERIC_ROW, MODE_COLUMN])
+    if "write" in learned and "read" not in learned:
+        yield (
+            "the history has changes and not one read: enumeration, and reading what is stolen, is not in such a log "
+            "(a trail's setting WriteOnly); record reads, too"
+        )
 
 
 def _unmeasured(challenger: Bank, champion: Bank) -> Iterator[str]:

@@ -173,7 +173,7 @@ def print_training(figures: dict[str, Any]) -> None:
     )
     if when:
         print(f"ready at the present pace: {when}")
-    print(_threshold_of_alerts(figures["alert_threshold"], figures["held_out_days"]))
+    print(_threshold_of_alerts(figures["alert_threshold"], figures["held_out_days"], figures["alert_budget"]))
     _print_rejections(figures)
     for warning in figures["gate"].get("warnings", []):
         print(f"promotion gate, a warning: {printable(warning)}")
@@ -181,10 +181,10 @@ def print_training(figures: dict[str, Any]) -> None:
         print(f"published bank {figures['version']} in {figures['bank']}")
 
 
-def _threshold_of_alerts(z: float, days: float | None) -> str:
-    """Return from which z on there are alerts, and of how many held-out days it is; None where the settings say it.
+def _threshold_of_alerts(z: float, days: float | None, budget: float | None) -> str:
+    """Return from which z on there are alerts, of how many held-out days it is, and for how many false alerts a day.
 
-    0: of a history of less than a day.
+    None where the settings say the z; 0 days: of a history of less than a day.
     """
     from fingerprint.registry.quality import LEAST_THRESHOLD
 
@@ -192,7 +192,10 @@ def _threshold_of_alerts(z: float, days: float | None) -> str:
         return f"alerts from z {z:.2f} on, as set"
     if not days:
         return f"alerts from z {z:.2f} on, not measured: a history of less than a day does not tell how many a day has"
-    measured = f"alerts from z {z:.2f} on, measured on {days:.3g} held-out day{'s' * (days != 1)}"
+    measured = (
+        f"alerts from z {z:.2f} on, for a budget of {budget:.3g} false alert{'s' * (budget != 1)} a day, "
+        f"measured on {days:.3g} held-out day{'s' * (days != 1)}"
+    )
     if days >= FEW_HELD_OUT_DAYS:
         return measured
     if z <= LEAST_THRESHOLD:

@@ -238,6 +238,18 @@ def test_a_bank_whose_own_threshold_is_above_the_attacks_is_kept_back(champion: 
     assert word.figures["probe"]["now"]["found"] < word.figures["probe"]["before"]["found"]
 
 
+def test_a_history_of_changes_alone_is_a_warning(champion: Bank) -> None:
+    codes, mode = champion.vocabulary.codes.copy(), attack_injection.MODE_COLUMN
+    reads = np.array([text == "read" for text in champion.value_texts(codes[0, mode])])
+    assert reads.sum() == 1
+    codes[0, mode, reads] = 0
+    of_changes = replace(champion, vocabulary=replace(champion.vocabulary, codes=codes))
+    for bank, warned in ((champion, False), (of_changes, True)):
+        word = promotion_gate.evaluate_promotion(bank, None, SETTINGS)
+        assert word.passed
+        assert any("not one read" in sentence for sentence in word.figures["warnings"]) == warned
+
+
 # --- a served bank that knows few of the principals -------------------------------------------------------------------
 
 

@@ -42,13 +42,18 @@ def test_a_stream_that_ends_says_what_it_published_and_saved(capsys: pytest.Capt
     [
         (
             1.0,
-            "alerts from z 3.09 on, measured on 1 held-out day: so few make it high, more history usually lowers it",
+            "alerts from z 3.09 on, for a budget of 2.5 false alerts a day, measured on 1 held-out day: "
+            "so few make it high, more history usually lowers it",
         ),
         (
             3.042,
-            "alerts from z 3.09 on, measured on 3.04 held-out days: so few make it high, more history usually lowers it",
+            "alerts from z 3.09 on, for a budget of 2.5 false alerts a day, measured on 3.04 held-out days: "
+            "so few make it high, more history usually lowers it",
         ),
-        (4.487, "alerts from z 3.09 on, measured on 4.49 held-out days"),
+        (
+            4.487,
+            "alerts from z 3.09 on, for a budget of 2.5 false alerts a day, measured on 4.49 held-out days",
+        ),
         (
             0.0,
             "alerts from z 3.09 on, not measured: a history of less than a day does not tell how many a day has",
@@ -57,11 +62,12 @@ def test_a_stream_that_ends_says_what_it_published_and_saved(capsys: pytest.Capt
     ],
 )
 def test_a_training_says_of_how_many_days_the_threshold_of_alerts_is(days: float | None, said: str) -> None:
-    assert console._threshold_of_alerts(3.0918, days) == said
+    assert console._threshold_of_alerts(3.0918, days, 2.5) == said
 
 
 def test_the_lowest_threshold_of_a_few_held_out_days_is_not_called_high() -> None:
-    said = console._threshold_of_alerts(LEAST_THRESHOLD, 1.0)
+    said = console._threshold_of_alerts(LEAST_THRESHOLD, 1.0, 1.0)
+    assert "a budget of 1 false alert a day" in said
     assert "days to come may have more than the budget" in said
     assert "lower" not in said
 
