@@ -137,7 +137,7 @@ def test_a_secret_and_a_cloud_role_of_one_program_are_no_other_s() -> None:
         WEB: ["openid"],
     }
     [topics] = pods(chart)[INGEST]["initContainers"]  # asks the same broker, with the same login
-    assert [each["name"] for each in topics["volumeMounts"]] == ["tmp", "settings", "kafka-login"]
+    assert [each["name"] for each in topics["volumeMounts"]] == ["tmp", "settings", "secret-0"]
     roles = [
         name
         for name, each in chart.items()
@@ -152,7 +152,7 @@ def test_the_test_that_asks_the_brokers_has_the_scorers_login_and_the_other_has_
     tests = {name.rpartition("-")[2]: pod for name, pod in pods(chart).items() if name.startswith("Pod/")}
     [topics] = pods(chart)[STREAM]["initContainers"]
     assert tests["topics"]["containers"][0]["volumeMounts"] == topics["volumeMounts"]
-    assert [each["name"] for each in topics["volumeMounts"]] == ["tmp", "settings", "kafka-login"]
+    assert [each["name"] for each in topics["volumeMounts"]] == ["tmp", "settings", "secret-0"]
     for pod in tests.values():
         mounted = {each["name"] for each in pod["containers"][0]["volumeMounts"]}
         assert mounted == {each["name"] for each in pod["volumes"]}

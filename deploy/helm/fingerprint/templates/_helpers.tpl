@@ -200,8 +200,8 @@ volumeMounts:
   {{- if and .checkpoints (not .root.Values.checkpoints.url) }}
   - { name: checkpoints, mountPath: /srv/fingerprint/checkpoints }
   {{- end }}
-  {{- range (default (dict) (get .root.Values .component)).secretMounts }}
-  - { name: {{ .secret }}, mountPath: {{ .path }}, readOnly: true }
+  {{- range $place, $mount := (default (dict) (get .root.Values .component)).secretMounts }}
+  - { name: secret-{{ $place }}, mountPath: {{ $mount.path }}, readOnly: true }
   {{- end }}
 {{- end -}}
 
@@ -229,9 +229,9 @@ volumes:
   - name: checkpoints
     persistentVolumeClaim: { claimName: {{ default (printf "%s-checkpoints" (include "fingerprint.fullname" .root)) .root.Values.checkpoints.existingClaim }} }
   {{- end }}
-  {{- range (default (dict) (get .root.Values .component)).secretMounts }}
-  - name: {{ .secret }}
-    secret: { secretName: {{ .secret }}, defaultMode: 0440 }
+  {{- range $place, $mount := (default (dict) (get .root.Values .component)).secretMounts }}
+  - name: secret-{{ $place }} # not as the Secret, which may have the name of another volume, or two places
+    secret: { secretName: {{ $mount.secret }}, defaultMode: 0440 }
   {{- end }}
 {{- end -}}
 
