@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fingerprint.core.alert import NextStep
+from fingerprint.core.alert import NextStep, names_person
 from fingerprint.sources.base import Suspicion
-from fingerprint.sources.cloudtrail.identity import is_nameless
+from fingerprint.sources.cloudtrail.identity import SSO_ROLE, is_nameless
 from fingerprint.sources.cloudtrail.playbook_facts import (
     BY_CERTIFICATE,
     MAX_KEYS,
@@ -86,13 +86,16 @@ def _follow_sessions(suspicion: Suspicion, more: str) -> Iterator[NextStep]:
         )
 
 
-def _search_logs(suspicion: Suspicion, what: str, column: str, values: Sequence[str]) -> NextStep:
+def _search_logs(
+    suspicion: Suspicion, what: str, column: str, values: Sequence[str], or_where: str = ""
+) -> NextStep:
     """Return how to search all logs, in CloudTrail Lake or by Athena, for values of a column and for the alert's addresses.
 
-    Lake spells columns as records do, Athena in small letters, but for the address, which both take as it is.
+    Lake spells columns as records do, Athena in small letters; both take them as they are. `or_where`: what else is searched for.
     """
     since = look_up_from(suspicion)
-    lake, athena = (_where(name, values, suspicion) for name in (column, column.lower()))
+    more = f"{or_where} OR " if or_where else ""
+    lake, athena = (more + _where(name, values, suspicion) for name in (column, column.lower()))
     return NextStep(
         "extent",
         what + not_shown(len(own_addresses(suspicion)) - len(safe_addresses(suspicion)), "address"),
@@ -139,7 +142,11 @@ def _extent_by_calls(suspicion: Suspicion, who: str, having: Sequence[str]) -> N
 
 
 def _extent_of_center_user(suspicion: Suspicion) -> Iterator[NextStep]:
-    """Yield how to find what a user of Identity Center did, and what their sessions at roles did: both have the user's id."""
+    """Yield how to find what a user of Identity Center did, by their id, and what their sessions at roles did.
+
+    Such a session has the user's name; AWS promises the id (`onBehalfOf`) of calls to Identity Center and of identity-enhanced
+    sessions alone, which ordinary ones are not (IAM Identity Center user guide).
+    """
     user = value_or_word(center_user_id(suspicion), "USER_ID")
     services = dict.fromkeys(
         (*_CENTER_SERVICES, *(safe_argument(event.service) for event in suspicion.events))
@@ -151,11 +158,14 @@ def _extent_of_center_user(suspicion: Suspicion) -> Iterator[NextStep]:
         "so each event of these services is looked through. Add the other regions that are in use.",
         _look_up_each(suspicion, "EventSource", sources, [user]),
     )
+    named = safe_argument(suspicion.human) if names_person(suspicion.human) else ""
+    fill_in = "" if named else " USER_NAME is the one that describe-user shows: without it nothing is found."
     what = (
-        "Search all accounts, in CloudTrail Lake or by Athena, for what the person's sessions at roles did: their records have "
-        "the user's id, too."
+        "Search all accounts, in CloudTrail Lake or by Athena, for what the person's sessions at roles did. Their records have "
+        f"the user's name as that of the session, and not always the user's id.{fill_in}"
     )
-    yield _search_logs(suspicion, what, "userIdentity.onBehalfOf.userId", [user])
+    sessions = f"userIdentity.arn LIKE '%:assumed-role/{SSO_ROLE}%/{named or 'USER_NAME'}'"
+    yield _search_logs(suspicion, what, "userIdentity.onBehalfOf.userId", [user], sessions)
 
 
 def _is_service(suspicion: Suspicion) -> bool:

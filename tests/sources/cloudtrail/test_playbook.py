@@ -483,7 +483,7 @@ def test_a_person_whose_id_is_known_is_shown_and_denied_by_it() -> None:
 
 
 def test_a_user_of_identity_center_is_asked_and_followed_by_the_id_that_records_have() -> None:
-    """No record of such a sign-in has a user name to look up; sessions at roles have the user's id as well."""
+    """No record of such a sign-in has a user name to look up; ordinary sessions at roles may have it alone, and no id."""
     uuid = "a1b2c3d4-1111-2222-3333-444455556666"
     principal = f"{ACCOUNT}:identitycenter/{uuid}"
     listed = call("sso:ListAccounts", key="")
@@ -492,13 +492,16 @@ def test_a_user_of_identity_center_is_asked_and_followed_by_the_id_that_records_
     assert f"Ask the person who is user {uuid} of IAM Identity Center, by telephone" in ask.text
     assert f"describe-user --identity-store-id IDENTITY_STORE_ID --user-id {uuid}" in ask.command
     search = commands(steps, "extent")
-    assert "USER_NAME" not in search
+    assert search.count("userIdentity.arn LIKE '%:assumed-role/AWSReservedSSO_%/USER_NAME' OR user") == 2
+    assert "describe-user shows" in " ".join(step.text for step in steps if step.phase == "extent")
     assert "for source in signin.amazonaws.com sso.amazonaws.com; do" in search
     assert f"contains(CloudTrailEvent,'{uuid}')" in search
     assert f"userIdentity.onBehalfOf.userId IN ('{uuid}')" in search
     assert f"useridentity.onbehalfof.userid IN ('{uuid}')" in search
     steps = next_steps(suspicion(listed, principal=principal, human="ann@example.com"))
     assert any("Ask ann@example.com by telephone or in person" in step.text for step in steps)
+    assert commands(steps, "extent").count("/AWSReservedSSO_%/ann@example.com' OR ") == 2
+    assert "describe-user shows" not in " ".join(step.text for step in steps)
 
 
 def test_a_token_of_a_pod_is_shut_out_at_the_role_and_looked_for_in_the_cluster() -> None:
