@@ -79,6 +79,15 @@ _FIND_OPENER = (
 _IF_NAMED_BY_SAML = "Where a provider of SAML opened them, it fixed their name: disable the person there."
 _NAMED_BY_SAML = "The provider of SAML that opened them fixed their name: disable the person there."
 _NAMED_BY_OPENER = "Who opened them chose their name: it is the person's where that one can be trusted."
+_ANYONE_GETS_NEW_ONES = (
+    "Who can still assume the role gets a new one. Machines and functions that use it keep credentials that are refused "
+    "until these expire, for up to six hours: replace their instance profile, or stop and start them."
+)
+# Where the opener is known to be no machine of one's own, by the kind of its principal.
+_OPENER_GETS_NEW_ONES = {
+    "account": "That account gets new ones as long as the role's trust policy lets it in.",
+    "federated": "The person or the workload gets new ones until blocked at the provider.",
+}
 _LIST_TRUST = "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json"
 
 
@@ -343,8 +352,7 @@ def _contain_sessions(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
         return
     yield _revoke(
         role,
-        "Who can still assume the role gets a new one. Machines and functions that use it keep credentials that are refused "
-        "until these expire, for up to six hours: replace their instance profile, or stop and start them.",
+        _ANYONE_GETS_NEW_ONES,
     )
     yield from _isolate_machines(list(machines))
     if tasks := [event.session for event in named if _is_task(event)]:
@@ -662,7 +670,9 @@ def _with_opener(step: NextStep, opener: CredentialIssue) -> NextStep:
     if step.phase == "verify":
         return replace(step, text=_asks_opener(step.text, opener))
     named = _NAMED_BY_SAML if opener.action == "AssumeRoleWithSAML" else _NAMED_BY_OPENER
-    return replace(step, text=step.text.replace(_IF_NAMED_BY_SAML, named))
+    after = _OPENER_GETS_NEW_ONES.get(principal_type(opener.principal), _ANYONE_GETS_NEW_ONES)
+    text = step.text.replace(_IF_NAMED_BY_SAML, named).replace(_ANYONE_GETS_NEW_ONES, after)
+    return replace(step, text=text)
 
 
 def _asks_opener(question: str, opener: CredentialIssue) -> str:

@@ -1628,6 +1628,26 @@ def test_who_is_known_to_have_opened_a_session_is_named_and_no_other_way_is_told
     assert ("provider of SAML" in text) is (action == "AssumeRoleWithSAML")
 
 
+@pytest.mark.parametrize(
+    ("opener", "after"),
+    [
+        ("210987654321:account/AROAVENDOR", "That account gets new ones as long as the role's trust policy"),
+        (f"{ACCOUNT}:federated/gitlab.com/x", "The person or the workload gets new ones until blocked"),
+        (f"{ACCOUNT}:user/eve", "Machines and functions that use it keep credentials that are refused"),
+        (f"{ACCOUNT}:service/ec2.amazonaws.com", "replace their instance profile, or stop and start them."),
+    ],
+)
+def test_machines_are_no_matter_of_a_session_that_one_from_outside_opened(opener: str, after: str) -> None:
+    """A stolen key may open a session at the role of machines; a vendor or a provider has none of one's own."""
+    called = call("ec2:DescribeInstances", key=ASIA, session="vendor-4821")
+    found = next_steps(suspicion(called, principal=f"{ACCOUNT}:role/vendor"))
+    assert "replace their instance profile" in " ".join(step.text for step in found)
+    opened = CredentialIssue(ASIA, OPENED, "e-1", "AssumeRole", opener, "", "", "192.0.2.7", "eu-west-1")
+    text = " ".join(step.text for step in name_opener(found, opened))
+    assert after in text
+    assert ("their instance profile" in text) is ("account/" not in opener and "federated" not in opener)
+
+
 @pytest.mark.parametrize("nasty", NASTY)
 def test_an_opener_of_a_session_can_put_nothing_into_a_command(nasty: str) -> None:
     found = next_steps(suspicion(call("s3:GetObject", key=ASIA), principal=f"{ACCOUNT}:role/support"))
