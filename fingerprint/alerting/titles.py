@@ -17,7 +17,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from fingerprint.alerting import impact
-from fingerprint.core.alert import GRAVITIES, ActionImpact, AlertEvent, SurpriseDriver, names_person
+from fingerprint.core.alert import (
+    GRAVITIES,
+    ActionImpact,
+    AlertEvent,
+    SurpriseDriver,
+    names_person,
+    succeeded_beside,
+)
 from fingerprint.estimators.amounts import read_amount_text
 from fingerprint.features.encoding import FEATURE_SET, FEATURES
 from fingerprint.sources.active import SOURCE
@@ -565,13 +572,14 @@ def _name_and_major(version: str) -> tuple[str, str]:
 def _failures(facts: TitleFacts) -> str:
     """Return how many of the events failed or were throttled; if none succeeded, also what did of the supporting ones.
 
+    If none of the leading action's did, also what supporting calls of it were made on that did.
     Beside a count of more calls than the alert has, it says of how many of those that are shown: the alert's own and the
     supporting ones.
     """
     failed = sum(bool(event.error_code) for event in facts.events)
     if not failed:
         return ""
-    lead, _ = facts.lead
+    lead, tried = facts.lead
     every = (*facts.events, *facts.supporting)
     shown = "" if _has_all_calls(facts, lead) else f" of the {len(every):,} shown"
     counts = _failed_and_throttled(every if shown else facts.events)
@@ -579,7 +587,9 @@ def _failures(facts: TitleFacts) -> str:
         f"{count:,}{'' if place else shown} {word}" for place, (word, count) in enumerate(counts.items())
     )
     if failed < len(facts.events):
-        return f"; {counted}{_tried(facts, failed)}"
+        on = _done_beside(facts, lead) if tried else ""
+        but = f", but {_cut(SOURCE.plain_action(lead))}{on} succeeded" if on else ""
+        return f"; {counted}{_tried(facts, failed)}{but}"
     done = _succeeded(facts, lead, is_counted=bool(shown))
     if not shown and len(counts) == 1:
         counted = f"{'all ' if len(facts.events) > 1 and not done else ''}{next(iter(counts))}"
@@ -599,7 +609,8 @@ def _failed_and_throttled(events: Sequence[AlertEvent]) -> Counter[str]:
 def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
     """Return which supporting actions succeeded where all events failed, the gravest by name; empty for none.
 
-    Calls of the leading action from the same place are other calls of it; beside a count of those that failed that is said.
+    Calls of the leading action from the same place are other calls of it; beside a count of those that failed that is said, but
+    for what they were made on.
     """
     gravest = [row.action for row in facts.supporting_actions if row.succeeded]
     others = [event.action_name for event in facts.supporting if not event.error_code]
@@ -607,7 +618,8 @@ def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
     named = []
     if _succeeded_beside(facts, lead):
         done.remove(lead)
-        named += [] if is_counted else ["other calls of it"]
+        on = _done_beside(facts, lead)
+        named += [f"other calls of it{on}"] if on or not is_counted else []
     if done and (gravest or not named):
         elsewhere = " from elsewhere" if done[0] == lead else ""
         named.insert(0, f"{_cut(SOURCE.plain_action(done.pop(0)))}{elsewhere}")
@@ -657,11 +669,16 @@ def _by_another(facts: TitleFacts, action: str) -> str:
 
 def _succeeded_beside(facts: TitleFacts, action: str) -> bool:
     """Return whether a supporting call of an action succeeded, from an address that the alert's own calls of it came from."""
-    addresses = {event.source_address for event in _calls_of(facts, action)}
-    return any(
-        event.action_name == action and not event.error_code and event.source_address in addresses
-        for event in facts.supporting
-    )
+    return bool(succeeded_beside(action, facts.events, facts.supporting))
+
+
+def _done_beside(facts: TitleFacts, action: str) -> str:
+    """Return what such calls were made on, ` on role:admin and 1 other`, where the alert's own were not; else an empty text."""
+    failed = {event.resource for event in _calls_of(facts, action)}
+    beside = succeeded_beside(action, facts.events, facts.supporting)
+    done = list(dict.fromkeys(each.resource for each in beside if each.resource not in {"", *failed}))
+    others = f" and {_count(len(done) - 1, 'other')}" if len(done) > 1 else ""
+    return f" on {_cut(done[0], MAX_NAME_LENGTH // 2)}{others}" if done else ""
 
 
 def _count(number: int, noun: str) -> str:

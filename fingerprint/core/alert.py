@@ -370,6 +370,22 @@ def names_person(human: str) -> bool:
     return "@" in human or named
 
 
+def succeeded_beside(
+    action: str, events: Sequence[AlertEvent], supporting: Sequence[AlertEvent]
+) -> list[AlertEvent]:
+    """Return the supporting calls of an action that succeeded, the most unusual first.
+
+    They come from an address that the alert's own calls of it, among `events`, came from.
+    """
+    addresses = {event.source_address for event in events if event.action_name == action}
+    done = (
+        event
+        for event in supporting
+        if event.action_name == action and not event.error_code and event.source_address in addresses
+    )
+    return sorted(done, key=lambda event: -max(filter(None, event.scores.values()), default=0.0))
+
+
 def people_behind(human: str, events: Sequence[AlertEvent]) -> str:
     """Return the person behind the leading call, then the others whose sessions of a shared role are among the events."""
     others = other_sessions(human, events)

@@ -516,6 +516,33 @@ def test_of_a_call_that_failed_while_others_of_it_succeeded_both_are_said() -> N
     ), "another's success is none of the leading call's"
 
 
+def test_the_title_names_what_a_call_succeeded_on_beside_those_of_it_that_failed() -> None:
+    [failed] = called("sts:AssumeRole", failed=("sts:AssumeRole",))
+    failed = replace(failed, resource="role:vendor")
+    usual, strange = (
+        replace(each, resource=name, scores={"autoencoder": z, "spectral": None})
+        for each, name, z in zip(
+            called(*["sts:AssumeRole"] * 2), ("role:tenant-a", "role:broker-admin"), (2.0, 4.0), strict=True
+        )
+    )
+    some = facts([failed], {"sts:AssumeRole"}, supporting=[usual, strange])
+    assert title_of(some).endswith(
+        "; failed, but other calls of it on role:broker-admin and 1 other succeeded"
+    )
+    same = replace(some, supporting=[replace(strange, resource="role:vendor")])
+    assert title_of(same).endswith("; failed, but other calls of it succeeded")
+    amount = SurpriseDriver(
+        "amount", amount_text(9, "sts:AssumeRole", "an hour"), "at most 1 before", "unseen", 9
+    )
+    assert title_of(replace(some, drivers=(amount,))).endswith(
+        "; 1 of the 3 shown failed, but other calls of it on role:broker-admin and 1 other succeeded"
+    )
+    listed = called("iam:ListRoles", "iam:ListRoles")[1]
+    mixed = facts([failed, listed], {"sts:AssumeRole"}, supporting=[strange])
+    assert "; 1 failed" in title_of(mixed)
+    assert title_of(mixed).endswith(", but sts:AssumeRole on role:broker-admin succeeded")
+
+
 @pytest.mark.parametrize(
     ("errors", "said"),
     [

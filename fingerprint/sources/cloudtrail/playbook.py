@@ -32,6 +32,7 @@ from fingerprint.core.alert import (
     on_resources,
     other_sessions,
     session_names,
+    succeeded_beside,
 )
 from fingerprint.sources.base import CallImpact, Suspicion, gravest_calls, judge_calls
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
@@ -152,13 +153,23 @@ def _what_to_ask(suspicion: Suspicion, event: AlertEvent, gravest: Sequence[Acti
     """
     if not gravest:
         return suspicion.questioned[:400] or "this"
-    region = suspicion.new_regions.get(event.event_id, "")
+    at = _own_call(suspicion, event)
+    region = suspicion.new_regions.get(at.event_id, "")
     where = f" in {region[:40]} (new region)" if region else ""
-    where += suspicion.new_origins.get(event.event_id, "")[:200]
-    there = _called_there(suspicion, event) if where else {row.action for row in gravest}
+    where += suspicion.new_origins.get(at.event_id, "")[:200]
+    there = _called_there(suspicion, at) if where else {row.action for row in gravest}
     beside = [row for row in gravest[1:] if row.action in there]
     apart = {row.action for row in gravest[1:]} - there if not suspicion.cut else set()
     return _named([gravest[0], *beside], event, suspicion.cut) + where + _apart(suspicion, event, apart)
+
+
+def _own_call(suspicion: Suspicion, event: AlertEvent) -> AlertEvent:
+    """Return the alert's own call that an event is, or that a supporting one was made beside: where they came from is known."""
+    if event in suspicion.events:
+        return event
+    same = (event.action_name, event.source_address)
+    own = (each for each in suspicion.events if (each.action_name, each.source_address) == same)
+    return next(own, event)
 
 
 def _called_there(suspicion: Suspicion, event: AlertEvent) -> set[str]:
@@ -303,14 +314,16 @@ def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
 
 
 def _event_of(suspicion: Suspicion, action: str) -> AlertEvent:
-    """Return the call of an action to ask about: the one that leads, else the first that succeeded, else the first at all.
+    """Return the call of an action to ask about: the one that leads, else the first, of those that do the gravest harm.
 
-    Of those that do the gravest harm.
+    Of those that succeeded, if any did; where only a supporting one did, the most unusual of these.
     """
-    _, called = _gravest([each for each in suspicion.events if each.action_name == action])
+    own = [each for each in suspicion.events if each.action_name == action]
+    done = [each for each in own if not each.error_code]
+    _, called = _gravest(done or succeeded_beside(action, own, suspicion.supporting) or own)
     if suspicion.lead in called:
         return suspicion.lead
-    return min(called, key=lambda each: bool(each.error_code), default=suspicion.events[0])
+    return next(iter(called), suspicion.events[0])
 
 
 def _gravest(calls: Sequence[AlertEvent]) -> tuple[CallImpact, list[AlertEvent]]:
