@@ -16,6 +16,7 @@ import importlib
 import sys
 from collections.abc import Callable, Collection
 from dataclasses import fields, replace
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
@@ -106,14 +107,20 @@ def _number_on_host(
 
     All are below `count`.
     """
-    from fingerprint.compute import compiled  # numba takes half a second, and most commands number nothing
-
+    compiled = _compiled()
     words = np.ascontiguousarray(values, None if values.dtype.itemsize == 8 else np.int64).view(np.uint64)
     words.flags.writeable = False  # so that all are of one type, and compiled once
     number, first = np.empty(len(words), np.intp), np.empty(len(words), np.intp)
     if count > MAX_SPREAD * len(words):
         return number, first[: compiled.number_distinct(words, number, first)]
     return number, first[: compiled.number_marked(words, count, number, first)]
+
+
+@cache
+def _compiled() -> Any:
+    from fingerprint.compute import compiled  # numba takes half a second, and most commands number nothing
+
+    return compiled
 
 
 def renumber(codes: Array, count: int) -> tuple[Array, Array]:
@@ -170,13 +177,11 @@ def stable_argsort(values: Array) -> Array:
     """
     if len(values) <= FEW_VALUES or not is_on_host(values):
         return namespace(values).argsort(values, kind="stable")
-    from fingerprint.compute import compiled
-
     _, first, number = unique_places(values)
     if len(first) == len(values):
         return first
     order = np.empty(len(values), np.intp)
-    compiled.fill_counted_order(number, len(first), order)
+    _compiled().fill_counted_order(number, len(first), order)
     return order
 
 

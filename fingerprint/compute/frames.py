@@ -74,7 +74,7 @@ def select_rows(frame: Frame, which: Array) -> Frame:
         return _select_device_rows(frame, which)
     which = arrays.to_host(which)
     if isinstance(frame, ColumnTable):
-        places = np.flatnonzero(which) if which.dtype == bool else which
+        places = which.nonzero()[0] if which.dtype == bool else which
         return frame if which.dtype == bool and len(places) == len(frame) else frame.take(places)
     numbered = pd.RangeIndex(len(frame))
     if which.dtype == bool:

@@ -95,7 +95,10 @@ class SortedTable:
 
     def get(self, keys: Keys, column: str, missing: Any = 0) -> NDArray[Any]:
         """Return a column at `keys`, `missing` where a key is not there: (N,) -> (N,)."""
-        wanted, dtype = to_device_of(keys, self.old[0]), self.old[1][column].dtype
+        dtype = self.old[1][column].dtype
+        if not len(keys):
+            return namespace(keys).empty(0, dtype)
+        wanted = to_device_of(keys, self.old[0])
         out = namespace(wanted).full(len(wanted), missing, dtype=dtype)
         for part, columns in self.parts:
             _copy_found(part, columns[column], wanted, out)
@@ -240,7 +243,7 @@ def run_starts(ordered: Keys) -> NDArray[np.intp]:
     xp = namespace(ordered)
     first = xp.ones(len(ordered), bool)
     first[1:] = ordered[1:] != ordered[:-1]
-    starts: NDArray[np.intp] = xp.flatnonzero(first)
+    starts: NDArray[np.intp] = first.nonzero()[0]
     return starts
 
 

@@ -241,7 +241,7 @@ class Scorer:
         calibrated = [each for each in self.detectors if each.calibrated]
         if not calibrated:
             return np.ones(sum(len(rows) for _, rows in pending), bool)
-        batch = concat_batches([_with_score_columns(part, calibrated).take(rows) for part, rows in pending])
+        batch = concat_batches([_as_scored(part, calibrated).take(rows) for part, rows in pending])
         least = np.float32(self._least_open_threshold())
         return reduce(or_, [z >= least for z in self._scores_so_far(batch, calibrated).values()])
 
@@ -568,13 +568,17 @@ def _has_opinion(detector: Detector, batch: EventBatch) -> NDArray[np.bool_]:
     return detector.has_opinion(batch) & batch.has_evidence(detector.name)
 
 
-def _with_score_columns(batch: EventBatch, detectors: Sequence[Detector]) -> EventBatch:
-    """Return events with those columns alone that these detectors read for a score; with all, where one does not say."""
+def _as_scored(batch: EventBatch, detectors: Sequence[Detector]) -> EventBatch:
+    """Return events with those columns and that evidence alone that these detectors read for a score.
+
+    With all, where one does not say.
+    """
     columns: set[str] = set()
     for each in detectors:
         if each.score_columns is None:
             return batch
         columns |= {*each.score_columns}
+    batch = batch.with_evidence_of([each.name for each in detectors])
     return replace(batch, frame=frames.select_columns(batch.frame, sorted(columns)))
 
 

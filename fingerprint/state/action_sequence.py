@@ -59,6 +59,8 @@ class ActionSequence:
 
     def add_votes(self, keys: Hashes, interval: Ints) -> None:
         """Keep the first interval with a vote on each key (N,)."""
+        if not len(keys):
+            return
         order = lexsort(interval, keys)
         distinct, first = namespace(keys).unique(keys[order], return_index=True)
         earliest = interval[order][first]

@@ -43,8 +43,7 @@ class EventBatch:
     def take(self, rows: NDArray[Any]) -> EventBatch:
         """Return the events of a mask or an index, on the host: few are taken, as pending events or to be explained."""
         rows = to_device_of(rows, self.codes)
-        return replace(
-            self,
+        return EventBatch(
             frame=frames.to_host(frames.select_rows(self.frame, rows)),
             evidence={name: to_host(kept[rows]) for name, kept in self.evidence.items()},
             unmeasured={name: to_host(mask[rows]) for name, mask in self.unmeasured.items()},
@@ -53,8 +52,7 @@ class EventBatch:
 
     def between(self, rows: slice) -> EventBatch:
         """Return events that lie side by side, on the host: they share the memory of these."""
-        return replace(
-            self,
+        return EventBatch(
             frame=frames.slice_rows(self.frame, rows),
             evidence={name: kept[rows] for name, kept in self.evidence.items()},
             unmeasured={name: mask[rows] for name, mask in self.unmeasured.items()},

@@ -38,6 +38,8 @@ class IntervalAmounts:
 
     def add(self, principal: Hashes, interval: Ints, action: Hashes, calls: Ints | None = None) -> None:
         """Count N events, one call each, or rows that stand for so many `calls` (N,)."""
+        if not len(principal):
+            return
         keys, xp = _amount_key(principal, interval, action), namespace(principal)
         fresh = is_first_occurrence(keys) & ~self.counts.has(keys)  # columns of a key are summed
         of_row = xp.ones(len(keys), np.int32) if calls is None else calls
@@ -46,6 +48,8 @@ class IntervalAmounts:
     def count(self, principal: Hashes, interval: Ints, action: Hashes, intervals: int = 1) -> Ints:
         """Return how often each event's action was called by its principal so far, in `intervals` that end with its own, (N,)."""
         xp = namespace(principal)
+        if not len(principal):
+            return xp.empty(0, np.int32)
         each = (interval[:, None] - xp.arange(intervals, dtype=np.int32)).ravel()
         owner, called = (xp.repeat(column, intervals) for column in (principal, action))
         calls = self.counts.get(_amount_key(owner, each, called), "calls", missing=0)

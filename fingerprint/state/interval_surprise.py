@@ -67,6 +67,8 @@ class IntervalSurprise:
         near = (place_surprise(surprise) < RECHECK_THRESHOLD) & FEATURE_SET.is_from_address(codes)
         self.usual_place.add(_interval_key(principal[near], interval[near]), interval=interval[near])
         row, column = xp.nonzero((surprise >= RECHECK_THRESHOLD) & to_device_of(COUNTED_FEATURES, surprise))
+        if not len(row):
+            return
         owner = _interval_key(principal[row], interval[row])
         keys = hashing.combine(hashing.combine(owner, column.astype(np.uint64)), codes[row, column])
         nats = surprise[row, column]

@@ -323,6 +323,8 @@ class ScorerState:
 
     def novelty_age(self, keys: Hashes, interval: Ints) -> Ints:
         """Return how many intervals ago novelties (owner and value, as one hash) first came (N,), and keep all."""
+        if not len(keys):
+            return interval
         _keep_earliest(self.novelties, keys, interval)
         first: Ints = self.novelties.get(keys, "interval", missing=np.iinfo(np.int32).max)
         return interval - first

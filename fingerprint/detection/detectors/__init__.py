@@ -125,7 +125,8 @@ class Detector(ABC):
     strong_vote_z: ClassVar[float] = math.inf
     # The z of a newcomer, by how others began, below which it began calmly; minus infinity for a detector that judges none so.
     calm_newcomer_z: ClassVar[float] = -math.inf
-    # The columns of an event batch's frame that `score` reads; None: any. Rows of few columns are taken much faster.
+    # The columns of an event batch's frame that `score` reads, beside its own evidence; None: any, and any evidence. Rows of few
+    # columns are taken much faster.
     score_columns: ClassVar[Sequence[str] | None] = None
     # Terms of the score that an evaluation can leave out (`without`): name -> what the term is, in a few words.
     terms: ClassVar[Mapping[str, str]] = {}

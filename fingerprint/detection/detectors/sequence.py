@@ -116,6 +116,8 @@ class SequenceDetector(Detector):
         if self.left_out:
             return known & (self.left_out != ONCE)
         strange = z >= self.threshold
+        if not strange.any():
+            return known
         first = ActionSequence(self.state.placement)
         first.add_votes(keys[strange], interval[strange])
         return known | first.has_earlier_vote(keys, interval)

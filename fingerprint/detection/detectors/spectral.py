@@ -28,6 +28,7 @@ from fingerprint.compute.arrays import (
     identity_placement,
     is_on_host,
     namespace,
+    to_device_of,
     to_host,
 )
 from fingerprint.compute.frames import Frame
@@ -70,6 +71,11 @@ CHANNEL_LABELS = {
 # actions are none: of a newcomer nearly all are new, and they told attacks from beginnings no better.
 NEWCOMER_CHANNELS = (EVENT_CHANNEL, ERROR_CHANNEL, WRITE_CHANNEL)
 NEWCOMER_PLACES = slice(5, 8)
+# (9,) of the evidence: 0 where the channel is the action's own; the principal's are the last four.
+CHANNEL_OF_PLACE = np.array(
+    [0, *2 * [EVENT_CHANNEL, ERROR_CHANNEL, WRITE_CHANNEL, NEW_ACTION_CHANNEL]], np.uint64
+)
+PRINCIPAL_PLACE = 5
 ENTITY_SERIES, PRINCIPAL_SERIES, BURSTS = "series of the entity", "series of the principal", "usual bursts"
 NEWCOMERS = "newcomers"
 # Term -> places in the evidence that are left out: the action's own channel, four of the entity, the same four of the principal.
@@ -304,23 +310,16 @@ def count_events(
     new = xp.zeros(len(batch), bool)
     new[fresh] = ~state.is_known_novelty(hashing.combine(owner, NEW_ACTION_CHANNEL), batch.interval[fresh])
     everything = xp.ones(len(batch), bool)
-    channels = (
-        (EVENT_CHANNEL, everything),
-        (ERROR_CHANNEL, batch.is_error),
-        (WRITE_CHANNEL, batch.is_write),
-        (NEW_ACTION_CHANNEL, new),
-    )
-    counted = [(entity, own_action, everything, begun)] + [
-        (owners, xp.full(len(batch), name, np.uint64), which, batch.first_seen)
-        for owners in (entity, batch.principal)
-        for name, which in channels
-    ]
-    row = xp.concatenate([xp.flatnonzero(which) for _, _, which, _ in counted])
-    place = xp.concatenate([xp.full(int(which.sum()), at) for at, (_, _, which, _) in enumerate(counted)])
-    owners, channel, since = (
-        xp.concatenate([columns[at][columns[2]] for columns in counted]) for at in (0, 1, 3)
-    )
+    of_channels = (everything, batch.is_error, batch.is_write, new)
+    counted = xp.concatenate([everything, *of_channels, *of_channels])  # (9 N,)
     # all channels at once: an addition to the tables costs as much for one event as for hundreds
+    at = xp.flatnonzero(counted)
+    place = at // len(batch)
+    row = at - place * len(batch)
+    of_action = place == 0
+    owners = xp.where(place < PRINCIPAL_PLACE, entity[row], batch.principal[row])
+    channel = xp.where(of_action, own_action[row], to_device_of(CHANNEL_OF_PLACE, keys)[place])
+    since = xp.where(of_action, begun[row], batch.first_seen[row])
     keys[row, place] = state.series.add_counts(owners, channel, batch.interval[row], since, weight[row])
     return keys
 
