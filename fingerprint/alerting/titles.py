@@ -26,6 +26,7 @@ from fingerprint.core.alert import (
     succeeded_beside,
 )
 from fingerprint.estimators.amounts import read_amount_text
+from fingerprint.estimators.openers import OPENER_FEATURE
 from fingerprint.features.encoding import FEATURE_SET, FEATURES
 from fingerprint.sources.active import SOURCE
 
@@ -103,7 +104,7 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     what = _called(facts, _reached(principal, facts, lead) + (f" {signed_in}" if signed_in else ""))
     others = "" if signed_in else _signed_in_beside(facts)
     origin = f"{_origin(facts, lead)}{_strangest_tool(facts, lead)}{_strangest_account(facts, lead)}"
-    return f"{who} {what} from {origin}{_failures(facts)}{_also(facts)}{others}{late}"
+    return f"{who} {what} from {origin}{_new_opener(facts)}{_failures(facts)}{_also(facts)}{others}{late}"
 
 
 def _actors(facts: TitleFacts, human: str) -> set[str]:
@@ -535,6 +536,16 @@ def _strangest_account(facts: TitleFacts, lead: int) -> str:
         return ""
     some = f"; {driver.events:,}" if driver.events < len(facts.events) else ","
     return f"{some} with another account that is new to {_them(facts)} ({_cut(driver.seen)})"
+
+
+def _new_opener(facts: TitleFacts) -> str:
+    """Return that someone opened a role who never did, and who did before if that was one; empty for none."""
+    driver = next((each for each in facts.drivers if each.feature == OPENER_FEATURE), None)
+    if driver is None:
+        return ""
+    if ", " in driver.expected:
+        return "; never opened this role before"
+    return f"; before, only {_cut(driver.expected, MAX_NAME_LENGTH // 2)} opened this role"
 
 
 def _tool_text(facts: TitleFacts, driver: SurpriseDriver) -> str:

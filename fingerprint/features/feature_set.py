@@ -67,6 +67,27 @@ class Feature:
         return code, np.array([*(self.text(*values) for values in distinct), None], object)
 
 
+class Openings(NamedTuple):
+    """The calls by which a caller becomes another principal.
+
+    `actions` are texts of the feature `action`; `read` gets the values of `columns` and returns what was opened and who opened
+    it, or None.
+    """
+
+    actions: frozenset[str]
+    columns: tuple[str, ...]
+    read: Callable[..., tuple[str, str] | None]
+
+
+class OpenedRoles(NamedTuple):
+    """The roles that events at `rows` (M,) opened, and who did, on the host: hashes `role` and `opener`, and `texts` (M,)."""
+
+    rows: NDArray[np.intp]
+    role: hashing.Hashes
+    opener: hashing.Hashes
+    texts: list[tuple[str, str]]
+
+
 @dataclass(frozen=True)
 class FeatureSet:
     """F features in the order of their columns, and what is made from the events for them.
@@ -77,7 +98,8 @@ class FeatureSet:
     no amount. Nor do those with a text of `throttled` there: a call that was turned away and is sent again by itself.
     `ranges` names the features that are a wide and a narrow range of the address: where both have one text, it is the name of a
     service, or PRIVATE. What is usual of the features `of_account` is the account's: in a new one nothing is. `other_account`
-    names the feature that says which other account a call names.
+    names the feature that says which other account a call names. `openings` are the calls by which a caller becomes another
+    principal.
     """
 
     features: tuple[Feature, ...]
@@ -89,6 +111,7 @@ class FeatureSet:
     ranges: tuple[str, str] | None = None
     of_account: frozenset[str] = frozenset()
     other_account: str | None = None
+    openings: Openings | None = None
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -145,6 +168,37 @@ class FeatureSet:
             return none
         error = codes[:, self.names.index(self.no_effect)]
         return none | arrays.namespace(error).isin(error, arrays.to_device_of(self._throttled_codes, error))
+
+    @cached_property
+    def _opening_codes(self) -> NDArray[np.uint64]:
+        actions = self.openings.actions if self.openings else ()
+        return np.array([hashing.hash_string(text) for text in sorted(actions)], np.uint64)
+
+    def opened_roles(self, codes: Array, events: Frame) -> OpenedRoles:
+        """Return what events with codes (N, F) opened, and who; only these are read, on the host."""
+        none = np.empty(0, np.uint64)
+        if self.openings is None:
+            return OpenedRoles(np.empty(0, np.intp), none, none, [])
+        action = codes[:, self.names.index("action"), None]
+        is_opening = (action == arrays.to_device_of(self._opening_codes, codes)).any(axis=1)
+        rows = arrays.namespace(codes).flatnonzero(is_opening)
+        if not len(rows):
+            return OpenedRoles(np.empty(0, np.intp), none, none, [])
+        columns = self.openings.columns
+        calls = frames.to_host(frames.select_rows(frames.select_columns(events, columns), rows))
+        code, distinct = DictionaryEncoded(calls).combined_column(columns)
+        read = [self.openings.read(*values) for values in distinct]
+        opened = np.array([each is not None for each in read], bool)
+        texts = [each or ("", "") for each in read]
+        role, opener = (hashing.hash_distinct([each[at] for each in texts]) for at in (0, 1))
+        some = np.flatnonzero(opened[code])
+        of_some = code[some]
+        return OpenedRoles(
+            arrays.to_host(rows)[some],
+            role[of_some],
+            opener[of_some],
+            [texts[at] for at in of_some.tolist()],
+        )
 
     def is_from_address(self, codes: Array) -> Array:
         """Return which events (N,) came from an address, and not through a service that names itself instead."""

@@ -65,7 +65,7 @@ from fingerprint.state.state_settings import (
 )
 
 SHARD_BYTES = 256 << 20  # of an array in one file, about
-BANK_FORMAT = 16
+BANK_FORMAT = 17
 MANIFEST_FILE = "manifest.json"
 MAX_BYTES = 64 << 30  # of a bank, on disk and with its tables expanded
 MAX_BANK_MANIFEST_BYTES = 64 << 20

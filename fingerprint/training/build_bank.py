@@ -38,6 +38,7 @@ from fingerprint.training.nn import trainer
 from fingerprint.training.partition_fit import (
     SAMPLE_ROWS,
     Arrays,
+    learn_openers,
     learned_arrays,
     learned_columns,
     value_counts,
@@ -95,6 +96,7 @@ def assemble_bank(dataset: PartitionedDataset, index: FingerprintIndex, settings
             **_merge_amounts(dataset, findings.figures),
             **_merge_by_key(dataset, "bursts", "burst"),
             **_merge_by_key(dataset, "load", "load"),
+            **_openers(dataset, settings),
             **findings.surges.as_arrays(),
             **newcomers.as_arrays(),
             **{f"holdout.{name}": array for name, array in findings.losses.items()},
@@ -171,6 +173,12 @@ def _merge_by_key(dataset: PartitionedDataset, stem: str, part: str) -> Arrays:
     merged = learned_columns(dataset, stem)
     order = np.argsort(merged["key"])
     return {f"{part}.{name}": column[order] for name, column in merged.items()}
+
+
+def _openers(dataset: PartitionedDataset, settings: Settings) -> Arrays:
+    """Return who opened which role."""
+    learned = learn_openers(dataset, settings.spectral.intervals_per_day, lambda rows: rows.learned)
+    return {f"opener.{name}": array for name, array in learned.items()}
 
 
 def _newcomer_tails(

@@ -45,7 +45,8 @@ class DistinctRows:
     """R distinct rows.
 
     `mark` (R,) is a hash of the row, `codes` (R, F), `events` (R,) how many events it stands for, `learned` (R,) whether habits
-    are learned from it (`exclusions`); the others, (R,) each, are those of `EventBatch`.
+    are learned from it (`exclusions`); `role` and `opener` (R,) what was opened and who did, 0 where nothing; the others,
+    (R,) each, are those of `EventBatch`.
     """
 
     mark: Hashes
@@ -58,6 +59,8 @@ class DistinctRows:
     wrote: NDArray[np.bool_]
     failed: NDArray[np.bool_]
     learned: NDArray[np.bool_]
+    role: Hashes
+    opener: Hashes
 
     def __len__(self) -> int:
         return len(self.mark)
@@ -70,6 +73,8 @@ class DistinctRows:
         )
         for column in batch.codes.T:
             mark = hashing.hash_pair(mark, column)
+        role, opener = _openings(batch)
+        mark = np.where(role != 0, hashing.hash_pair(mark, role), mark)
         mark = np.where(learned, mark, ~mark)
         rows = cls(
             mark,
@@ -82,6 +87,8 @@ class DistinctRows:
             batch.is_write,
             batch.is_error,
             learned,
+            role,
+            opener,
         )
         return rows.deduplicated()
 
@@ -131,7 +138,16 @@ class DistinctRows:
         )
 
 
+def _openings(batch: EventBatch) -> tuple[Hashes, Hashes]:
+    """Return what each event opened and who did, 0 where nothing: (N,) each."""
+    role, opener = (np.zeros(len(batch), np.uint64) for _ in range(2))
+    opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
+    role[opened.rows], opener[opened.rows] = opened.role, opened.opener
+    return role, opener
+
+
 ROW_COLUMNS = tuple(each.name for each in fields(DistinctRows))
+OPENING_COLUMNS = ("mark", "interval", "learned", "role", "opener")  # of the rows that opened something
 
 
 def cap_per_day(rows: DistinctRows, places: NDArray[np.intp], intervals_per_day: int) -> NDArray[np.intp]:
@@ -176,6 +192,10 @@ def _collect_rows(dataset: PartitionedDataset, number: int, settings: Settings, 
     mapped_arrays.write_arrays(
         {name: getattr(rows, name) for name in ROW_COLUMNS}, folder, "rows", SHARD_BYTES
     )
+    opened = np.flatnonzero(rows.role)
+    mapped_arrays.write_arrays(
+        {name: getattr(rows, name)[opened] for name in OPENING_COLUMNS}, folder, "openings", SHARD_BYTES
+    )
     ActionRows.concatenate(actions).save(folder)
     mapped_arrays.write_arrays(state.as_arrays(LEARNED_TABLES), folder, "scorer_state", SHARD_BYTES)
     for name, table in names.to_tables(rows, settings.spectral.intervals_per_day).items():
@@ -213,14 +233,27 @@ class NameCollector:
         self.people = _append_new(self.people, batch.principal, frame, ["principal", "kind", "role"])
         entities = frame.assign(owner=batch.principal)
         self.entities = _append_new(self.entities, batch.entity, entities, ["entity", "owner"])
+        self._add_openers(batch)
         for place, feature in enumerate(encoding.FEATURES):
             code, first = np.unique(batch.codes[:, place], return_index=True)
             new = ~np.isin(code, self.words["code"].to_numpy())
             if new.any():
                 texts = encoding.FEATURE_SET.texts_of(feature, frame.iloc[first[new]])
-                text = pd.Series(texts, dtype="str").fillna("(none)")
-                fresh = pd.DataFrame({"code": code[new], "text": text.to_numpy()})
-                self.words = pd.concat([self.words, fresh], ignore_index=True)
+                self._append_words(code[new], texts)
+
+    def _add_openers(self, batch: EventBatch) -> None:
+        opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
+        code, first = np.unique(opened.opener, return_index=True)
+        new = ~np.isin(code, self.words["code"].to_numpy())
+        if new.any():
+            self._append_words(
+                code[new], np.array([opened.texts[at][1] for at in first[new].tolist()], object)
+            )
+
+    def _append_words(self, code: Hashes, texts: NDArray[np.object_]) -> None:
+        text = pd.Series(texts, dtype="str").fillna("(none)")
+        fresh = pd.DataFrame({"code": code, "text": text.to_numpy()})
+        self.words = pd.concat([self.words, fresh], ignore_index=True)
 
     def to_tables(self, rows: DistinctRows, per_day: int) -> dict[str, pd.DataFrame]:
         """Return tables of what the rows hold.

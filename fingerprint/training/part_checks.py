@@ -1,4 +1,4 @@
-"""Checks of what a bank learned: figures, vocabulary, networks, baseline, tails, bursts, amounts, load and transitions.
+"""Checks of what a bank learned: figures, vocabulary, networks, baseline, tails, bursts, amounts, load, openers and transitions.
 
 Example:
     >>> list(find_broken_parts(bank))
@@ -23,6 +23,7 @@ from fingerprint.compute.arrays import identity_placement
 from fingerprint.estimators import amounts, sequence
 from fingerprint.estimators.load import BUSY_ACTIONS, UsualLoad
 from fingerprint.estimators.newcomer_tails import NewcomerTails
+from fingerprint.estimators.openers import RoleOpeners
 from fingerprint.estimators.sequence import ANY, ORGANISATION
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features.vocabulary import Floats
@@ -45,6 +46,7 @@ def find_broken_parts(bank: Bank) -> Iterator[str]:
     yield from _first(_burst_faults(bank))
     yield from _first(_amount_faults(bank))
     yield from _first(_load_faults(bank))
+    yield from _first(_opener_faults(bank))
     yield from _first(_transition_faults(bank, enough))
 
 
@@ -134,6 +136,14 @@ def _load_faults(bank: Bank) -> Iterator[str]:
     busy = usual.log_usual[:, :BUSY_ACTIONS]
     if not (_ascends(usual.key) and _all_finite(busy) and not np.isnan(usual.log_usual).any()):
         yield "the usual actions of its principals are not in order, or their usual calls are not finite"
+
+
+def _opener_faults(bank: Bank) -> Iterator[str]:
+    known = RoleOpeners.from_bank(bank.scorer_state)
+    if not (_ascends(known.pair) and _ascends(known.role)):
+        yield "the openers of its roles are not in order"
+    if not (_all_finite(known.of_role) and (known.of_role >= 0).all()):
+        yield "a new opener of its roles is worth no finite number of nats"
 
 
 def _transition_faults(bank: Bank, enough: bool) -> Iterator[str]:

@@ -12,7 +12,7 @@ baseline says how surprising a *new* week is, not how well an old one was learne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
@@ -33,7 +33,7 @@ from fingerprint.detection.detectors.spectral import (
     Bursts,
     count_events,
 )
-from fingerprint.estimators import amounts, autoencoder, harm, load, newcomer_tails, surge_tails
+from fingerprint.estimators import amounts, autoencoder, harm, load, newcomer_tails, openers, surge_tails
 from fingerprint.estimators.amounts import LOADED_AMOUNTS
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.estimators.load import UsualLoad
@@ -146,6 +146,14 @@ class PartitionContext:
         """The codes of the accounts that anybody of the organisation named before the held-out days."""
         counted = self.priors.training_counts[shared_priors.SHARED_LEVELS.index(GENERIC)]
         return counted.code[counted.feature == OTHER_ACCOUNT_FEATURE]
+
+    @cached_property
+    def openers_before(self) -> openers.RoleOpeners:
+        """The openers of each role before the held-out days, in the whole organisation."""
+        split = fingerprint_index.load_split(self.dataset)
+        return openers.RoleOpeners.from_arrays(
+            learn_openers(self.dataset, self.intervals_per_day, lambda rows: ~split.is_held_out(rows))
+        )
 
     def load_of(self, late: NDArray[np.intp]) -> Floats:
         """Return the load of the principals of held-out rows (L,), as scoring measures it, by what was usual before."""
@@ -481,7 +489,37 @@ def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
     if OTHER_ACCOUNT_FEATURE is None:
         return nats
     strange = ~np.isin(rows.codes[:, OTHER_ACCOUNT_FEATURE], piece.accounts_named_before)
-    return np.maximum(nats, harm.STRANGER_NATS * (strange & rows.wrote & effective))
+    nats = np.maximum(nats, harm.STRANGER_NATS * (strange & rows.wrote & effective))
+    return np.maximum(nats, _opener_nats(piece, rows))
+
+
+def _opener_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
+    """Return the nats of held-out rows (R,) in which someone opened a role for the first time, as scoring counts them."""
+    nats = piece.openers_before.evidence(rows.role, rows.opener)
+    new = np.flatnonzero(nats)
+    _, of_pair = np.unique(hashing.combine(rows.principal[new], rows.role[new]), return_inverse=True)
+    first = np.full(len(new), np.iinfo(np.int32).max, np.int32)
+    np.minimum.at(first, of_pair, rows.interval[new])
+    again = rows.interval[new] - first[of_pair] > piece.settings.spectral.late_intervals
+    nats[new[again]] = 0
+    return nats
+
+
+def learn_openers(
+    dataset: PartitionedDataset,
+    intervals_per_day: int,
+    which: Callable[[openers.Openings], NDArray[np.bool_]],
+) -> Arrays:
+    """Return who opened which role in some of the openings that are learned, of all partitions."""
+    parts = [
+        mapped_arrays.open_arrays(dataset.partition_folder(number) / "rows", "openings")
+        for number in dataset.non_empty()
+    ]
+    rows = openers.Openings(
+        *(np.concatenate([part[name] for part in parts]) for name in distinct_rows.OPENING_COLUMNS)
+    )
+    some = rows.learned & which(rows)
+    return openers.learn_openers(rows.role[some], rows.opener[some], rows.interval[some] // intervals_per_day)
 
 
 def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:

@@ -54,6 +54,7 @@ FEATURE_LABELS = {
     "new actions today": N_("New actions so far that day"),
     "amount": N_("Number of calls"),
     "next action": N_("Order of actions"),
+    "opener of the role": N_("Who opened the role"),
 }
 CREDENTIAL_LABELS = {
     "access key": N_("long-term access key"),

@@ -67,7 +67,7 @@ def test_the_title_says_who_did_what_and_from_where_led_by_the_gravest_new_actio
     assert rest.startswith(stolen.impact_of[0].action)
     assert stolen.impact_of[0].gravity == "severe"
     assert "(new network)" in rest
-    assert len(stolen.title) <= 140
+    assert len(stolen.title) <= 145
     assert stolen.principal[:12] not in stolen.title, "the account stands beside it"
 
 

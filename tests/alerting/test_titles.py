@@ -22,6 +22,7 @@ from fingerprint.alerting.titles import (
 )
 from fingerprint.core.alert import AlertEvent, Rarity, SurpriseDriver
 from fingerprint.estimators.amounts import amount_text
+from fingerprint.estimators.openers import OPENER_FEATURE
 from fingerprint.sources.base import escape_key
 from tests.support.alerts import NASTY, event
 
@@ -174,6 +175,20 @@ def test_a_caller_from_outside_is_named_by_its_account_and_by_the_role_that_it_t
     )
     long = facts([replace(took, resource=f"role:{'x' * 300}")], set())
     assert f"on role:{'x' * 34}… from" in title_of(long, "976280145156:account/AROAPGA3KWCATOSOSJNFU")
+
+
+def test_who_never_opened_a_role_is_said_to_be_new_to_it_beside_the_one_that_did() -> None:
+    took = replace(called("sts:AssumeRole")[0], resource="role:scan")
+    seen = "a caller of account 976280145156 opened role:scan in 123456789012"
+    only = SurpriseDriver(OPENER_FEATURE, seen, "repo:acme/scan", "unseen", 7.8)
+    start = "a caller of account 976280145156 called sts:AssumeRole on role:scan from 84.17.50.9"
+    for driver, then in (
+        (only, "; before, only repo:acme/scan opened this role"),
+        (replace(only, expected="user/ann, user/ben"), "; never opened this role before"),
+        (replace(only, expected="x" * 300), f"; before, only {'x' * 39}… opened this role"),
+    ):
+        title = title_of(facts([took], set(), (driver,)), "976280145156:account/AROAPGA3KWCATOSOSJNFU")
+        assert title == start + then
 
 
 def test_a_sign_in_by_saml_names_the_provider_and_not_its_digest() -> None:

@@ -22,6 +22,7 @@ from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import harm
 from fingerprint.estimators.newcomer_tails import NewcomerTails
+from fingerprint.estimators.openers import RoleOpeners
 from fingerprint.features import encoding
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.scorer_state import ScorerState
@@ -309,6 +310,37 @@ def test_a_held_out_write_that_names_an_account_of_which_no_one_knew_counts_as_s
     named, nats = rows.codes[:, encoding.OTHER_ACCOUNT_FEATURE] == code, partition_fit._harm_nats(piece, rows)
     assert nats[named & rows.wrote].tolist() == pytest.approx([harm.STRANGER_NATS])
     assert nats[named & ~rows.wrote].max() < harm.STRANGER_NATS
+
+
+def test_a_held_out_opening_by_a_stranger_to_the_role_counts_once_and_the_bank_knows_who_opened_it(
+    events: list[pd.DataFrame], tmp_path: Path
+) -> None:
+    account = str(events[-1]["recipient_account"].iloc[-1])
+    call = {"service": "sts", "action": "AssumeRole", "resource": "role:deploy", "target_account": None}
+    opened = copies(events, 10, **call, error_code=None, recipient_account=account, kind="role")
+    usual, stranger = f"{account}:role/pipeline", f"{account}:role/stranger"
+    pipeline_calls = opened.head(8).assign(principal=usual, entity=f"{usual}|sts")
+    pipeline_calls["event_time"] -= pd.to_timedelta(np.arange(8)[::-1], "D")
+    late = opened.tail(2).assign(principal=stranger, entity=f"{stranger}|sts")
+    late["event_time"] -= pd.to_timedelta([9, 0], "h")
+    every = pd.concat([*events, pipeline_calls, late], ignore_index=True)
+    bank = learn([every.sort_values("event_time", kind="stable", ignore_index=True)], tmp_path, 2)
+    nats: list[float] = []
+    for number in range(2):
+        piece = partition_fit.PartitionContext(
+            dataset.PartitionedDataset(tmp_path, 2, 0, 0), number, SETTINGS
+        )
+        rows = piece.rows.take(np.flatnonzero(piece.held_out))
+        worth = partition_fit._opener_nats(piece, rows)
+        opening = rows.role != 0
+        nats += worth[opening].tolist()
+        assert not worth[~opening].any()
+    assert np.count_nonzero(nats) == 1, (
+        "the second call of the stranger comes again, the pipeline's are usual"
+    )
+    known = RoleOpeners.from_bank(bank.scorer_state)
+    role = hashing.hash_string(f"role:deploy in {account}")
+    assert sorted(bank.value_texts(known.openers(role))) == [usual, stranger]
 
 
 def copies(events: list[pd.DataFrame], count: int, **columns: Any) -> pd.DataFrame:

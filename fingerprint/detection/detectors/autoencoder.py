@@ -35,6 +35,7 @@ from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, harm, tail_calibration
 from fingerprint.estimators.amounts import LOADED_AMOUNTS, UsualAmounts
 from fingerprint.estimators.load import UsualLoad
+from fingerprint.estimators.openers import OPENER_FEATURE, RoleOpeners
 from fingerprint.features import encoding
 from fingerprint.features.encoding import (
     ACCOUNT_FEATURES,
@@ -47,6 +48,7 @@ from fingerprint.features.encoding import (
 )
 from fingerprint.registry import quality
 from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, PERSON_KINDS, Bank, accounts_of
+from fingerprint.sources.active import SOURCE
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
 from fingerprint.state.interval_surprise import IntervalSurprise
@@ -91,7 +93,7 @@ TERMS = {
     UNUSUAL_AMOUNT: "how often the action was called on unusual resources in the interval",
     RECENT_AMOUNT: "an amount that came the day before is less of one",
     LOAD: "an amount is less of one where all that the principal usually does has risen",
-    HARM: "what a new action can do, a write that names a strange account, and what a new tool is made for",
+    HARM: "what a new action or tool can do, a write that names a strange account, a role that is opened by a stranger to it",
     **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
 }
 
@@ -119,6 +121,7 @@ class AutoencoderDetector(Detector):
         self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
         self.usual_amounts = UsualAmounts.from_arrays(bank.scorer_state, state.placement)
         self.usual_load = UsualLoad.from_bank(bank.scorer_state, state.placement)
+        self.role_openers = RoleOpeners.from_bank(bank.scorer_state)
         self.alert_nats = alert_nats(bank, settings)
 
     @classmethod
@@ -284,6 +287,7 @@ class AutoencoderDetector(Detector):
         new = self._is_new(batch) & (self.left_out != NEWCOMER)
         tails = [each[at] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
         done = namespace(at).maximum(self._harm_of_new_actions(batch), self._harm_of_strangers(batch))
+        done = namespace(at).maximum(done, self._nats_of_new_openers(batch))
         able = done + self._harm_of_new_tools(batch, surprise)
         able *= self.left_out != HARM
         return [*tails, usual.interval_tail[at], usual.newcomer[at] * new + able]
@@ -344,6 +348,23 @@ class AutoencoderDetector(Detector):
             nats[rows] = harm.STRANGER_NATS * to_device_of(strange, target)[of_event]
         return nats
 
+    def _nats_of_new_openers(self, batch: EventBatch) -> Floats:
+        """Return the nats of openings of a role by who never opened it, until that has come again (N,).
+
+        Only openings are read, on the host.
+        """
+        nats: Floats = namespace(batch.codes).zeros(len(batch), np.float32)
+        opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
+        worth = self.role_openers.evidence(opened.role, opened.opener)
+        new = np.flatnonzero(worth)
+        if len(new):
+            rows = to_device_of(opened.rows[new], batch.principal)
+            role = to_device_of(opened.role[new], batch.principal)
+            interval = batch.interval[rows]
+            age = self.state.novelty_age(hashing.combine(batch.principal[rows], role), interval)
+            nats[rows] = to_device_of(worth[new], nats) * (age <= self.state.series.late_intervals)
+        return nats
+
     def _harm_of_new_tools(self, batch: EventBatch, surprise: Floats) -> Floats:
         """Return the nats of programs that are made for attacks (N,), where a program surprises (N, F).
 
@@ -402,6 +423,7 @@ class AutoencoderDetector(Detector):
         """Return the most surprising values of a group of events, each once."""
         drivers = _value_drivers(batch, frame, context)
         drivers += _amount_drivers(batch, frame, context)
+        drivers += _opener_drivers(batch, context)
         return sorted(drivers, key=lambda driver: -driver.surprise)
 
 
@@ -563,6 +585,28 @@ def _amount_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext
         rarity: Rarity = "unseen" if called > most else "rare"
         seen = amounts.amount_text(called, action_at(frame, row), spans[amount])
         drivers.append(SurpriseDriver("amount", seen, expected, rarity, round(value, 2), count))
+    return drivers
+
+
+def _opener_drivers(batch: EventBatch, context: ExplanationContext) -> list[SurpriseDriver]:
+    """Return the roles that a group of events opened for someone who never opened them, each once."""
+    opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
+    if not len(opened.rows):
+        return []
+    bank, _ = context.bank_and_row(batch, 0)
+    known = RoleOpeners.from_bank(bank.scorer_state)
+    nats = known.nats(opened.role, opened.opener)
+    drivers = []
+    for place, value, count in _rank_values(opened.role, nats)[:MAX_DRIVERS]:
+        if value < MIN_DRIVER_SURPRISE:
+            break
+        usual = sorted(filter(None, bank.value_texts(known.openers(opened.role[place]))))
+        named = ", ".join(map(SOURCE.plain_principal, usual[:MAX_USUAL_VALUES]))
+        more = len(usual) - MAX_USUAL_VALUES
+        expected = f"{named} and {more:,} other{'s' if more > 1 else ''}" if more > 0 else named
+        role, opener = opened.texts[place]
+        seen = f"{SOURCE.plain_principal(opener)} opened {role}"
+        drivers.append(SurpriseDriver(OPENER_FEATURE, seen, expected, "unseen", round(value, 2), count))
     return drivers
 
 

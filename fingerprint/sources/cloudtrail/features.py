@@ -16,7 +16,7 @@ from fingerprint.compute import arrays
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.dictionary import DictionaryEncoded, MappedColumn
 from fingerprint.compute.frames import Frame
-from fingerprint.features.feature_set import Feature, FeatureSet
+from fingerprint.features.feature_set import Feature, FeatureSet, Openings
 from fingerprint.features.value_texts import (
     count_text,
     idle_text,
@@ -32,6 +32,7 @@ from fingerprint.features.value_texts import (
     under_text,
 )
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
+from fingerprint.sources.cloudtrail.openings import OPENING_ACTIONS, OPENING_COLUMNS, opening
 from fingerprint.sources.cloudtrail.resources import fold
 
 ACCOUNT_DIGITS = 12
@@ -314,4 +315,5 @@ FEATURE_SET = FeatureSet(
     ranges=("network", "address"),
     of_account=frozenset({"region"}),
     other_account="target",
+    openings=Openings(OPENING_ACTIONS, OPENING_COLUMNS, opening),
 )

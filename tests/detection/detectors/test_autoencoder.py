@@ -23,7 +23,7 @@ from fingerprint.detection.detectors.autoencoder import _known_values as known_v
 from fingerprint.detection.detectors.autoencoder import _ShownValue as ShownValue
 from fingerprint.detection.ensemble import reaches_threshold
 from fingerprint.detection.inference import LocalInference
-from fingerprint.estimators import amounts, autoencoder, tail_calibration
+from fingerprint.estimators import amounts, autoencoder, openers, tail_calibration
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURE_SET, IS_BIN
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, Bank
@@ -361,6 +361,36 @@ def test_a_write_that_names_an_account_of_which_no_one_knows_counts_as_a_new_sev
     nats = detector.measure(batch)[:, -1]
     assert (nats - nats[-1]).tolist() == pytest.approx([6.4, 0, 0, 6.4, 0])
     assert not (detector.without("harm").measure(batch)[:, -1] - nats[-1]).any()
+
+
+def test_who_opens_a_role_for_the_first_time_adds_what_that_is_worth_until_it_has_come_again(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    account, opener = str(events["recipient_account"].iloc[0]), str(events["principal"].iloc[0])
+    role, known = (
+        hashing.hash_strings(np.array([text], object))
+        for text in (f"role:deploy in {account}", f"{account}:federated/github/repo")
+    )
+    days = np.arange(14, dtype=np.int32)
+    learned = openers.learn_openers(np.repeat(role, 14), np.repeat(known, 14), days)
+    usual = {**bank.scorer_state, **{f"opener.{name}": each for name, each in learned.items()}}
+    here = replace(bank, scorer_state=usual)
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    detector = AutoencoderDetector(SETTINGS, here, state, LocalInference(here))
+    call = {"service": "sts", "action": "AssumeRole", "resource": "role:deploy", "target_account": None}
+    calls = copies(events[events["error_code"].isna()].head(1), 5).assign(
+        event_id=[f"call {place}" for place in range(5)], **call, kind="user", principal=opener
+    )
+    calls.loc[1, "resource"] = "role:unheard-of"
+    calls.loc[2, "error_code"] = "AccessDenied"
+    calls["event_time"] += pd.to_timedelta([0, 0, 0, 0, 9], "h")
+    batch = encode(calls, state)
+    nats = detector.measure(batch)[:, -1]
+    worth = 1.6 * float(learned["nats"][0])
+    assert worth > 5
+    assert (nats - nats[1]).tolist() == pytest.approx([worth, 0, 0, worth, 0], abs=1e-5)
+    bare = detector.without("harm").measure(batch)[:, -1]
+    assert not (bare - bare[1]).any()
 
 
 def test_that_a_principal_is_new_is_news_for_a_day(bank: Bank, encode: Encode, events: pd.DataFrame) -> None:

@@ -1,0 +1,110 @@
+"""Openers: who opened which role -> the nats of one who never did.
+
+Example:
+    >>> known = RoleOpeners.from_arrays(learn_openers(role, opener, day))      # of a history, a row an opening
+    >>> known.nats(role, opener)                                               # (N,)
+    array([5.1, 0. ], dtype=float32)
+
+A role that one pipeline opens every day, and nothing else, is hardly ever opened by another one; a role that a department
+shares meets new people every month. So a new opener is as rare as the role has met new ones:
+
+    e = (T - 1 + W e_all) / (n + W)       T openers in n days on which one of them opened it; W is PRIOR_DAYS
+    e_all                                 the same of all roles together
+
+which is -ln e nats, at most MAX_NATS. They add WEIGHT times as many to the event: the tails of harmless events are so long that
+nats of novelty are worth less than those of a share. A role without learned openers says nothing: the role itself is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import find_sorted
+from fingerprint.features.vocabulary import Floats, Ints
+
+PRIOR_DAYS = 5.0  # of one opener, that what is usual of all roles is worth
+ALL_NEW, ALL_DAYS = 1.0, 20.0  # what all roles together are taken to have shown before any was seen
+MAX_NATS = 10.0  # as any feature: past one in twenty thousand it is only ever "never"
+WEIGHT = 1.6
+OPENER_FEATURE = "opener of the role"  # of a driver
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class Openings(NamedTuple):
+    """Rows of a history that opened a role, (N,) each: `mark`, `interval` and `learned` as of `DistinctRows`."""
+
+    mark: Hashes
+    interval: Ints
+    learned: NDArray[np.bool_]
+    role: Hashes
+    opener: Hashes
+
+
+def learn_openers(role: Hashes, opener: Hashes, day: Ints) -> Arrays:
+    """Return who opened which role, from openings (N,) on some days.
+
+    Returns `pair` (M,), hashes of role and opener, sorted, beside the two themselves, `pair_role` and `pair_opener` (M,); `role`
+    (K,), sorted, and `nats` (K,) that a new opener of it is worth.
+    """
+    pair = hashing.hash_pair(role, opener)
+    _, example = np.unique(hashing.hash_pair(pair, day.astype(np.uint64)), return_index=True)
+    pairs, first = np.unique(pair, return_index=True)
+    roles, of_day = np.unique(role[example], return_inverse=True)
+    days = np.bincount(of_day, minlength=len(roles))
+    new = np.bincount(np.searchsorted(roles, role[first]), minlength=len(roles)) - 1.0
+    of_all = (new.sum() + ALL_NEW) / (days.sum() + ALL_DAYS)
+    share = (new + PRIOR_DAYS * of_all) / (days + PRIOR_DAYS)
+    nats = np.minimum(-np.log(np.minimum(share, 1)), MAX_NATS).astype(np.float32)
+    return {
+        "pair": pairs,
+        "pair_role": role[first],
+        "pair_opener": opener[first],
+        "role": roles,
+        "nats": nats,
+    }
+
+
+@dataclass(frozen=True)
+class RoleOpeners:
+    """The openers of each role in the history, as `learn_openers` returns them, on the host."""
+
+    pair: Hashes
+    pair_role: Hashes
+    pair_opener: Hashes
+    role: Hashes
+    of_role: Floats
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> RoleOpeners:
+        """Return those of arrays by the names that `learn_openers` gives them."""
+        return cls(*(arrays[name] for name in ("pair", "pair_role", "pair_opener", "role", "nats")))
+
+    @classmethod
+    def from_bank(cls, arrays: Mapping[str, NDArray[Any]]) -> RoleOpeners:
+        """Return those of a bank, from its arrays by name (`opener.*`)."""
+        return cls.from_arrays(mapped_arrays.part_arrays("opener", arrays))
+
+    def nats(self, role: Hashes, opener: Hashes) -> Floats:
+        """Return the nats of who opened a role, (N,) each: 0 for those that did before, and for roles without learned openers."""
+        place, found = find_sorted(self.role, role)
+        _, known = find_sorted(self.pair, hashing.hash_pair(role, opener))
+        out = np.zeros(len(role), np.float32)
+        new = found & ~known
+        out[new] = self.of_role[place[new]]
+        return out
+
+    def evidence(self, role: Hashes, opener: Hashes) -> Floats:
+        """Return the nats that who opened a role adds to its event, (N,) each."""
+        return np.float32(WEIGHT) * self.nats(role, opener)
+
+    def openers(self, role: np.uint64) -> Hashes:
+        """Return all who opened a role in the history, (M,)."""
+        return self.pair_opener[self.pair_role == role]

@@ -1,0 +1,69 @@
+"""Openers: what a new opener of a role is worth follows what the role has met."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fingerprint.compute import hashing
+from fingerprint.estimators import openers
+from fingerprint.estimators.openers import RoleOpeners
+
+DEPLOY, SHARED, YOUNG = (hashing.hash_string(name) for name in ("deploy", "shared", "young"))
+STRANGER = hashing.hash_string("stranger")
+
+
+def people(count: int) -> list[np.uint64]:
+    return [hashing.hash_string(f"person {number}") for number in range(count)]
+
+
+def learned() -> RoleOpeners:
+    """Two weeks: one pipeline opens DEPLOY every day, ten people share SHARED, YOUNG was opened once."""
+    rows = [(DEPLOY, people(1)[0], day) for day in range(14)]
+    rows += [(SHARED, person, day) for person in people(10) for day in (0, 5)]
+    rows += [(YOUNG, people(1)[0], 13)]
+    role, opener, day = (np.array(column) for column in zip(*rows, strict=True))
+    return RoleOpeners.from_arrays(openers.learn_openers(role, opener, day.astype(np.int32)))
+
+
+def nats(role: np.uint64, opener: np.uint64) -> float:
+    return float(learned().nats(np.array([role]), np.array([opener]))[0])
+
+
+def test_a_new_opener_is_the_rarer_the_longer_a_role_has_met_none_and_the_fewer_of_a_shared_one() -> None:
+    # e of all roles is (9 + 1) / (35 + 20); of DEPLOY 5 e / 19, of SHARED (9 + 5 e) / 25, of YOUNG 5 e / 6
+    assert nats(DEPLOY, STRANGER) == pytest.approx(-np.log(50 / 55 / 19), abs=1e-5)
+    assert nats(SHARED, STRANGER) == pytest.approx(-np.log((9 + 50 / 55) / 25), abs=1e-5)
+    assert nats(YOUNG, STRANGER) == pytest.approx(-np.log(50 / 55 / 6), abs=1e-5)
+    [added] = learned().evidence(np.array([DEPLOY]), np.array([STRANGER])).tolist()
+    assert added == pytest.approx(1.6 * nats(DEPLOY, STRANGER))
+
+
+def test_who_opened_a_role_before_is_worth_nothing_nor_is_a_role_that_was_not_learned() -> None:
+    assert nats(DEPLOY, people(1)[0]) == nats(SHARED, people(10)[9]) == 0
+    assert nats(hashing.hash_string("unheard of"), STRANGER) == 0
+    assert nats(DEPLOY, people(2)[1]) > 0, "the others of another role are strangers here"
+
+
+def test_often_on_one_day_is_once_and_the_order_of_rows_changes_nothing() -> None:
+    role, opener = np.full(6, DEPLOY), np.array([*people(3), *people(3)])
+    day = np.array([0, 0, 0, 0, 0, 0], np.int32)
+    once = openers.learn_openers(role[:3], opener[:3], day[:3])
+    for how in (slice(None), slice(None, None, -1)):
+        again = openers.learn_openers(role[how], opener[how], day[how])
+        for name, array in once.items():
+            np.testing.assert_array_equal(array, again[name])
+
+
+def test_no_role_needs_no_opener_and_a_stranger_is_worth_no_more_than_any_feature() -> None:
+    none = np.empty(0, np.uint64)
+    nothing = RoleOpeners.from_arrays(openers.learn_openers(none, none, np.empty(0, np.int32)))
+    assert nothing.nats(np.array([DEPLOY]), np.array([STRANGER])).tolist() == [0]
+    days = np.arange(100_000, dtype=np.int32)
+    always = openers.learn_openers(np.full(len(days), DEPLOY), np.full(len(days), STRANGER), days)
+    assert always["nats"].tolist() == [openers.MAX_NATS]
+
+
+def test_the_openers_of_a_role_are_known_by_their_hashes() -> None:
+    assert sorted(learned().openers(SHARED)) == sorted(people(10))
+    assert learned().openers(STRANGER).tolist() == []
