@@ -89,8 +89,10 @@ class RoleOpeners:
 
     @classmethod
     def from_bank(cls, arrays: Mapping[str, NDArray[Any]]) -> RoleOpeners:
-        """Return those of a bank, from its arrays by name (`opener.*`)."""
-        return cls.from_arrays(mapped_arrays.part_arrays("opener", arrays))
+        """Return those of a bank, from its arrays by name (`opener.*`); no role has any without."""
+        none = np.empty(0, np.uint64)
+        nothing = learn_openers(none, none, np.empty(0, np.int32))
+        return cls.from_arrays(mapped_arrays.part_arrays("opener", arrays) or nothing)
 
     def nats(self, role: Hashes, opener: Hashes) -> Floats:
         """Return the nats of who opened a role, (N,) each: 0 for those that did before, and for roles without learned openers."""
