@@ -303,6 +303,12 @@ def _policy(*principals: str) -> dict[str, Any]:
         ({"target": {"id": "222222222222-1", "name": "x"}}, None),
         ({"vpcId": "vpc-1", "peerOwnerId": "222222222222"}, "222222222222"),
         ({"transferAccountId": "222222222222"}, "222222222222"),
+        ({"s3Bucket": "mirror", "s3BucketOwner": "222222222222"}, "222222222222"),
+        (
+            {"resultConfiguration": {"outputLocation": "s3://b/", "expectedBucketOwner": "222222222222"}},
+            "222222222222",
+        ),
+        ({"s3BucketOwner": "111111111111"}, None),
         ({"bucketPolicy": _policy("222222222222")}, "222222222222"),
         ({"policy": json.dumps(_policy("222222222222"))}, "222222222222"),
         (

@@ -117,6 +117,14 @@ SENT = {
     "events:PutTargets": "arn",
     "oam:CreateLink": "sinkidentifier",
 }
+# Actions that put data into a bucket, or open one -> the member, in small letters, that names whose it is, or for whom it is
+# opened. That this is one's own account, or no one, proves nothing.
+DELIVERED = {
+    "dynamodb:ExportTableToPointInTime": "s3bucketowner",
+    "athena:StartQueryExecution": "expectedbucketowner",
+    "athena:UpdateWorkGroup": "expectedbucketowner",
+    "lightsail:UpdateBucket": "readonlyaccessaccounts",
+}
 SHARED = (
     "ec2:ModifySnapshotAttribute",
     "ec2:ModifyImageAttribute",
@@ -355,7 +363,9 @@ def by_action(members: Mapping[str, str]) -> dict[tuple[str, str], str]:
 
 
 _READERS: dict[tuple[str, str], Reader] = {
-    **{call: admitted_by_member(member) for call, member in by_action(HANDED_OVER | LENT).items()},
+    **{
+        call: admitted_by_member(member) for call, member in by_action(HANDED_OVER | LENT | DELIVERED).items()
+    },
     **{call: admitted_by_arn(member) for call, member in by_action(SENT).items()},
     **dict.fromkeys(by_action(dict.fromkeys(SHARED, "")), admitted_by_sharing),
     ("lambda", "AddPermission"): admitted_to_invoke,

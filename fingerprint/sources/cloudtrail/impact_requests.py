@@ -25,6 +25,7 @@ from fingerprint.sources.cloudtrail.impact_effects import (
     TUNNEL,
 )
 from fingerprint.sources.cloudtrail.impact_grants import (
+    DELIVERED,
     HANDED_OVER,
     LENT,
     SENT,
@@ -550,9 +551,15 @@ def _sends_outside(reader: Reader) -> Check:
     return lambda request, account: "grave" if reader(request, account).outsiders else None
 
 
-def _replicates_outside(request: Request, account: str) -> Gravity | None:
-    """Return severe for replicas that another account owns; that the request names none proves nothing of the other bucket."""
-    return "severe" if admitted_by_member("account")(request, account).outsiders else None
+def _delivers_outside(reader: Reader) -> Check:
+    """Return the check of what puts data where another account owns it: severe; that the request names none proves nothing."""
+    return lambda request, account: "severe" if reader(request, account).outsiders else None
+
+
+def _shares_objects(request: Request, account: str) -> Gravity | None:
+    """Return severe for another account that may read a bucket of Lightsail, grave for everybody."""
+    to_outsiders = _delivers_outside(admitted_by_member(DELIVERED["lightsail:UpdateBucket"]))
+    return to_outsiders(request, account) or _where("getobject", "public", "grave", "minor")(request, account)
 
 
 def _logs_key(request: Request, account: str) -> Gravity | None:
@@ -644,7 +651,8 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("elasticloadbalancing:ModifyLoadBalancerAttributes", _balancer_logs)
     | _table("logs:PutRetentionPolicy", _retention_days)
     | _table("logs:AssociateKmsKey", _logs_key)
-    | _table("s3:PutBucketReplication", _replicates_outside)
+    | _table("s3:PutBucketReplication", _delivers_outside(admitted_by_member("account")))
+    | {call: _delivers_outside(admitted_by_member(member)) for call, member in by_action(DELIVERED).items()}
     | {call: _sends_outside(admitted_by_arn(member)) for call, member in by_action(SENT).items()}
     | _table("s3:PutBucketLogging", _logging_enabled)
     | _table("s3:PutBucketEncryption", _bucket_encryption)
@@ -677,7 +685,7 @@ _CHECKS: dict[tuple[str, str], Check] = (
             "minor",
         ),
     )
-    | _table("lightsail:UpdateBucket", _where("getobject", "public", "grave", "minor"))
+    | _table("lightsail:UpdateBucket", _shares_objects)
     | _table("dynamodb:UpdateTable", _where("deletionprotectionenabled", "false", "notable", "minor"))
     | _table("dlm:UpdateLifecyclePolicy", _where("state", "disabled", "grave", "minor"))
     | _table("acm-pca:UpdateCertificateAuthority", _where("status", "disabled", "grave", "minor"))

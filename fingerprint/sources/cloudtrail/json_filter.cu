@@ -473,10 +473,10 @@ INSIDE bool first_name(Reader *r, int kind, Span *text) {
 }
 
 // A member that may name a resource. `met` has a bit for each that was met: twice is not plain, nor is what is no text.
-INSIDE bool names_resource(Reader *r, Span name, int kind, int place, u64 *met, Named *resource) {
+INSIDE bool names_resource(Reader *r, Span name, int kind, int place, u64 met[2], Named *resource) {
   Span text = {0, 0};
-  if (*met >> place & 1) return false;
-  *met |= (u64)1 << place;
+  if (met[place >> 6] >> (place & 63) & 1) return false;
+  met[place >> 6] |= (u64)1 << (place & 63);
   if (peek(r) == 'n') return literal(r, "null");
   if (!(kind == TEXT ? string(r, &text) : first_name(r, kind, &text)) || length(text) > LONGEST_TEXT) return false;
   if (!text.at) return true;  // a structure without any
@@ -488,7 +488,7 @@ INSIDE bool names_resource(Reader *r, Span name, int kind, int place, u64 *met, 
 INSIDE bool parameters(Span text, const Nodes *t, int node, Writer *names, Named *resource) {
   Reader r = {text.at, text.end, 0};
   Span name;
-  u64 met = 0;
+  u64 met[2] = {0, 0};
   if (!took(&r, '{')) return true;  // null, or none
   blanks(&r);
   if (took(&r, '}')) return true;
@@ -500,7 +500,7 @@ INSIDE bool parameters(Span text, const Nodes *t, int node, Writer *names, Named
     first = false;
     copy(names, name);
     int known = child(t, node, name);
-    if (known < 0 ? !value(&r) : !names_resource(&r, name, t->kind[known], known - t->first[node], &met, resource))
+    if (known < 0 ? !value(&r) : !names_resource(&r, name, t->kind[known], known - t->first[node], met, resource))
       return false;
     blanks(&r);
   } while (took(&r, ','));

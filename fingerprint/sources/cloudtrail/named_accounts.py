@@ -12,13 +12,15 @@ from __future__ import annotations
 
 import re
 
-from fingerprint.sources.cloudtrail.impact_grants import HANDED_OVER, LENT
+from fingerprint.sources.cloudtrail.impact_grants import DELIVERED, HANDED_OVER, LENT
 
-# In small letters: of policies, of what is shared, of networks that are joined, and of the calls that name to whom they give
-# something. Other things than those to whom it is given have the member `accountId`, too: of a portfolio it is read alone.
+# In small letters: of policies, of what is shared, of networks that are joined, of buckets by their owner, and of the calls that
+# name to whom they give something. Other things than those to whom it is given have the member `accountId`, too: of a portfolio
+# it is read alone.
 ACCOUNT_MEMBERS = sorted(
     {"aws", "valuestoadd", "accountidstoadd", "peerownerid", "peeraccountid"}
-    | {*HANDED_OVER.values(), *LENT.values()} - {"accountid", "sharetarget"}
+    | {"bucketaccountid", "s3bucketowneraccountid", "targetaccountid", "destinationaccount"}
+    | {*HANDED_OVER.values(), *LENT.values(), *DELIVERED.values()} - {"accountid", "sharetarget"}
 )
 
 _ARN = 'arn:aws[a-z-]*:[^:"]*:[^:"]*:'

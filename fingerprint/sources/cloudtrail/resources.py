@@ -38,11 +38,16 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "policyArn": "policy",
     "tableName": "table",
     "requestItems": "table",
+    "tableArn": "table",
     "keyId": "key",
     "dBInstanceIdentifier": "database",
     "dBClusterIdentifier": "database",
     "dBSnapshotIdentifier": "snapshot",
+    "dBClusterSnapshotIdentifier": "snapshot",
+    "sourceDBSnapshotIdentifier": "snapshot",
+    "sourceDBClusterSnapshotIdentifier": "snapshot",
     "snapshotId": "snapshot",
+    "sourceSnapshotId": "snapshot",
     "volumeId": "volume",
     "imageId": "image",
     "instanceId": "instance",
@@ -58,6 +63,7 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "clusterName": "cluster",
     "cluster": "cluster",
     "clusterIdentifier": "cluster",  # Redshift
+    "snapshotIdentifier": "snapshot",
     "stateMachineArn": "state machine",
     "databaseName": "database",
     "streamName": "stream",
@@ -74,6 +80,8 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "endpointName": "endpoint",  # SageMaker
     "notebookInstanceName": "notebook",
     "userPoolId": "user pool",
+    "identityPoolId": "identity pool",
+    "layerName": "layer",
     "emailIdentity": "identity",  # SES
     "identity": "identity",
     "fromEmailAddress": "identity",
@@ -85,9 +93,14 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "serviceArn": "service",  # App Runner
     "targetId": "target",  # an account, a unit of the organisation
     "permissionSetArn": "permission set",
-    "resourceArn": "",  # the type is the ARN's
+    "recoveryPointArn": "",  # the type is the ARN's
+    "resourceArn": "",
+    "sourceArn": "",
     "name": "",
     "names": "",
+    "rule": "rule",  # EventBridge; elsewhere a structure
+    "policyName": "policy",
+    "path": "",
     "accountId": "account",
 }
 
@@ -114,7 +127,11 @@ _TYPES_OF_ARN = {
 _NAMELESS = "resource"  # the type where neither the member nor an ARN says one
 # What the member `name` is of calls: the same trail is a `trailName` to PutEventSelectors, and a `name` to StopLogging.
 _NAMED = {
+    "secret": "secretsmanager:CreateSecret",
+    "federated user": "sts:GetFederationToken",
     "trail": "cloudtrail:CreateTrail UpdateTrail DeleteTrail GetTrail GetTrailStatus StartLogging StopLogging",
+    "topic": "sns:CreateTopic",
+    "state machine": "states:CreateStateMachine",
     "parameter": "ssm:GetParameter GetParameters GetParametersByPath GetParameterHistory PutParameter DeleteParameter "
     "DeleteParameters LabelParameterVersion",
     "cluster": "eks:CreateCluster DescribeCluster DeleteCluster UpdateClusterConfig UpdateClusterVersion ListAccessEntries "
@@ -161,6 +178,7 @@ _KEPT_WHOLE = (
     "agent:",
     "knowledge base:",
     "user pool:",
+    "identity pool:",
 )
 
 
@@ -170,7 +188,7 @@ def resource_of(named: str | None) -> str | None:
         return None
     member, _, value = named.partition("=")
     value = value[:MAX_RESOURCE_LENGTH].strip()
-    if not value or value[0] in "{[":  # a structure, not a name
+    if not value.strip("/") or value[0] in "{[":  # the root of all paths, or a structure: no name
         return None
     kind, name = "permission set" if member == GIVEN_MEMBER else RESOURCE_PARAMETERS.get(member, ""), value
     found = _ARN.match(value)

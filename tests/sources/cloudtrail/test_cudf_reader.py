@@ -24,7 +24,7 @@ from fingerprint.sources.cloudtrail.cudf_reader import (
 )
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.cloudtrail.lenient import parse_time
-from fingerprint.sources.cloudtrail.resources import RESOURCE_PARAMETERS
+from fingerprint.sources.cloudtrail.resources import NESTED_NAMES, RESOURCE_PARAMETERS
 from fingerprint.sources.cloudtrail.schema import COLUMNS
 from fingerprint.sources.flatten import flatten
 from tests.contracts.record_reader import ReadingContract, alike
@@ -240,6 +240,18 @@ def test_the_account_that_a_request_names_is_the_same_by_filter_and_host(
     alike([line], FAKE)
 
 
+def test_each_member_that_names_a_resource_is_noted_by_itself() -> None:
+    """There are more of them than a word has bits."""
+    names = list(RESOURCE_PARAMETERS)
+    pairs = [pair for pair in zip(names, names[64:], strict=False) if NESTED_NAMES.keys().isdisjoint(pair)]
+    assert pairs
+    for one, other in pairs:
+        both = written(requestParameters={one: "a", other: "b"})
+        twice = both.replace(f'"{one}"'.encode(), f'"{other}"'.encode())
+        assert filtered(both, twice).plain.tolist() == [True, False]
+        alike([both, twice], FAKE)
+
+
 def test_nearly_all_records_are_plain(organisation: sample_organisation.SampleOrganisation) -> None:
     """`panther_rule_tests` is written by hand: of its 461 records 120 write the time otherwise, and 51 have no id."""
     sets = {**record_corpus.real(), "simulated": sample_organisation.lines_of(organisation.new)}
@@ -285,7 +297,8 @@ def test_the_nodes_are_the_columns() -> None:
     names = [keys[at : at + size].decode() for at, size in zip(tree.begin, tree.size, strict=True)]
     named = names[-len(RESOURCE_PARAMETERS) :]
     assert named == list(RESOURCE_PARAMETERS)
-    assert max(len(named), len(names) - len(named)) < 64  # the filter notes in 64 bits which it has met
+    assert len(named) <= 128, "the filter notes in two words of 64 bits which it has met"
+    assert len(names) - len(named) <= 64, "and of these in one"
     assert {path for column in COLUMNS for path in column.path.split(".")} <= set(names)
     listed = (
         kernel_source(cudf_reader.FILTER)

@@ -9,6 +9,7 @@ import pytest
 
 from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.impact_grants import (
+    DELIVERED,
     HANDED_OVER,
     LENT,
     SENT,
@@ -328,7 +329,17 @@ def test_a_member_that_names_accounts_is_read_as_a_policy_is(
     assert judged(call, request_) == (gravity, outsiders)
 
 
-@pytest.mark.parametrize("call", [*HANDED_OVER, "lambda:AddPermission"])
+@pytest.mark.parametrize(("call", "member"), DELIVERED.items())
+def test_data_that_go_to_another_accounts_bucket_are_severe_and_that_account_is_named(
+    call: str, member: str
+) -> None:
+    own = impact_of(*call.split(":"), "").gravity
+    assert judged(call, {"to": {member: OTHER}}) == ("severe", (OTHER,))
+    assert judged(call, {"to": {member: ACCOUNT}}) == (own, ())
+    assert judged(call, {"to": {}}) == (own, ())
+
+
+@pytest.mark.parametrize("call", [*HANDED_OVER, *DELIVERED, "lambda:AddPermission"])
 def test_a_request_that_names_no_one_lowers_nothing(call: str) -> None:
     """As where a log keeps the name of the function alone."""
     assert judged(call, {"functionName": "log-helper"}) == (impact_of(*call.split(":"), "").gravity, ())
@@ -351,7 +362,8 @@ def test_the_members_that_name_accounts_are_those_of_the_operations() -> None:
         f"lakeformation:{action}"
         for action in ("GrantPermissions", "BatchGrantPermissions", "PutDataLakeSettings")
     }
-    for call, member in (HANDED_OVER | LENT | SENT).items():
+    nested |= {f"athena:{action}" for action in ("StartQueryExecution", "CreateWorkGroup", "UpdateWorkGroup")}
+    for call, member in (HANDED_OVER | LENT | SENT | DELIVERED).items():
         operation = find_operation(*call.split(":"))
         assert operation is not None, call
         assert call in nested or member in {name.lower() for name, _, _ in operation.parameters}, call

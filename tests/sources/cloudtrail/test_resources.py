@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.cloudtrail.features import FEATURE_SET
+from fingerprint.sources.cloudtrail.operations import load_operations
 from fingerprint.sources.cloudtrail.resources import (
     MAX_RESOURCE_LENGTH,
     RESOURCE_PARAMETERS,
@@ -54,6 +55,32 @@ def resource(parameters: Any = None, **fields: Any) -> str | None:
         ),
         ({"functionName": "arn:aws:lambda:eu-west-1:111122223333:function:orders:7"}, "function:orders"),
         ({"tableName": "orders"}, "table:orders"),
+        (
+            {"tableArn": "arn:aws:dynamodb:eu-west-1:111122223333:table/orders", "s3Bucket": "mirror"},
+            "table:orders",
+        ),
+        ({"dBClusterSnapshotIdentifier": "orders-7", "valuesToAdd": ["all"]}, "snapshot:orders-7"),
+        ({"sourceDBClusterSnapshotIdentifier": "a", "targetDBClusterSnapshotIdentifier": "b"}, "snapshot:a"),
+        ({"snapshotIdentifier": "dwh-7", "accountWithRestoreAccess": "222222222222"}, "snapshot:dwh-7"),
+        (
+            {"sourceArn": "arn:aws:rds:eu-west-1:111122223333:snapshot:orders-7", "s3BucketName": "mirror"},
+            "snapshot:orders-7",
+        ),
+        (
+            {"recoveryPointArn": "arn:aws:ec2:eu-west-1::snapshot/snap-0f3e19049378e4fbd"},
+            "snapshot:snap-0f3e19049378e4fbd",
+        ),
+        ({"layerName": "auth", "versionNumber": 3, "principal": "*"}, "layer:auth"),
+        ({"rule": "nightly", "targets": [{"arn": "x"}]}, "rule:nightly"),
+        ({"rule": {"x": 1}, "path": "/prod/"}, None),
+        ({"rule": {"x": 1}, "name": "a"}, "resource:a"),
+        ({"path": "/prod/", "recursive": True}, "resource:/prod/"),
+        ({"virtualMFADeviceName": "eve", "path": "/"}, None),
+        ({"policyName": "deploy", "path": "/", "policyDocument": "{}"}, "policy:deploy"),
+        (
+            {"identityPoolId": "eu-west-1:8f600cda-04e8-6f51-bf9e-f36bf7e8715e"},
+            "identity pool:eu-west-1:8f600cda-04e8-6f51-bf9e-f36bf7e8715e",
+        ),
         ({"keyId": "alias/orders"}, "key:alias/orders"),
         ({"queueUrl": "https://sqs.eu-west-1.amazonaws.com/111122223333/orders"}, "queue:orders"),
         ({"topicArn": "arn:aws:sns:eu-west-1:111122223333:alarms"}, "topic:alarms"),
@@ -161,6 +188,9 @@ def test_what_changes_with_every_run_is_folded(whole: str, folded: str) -> None:
         ("cloudtrail:PutEventSelectors", "trailName=org-trail", "trail:org-trail"),
         ("cloudtrail:StopLogging", "name=arn:aws:cloudtrail:eu-west-1:111122223333:trail/org", "trail:org"),
         ("ssm:GetParameter", "name=/prod/db/url", "parameter:/prod/db/url"),
+        ("ssm:GetParametersByPath", "path=/prod/", "parameter:/prod/"),
+        ("secretsmanager:CreateSecret", "name=prod/db", "secret:prod/db"),
+        ("sts:GetFederationToken", "name=build", "federated user:build"),
         ("ssm:CreateDocument", "name=Restart", "resource:Restart"),
         ("cloudtrail:StopLogging", "", ""),
     ],
@@ -175,6 +205,13 @@ def test_whatever_a_caller_writes_is_bounded(member: str, value: str) -> None:
     found = resource_of(f"{member}={value}")
     assert found is None or len(fold(found)) <= MAX_RESOURCE_LENGTH + 60
     assert found is None or ":" in found
+
+
+def test_a_member_of_the_request_that_names_a_resource_is_one_of_an_operation() -> None:
+    known = {name for each in load_operations().values() for name, _, _ in each.parameters}
+    assert {*RESOURCE_PARAMETERS} - known == {"instancesSet", "requestItems"}, (
+        "the log's name, a data plane's"
+    )
 
 
 def test_the_resource_is_judged_given_the_action() -> None:
