@@ -539,13 +539,19 @@ def _strangest_account(facts: TitleFacts, lead: int) -> str:
 
 
 def _new_opener(facts: TitleFacts) -> str:
-    """Return that someone opened a role who never did, and who did before if that was one; empty for none."""
+    """Return that someone opened a role who never did, and who did before if that was one; empty for none.
+
+    The role is named where another action leads.
+    """
     driver = next((each for each in facts.drivers if each.feature == OPENER_FEATURE), None)
     if driver is None:
         return ""
-    if ", " in driver.expected:
-        return "; never opened this role before"
-    return f"; before, only {_cut(driver.expected, MAX_NAME_LENGTH // 2)} opened this role"
+    only = "" if ", " in driver.expected else _cut(driver.expected, MAX_NAME_LENGTH // 2)
+    openings = FEATURE_SET.openings
+    if openings and facts.lead[0] in openings.actions:
+        return f"; before, only {only} opened this role" if only else "; never opened this role before"
+    before = f"only {only} did before" if only else f"is new to {_them(facts)}"
+    return f"; also opened {_cut(driver.seen.partition(' opened ')[2], MAX_NAME_LENGTH // 2)}, which {before}"
 
 
 def _tool_text(facts: TitleFacts, driver: SurpriseDriver) -> str:

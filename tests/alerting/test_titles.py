@@ -189,6 +189,17 @@ def test_who_never_opened_a_role_is_said_to_be_new_to_it_beside_the_one_that_did
     ):
         title = title_of(facts([took], set(), (driver,)), "976280145156:account/AROAPGA3KWCATOSOSJNFU")
         assert title == start + then
+    made = called("iam:CreateUser")[0]
+    for driver, then in (
+        (only, "; also opened role:scan in 123456789012, which only repo:acme/scan did before"),
+        (
+            replace(only, expected="user/ann, user/ben"),
+            "; also opened role:scan in 123456789012, which is new to it",
+        ),
+    ):
+        assert title_of(
+            facts([made, took], {"iam:CreateUser"}, (driver,)), "976280145156:account/AROA"
+        ).endswith(then)
 
 
 def test_a_sign_in_by_saml_names_the_provider_and_not_its_digest() -> None:
