@@ -355,6 +355,8 @@ class AutoencoderDetector(Detector):
         """
         nats: Floats = namespace(batch.codes).zeros(len(batch), np.float32)
         opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
+        if not len(opened.rows):
+            return nats
         worth = self.role_openers.evidence(opened.role, opened.opener)
         new = np.flatnonzero(worth)
         if len(new):
