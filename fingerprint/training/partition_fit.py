@@ -149,11 +149,10 @@ class PartitionContext:
 
     @cached_property
     def openers_before(self) -> openers.RoleOpeners:
-        """The openers of each role before the held-out days, in the whole organisation."""
-        split = fingerprint_index.load_split(self.dataset)
-        return openers.RoleOpeners.from_arrays(
-            learn_openers(self.dataset, self.intervals_per_day, lambda rows: ~split.is_held_out(rows))
-        )
+        """The openers of each role before the held-out days, in the whole organisation: found once for all partitions."""
+        write = partial(_write_openers_before, self.dataset, self.intervals_per_day)
+        folder = make_once(self.dataset.folder / "openers", write)
+        return openers.RoleOpeners.from_arrays(mapped_arrays.open_arrays(folder, "before"))
 
     def load_of(self, late: NDArray[np.intp]) -> Floats:
         """Return the load of the principals of held-out rows (L,), as scoring measures it, by what was usual before."""
@@ -503,6 +502,12 @@ def _opener_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
     again = rows.interval[new] - first[of_pair] > piece.settings.spectral.late_intervals
     nats[new[again]] = 0
     return nats
+
+
+def _write_openers_before(dataset: PartitionedDataset, intervals_per_day: int, folder: Path) -> None:
+    split = fingerprint_index.load_split(dataset)
+    before = learn_openers(dataset, intervals_per_day, lambda rows: ~split.is_held_out(rows))
+    mapped_arrays.write_arrays(before, folder, "before", SHARD_BYTES)
 
 
 def learn_openers(
