@@ -26,6 +26,8 @@ from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
+from fingerprint.core.alert import ORDER_FEATURE
+
 WINDOW_SECONDS = 86_400  # seconds
 MIN_OTHERS = 3  # other principals; fewer may be a coincidence
 MAX_COUNTED_OTHERS = 20  # counting ends here
@@ -35,7 +37,6 @@ MAX_REDUCTION = 20  # of urgency
 SHARED_FEATURES = ("action", "parameters", "error", "program", "version")
 PLACE_FEATURES = ("network", "address", "target")
 CALL_FEATURES = ("action", "parameters")
-ORDER_FEATURE = "next action"  # of the sequence detector
 
 
 class SurprisingValue(NamedTuple):

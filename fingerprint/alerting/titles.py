@@ -26,7 +26,7 @@ from fingerprint.core.alert import (
     succeeded_beside,
 )
 from fingerprint.estimators.amounts import read_amount_text
-from fingerprint.estimators.openers import OPENER_FEATURE
+from fingerprint.estimators.openers import OPENED, OPENER_FEATURE
 from fingerprint.features.encoding import FEATURE_SET, FEATURES
 from fingerprint.sources.active import SOURCE
 
@@ -551,7 +551,8 @@ def _new_opener(facts: TitleFacts) -> str:
     if openings and facts.lead[0] in openings.actions:
         return f"; before, only {only} opened this role" if only else "; never opened this role before"
     before = f"only {only} did before" if only else f"is new to {_them(facts)}"
-    return f"; also opened {_cut(driver.seen.partition(' opened ')[2], MAX_NAME_LENGTH // 2)}, which {before}"
+    role = driver.seen.rpartition(OPENED)[2]  # the last: its name has no blanks, an opener's may
+    return f"; also opened {_cut(role, MAX_NAME_LENGTH // 2)}, which {before}"
 
 
 def _tool_text(facts: TitleFacts, driver: SurpriseDriver) -> str:

@@ -46,6 +46,7 @@ from typing import Any, Literal, NamedTuple
 from fingerprint.core.alert import (
     GRAVE_OR_SEVERE,
     MANY_PRINCIPALS,
+    ORDER_FEATURE,
     CredentialIssue,
     Decision,
     names_person,
@@ -322,7 +323,7 @@ def shared_new_action(drivers: Iterable[Mapping[str, Any]], actions: Iterable[Ma
         >>> shared_new_action([action, network], [])
         ''
     """
-    listed = [each for each in drivers if each["feature"] != "next action"]
+    listed = [each for each in drivers if each["feature"] != ORDER_FEATURE]
     new = [each for each in listed if (each["feature"], each["rarity"]) == ("action", "unseen")]
     if not new:
         return ""

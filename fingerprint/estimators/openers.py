@@ -34,6 +34,7 @@ ALL_NEW, ALL_DAYS = 1.0, 20.0  # what all roles together are taken to have shown
 MAX_NATS = 10.0  # as any feature: past one in twenty thousand it is only ever "never"
 WEIGHT = 1.6
 OPENER_FEATURE = "opener of the role"  # of a driver
+OPENED = " opened "  # in its text, between who did and the role
 
 Arrays = dict[str, NDArray[Any]]
 

@@ -177,13 +177,14 @@ class FeatureSet:
     def opened_roles(self, codes: Array, events: Frame) -> OpenedRoles:
         """Return what events with codes (N, F) opened, and who; only these are read, on the host."""
         none = np.empty(0, np.uint64)
+        nothing = OpenedRoles(np.empty(0, np.intp), none, none, [])
         if self.openings is None:
-            return OpenedRoles(np.empty(0, np.intp), none, none, [])
+            return nothing
         action = codes[:, self.names.index("action"), None]
         is_opening = (action == arrays.to_device_of(self._opening_codes, codes)).any(axis=1)
         rows = arrays.namespace(codes).flatnonzero(is_opening)
         if not len(rows):
-            return OpenedRoles(np.empty(0, np.intp), none, none, [])
+            return nothing
         columns = self.openings.columns
         calls = frames.to_host(frames.select_rows(frames.select_columns(events, columns), rows))
         code, distinct = DictionaryEncoded(calls).combined_column(columns)

@@ -156,7 +156,11 @@ def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> flo
 
 def budget_a_day(quality: Mapping[str, Any], options: settings.Alerts) -> float:
     """Return how many false alerts a day the alert budget allows the principals of the held-out days, MIN_PRINCIPALS at least."""
-    return options.budget_per_100_principals * max(quality["principals"], MIN_PRINCIPALS) / 100
+    return _budget_of(max(quality["principals"], MIN_PRINCIPALS), options)
+
+
+def _budget_of(principals: int, options: settings.Alerts) -> float:
+    return options.budget_per_100_principals * principals / 100
 
 
 def _budget_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> float:
@@ -169,7 +173,7 @@ def _budget_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> f
         return DEFAULT_THRESHOLD
     least = min(TAIL_PEAKS, len(nats)) - 1
     smallest, allowed = (
-        options.budget_per_100_principals * principals / 100 * quality["days"]
+        _budget_of(principals, options) * quality["days"]
         for principals in (MIN_PRINCIPALS, quality["principals"])
     )
     rank = max(_certain_count(allowed / FUTURE_ALERTS, least + 1), smallest)

@@ -28,6 +28,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import encode_batch
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN
+from fingerprint.features.feature_set import OpenedRoles
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
@@ -66,14 +67,15 @@ class DistinctRows:
         return len(self.mark)
 
     @classmethod
-    def from_batch(cls, batch: EventBatch, learned: NDArray[np.bool_]) -> DistinctRows:
-        """Return the distinct rows of a batch, in the order of interval and mark; `learned` (N,) is of its events."""
+    def from_batch(cls, batch: EventBatch, learned: NDArray[np.bool_], opened: OpenedRoles) -> DistinctRows:
+        """Return the distinct rows of a batch, in the order of interval and mark; `learned` (N,) and `opened` are its events'."""
         mark = hashing.hash_pair(
             hashing.hash_pair(batch.principal, batch.entity), batch.interval.astype(np.uint64)
         )
         for column in batch.codes.T:
             mark = hashing.hash_pair(mark, column)
-        role, opener = _openings(batch)
+        role, opener = (np.zeros(len(batch), np.uint64) for _ in range(2))
+        role[opened.rows], opener[opened.rows] = opened.role, opened.opener
         mark = np.where(role != 0, hashing.hash_pair(mark, role), mark)
         mark = np.where(learned, mark, ~mark)
         rows = cls(
@@ -138,14 +140,6 @@ class DistinctRows:
         )
 
 
-def _openings(batch: EventBatch) -> tuple[Hashes, Hashes]:
-    """Return what each event opened and who did, 0 where nothing: (N,) each."""
-    role, opener = (np.zeros(len(batch), np.uint64) for _ in range(2))
-    opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
-    role[opened.rows], opener[opened.rows] = opened.role, opened.opener
-    return role, opener
-
-
 ROW_COLUMNS = tuple(each.name for each in fields(DistinctRows))
 OPENING_COLUMNS = ("mark", "interval", "learned", "role", "opener")  # of the rows that opened something
 
@@ -182,9 +176,10 @@ def _collect_rows(dataset: PartitionedDataset, number: int, settings: Settings, 
     for batch, repeated in _batches(dataset, number, settings, state):
         repeats, total = repeats + repeated, total + len(batch)
         if len(batch):
-            names.add(batch)
+            opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
+            names.add(batch, opened)
             learned = is_learned(batch.frame)
-            parts.append(DistinctRows.from_batch(batch, learned))
+            parts.append(DistinctRows.from_batch(batch, learned, opened))
             seconds = frames.epoch_seconds(batch.frame["event_time"])
             actions.append(ActionRows.from_batch(batch, seconds, learned))
             state.sequence.add(actions[-1].seen)
@@ -192,9 +187,9 @@ def _collect_rows(dataset: PartitionedDataset, number: int, settings: Settings, 
     mapped_arrays.write_arrays(
         {name: getattr(rows, name) for name in ROW_COLUMNS}, folder, "rows", SHARD_BYTES
     )
-    opened = np.flatnonzero(rows.role)
+    openings = np.flatnonzero(rows.role)
     mapped_arrays.write_arrays(
-        {name: getattr(rows, name)[opened] for name in OPENING_COLUMNS}, folder, "openings", SHARD_BYTES
+        {name: getattr(rows, name)[openings] for name in OPENING_COLUMNS}, folder, "openings", SHARD_BYTES
     )
     ActionRows.concatenate(actions).save(folder)
     mapped_arrays.write_arrays(state.as_arrays(LEARNED_TABLES), folder, "scorer_state", SHARD_BYTES)
@@ -227,13 +222,13 @@ class NameCollector:
     )
     words: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"code": np.empty(0, np.uint64)}))
 
-    def add(self, batch: EventBatch) -> None:
-        """Note the principals, entities and values of a batch that are new."""
+    def add(self, batch: EventBatch, opened: OpenedRoles) -> None:
+        """Note the principals, entities, values and openers of a batch that are new."""
         frame = frames.to_pandas(batch.frame)
         self.people = _append_new(self.people, batch.principal, frame, ["principal", "kind", "role"])
         entities = frame.assign(owner=batch.principal)
         self.entities = _append_new(self.entities, batch.entity, entities, ["entity", "owner"])
-        self._add_openers(batch)
+        self._add_openers(opened)
         for place, feature in enumerate(encoding.FEATURES):
             code, first = np.unique(batch.codes[:, place], return_index=True)
             new = ~np.isin(code, self.words["code"].to_numpy())
@@ -241,8 +236,7 @@ class NameCollector:
                 texts = encoding.FEATURE_SET.texts_of(feature, frame.iloc[first[new]])
                 self._append_words(code[new], texts)
 
-    def _add_openers(self, batch: EventBatch) -> None:
-        opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
+    def _add_openers(self, opened: OpenedRoles) -> None:
         code, first = np.unique(opened.opener, return_index=True)
         new = ~np.isin(code, self.words["code"].to_numpy())
         if new.any():

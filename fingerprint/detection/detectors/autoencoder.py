@@ -35,7 +35,7 @@ from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, harm, tail_calibration
 from fingerprint.estimators.amounts import LOADED_AMOUNTS, UsualAmounts
 from fingerprint.estimators.load import UsualLoad
-from fingerprint.estimators.openers import OPENER_FEATURE, RoleOpeners
+from fingerprint.estimators.openers import OPENED, OPENER_FEATURE, RoleOpeners
 from fingerprint.features import encoding
 from fingerprint.features.encoding import (
     ACCOUNT_FEATURES,
@@ -359,12 +359,11 @@ class AutoencoderDetector(Detector):
             return nats
         worth = self.role_openers.evidence(opened.role, opened.opener)
         new = np.flatnonzero(worth)
-        if len(new):
-            rows = to_device_of(opened.rows[new], batch.principal)
-            role = to_device_of(opened.role[new], batch.principal)
-            interval = batch.interval[rows]
-            age = self.state.novelty_age(hashing.combine(batch.principal[rows], role), interval)
-            nats[rows] = to_device_of(worth[new], nats) * (age <= self.state.series.late_intervals)
+        rows = to_device_of(opened.rows[new], batch.principal)
+        role = to_device_of(opened.role[new], batch.principal)
+        interval = batch.interval[rows]
+        age = self.state.novelty_age(hashing.combine(batch.principal[rows], role), interval)
+        nats[rows] = to_device_of(worth[new], nats) * (age <= self.state.series.late_intervals)
         return nats
 
     def _harm_of_new_tools(self, batch: EventBatch, surprise: Floats) -> Floats:
@@ -607,7 +606,7 @@ def _opener_drivers(batch: EventBatch, context: ExplanationContext) -> list[Surp
         more = len(usual) - MAX_USUAL_VALUES
         expected = f"{named} and {more:,} other{'s' if more > 1 else ''}" if more > 0 else named
         role, opener = opened.texts[place]
-        seen = f"{SOURCE.plain_principal(opener)} opened {role}"
+        seen = f"{SOURCE.plain_principal(opener)}{OPENED}{role}"
         drivers.append(SurpriseDriver(OPENER_FEATURE, seen, expected, "unseen", round(value, 2), count))
     return drivers
 

@@ -26,7 +26,7 @@ from fingerprint.compute.arrays import namespace, to_device_of
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
-from fingerprint.core.alert import Rarity, SurpriseDriver, rarity_of
+from fingerprint.core.alert import ORDER_FEATURE, Rarity, SurpriseDriver, rarity_of
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import SequenceSettings, Settings
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Ints, Mask, action_at
@@ -221,7 +221,7 @@ def _driver(
     before, nats = batch.evidence[SequenceDetector.name][row, [CONTEXT, NATS]]
     code = batch.codes[row, ACTION_COLUMN]
     return SurpriseDriver(
-        "next action",
+        ORDER_FEATURE,
         f"{action_at(frame, row)} {_after(bank, batch, frame, before)}",
         sequence_text(bank, int(at), batch.principal[row], before),
         _rarity(bank, batch.principal[row], before, code),

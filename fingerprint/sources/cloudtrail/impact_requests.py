@@ -546,19 +546,14 @@ def _expiry(request: Request, account: str) -> Gravity | None:
     return "minor" if names & rules and not names & expires else None
 
 
-def _sends_outside(reader: Reader) -> Check:
-    """Return the check of what sends data on: grave to another account."""
-    return lambda request, account: "grave" if reader(request, account).outsiders else None
-
-
-def _delivers_outside(reader: Reader) -> Check:
-    """Return the check of what puts data where another account owns it: severe; that the request names none proves nothing."""
-    return lambda request, account: "severe" if reader(request, account).outsiders else None
+def _outside(reader: Reader, gravity: Gravity) -> Check:
+    """Return the check of what goes to another account; that a request names none proves nothing of where its data goes."""
+    return lambda request, account: gravity if reader(request, account).outsiders else None
 
 
 def _shares_objects(request: Request, account: str) -> Gravity | None:
     """Return severe for another account that may read a bucket of Lightsail, grave for everybody."""
-    to_outsiders = _delivers_outside(admitted_by_member(DELIVERED["lightsail:UpdateBucket"]))
+    to_outsiders = _outside(admitted_by_member(DELIVERED["lightsail:UpdateBucket"]), "severe")
     return to_outsiders(request, account) or _where("getobject", "public", "grave", "minor")(request, account)
 
 
@@ -651,9 +646,9 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("elasticloadbalancing:ModifyLoadBalancerAttributes", _balancer_logs)
     | _table("logs:PutRetentionPolicy", _retention_days)
     | _table("logs:AssociateKmsKey", _logs_key)
-    | _table("s3:PutBucketReplication", _delivers_outside(admitted_by_member("account")))
-    | {call: _delivers_outside(admitted_by_member(member)) for call, member in by_action(DELIVERED).items()}
-    | {call: _sends_outside(admitted_by_arn(member)) for call, member in by_action(SENT).items()}
+    | _table("s3:PutBucketReplication", _outside(admitted_by_member("account"), "severe"))
+    | {call: _outside(admitted_by_member(member), "severe") for call, member in by_action(DELIVERED).items()}
+    | {call: _outside(admitted_by_arn(member), "grave") for call, member in by_action(SENT).items()}
     | _table("s3:PutBucketLogging", _logging_enabled)
     | _table("s3:PutBucketEncryption", _bucket_encryption)
     | _table(_LIFECYCLE, _expiry)

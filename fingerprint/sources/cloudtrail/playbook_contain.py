@@ -350,10 +350,7 @@ def _contain_sessions(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
             "Only where the caller chose the session's name, or the sessions of all who share the role are to end.",
         )
         return
-    yield _revoke(
-        role,
-        _ANYONE_GETS_NEW_ONES,
-    )
+    yield _revoke(role, _ANYONE_GETS_NEW_ONES)
     yield from _isolate_machines(list(machines))
     if tasks := [event.session for event in named if _is_task(event)]:
         yield _stop_tasks(tasks)
