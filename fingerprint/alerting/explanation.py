@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import compress
 from typing import NamedTuple
@@ -61,7 +61,7 @@ from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.sources.active import SOURCE
-from fingerprint.sources.base import EVERYBODY, CallImpact, Suspicion
+from fingerprint.sources.base import EVERYBODY, TACTICS, CallImpact, Suspicion
 from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.event_batch import EventBatch, Verdicts
 from fingerprint.state.interval_amounts import IntervalAmounts
@@ -159,13 +159,17 @@ def _find_new_actions(
 ) -> tuple[ActionImpact, ...]:
     novelty = find_novelty(*part, [event.action_name for event in events], explainer)
     actions = _find_impact(part, events, novelty, explainer)
-    return tuple(row for row in actions if row.new or row.new_place)
+    return tuple(row for row in actions if row.is_unusual)
 
 
 def _find_impact(
-    part: Verdicts, events: Sequence[AlertEvent], novelty: Novelty, explainer: Explainer
+    part: Verdicts,
+    events: Sequence[AlertEvent],
+    novelty: Novelty,
+    explainer: Explainer,
+    in_bulk: Collection[str] = (),
 ) -> tuple[ActionImpact, ...]:
-    """Return what events can do by what of them is new; `part` are their rows."""
+    """Return what events can do by what of them is new, and what was called `in_bulk`; `part` are their rows."""
     judged = impact.judge_calls(events)
     grants = _outsider_grants(part, judged, explainer)
     own = _own_accounts(judged, explainer.bank)
@@ -176,6 +180,7 @@ def _find_impact(
         _other_accounts(part.frame),
         frozenset(event.event_id for event in compress(events, grants)),
         [each.within(own) for each in judged],
+        in_bulk,
     )
 
 
@@ -262,7 +267,7 @@ def _build_alert(
         bank_version=events[-1].bank_version,
         drivers=shown_drivers(facts.drivers),
         curve=_find_curve(batch, frame, explainer),
-        tactics=SOURCE.tactics_among(_telling_calls(events, facts)),
+        tactics=_find_tactics(events, facts),
         next_steps=SOURCE.next_steps(_suspicion(principal, facts, actions, lead, rank.urgency)),
         events=events,
         degraded="degraded" in frame and bool(frames.true_mask(frames.column_of(frame, "degraded")).any()),
@@ -281,8 +286,8 @@ def _gather_facts(
     """Return what title and next steps say of an alert's events (N,); `names` (N,) are their actions, `z` (N,) how strange."""
     batch, frame = verdicts
     novelty = find_novelty(batch, frame, names, explainer)
-    own = _find_impact(verdicts, events, novelty, explainer)
     drivers = _find_drivers(batch, frame, explainer)
+    own = _find_impact(verdicts, events, novelty, explainer, called_most(drivers, names))
     actions, supporting_actions = impact.count_together(own, support.actions, counted_calls(drivers, names))
     first_seen, in_history = _first_seen(batch, frame, explainer)
     return titles.TitleFacts(
@@ -326,6 +331,16 @@ def counted_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> di
     return {name: int(amount[0].replace(",", "")) for name, amount in read if amount}
 
 
+def called_most(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> frozenset[str]:
+    """Return the actions that were called more often than ever, where that drives an alert; `names` are `service:Action`.
+
+    >>> amount = SurpriseDriver("amount", "239 calls of s3:GetObject in an hour", "at most 46 before", "unseen", 9.2)
+    >>> called_most([amount], ["s3:GetObject", "s3:ListObjects"])
+    frozenset({'s3:GetObject'})
+    """
+    return frozenset(counted_calls([each for each in drivers if each.rarity == "unseen"], names))
+
+
 def _rank_alert(
     nats: float, actions: Sequence[ActionImpact], cap: int, drivers: Sequence[SurpriseDriver]
 ) -> _Rank:
@@ -357,6 +372,13 @@ def _suspicion(
             if (origin := titles.new_origin(facts, row))
         },
     )
+
+
+def _find_tactics(events: Sequence[AlertEvent], facts: titles.TitleFacts) -> tuple[str, ...]:
+    """Return the tactics of what an alert's calls do, in the order of the matrix; a read has one where it is in bulk."""
+    found = {*SOURCE.tactics_among(_telling_calls(events, facts))}
+    found |= {row.tactic for row in facts.actions if row.in_bulk}
+    return tuple(tactic for tactic in TACTICS if tactic in found)
 
 
 def _telling_calls(events: Sequence[AlertEvent], facts: titles.TitleFacts) -> list[tuple[str, str]]:

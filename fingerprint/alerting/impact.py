@@ -15,7 +15,8 @@ the gravest counts in full and each further one with a fading weight, so an aler
 What a principal does every day from where it always is says nothing about an attack, whatever it can do: only an action that is
 new for the principal counts in full, one that only comes from a network new for it by KNOWN_ACTION_SHARE. A right that is given
 to an account which no one dealt with is new, too: who makes roles all day does not let a stranger in with them. A call that
-failed counts less (FAILED_SHARE): it shows what is wanted, and has done nothing yet.
+failed counts less (FAILED_SHARE): it shows what is wanted, and has done nothing yet. A read of data or secrets counts in full
+where it is more than the principal ever read: a thief came for it, and an insider needs no new action to take it.
 
 A sum can still be low where the rarity is: so a grave call, or a tool of attackers, that was new has a floor (`urgency_floor`),
 which neither prevalence nor a fallback to peers lowers. Docs: docs/explanation/detection.md, "Urgency".
@@ -60,6 +61,7 @@ MAX_NAMED_ACCOUNTS = 2  # in which a resource of one name was used
 # Those that support an alert count beside its own, and those that were counted and are no events.
 MANY_DELETIONS = 20
 DESTROYING_TECHNIQUES = ("T1485", "T1490")  # of such an action: data destruction, inhibiting system recovery
+IN_BULK = "in bulk"  # in place of the actions by which more is read than ever
 PROGRAM_FEATURE = "program"
 
 
@@ -70,13 +72,15 @@ def alert_impact(
     other_accounts: Mapping[str, str] = MappingProxyType({}),
     outsider_grants: Collection[str] = (),
     judged: Sequence[CallImpact] = (),
+    in_bulk: Collection[str] = (),
 ) -> tuple[ActionImpact, ...]:
     """Return the actions of an alert that can do harm, those that count most first.
 
     `new_actions` are the `service:Action` that are new for the principal, `new_places` the ids of events from a network that is.
     `other_accounts` maps the ids of events to the account that they were made on, where that is not the log's own, and
     `outsider_grants` are the ids of those that gave everybody a right, or an account that no one dealt with before: that is
-    new, however often others were given one. `judged` is what each event can do, where that is known (`judge_calls`).
+    new, however often others were given one. `judged` is what each event can do, where that is known (`judge_calls`). `in_bulk`
+    are the actions that were called more often than ever before, which tells of those that read data or secrets.
     """
     by_action: dict[str, tuple[list[AlertEvent], list[CallImpact]]] = {}
     for event, found in zip(events, judged or judge_calls(events), strict=True):
@@ -91,6 +95,7 @@ def alert_impact(
             name in new_actions or any(event.event_id in outsider_grants for event in called),
             new_places,
             other_accounts,
+            name in in_bulk,
         )
         for name, (called, impacts) in by_action.items()
     ]
@@ -163,20 +168,22 @@ def action_nats(row: ActionImpact) -> float:
     Of what supports an alert a grave or severe action counts that is new and succeeded, as if it were the alert's own: beside a
     verdict, a principal's first deletion of a whole bucket is no less of one.
     """
-    if not (row.new or row.new_place) or (row.supporting and not _counts_beside(row)):
+    if not row.is_unusual or (row.supporting and not _counts_beside(row)):
         return 0.0
-    share = 1.0 if row.new else KNOWN_ACTION_SHARE
+    share = 1.0 if row.new or row.in_bulk else KNOWN_ACTION_SHARE
     return GRAVITY_NATS[row.gravity] * share * (1.0 if row.succeeded else FAILED_SHARE)
 
 
 def impact_nats(rows: Sequence[ActionImpact]) -> float:
     """Return the nats of an alert's actions together: the strongest in full, each further one with a fading weight.
 
-    An action that has calls of the alert and calls that support it counts once.
+    An action that has calls of the alert and calls that support it counts once, and so do all reads in bulk: who downloads
+    objects decrypts them, too.
     """
     by_action: dict[str, float] = {}
     for row in rows:
-        by_action[row.action] = max(action_nats(row), by_action.get(row.action, 0.0))
+        name = IN_BULK if row.in_bulk else row.action
+        by_action[name] = max(action_nats(row), by_action.get(name, 0.0))
     nats = sorted(by_action.values(), reverse=True)[:MAX_COUNTED_ACTIONS]
     return float(sum(each * NEXT_ACTION_WEIGHT**place for place, each in enumerate(nats)))
 
@@ -200,9 +207,11 @@ def urgency_floor(rows: Iterable[ActionImpact], drivers: Iterable[SurpriseDriver
     """Return the urgency below which an alert with these actions and drivers never falls.
 
     A severe action that is new and succeeded is never below high, nor is a program made for attacks that is new. Never below
-    medium are a severe action that failed, or that only the network makes new, and a grave one that is new and succeeded.
+    medium are a severe action that failed, or that only the network makes new, and a grave one that is new and succeeded. A read
+    in bulk has no floor: a fleet that reads a new secret has one in each of its alerts, and prevalence must lower them.
     """
-    actions = [_floor(row) for row in rows if not row.supporting or _counts_beside(row)]
+    counted = (row for row in rows if not row.in_bulk and (not row.supporting or _counts_beside(row)))
+    actions = map(_floor, counted)
     new = (each.seen for each in drivers if (each.feature, each.rarity) == (PROGRAM_FEATURE, "unseen"))
     return max((*actions, MINIMUM_URGENCY["high"] * any(map(is_made_for_attacks, new))))
 
@@ -241,10 +250,10 @@ def _floor(row: ActionImpact) -> int:
     return 0
 
 
-def _order(row: ActionImpact) -> tuple[float, int, bool, bool, int, str]:
-    """Return what sorts actions: by nats, gravity, whether they only support the alert, success, calls and name."""
+def _order(row: ActionImpact) -> tuple[float, int, bool, bool, bool, int, str]:
+    """Return what sorts actions: by nats, gravity, whether they only support or read, success, calls and name."""
     gravity = -GRAVITIES.index(row.gravity)
-    return -action_nats(row), gravity, row.supporting, not row.succeeded, -row.calls, row.action
+    return -action_nats(row), gravity, row.supporting, row.in_bulk, not row.succeeded, -row.calls, row.action
 
 
 def _of_action(
@@ -254,11 +263,18 @@ def _of_action(
     new: bool,
     new_places: Collection[str],
     other_accounts: Mapping[str, str],
+    most_ever: bool,
 ) -> ActionImpact:
-    """Return what an action's calls can do: of those whose requests do the gravest harm, how many and on what."""
-    from fingerprint.sources.base import gravest_calls  # as in `judge_calls`
+    """Return what an action's calls can do: of those whose requests do the gravest harm, how many and on what.
+
+    Of a read that was called more often than ever (`most_ever`) all calls do it together.
+    """
+    from fingerprint.sources.base import NO_IMPACT, gravest_calls  # as in `judge_calls`
 
     gravest, harmful = gravest_calls(events, judged)
+    taken = _bulk_read(name) if most_ever else NO_IMPACT
+    if in_bulk := GRAVITIES.index(taken.gravity) > GRAVITIES.index(gravest.gravity):
+        gravest, harmful = taken, list(events)
     outsiders = {event.event_id: found.outsiders for event, found in zip(events, judged, strict=True)}
     done = sum(not event.error_code for event in harmful)
     row = ActionImpact(
@@ -272,8 +288,17 @@ def _of_action(
         new=new,
         new_place=any(event.event_id in new_places for event in events),
         resources=_resource_texts(harmful, outsiders, other_accounts),
+        in_bulk=in_bulk,
     )
     return _as_many(row, done)
+
+
+def _bulk_read(name: str) -> CallImpact:
+    """Return what a `service:Action` does that was called more often than ever; no impact of what reads no data."""
+    from fingerprint.sources.active import SOURCE  # as in `judge_calls`
+
+    service, _, action = name.partition(":")
+    return SOURCE.bulk_read(service, action)
 
 
 def _as_many(row: ActionImpact, done: int) -> ActionImpact:

@@ -33,12 +33,14 @@ from fingerprint.sources.active import SOURCE
 MAX_NAME_LENGTH = 80  # characters of a name in a title
 MAX_ACCOUNT_LENGTH, MAX_REGION_LENGTH = 20, 40
 MAX_NAMED_ACTIONS = 3  # in a question
+MANY_READS = 20  # calls that read data: so many of a newcomer, who has no usual amount, are a bulk
 ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", impact.PROGRAM_FEATURE
 VERSION_FEATURE = "program version"
 ACCOUNT_FEATURE = "target account"
 TOOL_FEATURES = (PROGRAM_FEATURE, VERSION_FEATURE)
 # Of the drivers, those that the score is made of: the nats of an order of calls, or of activity, are another detector's.
 SCORED_FEATURES = frozenset({AMOUNT_FEATURE, *(feature.label for feature in FEATURES)})
+CREDENTIALS = "Credential Access"  # the tactic of what reads secrets
 COMPARABLE_SURPRISE = 0.5  # share of an upgrade's nats, from which on another driver says enough without it
 
 
@@ -329,7 +331,7 @@ def _often(facts: TitleFacts, action: str) -> str:
         before = f" ({compared})" if action not in facts.new_actions else ""
         together, by = _callers(facts, action)
         return f"{together} {calls} times in {shorter or span}{by}{places}{before}"
-    return ""
+    return f" {len(_calls_of(facts, action)):,} times" if action == _newcomers_bulk(facts) else ""
 
 
 def _callers(facts: TitleFacts, action: str) -> tuple[str, str]:
@@ -383,6 +385,17 @@ def _bulk(facts: TitleFacts) -> str:
     return ""
 
 
+def _newcomers_bulk(facts: TitleFacts) -> str:
+    """Return the action of most calls, if it reads data and a newcomer made many that succeeded; else an empty text."""
+    if facts.is_learned:
+        return ""
+    [(name, _)] = Counter(event.action_name for event in facts.events).most_common(1)
+    done = sum(not event.error_code for event in _calls_of(facts, name))
+    service, _, action = name.partition(":")
+    reads = SOURCE.bulk_read(service, action).gravity != "none"
+    return name if reads and done >= max(MANY_READS, len(facts.events) // 2) else ""
+
+
 def _unseen_amounts(facts: TitleFacts) -> Iterator[SurpriseDriver]:
     return (each for each in facts.drivers if (each.feature, each.rarity) == (AMOUNT_FEATURE, "unseen"))
 
@@ -405,6 +418,7 @@ def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
     candidates = (
         *(each for each in sign_ins if each in facts.new_actions),
         _bulk(facts),
+        _newcomers_bulk(facts),
         *(
             each
             for each in (*surprising, *facts.ranked)
@@ -430,8 +444,16 @@ def _minor_part(facts: TitleFacts) -> Collection[str]:
 
 
 def _counted(facts: TitleFacts) -> list[ActionImpact]:
-    """Return the actions that count by what they can do, those that count most first."""
-    return [row for row in facts.actions if impact.action_nats(row) > 0]
+    """Return the actions that count by what they can do, those that count most first.
+
+    Data that were taken in bulk are none of them: what was changed or which secrets were read comes first, then the bulk.
+    """
+    return [row for row in facts.actions if impact.action_nats(row) > 0 and not _takes_data(row)]
+
+
+def _takes_data(row: ActionImpact) -> bool:
+    """Return whether an action takes data in bulk, no secrets."""
+    return row.in_bulk and row.tactic != CREDENTIALS
 
 
 def _origin(facts: TitleFacts, lead: int) -> str:
@@ -660,19 +682,24 @@ def _also(facts: TitleFacts) -> str:
     """Return the gravest supporting action that succeeded, where the leading one is no graver, nor severe.
 
     A notable one, such as reading secrets, is named where it is new and the leading one minor or a read. Without any, the action
-    that was called as often as never before. What succeeded while all events failed, `_failures` says; a title that a severe
-    call leads hides nothing.
+    that was called as often as never before, best one that takes data. What succeeded while all events failed, `_failures` says;
+    beside a severe call that leads, only what was taken is named.
     """
     lead, _ = facts.lead
-    leading = max((GRAVITIES.index(row.gravity) for row in facts.actions if row.action == lead), default=0)
+    own = (row for row in facts.actions if row.action == lead and not row.in_bulk)
+    leading = max((GRAVITIES.index(row.gravity) for row in own), default=0)
     grave, notable = GRAVITIES.index("grave"), GRAVITIES.index("notable")
-    if GRAVITIES[leading] == "severe" or all(event.error_code for event in facts.events):
+    if all(event.error_code for event in facts.events):
         return ""
+    taken = (row.action for row in facts.actions if row.in_bulk and row.succeeded and row.action != lead)
+    bulk = next(taken, "")
+    if GRAVITIES[leading] == "severe":
+        return f"; also {_cut(SOURCE.plain_action(bulk))}{_often(facts, bulk)}" if bulk else ""
     for row in facts.supporting_actions:
         least = notable if impact.is_named_beside(row) and leading < notable else max(leading, grave)
         if row.succeeded and row.action != lead and GRAVITIES.index(row.gravity) >= least:
             return f"; also {_cut(SOURCE.plain_action(row.action))}{_by_another(facts, row.action)}"
-    bulk = _bulk(facts)
+    bulk = bulk or _bulk(facts)
     return f"; also {_cut(SOURCE.plain_action(bulk))}{_often(facts, bulk)}" if bulk not in ("", lead) else ""
 
 

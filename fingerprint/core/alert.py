@@ -145,7 +145,7 @@ class ActionImpact:
     alert, `failed` those of them that were refused or failed. `resources` are the first few, `type:name`, with the accounts
     that it lies `in` or is opened `for`; of a call that names no resource, whom it is `for` alone. `supporting`: the
     calls are those of events that support the alert, beside any row of its own events, and count only where they are grave, new
-    and succeeded (`alerting.impact`).
+    and succeeded (`alerting.impact`). `in_bulk`: it reads data or secrets, and the principal never read as much.
     """
 
     action: str
@@ -159,6 +159,12 @@ class ActionImpact:
     new_place: bool
     resources: tuple[str, ...] = ()
     supporting: bool = False
+    in_bulk: bool = False
+
+    @property
+    def is_unusual(self) -> bool:
+        """Return whether it is new, from a new network, or more than the principal ever read."""
+        return self.new or self.new_place or self.in_bulk
 
     @property
     def succeeded(self) -> bool:

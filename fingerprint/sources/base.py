@@ -406,6 +406,9 @@ class LogSource(Protocol):
     def impact_of(self, service: str, action: str, record: str) -> CallImpact:
         """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
 
+    def bulk_read(self, service: str, action: str) -> CallImpact:
+        """Return what calls of an action do that read data or secrets, where they are more than ever; no impact of others."""
+
     def typed_resource(self, service: str, action: str, resource: str) -> str:
         """Return a resource of a call with its type, where what names it does not say one."""
 

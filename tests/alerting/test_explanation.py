@@ -67,7 +67,7 @@ def test_the_title_says_who_did_what_and_from_where_led_by_the_gravest_new_actio
     assert rest.startswith(stolen.impact_of[0].action)
     assert stolen.impact_of[0].gravity == "severe"
     assert "(new network)" in rest
-    assert len(stolen.title) <= 145
+    assert len(stolen.title) <= 200
     assert stolen.principal[:12] not in stolen.title, "the account stands beside it"
 
 
@@ -249,6 +249,21 @@ def test_the_number_of_calls_is_read_from_what_drives_an_alert() -> None:
     drivers = [amount, replace(amount, feature="action", seen="s3:GetObject")]
     names = ["s3:DeleteObject", "s3:DeleteObject", "s3:GetObject"]
     assert explanation.counted_calls(drivers, names) == {"s3:DeleteObject": 2006}
+
+
+def test_what_was_called_most_is_an_amount_that_was_never_as_large() -> None:
+    amount = SurpriseDriver(
+        "amount", amount_text(239, "s3:GetObject", "an hour"), "at most 46 before", "unseen", 9.2
+    )
+    names = ["s3:GetObject", "s3:ListObjects"]
+    assert explanation.called_most([amount], names) == {"s3:GetObject"}
+    assert explanation.called_most([replace(amount, rarity="rare")], names) == frozenset()
+
+
+def test_a_theft_of_secrets_says_what_was_taken_and_counts_it(stolen: Alert) -> None:
+    [row] = (row for row in stolen.impact_of if row.in_bulk)
+    assert row.action == "secretsmanager:GetSecretValue"
+    assert stolen.title.endswith("; also secretsmanager:GetSecretValue 20 times in a minute")
 
 
 def strange_calls(z: list[float], actions: list[str]) -> pd.DataFrame:

@@ -159,6 +159,54 @@ def test_what_supports_an_alert_is_listed_and_no_urgency_comes_of_it(support: Ac
     )
 
 
+def in_bulk(*events: AlertEvent, new: tuple[str, ...] = ()) -> tuple[ActionImpact, ...]:
+    return impact.alert_impact(events, new, (), in_bulk={each.action_name for each in events})
+
+
+def test_a_read_of_data_counts_where_it_is_more_than_ever_and_from_the_usual_place_too() -> None:
+    """An insider's 239 downloads, of at most 46 an hour before, had an urgency of 37 by their rarity alone."""
+    download = call("s3:GetObject", resource="bucket:lake")
+    assert impact.alert_impact([download], {"s3:GetObject"}, {download.event_id}) == ()
+    [row] = in_bulk(download, call("s3:GetObject", 1, "AccessDenied", resource="bucket:lake"))
+    assert (row.gravity, row.tactic, row.technique) == ("severe", "Collection", "T1530")
+    assert row.effect == "takes stored data, more than ever before"
+    assert (row.calls, row.failed, row.resources, row.in_bulk) == (2, 1, ("bucket:lake",), True)
+    assert (row.new, row.new_place) == (False, False)
+    assert impact.action_nats(row) == impact.GRAVITY_NATS["severe"]
+    [denied] = in_bulk(call("s3:GetObject", 0, "AccessDenied"))
+    assert 0 < impact.action_nats(denied) < impact.action_nats(row)
+
+
+def test_a_secret_reads_graver_in_bulk_and_what_reads_no_data_does_not() -> None:
+    usual, bulk = call("secretsmanager:GetSecretValue"), in_bulk(call("secretsmanager:GetSecretValue"))
+    assert [each.gravity for each in (*impact.alert_impact([usual], (), ()), *bulk)] == ["notable", "severe"]
+    assert in_bulk(call("s3:ListBuckets")) == ()
+    plain = replace(
+        call("ssm:GetParameter", 1), raw=json.dumps({"requestParameters": {"withDecryption": True}})
+    )
+    [both] = in_bulk(call("ssm:GetParameter"), plain)
+    assert (both.gravity, both.calls) == ("severe", 2), "all make the bulk, whatever their requests are"
+    [tagged] = in_bulk(call("lambda:TagResource"))
+    assert (tagged.gravity, tagged.in_bulk) == ("minor", False)
+
+
+def test_reads_in_bulk_count_once_and_stand_behind_what_was_changed() -> None:
+    """Who downloads encrypted objects decrypts each."""
+    download, decrypt, key = call("s3:GetObject"), call("kms:Decrypt"), call("iam:CreateAccessKey")
+    once = impact.impact_nats(in_bulk(download))
+    assert impact.impact_nats(in_bulk(download, decrypt)) == once
+    rows = in_bulk(download, call("s3:GetObject", 1), key, new=("iam:CreateAccessKey",))
+    assert [each.action for each in rows] == ["iam:CreateAccessKey", "s3:GetObject"]
+    assert impact.impact_nats(rows) == once * (1 + impact.NEXT_ACTION_WEIGHT)
+    assert [each.in_bulk for each in impact.merge_impact([*rows, *rows])] == [False, True]
+
+
+def test_a_read_in_bulk_has_no_floor_for_a_fleet_may_read_a_new_secret() -> None:
+    rows = in_bulk(call("secretsmanager:GetSecretValue"), new=("secretsmanager:GetSecretValue",))
+    assert impact.urgency_floor(rows) == 0
+    assert impact.urgency_floor([*rows, row("grave")]) == MINIMUM_URGENCY["medium"]
+
+
 def test_what_supports_an_alert_counts_where_it_is_grave_new_and_succeeded() -> None:
     """A ransom whose reads are the alert and whose deletions only support it was "low, impact 0"."""
     name = "s3:DeleteObject"

@@ -467,6 +467,54 @@ def test_a_bulk_of_a_usual_action_leads_where_no_call_can_do_harm_and_is_told_be
     )
 
 
+def taking(*names: str, new: tuple[str, ...] = (), bulk: tuple[str, ...] = ("s3:GetObject",)) -> TitleFacts:
+    """Return an alert in which 398 objects were downloaded, more than ever, beside some calls."""
+    seen = amount_text(398, "s3:GetObject", "an hour")
+    amount = SurpriseDriver("amount", seen, "at most 16 before", "unseen", 8.1, 1)
+    events = called(*names, "s3:GetObject")
+    actions = impact.alert_impact(events, new, (), in_bulk=bulk)
+    return replace(facts(events, {*new}, (amount,)), actions=actions)
+
+
+def test_data_that_were_taken_stand_beside_a_severe_call_and_lead_where_nothing_else_counts() -> None:
+    """Who took data and then made a key was said to have made a key alone."""
+    bulk = "s3:GetObject 398 times in an hour (at most 16 before)"
+    made = taking("iam:CreateAccessKey", new=("iam:CreateAccessKey",))
+    assert title_of(made) == f"user/grace called iam:CreateAccessKey, new to it, from 84.17.50.9; also {bulk}"
+    read = taking("secretsmanager:GetSecretValue", new=("secretsmanager:GetSecretValue",))
+    assert title_of(read).endswith(
+        f"called secretsmanager:GetSecretValue, new to it, from 84.17.50.9; also {bulk}"
+    )
+    known = taking("secretsmanager:GetSecretValue", bulk=("s3:GetObject", "secretsmanager:GetSecretValue"))
+    assert " called secretsmanager:GetSecretValue and 1 other" in title_of(known), "secrets lead before data"
+    assert title_of(taking("sqs:TagQueue")) == f"user/grace called {bulk} and 1 other action from 84.17.50.9"
+
+
+def test_what_a_bulk_hides_is_still_named() -> None:
+    """A severe read leads no less than a usual one, and a grave supporting call stands beside it."""
+    name = "s3:PutBucketReplication"
+    support = called(name)
+    some = replace(taking(), supporting=support, supporting_actions=impact.alert_impact(support, {name}, ()))
+    assert title_of(some).endswith(f"from 84.17.50.9; also {name}")
+
+
+def test_what_a_newcomer_took_leads_with_its_number() -> None:
+    """No amount is usual of a newcomer: 105 downloads stood behind one listing."""
+    listing = SurpriseDriver("action", "s3:ListObjects", "", "unseen", 10.0, 1)
+    events = called("s3:ListObjects", *["s3:GetObject"] * 20)
+    events = [replace(each, resource="bucket:lake") for each in events]
+    some = facts(events, {"s3:ListObjects", "s3:GetObject"}, (listing,), is_learned=False)
+    assert title_of(some) == (
+        "user/grace called s3:GetObject on bucket:lake 20 times and 1 other, not in its history, from 84.17.50.9"
+    )
+    assert "called s3:ListObjects" in title_of(replace(some, events=events[:-1])), "19 are no bulk"
+    assert "called s3:ListObjects" in title_of(replace(some, is_learned=True))
+    looked = [replace(each, action="HeadObject") if each.action == "GetObject" else each for each in events]
+    assert "times" not in title_of(
+        facts(looked, {"s3:ListObjects", "s3:HeadObject"}, (listing,), is_learned=False)
+    )
+
+
 def test_a_bulk_of_minutes_is_not_said_to_have_taken_a_day() -> None:
     amount = SurpriseDriver(
         "amount", amount_text(60, "s3:CopyObject", "a day"), "none before", "unseen", 4.9, 60

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from fingerprint.alerting.impact import MAX_RESOURCES
 from fingerprint.core.alert import ActionImpact
 from fingerprint.delivery.formats.text import impact_text
-from fingerprint.web.formatting import more_resources, split_title
+from fingerprint.web.formatting import impact_facts, more_resources, split_title
+from fingerprint.web.language import using_language
 
 
 @pytest.mark.parametrize(
@@ -34,6 +37,14 @@ def test_where_no_more_resources_are_kept_there_may_be_others(kept, more, ends):
     row = ActionImpact("a:B", "grave", "reads", "", "", 9, 0, True, False, names)
     assert more_resources(row, 3) == more
     assert impact_text(row).endswith(ends)
+
+
+def test_a_read_in_bulk_is_said_to_be_more_than_ever_in_both_languages():
+    row = ActionImpact("s3:GetObject", "severe", "takes stored data", "", "", 8, 0, False, True, in_bulk=True)
+    assert impact_facts(row) == "8 events, more than ever before"
+    with using_language("de"):
+        assert impact_facts(row).endswith(", mehr als je zuvor")
+    assert impact_facts(replace(row, in_bulk=False)) == "8 events, from a new network"
 
 
 def test_what_a_call_can_do_is_said_of_the_action_as_people_call_it():

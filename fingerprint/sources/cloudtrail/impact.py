@@ -29,6 +29,7 @@ from fingerprint.sources.base import NO_IMPACT, CallImpact
 from fingerprint.sources.cloudtrail.action_verbs import changes_something, without_batch
 from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, without_api_version
 from fingerprint.sources.cloudtrail.impact_effects import (
+    BULK_READS,
     EFFECTS,
     GRAVER_EFFECTS,
     LETS_OTHERS,
@@ -178,6 +179,20 @@ def _impact_by_request(service: str, action: str, record: CallRecord) -> CallImp
     if GRAVITIES.index(gravity) < GRAVITIES.index(found.gravity):
         found = found._replace(effect=MILDER_EFFECTS.get(found.effect, found.effect))
     return found if gravity == found.gravity else found._replace(gravity=gravity)
+
+
+def bulk_read(service: str, action: str) -> CallImpact:
+    """Return what calls of an action do that read data or secrets, where they are more than their principal ever made.
+
+    >>> bulk_read("s3", "GetObject").effect, bulk_read("s3", "GetBucketPolicy").gravity
+    ('takes stored data, more than ever before', 'none')
+    """
+    return _bulk_reads().get((service, without_api_version(action)), NO_IMPACT)
+
+
+@cache
+def _bulk_reads() -> dict[tuple[str, str], CallImpact]:
+    return dict(_listed(BULK_READS))
 
 
 @cache

@@ -284,7 +284,7 @@ def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
     Without one, or with notable ones that do not lead the title, the minor ones, led by the action that does; none where that is
     a read: the question is about it.
     """
-    new = [row for row in suspicion.actions if (row.new or row.new_place) and not row.supporting]
+    new = [row for row in suspicion.actions if row.is_unusual and not row.supporting]
     new.sort(key=lambda row: not row.succeeded)
     graver = [row for row in new if row.gravity != "minor"]
     if not suspicion.lead:
@@ -345,6 +345,7 @@ NOT_SET_BACK = {  # what to do about actions that no step of their own sets back
     "changes": "Compare with your infrastructure code or AWS Config, and set back what was changed by",
     "leaves nothing": "There is nothing to set back; find out what came of it, and what it costs:",
     "reads": "Treat as known, and change where it is used, what was read by",
+    "takes": "What was taken cannot be called back: list what it was and whose data it holds, for those who must be told, of",
 }
 
 
@@ -359,7 +360,7 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     steps: list[NextStep] = []
     left: dict[str, list[ActionImpact]] = {why: [] for why in NOT_SET_BACK}
     for row in suspicion.actions:
-        if not (row.new or row.new_place) or row.gravity == "minor":
+        if not row.is_unusual or row.gravity == "minor":
             continue
         harm, events = _gravest(calls.get((row.action, row.supporting), []))
         if not row.succeeded:  # the gravest calls, and maybe milder ones did
@@ -401,7 +402,7 @@ def _why_not_set_back(row: ActionImpact, called: Sequence[AlertEvent]) -> str:
         return "leaves nothing"
     if not _only_reads(row.action, called):
         return "changes"
-    return "reads" if row.effect.startswith("reads") else ""
+    return next((why for why in ("reads", "takes") if row.effect.startswith(why)), "")
 
 
 def _undo_action(row: ActionImpact, made: Sequence[Call], unread: int, by_root: bool) -> Iterator[NextStep]:

@@ -53,7 +53,7 @@ from fingerprint.sources.cloudtrail.identity import (
     record_account,
     signed_in_by,
 )
-from fingerprint.sources.cloudtrail.impact import impact_of
+from fingerprint.sources.cloudtrail.impact import bulk_read, impact_of
 from fingerprint.sources.cloudtrail.lenient import NO_EVENT_FIELDS
 from fingerprint.sources.cloudtrail.opened_access import opened_access
 from fingerprint.sources.cloudtrail.playbook import next_steps
@@ -83,6 +83,7 @@ __all__ = [
     "NAME",
     "NO_EVENT_FIELDS",
     "RECORD_PREFIX",
+    "bulk_read",
     "changes_something",
     "check_batches",
     "credential_facts",

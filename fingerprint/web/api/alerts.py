@@ -84,7 +84,8 @@ class ImpactResponse(ResponseModel):
     """One action of the alert that can do harm, the gravest first; `technique` is MITRE ATT&CK's, empty for none.
 
     `new`: the principal never called it before. `new_place`: it came from a network that is new for the principal.
-    `supporting`: the calls are supporting events, of which no urgency comes.
+    `supporting`: the calls are supporting events, of which no urgency comes. `in_bulk`: it reads data or secrets, and the
+    principal never read as much.
     """
 
     action: str
@@ -98,6 +99,7 @@ class ImpactResponse(ResponseModel):
     new_place: bool
     resources: tuple[str, ...]
     supporting: bool
+    in_bulk: bool
 
 
 class StepResponse(ResponseModel):

@@ -9,8 +9,8 @@ import pytest
 from fingerprint.core.alert import GRAVITIES
 from fingerprint.sources.base import TACTICS
 from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, technique_name
-from fingerprint.sources.cloudtrail.impact import _listed, impact_of, listed_actions
-from fingerprint.sources.cloudtrail.impact_effects import EFFECTS, GRAVER_EFFECTS
+from fingerprint.sources.cloudtrail.impact import _listed, bulk_read, impact_of, listed_actions
+from fingerprint.sources.cloudtrail.impact_effects import BULK_READS, EFFECTS, GRAVER_EFFECTS
 from fingerprint.sources.cloudtrail.impact_requests import _CHECKS
 from fingerprint.sources.cloudtrail.operations import find_operation
 from fingerprint.sources.cloudtrail.samples import known_attacks
@@ -348,6 +348,34 @@ def test_every_technique_of_the_tables_has_a_name() -> None:
 def test_sending_mail_is_said_to_be_that() -> None:
     found = impact_of("ses", "SendRawEmail", "")
     assert (found.gravity, found.effect) == ("notable", "sends mail or messages")
+
+
+# Data events, which no operation of the catalogue is called.
+READS_WITHOUT_OPERATION = {
+    "cassandra": "Select",
+    "codecommit": "GitPull",
+    "dynamodb": "BatchExecuteStatement BatchGetItem ExecuteStatement ExecuteTransaction GetItem Query Scan TransactGetItems",
+    "kinesis": "GetRecords",
+    "rds": "DownloadCompleteDBLogFile",
+    "s3": "GetObject GetObjectTorrent SelectObjectContent",
+    "sqs": "ReceiveMessage",
+}
+
+
+def test_what_is_taken_in_bulk_is_read_is_named_once_and_has_a_technique() -> None:
+    calls = [call for effect in BULK_READS for call in effect.calls()]
+    assert len(set(calls)) == len(calls)
+    assert {each.gravity for each in BULK_READS} == {"severe", "grave"}
+    assert all(technique_name(each.technique) and each.tactic in TACTICS for each in BULK_READS)
+    unknown = {call for call in calls if find_operation(*call) is None}
+    assert unknown == {
+        (name, each) for name, all_ in READS_WITHOUT_OPERATION.items() for each in all_.split()
+    }
+
+
+def test_a_bulk_read_is_known_by_its_name_without_a_version() -> None:
+    assert bulk_read("lambda", "GetFunction20150331v2").gravity == "grave"
+    assert bulk_read("iam", "ListUsers").gravity == bulk_read("s3", "GetBucketPolicy").gravity == "none"
 
 
 def test_a_parameter_in_plain_text_is_said_to_be_a_secret() -> None:

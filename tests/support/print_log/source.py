@@ -187,6 +187,10 @@ def impact_of(service: str, action: str, record: str) -> CallImpact:
     return CallImpact("none", "", "", "")
 
 
+def bulk_read(service: str, action: str) -> CallImpact:
+    return CallImpact("none", "", "", "")
+
+
 def next_steps(suspicion: Suspicion) -> tuple[NextStep, ...]:
     return (NextStep("verify", f"Ask {suspicion.principal}."),)
 
