@@ -26,6 +26,7 @@ from fingerprint.core.alert import (
     succeeded_beside,
 )
 from fingerprint.estimators.amounts import read_amount_text
+from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, ONLY_BY
 from fingerprint.estimators.openers import OPENED, OPENER_FEATURE
 from fingerprint.features.encoding import FEATURE_SET, FEATURES
 from fingerprint.sources.active import SOURCE
@@ -106,7 +107,7 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     what = _called(facts, _reached(principal, facts, lead) + (f" {signed_in}" if signed_in else ""))
     others = "" if signed_in else _signed_in_beside(facts)
     origin = f"{_origin(facts, lead)}{_strangest_tool(facts, lead)}{_strangest_account(facts, lead)}"
-    return f"{who} {what} from {origin}{_new_opener(facts)}{_failures(facts)}{_also(facts)}{others}{late}"
+    return f"{who} {what} from {origin}{_new_opener(facts)}{_own_call(facts)}{_failures(facts)}{_also(facts)}{others}{late}"
 
 
 def _actors(facts: TitleFacts, human: str) -> set[str]:
@@ -575,6 +576,17 @@ def _new_opener(facts: TitleFacts) -> str:
     before = f"only {only} did before" if only else f"is new to {_them(facts)}"
     role = driver.seen.rpartition(OPENED)[2]  # the last: its name has no blanks, an opener's may
     return f"; also opened {_cut(role, MAX_NAME_LENGTH // 2)}, which {before}"
+
+
+def _own_call(facts: TitleFacts) -> str:
+    """Return which service called an action for them before, of the leading action or else the strangest such; empty for none."""
+    drivers = [each for each in facts.drivers if each.feature == CALL_PATH_FEATURE]
+    if not drivers:
+        return ""
+    driver = next((each for each in drivers if each.seen == facts.lead[0]), drivers[0])
+    what = "it" if driver.seen == facts.lead[0] else _cut(SOURCE.plain_action(driver.seen))
+    service = driver.expected.removeprefix(ONLY_BY).rpartition(" on ")[0]
+    return f"; before, only {_cut(service, MAX_NAME_LENGTH // 2)} called {what} for {_them(facts)}"
 
 
 def _tool_text(facts: TitleFacts, driver: SurpriseDriver) -> str:

@@ -208,6 +208,12 @@ class FeatureSet:
         wide, narrow = (codes[:, self.names.index(name)] for name in self.ranges)
         return (wide != narrow) | (wide == _PRIVATE_CODE)
 
+    def networks(self, codes: Array) -> Array:
+        """Return the code of each event's network (N,), the name of a service where that made the call; MISSING without any."""
+        if self.ranges is None:
+            return arrays.namespace(codes).full(len(codes), hashing.MISSING, dtype=np.uint64)
+        return codes[:, self.names.index(self.ranges[0])]
+
     @cached_property
     def account_features(self) -> NDArray[np.intp]:
         """The positions of the features of which what is usual is the account's."""

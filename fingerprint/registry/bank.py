@@ -65,7 +65,8 @@ from fingerprint.state.state_settings import (
 )
 
 SHARD_BYTES = 256 << 20  # of an array in one file, about
-BANK_FORMAT = 17
+BANK_FORMAT = 18
+READ_FORMATS = (17, BANK_FORMAT)  # 17 has no call paths: no direct call is news then
 MANIFEST_FILE = "manifest.json"
 MAX_BYTES = 64 << 30  # of a bank, on disk and with its tables expanded
 MAX_BANK_MANIFEST_BYTES = 64 << 20
@@ -668,7 +669,7 @@ def _parse_manifest(
         content = files.read_content(MANIFEST_FILE, MAX_BANK_MANIFEST_BYTES)
         _check_signed(files, content, options, purposes)
         manifest = json.loads(content)
-        if manifest["format"] != BANK_FORMAT:
+        if manifest["format"] not in READ_FORMATS:
             raise FingerprintError(
                 f"bank {root} has format {manifest['format']}, this program reads {BANK_FORMAT}: train it again"
             )

@@ -38,6 +38,7 @@ from fingerprint.training.nn import trainer
 from fingerprint.training.partition_fit import (
     SAMPLE_ROWS,
     Arrays,
+    learn_call_paths,
     learn_openers,
     learned_arrays,
     learned_columns,
@@ -97,6 +98,7 @@ def assemble_bank(dataset: PartitionedDataset, index: FingerprintIndex, settings
             **_merge_by_key(dataset, "bursts", "burst"),
             **_merge_by_key(dataset, "load", "load"),
             **_openers(dataset, settings),
+            **_call_paths(dataset, settings),
             **findings.surges.as_arrays(),
             **newcomers.as_arrays(),
             **{f"holdout.{name}": array for name, array in findings.losses.items()},
@@ -179,6 +181,12 @@ def _openers(dataset: PartitionedDataset, settings: Settings) -> Arrays:
     """Return who opened which role."""
     learned = learn_openers(dataset, settings.spectral.intervals_per_day, lambda rows: rows.learned)
     return {f"opener.{name}": array for name, array in learned.items()}
+
+
+def _call_paths(dataset: PartitionedDataset, settings: Settings) -> Arrays:
+    """Return what only services called for each principal."""
+    learned = learn_call_paths(dataset, settings.spectral.intervals_per_day, lambda rows: rows.learned)
+    return {f"path.{name}": array for name, array in learned.items()}
 
 
 def _newcomer_tails(

@@ -26,6 +26,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import rank_in_run
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import encode_batch
+from fingerprint.estimators.call_paths import PathRows, left_to_services
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.features.feature_set import OpenedRoles
@@ -191,11 +192,20 @@ def _collect_rows(dataset: PartitionedDataset, number: int, settings: Settings, 
     mapped_arrays.write_arrays(
         {name: getattr(rows, name)[openings] for name in OPENING_COLUMNS}, folder, "openings", SHARD_BYTES
     )
+    mapped_arrays.write_arrays(_path_rows(rows)._asdict(), folder, "paths", SHARD_BYTES)
     ActionRows.concatenate(actions).save(folder)
     mapped_arrays.write_arrays(state.as_arrays(LEARNED_TABLES), folder, "scorer_state", SHARD_BYTES)
     for name, table in names.to_tables(rows, settings.spectral.intervals_per_day).items():
         table.to_parquet(folder / f"{name}.parquet", index=False)
     write_json(folder / "counts.json", events=total, repeats=repeats)
+
+
+def _path_rows(rows: DistinctRows) -> PathRows:
+    """Return the rows of writes that services called for their principals, and of those that these called as well."""
+    direct, action = encoding.FEATURE_SET.is_from_address(rows.codes), rows.codes[:, ACTION_COLUMN]
+    network = encoding.FEATURE_SET.networks(rows.codes)
+    every = PathRows(rows.mark, rows.interval, rows.learned, rows.principal, action, network, direct)
+    return every.take(left_to_services(rows.principal, action, rows.wrote, direct))
 
 
 def _batches(

@@ -1,4 +1,4 @@
-"""Checks of what a bank learned: figures, vocabulary, networks, baseline, tails, bursts, amounts, load, openers and transitions.
+"""Checks of what a bank learned: figures, vocabulary, networks, tails, bursts, amounts, load, openers, paths, transitions.
 
 Example:
     >>> list(find_broken_parts(bank))
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import mapped_arrays
 from fingerprint.compute.arrays import identity_placement
 from fingerprint.estimators import amounts, sequence
+from fingerprint.estimators.call_paths import KnownPaths
 from fingerprint.estimators.load import BUSY_ACTIONS, UsualLoad
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.openers import RoleOpeners
@@ -47,6 +48,7 @@ def find_broken_parts(bank: Bank) -> Iterator[str]:
     yield from _first(_amount_faults(bank))
     yield from _first(_load_faults(bank))
     yield from _first(_opener_faults(bank))
+    yield from _first(_path_faults(bank))
     yield from _first(_transition_faults(bank, enough))
 
 
@@ -144,6 +146,14 @@ def _opener_faults(bank: Bank) -> Iterator[str]:
         yield "the openers of its roles are not in order"
     if not (_all_finite(known.of_role) and (known.of_role >= 0).all()):
         yield "a new opener of its roles is worth no finite number of nats"
+
+
+def _path_faults(bank: Bank) -> Iterator[str]:
+    keys, columns = KnownPaths.from_bank(bank.scorer_state, identity_placement).table.old
+    if not _ascends(keys):
+        yield "the actions that services called for its principals are not in order"
+    if not (_all_finite(columns["nats"]) and (columns["nats"] >= 0).all()):
+        yield "a direct call of what services called is worth no finite number of nats"
 
 
 def _transition_faults(bank: Bank, enough: bool) -> Iterator[str]:

@@ -33,7 +33,16 @@ from fingerprint.detection.detectors.spectral import (
     Bursts,
     count_events,
 )
-from fingerprint.estimators import amounts, autoencoder, harm, load, newcomer_tails, openers, surge_tails
+from fingerprint.estimators import (
+    amounts,
+    autoencoder,
+    call_paths,
+    harm,
+    load,
+    newcomer_tails,
+    openers,
+    surge_tails,
+)
 from fingerprint.estimators.amounts import LOADED_AMOUNTS
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.estimators.load import UsualLoad
@@ -153,6 +162,13 @@ class PartitionContext:
         write = partial(_write_openers_before, self.dataset, self.intervals_per_day)
         folder = make_once(self.dataset.folder / "openers", write)
         return openers.RoleOpeners.from_arrays(mapped_arrays.open_arrays(folder, "before"))
+
+    @cached_property
+    def paths_before(self) -> call_paths.KnownPaths:
+        """The writes that only services called for each principal before the held-out days: found once for all partitions."""
+        write = partial(_write_paths_before, self.dataset, self.intervals_per_day)
+        before = mapped_arrays.open_arrays(make_once(self.dataset.folder / "paths", write), "before")
+        return call_paths.KnownPaths.from_arrays(before, identity_placement)
 
     def load_of(self, late: NDArray[np.intp]) -> Floats:
         """Return the load of the principals of held-out rows (L,), as scoring measures it, by what was usual before."""
@@ -455,11 +471,10 @@ def _holdout_rows(
     """Return the held-out rows, measured at their `finest` levels (L,) and at the principal, as in scoring."""
     losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
     rows, owners, at = piece.rows.take(late), piece.owners[late], np.arange(len(late))
+    able = np.maximum(_harm_nats(piece, rows), _path_nats(piece, rows, finest))
     coarser = np.where((finest == ENTITY) & (not piece.entities_are_shared), PRINCIPAL, finest)
     measured = [(_losses_at_level(losses, level), owners[at, level]) for level in (finest, coarser)]
-    return baseline.HoldoutLosses(
-        *measured[0], *measured[1], rows.principal, rows.interval, rows.codes, _harm_nats(piece, rows)
-    )
+    return baseline.HoldoutLosses(*measured[0], *measured[1], rows.principal, rows.interval, rows.codes, able)
 
 
 def _holdout_levels(piece: PartitionContext, late: NDArray[np.intp]) -> NDArray[np.intp]:
@@ -492,16 +507,51 @@ def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
     return np.maximum(nats, _opener_nats(piece, rows))
 
 
+def _path_nats(piece: PartitionContext, rows: DistinctRows, level: NDArray[np.intp]) -> Floats:
+    """Return the nats of held-out rows (R,), judged at levels (R,), that first called directly what only services had called."""
+    action = rows.codes[:, ACTION_COLUMN]
+    counts = rows.wrote & (level < PEER) & ~FEATURE_SET.had_no_effect(rows.codes)
+    counts &= FEATURE_SET.is_from_address(rows.codes)
+    nats = piece.paths_before.evidence(rows.principal, action) * counts
+    return _until_come_again(piece, rows, action, nats)
+
+
 def _opener_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
     """Return the nats of held-out rows (R,) in which someone opened a role for the first time, as scoring counts them."""
     nats = piece.openers_before.evidence(rows.role, rows.opener)
+    return _until_come_again(piece, rows, rows.role, nats)
+
+
+def _until_come_again(piece: PartitionContext, rows: DistinctRows, value: Hashes, nats: Floats) -> Floats:
+    """Return the nats of rows (R,), 0 where the same principal and value had some in an earlier interval; in place."""
     new = np.flatnonzero(nats)
-    _, of_pair = np.unique(hashing.combine(rows.principal[new], rows.role[new]), return_inverse=True)
+    _, of_pair = np.unique(hashing.combine(rows.principal[new], value[new]), return_inverse=True)
     first = np.full(len(new), np.iinfo(np.int32).max, np.int32)
     np.minimum.at(first, of_pair, rows.interval[new])
     again = rows.interval[new] - first[of_pair] > piece.settings.spectral.late_intervals
     nats[new[again]] = 0
     return nats
+
+
+def _write_paths_before(dataset: PartitionedDataset, intervals_per_day: int, folder: Path) -> None:
+    split = fingerprint_index.load_split(dataset)
+    before = learn_call_paths(dataset, intervals_per_day, lambda rows: ~split.is_held_out(rows))
+    mapped_arrays.write_arrays(before, folder, "before", SHARD_BYTES)
+
+
+def learn_call_paths(
+    dataset: PartitionedDataset,
+    intervals_per_day: int,
+    which: Callable[[call_paths.PathRows], NDArray[np.bool_]],
+) -> Arrays:
+    """Return what only services called for each principal in some of the rows that are learned, of all partitions."""
+    parts = [
+        mapped_arrays.open_arrays(dataset.partition_folder(number) / "rows", "paths")
+        for number in dataset.non_empty()
+    ]
+    names = call_paths.PathRows._fields
+    rows = call_paths.PathRows(*(np.concatenate([part[name] for part in parts]) for name in names))
+    return call_paths.learn_call_paths(rows.take(rows.learned & which(rows)), intervals_per_day)
 
 
 def _write_openers_before(dataset: PartitionedDataset, intervals_per_day: int, folder: Path) -> None:

@@ -55,6 +55,7 @@ FEATURE_LABELS = {
     "amount": N_("Number of calls"),
     "next action": N_("Order of actions"),
     "opener of the role": N_("Who opened the role"),
+    "call path": N_("Called without a service"),
 }
 CREDENTIAL_LABELS = {
     "access key": N_("long-term access key"),
@@ -67,7 +68,7 @@ CREDENTIAL_LABELS = {
     "service": N_("AWS service"),
     "other account": N_("another account"),
 }
-ACTION_FEATURES = ("action", "next action", "parameters")  # whose values name actions
+ACTION_FEATURES = ("action", "next action", "parameters", "call path")  # whose values name actions
 RARITY_LABELS = {
     "unseen": N_("not in the history"),
     "rare": N_("rare"),

@@ -22,6 +22,7 @@ from fingerprint.alerting.titles import (
 )
 from fingerprint.core.alert import AlertEvent, Rarity, SurpriseDriver
 from fingerprint.estimators.amounts import amount_text
+from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, ONLY_BY
 from fingerprint.estimators.openers import OPENER_FEATURE
 from fingerprint.sources.base import escape_key
 from tests.support.alerts import NASTY, event
@@ -200,6 +201,21 @@ def test_who_never_opened_a_role_is_said_to_be_new_to_it_beside_the_one_that_did
         assert title_of(
             facts([made, took], {"iam:CreateUser"}, (driver,)), "976280145156:account/AROA"
         ).endswith(then)
+
+
+def test_a_direct_call_of_what_a_service_called_before_names_the_service() -> None:
+    """Who finds the pipeline's own calls in an alert must see why: the action is no new one of it."""
+    action, role = "lambda:UpdateFunctionCode20150331v2", "123456789012:role/deploy"
+    expected = f"{ONLY_BY}cloudformation.amazonaws.com on 14 days"
+    path = SurpriseDriver(CALL_PATH_FEATURE, action, expected, "unseen", 5.7)
+    own, other = called(action), called("iam:CreateUser", action)
+    service = "before, only cloudformation.amazonaws.com called"
+    title = title_of(facts(own, set(), (path,)), role)
+    assert title == f"role/deploy called lambda:UpdateFunctionCode from 84.17.50.9; {service} it for it"
+    beside = title_of(facts(other, {"iam:CreateUser"}, (path,)), role)
+    assert f"; {service} lambda:UpdateFunctionCode for it" in beside
+    long = replace(path, expected=f"{ONLY_BY}{'x' * 300} on 2 days")
+    assert f"; before, only {'x' * 39}… called it for it" in title_of(facts(own, set(), (long,)), role)
 
 
 def test_a_sign_in_by_saml_names_the_provider_and_not_its_digest() -> None:

@@ -14,7 +14,9 @@ import pandas as pd
 import pytest
 
 from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import identity_placement
 from fingerprint.core.errors import FingerprintError
+from fingerprint.estimators.call_paths import KnownPaths
 from fingerprint.registry import bank as banks
 from fingerprint.registry import versions
 from fingerprint.sources.active import SOURCE
@@ -151,6 +153,14 @@ def test_a_bank_of_another_format_or_with_other_features_is_refused(
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises(FingerprintError, match="train it again"):
         banks.open_bank(bank)
+
+
+def test_a_bank_from_before_call_paths_is_read_and_has_none(bank: Path) -> None:
+    file = version_of(bank) / "manifest.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 17}))
+    older = banks.open_bank(bank).scorer_state
+    without = {name: array for name, array in older.items() if not name.startswith("path.")}
+    assert not len(KnownPaths.from_bank(without, identity_placement).table)
 
 
 @pytest.mark.parametrize("content", ["", "../../etc", "2020-01-01-00000000", "a\0b", "\udcff"])

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from numpy.typing import NDArray
 
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
@@ -21,6 +22,7 @@ from fingerprint.detection.batch import encode_batch
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import harm
+from fingerprint.estimators.call_paths import KnownPaths
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.openers import RoleOpeners
 from fingerprint.features import encoding
@@ -341,6 +343,42 @@ def test_a_held_out_opening_by_a_stranger_to_the_role_counts_once_and_the_bank_k
     known = RoleOpeners.from_bank(bank.scorer_state)
     role = hashing.hash_string(f"role:deploy in {account}")
     assert sorted(bank.value_texts(known.openers(role))) == [usual, stranger]
+
+
+def test_a_held_out_direct_call_counts_once_and_the_bank_knows_what_only_services_called(
+    events: list[pd.DataFrame], tmp_path: Path
+) -> None:
+    who = f"{events[-1]['recipient_account'].iloc[-1]}:role/pipeline"
+
+    def call(hours_ago: NDArray[np.int64], action: str, source: str, name: str) -> pd.DataFrame:
+        made = copies(events, len(hours_ago), principal=who, entity=f"{who}|lambda", kind="role")
+        made = made.assign(service="lambda", action=action, source_address=source, read_only=False)
+        made["event_time"] -= pd.to_timedelta(hours_ago, "h")
+        return made.assign(error_code=None, event_id=[f"{name}-{number}" for number in range(len(made))])
+
+    days, stacks = np.repeat(np.arange(8) * 24, 8), "cloudformation.amazonaws.com"
+    parts = [
+        call(days, "InvokeAsync", "81.2.69.160", "own"),
+        call(days, "UpdateFunctionCode", stacks, "update"),
+        call(days, "TagResource", stacks, "tag"),
+        call(np.array([9, 0]), "UpdateFunctionCode", "81.2.69.160", "repair"),
+    ]
+    every = pd.concat([*events, *parts], ignore_index=True)
+    bank = learn([every.sort_values("event_time", kind="stable", ignore_index=True)], tmp_path, 2)
+    nats: list[float] = []
+    for number in range(2):
+        here = dataset.PartitionedDataset(tmp_path, 2, 0, 0)
+        piece = partition_fit.PartitionContext(here, number, SETTINGS)
+        late = np.flatnonzero(piece.held_out)
+        level = partition_fit._measured_levels(piece, late)
+        worth = partition_fit._path_nats(piece, piece.rows.take(late), level)
+        nats += worth[worth > 0].tolist()
+        assert (partition_fit._holdout_rows(piece, late, level).harm >= worth).all()
+    assert len(nats) == 1, "the second repair comes again"
+    known = KnownPaths.from_bank(bank.scorer_state, identity_placement)
+    action = hashing.hash_strings(np.array(["lambda:TagResource", "lambda:UpdateFunctionCode"], object))
+    service, days_of = known.usual(np.repeat(hashing.hash_with_bucket(pd.Series([who])), 2), action)
+    assert (bank.value_texts(service[:1]), days_of.tolist()) == ([stacks], [8, 0]), "it updated one itself"
 
 
 def copies(events: list[pd.DataFrame], count: int, **columns: Any) -> pd.DataFrame:

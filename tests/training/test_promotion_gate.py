@@ -433,6 +433,26 @@ def test_a_bank_with_a_broken_part_is_kept_back(
 
 
 @pytest.mark.parametrize(
+    ("keys", "nats", "sentence"),
+    [
+        ([1, 2], [3, 4], ""),
+        ([2, 1], [3, 4], "actions that services called for its principals are not in order"),
+        ([1, 2], [3, np.nan], "a direct call of what services called is worth no finite"),
+        ([1, 2], [3, -1], "a direct call of what services called is worth no finite"),
+    ],
+)
+def test_broken_call_paths_keep_a_bank_back(
+    champion: Bank, keys: list[int], nats: list[float], sentence: str
+) -> None:
+    paths = {"path.key": np.array(keys, np.uint64), "path.nats": np.array(nats, np.float32)}
+    paths |= {"path.days": np.ones(2, np.float32), "path.service": np.ones(2, np.uint64)}
+    broken = replace(champion, scorer_state={**champion.scorer_state, **paths})
+    word = promotion_gate.evaluate_promotion(broken, champion, SETTINGS)
+    assert word.passed == (not sentence)
+    assert any(sentence in reason for reason in word.reasons) == bool(sentence), word.reasons
+
+
+@pytest.mark.parametrize(
     "figures", [{"votes_per_day": np.nan}, {"loss": {"0.5": np.inf}}, {"alerts": [np.nan]}]
 )
 def test_a_bank_with_a_figure_that_is_not_finite_is_kept_back(

@@ -34,6 +34,7 @@ from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, reaches_thr
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, harm, tail_calibration
 from fingerprint.estimators.amounts import LOADED_AMOUNTS, UsualAmounts
+from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, ONLY_BY, KnownPaths, novelty_code
 from fingerprint.estimators.load import UsualLoad
 from fingerprint.estimators.openers import OPENED, OPENER_FEATURE, RoleOpeners
 from fingerprint.features import encoding
@@ -93,7 +94,7 @@ TERMS = {
     UNUSUAL_AMOUNT: "how often the action was called on unusual resources in the interval",
     RECENT_AMOUNT: "an amount that came the day before is less of one",
     LOAD: "an amount is less of one where all that the principal usually does has risen",
-    HARM: "what a new action or tool can do, a write that names a strange account, a role that is opened by a stranger to it",
+    HARM: "what a new action or tool can do, a strange account, a stranger's opening, a direct call of what services did",
     **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
 }
 
@@ -122,6 +123,7 @@ class AutoencoderDetector(Detector):
         self.usual_amounts = UsualAmounts.from_arrays(bank.scorer_state, state.placement)
         self.usual_load = UsualLoad.from_bank(bank.scorer_state, state.placement)
         self.role_openers = RoleOpeners.from_bank(bank.scorer_state)
+        self.known_paths = KnownPaths.from_bank(bank.scorer_state, state.placement)
         self.alert_nats = alert_nats(bank, settings)
 
     @classmethod
@@ -288,6 +290,7 @@ class AutoencoderDetector(Detector):
         tails = [each[at] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
         done = namespace(at).maximum(self._harm_of_new_actions(batch), self._harm_of_strangers(batch))
         done = namespace(at).maximum(done, self._nats_of_new_openers(batch))
+        done = namespace(at).maximum(done, self._nats_of_direct_calls(batch))
         able = done + self._harm_of_new_tools(batch, surprise)
         able *= self.left_out != HARM
         return [*tails, usual.interval_tail[at], usual.newcomer[at] * new + able]
@@ -366,6 +369,24 @@ class AutoencoderDetector(Detector):
         nats[rows] = to_device_of(worth[new], nats) * (age <= self.state.series.late_intervals)
         return nats
 
+    def _nats_of_direct_calls(self, batch: EventBatch) -> Floats:
+        """Return the nats of writes that a ready principal had left to services, until a direct call has come again (N,)."""
+        xp = namespace(batch.codes)
+        nats: Floats = xp.zeros(len(batch), np.float32)
+        if not len(self.known_paths.table):
+            return nats
+        rows = xp.flatnonzero(_could_be_left_to_services(batch))
+        action = batch.codes[rows, ACTION_COLUMN]
+        worth = self.known_paths.evidence(batch.principal[rows], action)
+        new = xp.flatnonzero(worth)
+        if not len(new):
+            return nats
+        rows, code = rows[new], novelty_code(action[new])
+        interval = batch.interval[rows]
+        age = self.state.novelty_age(hashing.combine(batch.principal[rows], code), interval)
+        nats[rows] = worth[new] * (age <= self.state.series.late_intervals)
+        return nats
+
     def _harm_of_new_tools(self, batch: EventBatch, surprise: Floats) -> Floats:
         """Return the nats of programs that are made for attacks (N,), where a program surprises (N, F).
 
@@ -425,6 +446,7 @@ class AutoencoderDetector(Detector):
         drivers = _value_drivers(batch, frame, context)
         drivers += _amount_drivers(batch, frame, context)
         drivers += _opener_drivers(batch, context)
+        drivers += _call_path_drivers(batch, frame, context)
         return sorted(drivers, key=lambda driver: -driver.surprise)
 
 
@@ -608,6 +630,32 @@ def _opener_drivers(batch: EventBatch, context: ExplanationContext) -> list[Surp
         role, opener = opened.texts[place]
         seen = f"{SOURCE.plain_principal(opener)}{OPENED}{role}"
         drivers.append(SurpriseDriver(OPENER_FEATURE, seen, expected, "unseen", round(value, 2), count))
+    return drivers
+
+
+def _could_be_left_to_services(batch: EventBatch) -> Mask:
+    """Return which events (N,) are writes with an effect that a principal with a fingerprint called without a service."""
+    direct: Mask = batch.is_write & encoding.FEATURE_SET.is_from_address(batch.codes)
+    return direct & (batch.level < PEER_LEVEL) & ~encoding.FEATURE_SET.had_no_effect(batch.codes)
+
+
+def _call_path_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
+    """Return the actions of a group of events that their principal had left to services, each once."""
+    rows = np.flatnonzero(_could_be_left_to_services(batch))
+    if not len(rows):
+        return []
+    bank, _ = context.bank_and_row(batch, 0)
+    known = KnownPaths.from_bank(bank.scorer_state, identity_placement)
+    principal, action = batch.principal[rows], batch.codes[rows, ACTION_COLUMN]
+    drivers = []
+    for place, value, count in _rank_values(action, known.nats(principal, action))[:MAX_DRIVERS]:
+        if value < MIN_DRIVER_SURPRISE:
+            break
+        service, days = known.usual(principal[[place]], action[[place]])
+        [named] = bank.value_texts(service)
+        expected = f"{ONLY_BY}{named or 'a service'} on {days[0]:,.0f} day{'s' if days[0] > 1 else ''}"
+        seen = action_at(frame, int(rows[place]))
+        drivers.append(SurpriseDriver(CALL_PATH_FEATURE, seen, expected, "unseen", round(value, 2), count))
     return drivers
 
 

@@ -24,6 +24,7 @@ from fingerprint.detection.detectors.autoencoder import _ShownValue as ShownValu
 from fingerprint.detection.ensemble import reaches_threshold
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, openers, tail_calibration
+from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, PathRows, learn_call_paths
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURE_SET, IS_BIN
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, Bank
@@ -391,6 +392,64 @@ def test_who_opens_a_role_for_the_first_time_adds_what_that_is_worth_until_it_ha
     assert (nats - nats[1]).tolist() == pytest.approx([worth, 0, 0, worth, 0], abs=1e-5)
     bare = detector.without("harm").measure(batch)[:, -1]
     assert not (bare - bare[1]).any()
+
+
+def with_stacks(bank: Bank, batch: EventBatch) -> Bank:
+    """Return a bank in which CloudFormation alone called the first event's action for its principal, on each of 14 days."""
+    day, every = np.arange(14, dtype=np.int32), np.ones(14, bool)
+    stacks = hashing.hash_strings(np.array(["cloudformation.amazonaws.com"], object))
+    action = batch.codes[:1, FEATURE_NAMES.index("action")]
+    who, what, network = (np.repeat(each, 14) for each in (batch.principal[:1], action, stacks))
+    learned = learn_call_paths(PathRows(who, day * 24, every, who, what, network, ~every), 24)
+    words = pd.concat([bank.words, pd.DataFrame({"code": stacks, "text": "cloudformation.amazonaws.com"})])
+    words = words.drop_duplicates("code").sort_values("code", ignore_index=True)
+    usual = {**bank.scorer_state, **{f"path.{name}": each for name, each in learned.items()}}
+    return replace(bank, scorer_state=usual, words=words)
+
+
+def direct_calls(bank: Bank, events: pd.DataFrame) -> pd.DataFrame:
+    """Return six writes of a ready principal: a read, one by a service and a failure of the service; the last hours later."""
+    ready = bank.fingerprints[(bank.fingerprints["level"] == 1) & bank.fingerprints["ready"]]["key"]
+    known = events[events["error_code"].isna() & events["principal"].isin(ready)].head(1)
+    call = {"service": "lambda", "action": "TagResource", "read_only": False, "resource": None}
+    calls = copies(known, 6).assign(event_id=[f"call {place}" for place in range(6)], target_account=None)
+    calls = calls.assign(**call, source_address="81.2.69.160")
+    calls.loc[1, "read_only"] = True
+    calls.loc[2, "source_address"] = "cloudformation.amazonaws.com"
+    calls.loc[3, "error_code"] = "ServiceUnavailable"
+    calls["event_time"] += pd.to_timedelta([0, 0, 0, 0, 0, 9], "h")
+    return calls
+
+
+def test_a_first_direct_call_of_what_a_service_called_adds_nats_until_it_has_come_again(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    batch = encode(direct_calls(bank, events), state)
+    here = with_stacks(bank, batch)
+    detector = AutoencoderDetector(SETTINGS, here, state, LocalInference(here))
+    nats, worth = detector.measure(batch)[:, -1], 2.5 * float(here.scorer_state["path.nats"][0])
+    assert worth > 10
+    assert (nats - nats[1]).tolist() == pytest.approx([worth, 0, 0, 0, worth, 0], abs=1e-4)
+    bare = detector.without("harm").measure(batch)[:, -1]
+    assert not (bare - bare[1]).any()
+    newcomer = replace(batch, level=np.full(len(batch), PEER_LEVEL, np.int8))
+    state.novelties = ScorerState(SETTINGS).novelties
+    assert not detector._nats_of_direct_calls(newcomer).any()
+    assert detector._nats_of_direct_calls(batch).any()
+
+
+def test_a_direct_call_of_what_a_service_called_is_explained_by_that_service(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    batch = encode(direct_calls(bank, events).assign(bank_version=bank.version), state)
+    here = with_stacks(bank, batch)
+    of_alert = measured(AutoencoderDetector(SETTINGS, here, state, LocalInference(here)), batch)
+    drivers = AutoencoderDetector.drivers(of_alert, of_alert.frame, Explainer(here, state, SETTINGS))
+    [shown] = [each for each in drivers if each.feature == CALL_PATH_FEATURE]
+    assert (shown.seen, shown.events) == ("lambda:TagResource", 3)
+    assert shown.expected == "only by cloudformation.amazonaws.com on 14 days"
 
 
 def test_that_a_principal_is_new_is_news_for_a_day(bank: Bank, encode: Encode, events: pd.DataFrame) -> None:

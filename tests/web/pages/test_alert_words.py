@@ -12,6 +12,7 @@ from fingerprint.core.alert import WEAK_VOTE_Z, Alert, SurpriseDriver
 from fingerprint.core.case import MAX_THRESHOLD
 from fingerprint.core.sanitize import printable
 from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD
+from fingerprint.estimators.call_paths import CALL_PATH_FEATURE
 from fingerprint.estimators.openers import OPENER_FEATURE
 from fingerprint.features.encoding import FEATURES
 from fingerprint.sources.active import SOURCE
@@ -56,7 +57,7 @@ def page(site: Site) -> str:
 
 
 def test_every_feature_of_the_product_has_a_label_for_analysts() -> None:
-    labels = {each.label for each in FEATURES} | {"next action", "amount", OPENER_FEATURE}
+    labels = {each.label for each in FEATURES} | {"next action", "amount", OPENER_FEATURE, CALL_PATH_FEATURE}
     assert labels == set(FEATURE_LABELS)
     assert feature_label("from another detector") == "from another detector"
 

@@ -1,0 +1,165 @@
+"""Call paths: writes that a principal left to services -> the nats of its first call of one without a service.
+
+Example:
+    >>> known = KnownPaths.from_arrays(learn_call_paths(rows, day))      # of a history
+    >>> known.evidence(principal, action)                                # (N,) of writes called directly
+    array([14.2, 0. ], dtype=float32)
+
+A pipeline lets CloudFormation change its functions, and never changes one itself; a thief with its credentials does. A person
+repairs now and then what CloudFormation deployed in their name. So a first direct call is as rare as its principal makes them:
+
+    e = (T + W e_all) / (n + W)       T days with a first direct call of what services had called before, in n days on which
+    e_all                             services called writes for it; the same of all principals together; W is PRIOR_DAYS
+
+which is -ln e nats, at most MAX_NATS. They add WEIGHT times as many to the event. PRIOR_DAYS is little, as some principals repair
+by hand every week, and most never do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import Placement, namespace
+from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import SortedTable
+from fingerprint.estimators.amounts import action_key
+from fingerprint.features.vocabulary import Floats, Ints
+
+PRIOR_DAYS = 1.0  # of a principal, that what is usual of all is worth
+ALL_NEW, ALL_DAYS = 1.0, 20.0  # what all principals together are taken to have shown before any was seen
+MAX_NATS = 10.0  # as any feature
+WEIGHT = 2.5
+CALL_PATH_FEATURE = "call path"  # of a driver
+ONLY_BY = "only by "  # in what it expects, before the service that called the action
+_DIRECT = hashing.hash_string("called directly")
+_NEVER = np.iinfo(np.int32).max
+
+Arrays = dict[str, NDArray[Any]]
+
+
+class PathRows(NamedTuple):
+    """Rows of a history (N,) of writes that services called for their principal, and of the same that it called `direct`ly.
+
+    `mark`, `interval` and `learned` are as of `DistinctRows`; `network` is the code of the network, which names a service.
+    """
+
+    mark: Hashes
+    interval: Ints
+    learned: NDArray[np.bool_]
+    principal: Hashes
+    action: Hashes
+    network: Hashes
+    direct: NDArray[np.bool_]
+
+    def take(self, which: NDArray[Any]) -> PathRows:
+        """Return the rows of a mask or an index."""
+        return PathRows(*(column[which] for column in self))
+
+
+def left_to_services(
+    principal: Hashes, action: Hashes, wrote: NDArray[np.bool_], direct: NDArray[np.bool_]
+) -> NDArray[np.intp]:
+    """Return the places among rows (N,) of writes that a service called for a principal, and of its own calls of the same.
+
+    Who never calls anything directly, as a role of a service, says nothing of those who might.
+    """
+    key = action_key(principal, action)
+    served = wrote & ~direct & np.isin(principal, np.unique(principal[direct]))
+    return np.flatnonzero(wrote & np.isin(key, np.unique(key[served])))
+
+
+def novelty_code(action: Hashes) -> Hashes:
+    """Return the code under which a scorer keeps when an action was first called directly (N,)."""
+    return hashing.combine(action, namespace(action).full_like(action, _DIRECT))
+
+
+def learn_call_paths(rows: PathRows, intervals_per_day: int) -> Arrays:
+    """Return what only services called for each principal in some rows, M pairs of principal and action.
+
+    `key` (M,), sorted (`amounts.action_key`); `nats` (M,) that a direct call is worth; `days` (M,) on which a service called it,
+    and `service` (M,), the code of its network.
+    """
+    keys, example, pair = np.unique(
+        action_key(rows.principal, rows.action), return_index=True, return_inverse=True
+    )
+    served_first, direct_first = (
+        _first_intervals(pair[rows.direct == direct], rows.interval[rows.direct == direct], len(keys))
+        for direct in (False, True)
+    )
+    _, principal = np.unique(rows.principal[example], return_inverse=True)
+    day, served = rows.interval // intervals_per_day, ~rows.direct
+    came_later = (served_first < direct_first) & (direct_first < _NEVER)
+    nats = _nats(
+        _distinct_days(principal[came_later], direct_first[came_later] // intervals_per_day, len(keys)),
+        _distinct_days(principal[pair[served]], day[served], len(keys)),
+    )
+    service = np.zeros(len(keys), np.uint64)
+    service[pair[served]] = rows.network[served]
+    days = _distinct_days(pair[served], day[served], len(keys)).astype(np.float32)
+    only = direct_first == _NEVER
+    return {"key": keys[only], "nats": nats[principal][only], "days": days[only], "service": service[only]}
+
+
+def _nats(new: NDArray[np.intp], days: NDArray[np.intp]) -> Floats:
+    """Return what a first direct call of each principal is worth (P,), of so many days with one, in so many (P,)."""
+    of_all = (new.sum() + ALL_NEW) / (days.sum() + ALL_DAYS)
+    share = (new + PRIOR_DAYS * of_all) / (days + PRIOR_DAYS)
+    nats: Floats = np.minimum(-np.log(np.minimum(share, 1)), MAX_NATS).astype(np.float32)
+    return nats
+
+
+def _first_intervals(owner: NDArray[np.intp], interval: Ints, count: int) -> Ints:
+    """Return the first interval of the rows (N,) of each owner, (count,); _NEVER where it has none."""
+    first = np.full(count, _NEVER, np.int32)
+    np.minimum.at(first, owner, interval)
+    return first
+
+
+def _distinct_days(owner: NDArray[np.intp], day: Ints, count: int) -> NDArray[np.intp]:
+    """Return on how many days each owner has rows (N,): (count,)."""
+    both = np.unique(owner.astype(np.int64) << 32 | day)
+    return np.bincount(both >> 32, minlength=count)
+
+
+@dataclass(frozen=True)
+class KnownPaths:
+    """The writes that only services called for each principal, as `learn_call_paths` returns them."""
+
+    table: SortedTable
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> KnownPaths:
+        """Return those of arrays by the names that `learn_call_paths` gives them, where `placement` puts them."""
+        columns = {name: placement(arrays[name]) for name in ("nats", "days", "service")}
+        return cls(SortedTable(placement(arrays["key"]), columns))
+
+    @classmethod
+    def from_bank(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> KnownPaths:
+        """Return those of a bank, from its arrays by name (`path.*`); none in a bank without."""
+        return cls.from_arrays(mapped_arrays.part_arrays("path", arrays) or _no_paths(), placement)
+
+    def nats(self, principal: Hashes, action: Hashes) -> Floats:
+        """Return the nats of direct calls of actions, (N,); 0 of what not only services called, or no one."""
+        nats: Floats = self.table.get(action_key(principal, action), "nats", missing=0)
+        return nats
+
+    def evidence(self, principal: Hashes, action: Hashes) -> Floats:
+        """Return the nats that direct calls of actions add to their events, (N,)."""
+        return np.float32(WEIGHT) * self.nats(principal, action)
+
+    def usual(self, principal: Hashes, action: Hashes) -> tuple[Hashes, Floats]:
+        """Return the code of the service that called each action for its principal, and on how many days: (N,) each."""
+        key = action_key(principal, action)
+        return self.table.get(key, "service", missing=0), self.table.get(key, "days", missing=0)
+
+
+def _no_paths() -> Arrays:
+    none = np.empty(0, np.uint64)
+    rows = PathRows(none, np.empty(0, np.int32), none > 0, none, none, none, none > 0)
+    return learn_call_paths(rows, 1)
