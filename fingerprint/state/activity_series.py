@@ -35,6 +35,7 @@ Floats = NDArray[np.float32]
 
 ACTION_CHANNELS = 23  # single actions with a channel of their own
 ROWS_PER_CHUNK = 4096  # rows made dense at a time: 4096 x 504 x 4 B = 8 MB
+BUSY_DAYS, BUSY_COUNT = 2, spectral.SURGE_Z**2  # days and events in them without which no interval of a row is silent
 DEVICE_BYTES = 4 << 30  # bytes that a device may spend on rows made dense and on what is made of them
 
 
@@ -437,15 +438,29 @@ class ActivitySeries:
     def silent_intervals(self, channel: np.uint64, start: int, end: int) -> tuple[Ints, Ints, Floats]:
         """Return intervals start ... end - 1 with far fewer events than expected: rows, intervals and z (above 0) of each.
 
-        Only rows of `channel` that were busy in the last days are looked at: what is expected to be less than
-        SURGE_Z squared cannot be missed (the Poisson root).
+        Only rows of `channel` are looked at that were busy in the two days before an interval: what is expected to be less than
+        SURGE_Z squared cannot be missed (the Poisson root), and a pause of two days is no silence.
         """
         rows = self.busy_rows(channel, start)
         grids = namespace(rows).meshgrid(rows, self.placement(np.arange(start, end)))
         row, interval = (grid.ravel().astype(np.int32) for grid in grids)
         lack = -self.z_scores(row, interval)
         silent = lack >= spectral.SURGE_Z
-        return row[silent], interval[silent], lack[silent]
+        row, interval, lack = row[silent], interval[silent], lack[silent]
+        busy = self._was_busy(row, interval, start, end)
+        return row[busy], interval[busy], lack[busy]
+
+    def _was_busy(self, row: Ints, interval: Ints, start: int, end: int) -> NDArray[np.bool_]:
+        """Return which cells (N,), of intervals start ... end - 1, have enough counts of their row in the two days before.
+
+        By the cell, not by the step: how many intervals are closed together must change no answer.
+        """
+        of_row, rows = arrays.unique_inverse(row)
+        days = BUSY_DAYS * self.intervals_per_day
+        counted = self.dense_counts(rows, start - days - 1, end).cumsum(axis=1, dtype=np.float64)
+        before = interval - start + days  # the column of the interval just before
+        busy: NDArray[np.bool_] = counted[of_row, before] - counted[of_row, before - days] >= BUSY_COUNT
+        return busy
 
     def last_active(self) -> Ints:
         """Return the last interval with a count in each row, -1 for none: (R,)."""
@@ -464,9 +479,9 @@ class ActivitySeries:
         for table in (self.past, self.open):
             keys, columns = table.compact()
             row, interval = _split_cells(keys)
-            recent = interval >= start - 2 * self.intervals_per_day
+            recent = interval >= start - BUSY_DAYS * self.intervals_per_day
             xp.add.at(counted, row[recent], columns["count"][recent].astype(np.float32))
-        rows = xp.flatnonzero((counted >= spectral.SURGE_Z**2) & (self.channel == channel))
+        rows = xp.flatnonzero((counted >= BUSY_COUNT) & (self.channel == channel))
         return rows.astype(np.int32)
 
 
