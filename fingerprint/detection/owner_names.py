@@ -37,7 +37,7 @@ class OwnerNames:
         xp = namespace(batch.entity)
         for owner, column in ((batch.entity, "entity"), (batch.principal, "principal")):
             names = hashing.without_bucket(owner)
-            rows = xp.flatnonzero(~find_sorted(self.hashes, names)[1])
+            rows = (~find_sorted(self.hashes, names)[1]).nonzero()[0]
             if not len(rows):
                 continue
             distinct, first, group = unique_places(names[rows])

@@ -91,8 +91,8 @@ class ScoredEvents:
 class MeasureResult(NamedTuple):
     """The result of measuring a batch.
 
-    How many new events and repeats it had, their distinct principals, votes on events that are not pending, and how many events
-    the fallback measured (`degraded`).
+    How many new events and repeats it had, the principal of each new one, votes on events that are not pending, and how many
+    events the fallback measured (`degraded`).
     """
 
     events: int
@@ -170,7 +170,7 @@ class Scorer:
         if pending.any():
             self.pipeline_state.add_pending(self._with_provenance(batch.take(pending), degraded))
         votes = self._vote_rows(batch, {name: xp.where(pending | refused, np.nan, z[name]) for name in z})
-        return MeasureResult(len(batch), repeats, xp.unique(batch.principal), votes, len(batch) * degraded)
+        return MeasureResult(len(batch), repeats, batch.principal, votes, len(batch) * degraded)
 
     def _measure_evidence(self, batch: EventBatch) -> dict[str, NDArray[Any]]:
         """Return what each detector keeps of the events until their interval closes, by detector."""
@@ -192,17 +192,15 @@ class Scorer:
         """Judge the events whose interval can no longer change (or all); they are no longer pending."""
         self._limit_pending()
         closed = np.iinfo(np.int32).max if include_open else self.state.first_open_interval()
-        over = [part.interval < closed for part in self.pipeline_state.pending]
-        done = [
-            part.take(which)
-            for part, which in zip(self.pipeline_state.pending, over, strict=True)
-            if which.any()
-        ]
-        self.pipeline_state.pending = [
-            part.take(~which) if which.any() else part
-            for part, which in zip(self.pipeline_state.pending, over, strict=True)
-            if not which.all()
-        ]
+        kept, done = [], []
+        for part in self.pipeline_state.pending:
+            over = part.interval < closed
+            if not over.any():
+                kept.append(part)
+                continue
+            done.append(part.take(over))
+            kept += [] if over.all() else [part.take(~over)]
+        self.pipeline_state.pending = kept
         return self.judge(concat_batches(done)) if done else None
 
     def judge_open(self, principals: Hashes) -> ScoredEvents | None:
@@ -215,13 +213,16 @@ class Scorer:
         pending = self._pending_rows(principals)
         if not pending:
             return None
-        strange = np.split(self._can_open_alert(pending), np.cumsum([len(rows) for _, rows in pending])[:-1])
+        strange = self._can_open_alert(pending)
+        if not strange.any():
+            return None
+        of_part = np.split(strange, np.cumsum([len(rows) for _, rows in pending])[:-1])
         parts = [
             part.take(rows[which])
-            for (part, rows), which in zip(pending, strange, strict=True)
+            for (part, rows), which in zip(pending, of_part, strict=True)
             if which.any()
         ]
-        return self.judge(concat_batches(parts), is_final=False) if parts else None
+        return self.judge(concat_batches(parts), is_final=False)
 
     def _pending_of(self, principals: Hashes) -> EventBatch | None:
         """Return the pending events of some principals, None without any."""
@@ -231,9 +232,7 @@ class Scorer:
     def _pending_rows(self, principals: Hashes) -> list[tuple[EventBatch, NDArray[np.intp]]]:
         """Return the parts of the pending events that hold some of these principals, and their rows."""
         wanted = np.sort(to_host(principals))
-        rows = [
-            np.flatnonzero(find_sorted(wanted, part.principal)[1]) for part in self.pipeline_state.pending
-        ]
+        rows = [find_sorted(wanted, part.principal)[1].nonzero()[0] for part in self.pipeline_state.pending]
         return [pair for pair in zip(self.pipeline_state.pending, rows, strict=True) if len(pair[1])]
 
     def _can_open_alert(self, pending: Sequence[tuple[EventBatch, NDArray[np.intp]]]) -> NDArray[np.bool_]:
@@ -241,7 +240,10 @@ class Scorer:
         calibrated = [each for each in self.detectors if each.calibrated]
         if not calibrated:
             return np.ones(sum(len(rows) for _, rows in pending), bool)
-        batch = concat_batches([_as_scored(part, calibrated).take(rows) for part, rows in pending])
+        if (columns := _score_columns(calibrated)) is not None:
+            names = [each.name for each in calibrated]
+            pending = [(part.with_evidence_of(names, columns), rows) for part, rows in pending]
+        batch = concat_batches([part.take(rows) for part, rows in pending])
         least = np.float32(self._least_open_threshold())
         return reduce(or_, [z >= least for z in self._scores_so_far(batch, calibrated).values()])
 
@@ -415,7 +417,7 @@ class Scorer:
         They are neither pending nor voted on.
         """
         refused = namespace(reportable).zeros(len(batch), bool)
-        at = namespace(reportable).flatnonzero(reportable & ~self.owner_names.is_in_bank(batch.principal))
+        at = (reportable & ~self.owner_names.is_in_bank(batch.principal)).nonzero()[0]
         if len(at):
             principal, interval = (to_host(each[at]) for each in (batch.principal, batch.interval))
             inside = self.state.admit_unknown(
@@ -471,10 +473,7 @@ class Scorer:
     def _vote_rows(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> Frame:
         """Return a row for each event and event detector whose z (N,) is at or above the floor; NaN is no row."""
         floor = self.settings.database.min_vote_score
-        rows_of = {
-            each: namespace(z[each.name]).flatnonzero(z[each.name] >= floor)
-            for each in self._event_detectors()
-        }
+        rows_of = {each: (z[each.name] >= floor).nonzero()[0] for each in self._event_detectors()}
         if not any(map(len, rows_of.values())):
             return empty_votes()
         parts = []
@@ -554,9 +553,9 @@ class Scorer:
 
 def _score_measured(detector: Detector, batch: EventBatch) -> Floats:
     """Return a detector's z of events (N,): NaN of those that were measured before it was listed."""
-    measured = batch.has_evidence(detector.name)
-    if measured.all():
+    if batch.has_all_evidence(detector.name):
         return detector.score(batch)
+    measured = batch.has_evidence(detector.name)
     z = np.full(len(batch), np.nan, np.float32)
     if measured.any():
         z[measured] = detector.score(batch.take(measured))
@@ -568,18 +567,14 @@ def _has_opinion(detector: Detector, batch: EventBatch) -> NDArray[np.bool_]:
     return detector.has_opinion(batch) & batch.has_evidence(detector.name)
 
 
-def _as_scored(batch: EventBatch, detectors: Sequence[Detector]) -> EventBatch:
-    """Return events with those columns and that evidence alone that these detectors read for a score.
-
-    With all, where one does not say.
-    """
+def _score_columns(detectors: Sequence[Detector]) -> list[str] | None:
+    """Return the columns that these detectors read for a score; None for all, where one does not say."""
     columns: set[str] = set()
     for each in detectors:
         if each.score_columns is None:
-            return batch
+            return None
         columns |= {*each.score_columns}
-    batch = batch.with_evidence_of([each.name for each in detectors])
-    return replace(batch, frame=frames.select_columns(batch.frame, sorted(columns)))
+    return sorted(columns)
 
 
 def _columns_of_judgement(

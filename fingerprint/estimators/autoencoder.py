@@ -283,11 +283,10 @@ def novel_to_principal(
     RECHECK_THRESHOLD are compared: `measure_at_principal` returns the surprise at `principal_row` (N,), -1 for none, of the rows
     (M,) it is called with: (M, F).
     """
-    xp = namespace(surprise)
-    rows = xp.flatnonzero((surprise >= RECHECK_THRESHOLD).any(axis=1) & (principal_row >= 0))
+    rows = ((surprise >= RECHECK_THRESHOLD).any(axis=1) & (principal_row >= 0)).nonzero()[0]
     if len(rows):
         surprise = surprise.copy()
-        surprise[rows] = xp.minimum(surprise[rows], measure_at_principal(rows))
+        surprise[rows] = namespace(surprise).minimum(surprise[rows], measure_at_principal(rows))
     return surprise
 
 

@@ -101,7 +101,7 @@ class UsualLoad:
         if not len(self.key):
             return load
         at = xp.minimum(xp.searchsorted(self.key, principal), len(self.key) - 1)
-        rows = xp.flatnonzero(self.key[at] == principal)
+        rows = (self.key[at] == principal).nonzero()[0]
         of_row, some = unique_examples(hashing.combine(principal[rows], interval[rows].astype(np.uint64)))
         load[rows] = self._of_distinct(
             principal[rows[some]], interval[rows[some]], at[rows[some]], calls_of_day

@@ -15,10 +15,9 @@ is that *something* new comes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from operator import itemgetter
 from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
@@ -158,16 +157,20 @@ class FeatureSet:
         return codes[:, place] == self.codes_without_evidence[place]
 
     @cached_property
-    def _throttled_codes(self) -> NDArray[np.uint64]:
-        return np.array([hashing.hash_string(text) for text in sorted(self.throttled)], np.uint64)
+    def _uncounted_errors(self) -> hashing.Hashes:
+        """The codes of the feature `no_effect` with which a call makes no amount."""
+        if self.no_effect is None:
+            return np.empty(0, np.uint64)
+        texts = {self.says_nothing[self.no_effect], *self.throttled}
+        return np.array([hashing.hash_string(text) for text in sorted(texts)], np.uint64)
 
     def makes_no_amount(self, codes: Array) -> Array:
         """Return which events (N,) do not count as calls of their action: they had no effect, or were turned away."""
-        none = self.had_no_effect(codes)
         if self.no_effect is None:
-            return none
+            return self.had_no_effect(codes)
         error = codes[:, self.names.index(self.no_effect)]
-        return none | arrays.namespace(error).isin(error, arrays.to_device_of(self._throttled_codes, error))
+        of_each: Array = error == arrays.to_device_of(self._uncounted_errors, error)[:, None]
+        return of_each.any(axis=0)
 
     @cached_property
     def _opening_codes(self) -> NDArray[np.uint64]:
@@ -182,7 +185,7 @@ class FeatureSet:
             return nothing
         action = codes[:, self.names.index("action"), None]
         is_opening = (action == arrays.to_device_of(self._opening_codes, codes)).any(axis=1)
-        rows = arrays.namespace(codes).flatnonzero(is_opening)
+        rows = is_opening.nonzero()[0]
         if not len(rows):
             return nothing
         columns = self.openings.columns
@@ -191,7 +194,7 @@ class FeatureSet:
         read = [self.openings.read(*values) for values in distinct]
         opened = np.array([each is not None for each in read], bool)
         texts = [each or ("", "") for each in read]
-        role, opener = (hashing.hash_distinct([each[at] for each in texts]) for at in (0, 1))
+        role, opener = (hashing.hash_strings(np.array(column, object)) for column in zip(*texts, strict=True))
         some = np.flatnonzero(opened[code])
         of_some = code[some]
         return OpenedRoles(
@@ -285,44 +288,18 @@ class FeatureSet:
         stateful = np.array([feature.is_stateful for feature in self.features])
         return np.flatnonzero(~stateful).tolist(), np.flatnonzero(stateful).tolist()
 
-    @cached_property
-    def _reads(self) -> tuple[_RowReads, _RowReads]:
-        """The columns by which few events are read, of the same two kinds of features."""
-        stateless, stateful = ([self.features[place] for place in places] for places in self._places)
-        return _RowReads.of_features(stateless), _RowReads.of_features(stateful)
-
     def _fill(self, codes: Array, events: Frame, stateful: bool) -> None:
         if not len(events):  # a batch of nothing but repeats
             return
         coded, places = DictionaryEncoded(events, self.derived_columns), self._places[stateful]
-        if coded.is_few:
-            columns, values_of = self._reads[stateful]
-            rows = coded.rows(columns)
-            for place, of_feature in zip(places, values_of, strict=True):
-                codes[:, place] = self._memories[place].look_up([*map(of_feature, rows)])
-            return
         for place in places:
-            code, distinct = coded.combined_column(self.features[place].columns)
+            columns = self.features[place].columns
+            if coded.is_few:
+                codes[:, place] = self._memories[place].look_up(coded.rows(columns))
+                continue
+            code, distinct = coded.combined_column(columns)
             of_distinct = np.array(self._memories[place].look_up(distinct), np.uint64)
             codes[:, place] = arrays.to_device_of(of_distinct, codes).take(code)
-
-
-class _RowReads(NamedTuple):
-    """The `columns` of some features (K), each once, and `values_of` each feature in a row of their values."""
-
-    columns: tuple[str, ...]
-    values_of: list[Callable[[tuple[Any, ...]], tuple[Any, ...]]]
-
-    @classmethod
-    def of_features(cls, features: Sequence[Feature]) -> _RowReads:
-        """Return how some features (K) are read."""
-        columns = tuple(dict.fromkeys(name for feature in features for name in feature.columns))
-        places = [[columns.index(name) for name in feature.columns] for feature in features]
-        # One column is a slice, because of one place `itemgetter` returns the value itself.
-        return cls(
-            columns,
-            [itemgetter(*at) if len(at) > 1 else itemgetter(slice(at[0], at[0] + 1)) for at in places],
-        )
 
 
 def _hash_rows(feature: Feature, rows: list[tuple[Any, ...]]) -> hashing.Hashes:

@@ -67,7 +67,7 @@ class DailyForecasts:
     def of_rows(self, rows: Ints | slice) -> tuple[Ints, Floats, Floats]:
         """Return which of some rows have forecasts, as places among them (K,), and these, (K, intervals), (K,): on the host."""
         index = self.row_index[rows]
-        place = namespace(index).flatnonzero(index >= 0)
+        place = (index >= 0).nonzero()[0]
         known = index[place]
         return to_host(place).astype(np.int32), to_host(self.expected[known]), to_host(self.spread[known])
 
@@ -114,7 +114,7 @@ class ActivitySeries:
         """
         keys = hashing.combine(owner, channel)
         row = self.find_rows(keys)
-        new = namespace(row).flatnonzero(row < 0)
+        new = (row < 0).nonzero()[0]
         if len(new):
             self._add_rows(keys[new], owner[new], channel[new], since[new])
             row[new] = self.find_rows(keys[new])
@@ -138,7 +138,7 @@ class ActivitySeries:
 
     def _move_beginnings(self, row: Ints, since: Ints) -> None:
         xp = namespace(self.since)
-        earlier = xp.flatnonzero(since < self.since[row])
+        earlier = (since < self.since[row]).nonzero()[0]
         if len(earlier):
             xp.minimum.at(self.since, row[earlier], since[earlier])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
@@ -70,11 +70,18 @@ class EventBatch:
         )
         return measured
 
-    def with_evidence_of(self, detectors: Collection[str]) -> EventBatch:
-        """Return the same events with the evidence of these detectors alone."""
+    def has_all_evidence(self, detector: str) -> bool:
+        """Return whether a detector is known to have measured all events."""
+        return detector in self.evidence and detector not in self.unmeasured
+
+    def with_evidence_of(
+        self, detectors: Collection[str], columns: Sequence[str] | None = None
+    ) -> EventBatch:
+        """Return the same events with the evidence of these detectors alone, and with all or these `columns`."""
+        frame = self.frame if columns is None else frames.select_columns(self.frame, columns)
         evidence = {name: kept for name, kept in self.evidence.items() if name in detectors}
         unmeasured = {name: mask for name, mask in self.unmeasured.items() if name in detectors}
-        return replace(self, evidence=evidence, unmeasured=unmeasured)
+        return replace(self, frame=frame, evidence=evidence, unmeasured=unmeasured)
 
     @property
     def owner(self) -> Hashes:
@@ -116,7 +123,11 @@ def concat_batches(parts: list[EventBatch]) -> EventBatch:
     The evidence of a detector that has not measured all of them is 0 where it has not.
     """
     detectors = dict.fromkeys(name for part in parts for name in part.evidence)
-    missing = {name: np.concatenate([~part.has_evidence(name) for part in parts]) for name in detectors}
+    missing = {
+        name: np.concatenate([~part.has_evidence(name) for part in parts])
+        for name in detectors
+        if not all(part.has_all_evidence(name) for part in parts)
+    }
     return EventBatch(
         frame=frames.concat_frames([part.frame for part in parts]),
         evidence={name: _concat_evidence(parts, name) for name in detectors},
@@ -127,9 +138,13 @@ def concat_batches(parts: list[EventBatch]) -> EventBatch:
 
 def _concat_evidence(parts: list[EventBatch], detector: str) -> NDArray[Any]:
     known = next(part.evidence[detector] for part in parts if detector in part.evidence)
-    nothing = (np.zeros((len(part), *known.shape[1:]), known.dtype) for part in parts)
     return np.concatenate(
-        [part.evidence.get(detector, zeros) for part, zeros in zip(parts, nothing, strict=True)]
+        [
+            part.evidence[detector]
+            if detector in part.evidence
+            else np.zeros((len(part), *known.shape[1:]), known.dtype)
+            for part in parts
+        ]
     )
 
 

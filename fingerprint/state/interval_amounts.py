@@ -50,10 +50,10 @@ class IntervalAmounts:
         xp = namespace(principal)
         if not len(principal):
             return xp.empty(0, np.int32)
-        each = (interval[:, None] - xp.arange(intervals, dtype=np.int32)).ravel()
-        owner, called = (xp.repeat(column, intervals) for column in (principal, action))
-        calls = self.counts.get(_amount_key(owner, each, called), "calls", missing=0)
-        summed: Ints = calls.reshape(-1, intervals).sum(axis=1, dtype=np.int32)
+        each = interval[:, None] - xp.arange(intervals, dtype=np.int32)
+        keys = _amount_key(principal[:, None], each, action[:, None])  # (N, intervals)
+        calls = self.counts.get(keys.ravel(), "calls", missing=0)
+        summed: Ints = calls.reshape(keys.shape).sum(axis=1, dtype=np.int32)
         return summed
 
     def expire(self, before: int) -> None:

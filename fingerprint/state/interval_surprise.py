@@ -30,7 +30,7 @@ from fingerprint.compute.arrays import (
     to_device_of,
 )
 from fingerprint.compute.hashing import Hashes
-from fingerprint.compute.sorted_table import SortedTable
+from fingerprint.compute.sorted_table import SortedTable, run_starts
 from fingerprint.estimators.autoencoder import RECHECK_THRESHOLD, place_surprise
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURE_SET, GIVEN_FEATURE, IS_BIN
 
@@ -73,8 +73,8 @@ class IntervalSurprise:
         keys = hashing.combine(hashing.combine(owner, column.astype(np.uint64)), codes[row, column])
         nats = surprise[row, column]
         order = lexsort(-nats, keys)
-        distinct, first = xp.unique(keys[order], return_index=True)
-        row, owner, nats = row[order][first], owner[order][first], nats[order][first]
+        first = order[run_starts(keys[order])]
+        distinct, row, owner, nats = keys[first], row[first], owner[first], nats[first]
         before = self.values.get(distinct, "nats", missing=0)
         more = nats > before
         self.values.overwrite(distinct[more], "nats", nats[more])

@@ -379,7 +379,7 @@ class ScorerState:
         """Return the slot of each principal (N,), with a slot for those that are new."""
         slot = self.principals.get(principal, "slot", missing=-1)
         self._move_beginnings(principal, interval)
-        new = namespace(principal).flatnonzero(slot < 0)
+        new = (slot < 0).nonzero()[0]
         if not len(new):
             return slot
         first = _earliest_rows(principal, interval, new)
@@ -395,7 +395,7 @@ class ScorerState:
         """
         since = self.principals.get(principal, "since", missing=-1)
         may = (interval < since) & (interval >= since - self.series.late_intervals)
-        earlier = namespace(principal).flatnonzero(may)
+        earlier = may.nonzero()[0]
         if len(earlier):
             first = _earliest_rows(principal, interval, earlier)
             self.principals.overwrite(principal[first], "since", interval[first])
@@ -517,8 +517,8 @@ def _keep_earliest(table: SortedTable, keys: Hashes, interval: Ints) -> tuple[In
 
     Returns, for keys that are new or moved, the interval before (-1 for new), the interval now, and one example row of each.
     """
-    xp, before = namespace(keys), table.get(keys, "interval", missing=-1)
-    earlier = xp.flatnonzero((before < 0) | (interval < before))
+    before = table.get(keys, "interval", missing=-1)
+    earlier = ((before < 0) | (interval < before)).nonzero()[0]
     if not len(earlier):
         return before[:0], interval[:0], earlier
     which = _earliest_rows(keys, interval, earlier)

@@ -37,6 +37,7 @@ from fingerprint.state.watermarks import WatermarkTracker
 
 Longs = NDArray[np.int64]
 
+NO_EVENTS = pd.DataFrame()
 MAX_LATE_STEPS = 64  # steps that late events may cut a batch into; past that they share the last one
 
 
@@ -117,7 +118,7 @@ class PartitionProcessor:
         scorer_state = self.state.scorer
         if scorer_state.first_open_interval(low) <= scorer_state.first_open_interval():
             return []
-        return [self._process_step(code_events(pd.DataFrame()), low)]
+        return [self._process_step(code_events(NO_EVENTS), low)]
 
     def counter_values(self) -> dict[str, int]:
         """Return counts by the name of their metric; some of them began before a restart."""
@@ -187,7 +188,12 @@ class PartitionProcessor:
             early = code_events(self.state.early_events)
             events = CodedEvents.concat([early, events]) if len(events) else early
         ready = self._is_ready(events, low_watermark)
-        self.state.early_events = frames.without_other_rows(frames.select_rows(events.frame, ~ready))
+        waiting = (~ready).nonzero()[0]
+        self.state.early_events = (
+            frames.without_other_rows(frames.select_rows(events.frame, waiting))
+            if len(waiting)
+            else NO_EVENTS
+        )
         events = events.take(ready)
         evictor = self.state.evictor
         if not evictor:

@@ -202,8 +202,7 @@ class AutoencoderDetector(Detector):
 
         Who is given another permission set brings along tool, network and habits.
         """
-        xp = namespace(batch.principal)
-        rows = xp.flatnonzero(batch.level >= PEER_LEVEL)
+        rows = (batch.level >= PEER_LEVEL).nonzero()[0]
         if not len(rows) or self.left_out == WHOLE:
             return
         of_event, some = unique_examples(batch.principal[rows])
@@ -215,7 +214,7 @@ class AutoencoderDetector(Detector):
         ]
         for number in range(max(map(len, roles))):
             of_principal = np.array([each[number] if number < len(each) else -1 for each in roles], np.int32)
-            at = xp.full(len(batch), -1, np.int32)
+            at = namespace(rows).full(len(batch), -1, np.int32)
             at[rows] = to_device_of(of_principal, rows)[of_event]
             yield at
 
@@ -240,22 +239,22 @@ class AutoencoderDetector(Detector):
 
         An account that joins may work in a region of its own, and everyone in it does.
         """
-        xp, features = namespace(surprise), to_device_of(ACCOUNT_FEATURES, surprise)
+        features = to_device_of(ACCOUNT_FEATURES, surprise)
         odd = (surprise[:, features] >= autoencoder.RECHECK_THRESHOLD).any(axis=1)
-        rows = xp.flatnonzero((batch.level >= PEER_LEVEL) & odd)
+        rows = ((batch.level >= PEER_LEVEL) & odd).nonzero()[0]
         if len(rows):
             joined = rows[self._is_of_joined_account(batch, rows)]
             surprise[joined[:, None], features] = 0
 
     def _count_calls(self, batch: EventBatch, unusual: Mask) -> None:
         """Count the calls that make an amount by their action, and those on `unusual` resources (N,) once more."""
-        counted = ~encoding.FEATURE_SET.makes_no_amount(batch.codes)
-        for rows, code_of in (
-            (counted, amounts.every_resource_of),
-            (counted & unusual, amounts.unusual_resources_of),
-        ):
-            code = code_of(batch.codes[rows, ACTION_COLUMN])
-            self.state.interval_amounts.add(batch.principal[rows], batch.interval[rows], code)
+        xp, counted = namespace(batch.codes), ~encoding.FEATURE_SET.makes_no_amount(batch.codes)
+        every, again = counted.nonzero()[0], (counted & unusual).nonzero()[0]
+        rows, action = xp.concatenate([every, again]), batch.codes[:, ACTION_COLUMN]
+        code = xp.concatenate(
+            [amounts.every_resource_of(action[every]), amounts.unusual_resources_of(action[again])]
+        )
+        self.state.interval_amounts.add(batch.principal[rows], batch.interval[rows], code)
 
     def _carried_amounts(self, batch: EventBatch, unusual: Mask) -> tuple[Floats, Floats]:
         """Return the logs of the usual calls of each event's amounts, and the slopes of the tails (0: no amount), (N, 3).
@@ -269,7 +268,7 @@ class AutoencoderDetector(Detector):
         slope = slope * namespace(slope).asarray(counted, dtype=np.float32)
         slope[:, -1] *= unusual
         slope = slope * (batch.level < PEER_LEVEL)[:, None]
-        rows = namespace(slope).flatnonzero((slope[:, LOADED_AMOUNTS] > 0).any(axis=1))
+        rows = (slope[:, LOADED_AMOUNTS] > 0).any(axis=1).nonzero()[0]
         log_usual[rows, LOADED_AMOUNTS] += self._load(batch.principal[rows], batch.interval[rows])[:, None]
         return log_usual, slope
 
@@ -303,7 +302,7 @@ class AutoencoderDetector(Detector):
         new: Mask = (batch.level >= PEER_LEVEL) & autoencoder.has_just_come(
             batch.first_seen, batch.interval, self.state.series.intervals_per_day
         )
-        rows = namespace(new).flatnonzero(new)
+        rows = new.nonzero()[0]
         if len(rows):
             new[rows] = ~self._is_of_joined_account(batch, rows)
         return new
@@ -328,7 +327,7 @@ class AutoencoderDetector(Detector):
         new = self.usual_amounts.is_new(batch.principal, action) & ~encoding.FEATURE_SET.had_no_effect(
             batch.codes
         )
-        rows = xp.flatnonzero(new)
+        rows = new.nonzero()[0]
         if len(rows):
             named = frames.select_rows(frames.select_columns(batch.frame, ["service", "action"]), rows)
             nats[rows] = harm.harm_of_events(action[rows], named)
@@ -344,11 +343,11 @@ class AutoencoderDetector(Detector):
         if OTHER_ACCOUNT_FEATURE is None:
             return nats
         target = batch.codes[:, OTHER_ACCOUNT_FEATURE]
-        rows = xp.flatnonzero(batch.is_write & ~encoding.FEATURE_SET.had_no_effect(batch.codes))
-        if len(rows):
-            of_event, some = unique_examples(target[rows])
-            strange = self.bank.names_stranger(batch.codes[rows[some]])
-            nats[rows] = harm.STRANGER_NATS * to_device_of(strange, target)[of_event]
+        of_event, some = unique_examples(target)
+        strange = to_device_of(self.bank.names_stranger(batch.codes[some]), target)
+        if strange.any():
+            effective = batch.is_write & ~encoding.FEATURE_SET.had_no_effect(batch.codes)
+            nats[strange[of_event] & effective] = harm.STRANGER_NATS
         return nats
 
     def _nats_of_new_openers(self, batch: EventBatch) -> Floats:
@@ -361,7 +360,7 @@ class AutoencoderDetector(Detector):
         if not len(opened.rows):
             return nats
         worth = self.role_openers.evidence(opened.role, opened.opener)
-        new = np.flatnonzero(worth)
+        new = worth.nonzero()[0]
         rows = to_device_of(opened.rows[new], batch.principal)
         role = to_device_of(opened.role[new], batch.principal)
         interval = batch.interval[rows]
@@ -394,7 +393,7 @@ class AutoencoderDetector(Detector):
         """
         xp, program = namespace(surprise), batch.codes[:, PROGRAM_COLUMN]
         nats: Floats = xp.zeros(len(batch), np.float32)
-        rows = xp.flatnonzero(surprise[:, PROGRAM_COLUMN] >= autoencoder.RECHECK_THRESHOLD)
+        rows = (surprise[:, PROGRAM_COLUMN] >= autoencoder.RECHECK_THRESHOLD).nonzero()[0]
         if len(rows):
             of_event, some = unique_examples(program[rows])
             named = frames.select_columns(batch.frame, encoding.FEATURES[PROGRAM_COLUMN].columns)
@@ -472,7 +471,7 @@ def carried_amount_nats(batch: EventBatch, counted: IntervalAmounts, day: int) -
         (amounts.unusual_resources_of, 1),
     )
     for amount, (code_of, intervals) in enumerate(counts):
-        rows = xp.flatnonzero(slope[:, amount] > 0)
+        rows = (slope[:, amount] > 0).nonzero()[0]
         code = code_of(batch.codes[rows, ACTION_COLUMN])
         calls[rows, amount] = counted.count(batch.principal[rows], batch.interval[rows], code, intervals)
     return calls, amounts.amount_nats(calls, evidence[:, USUAL_COLUMNS], slope)
@@ -494,7 +493,7 @@ def discount_recent_amounts(
     falls while an interval fills. A `day` is so many intervals.
     """
     xp = namespace(nats)
-    rows = xp.flatnonzero((nats > LEAST_AMOUNT_NATS).any(axis=1))
+    rows = xp.any(nats > LEAST_AMOUNT_NATS, axis=1).nonzero()[0]
     if not len(rows):
         return nats
     before = _nats_of_day_before(batch, rows, counted, day)
@@ -562,7 +561,7 @@ def discount_recent_novelty(
     owner = hashing.combine(observed.principal[row], column.astype(np.uint64))
     value, interval = hashing.combine(owner, observed.codes[row, column]), observed.interval[row]
     is_caller = to_device_of(IS_OF_CALLER, known)[column]
-    what, who = xp.flatnonzero(~is_caller), xp.flatnonzero(is_caller)
+    (what,), (who,) = (~is_caller).nonzero(), is_caller.nonzero()
     age = xp.empty(len(row), np.int32)
     age[what] = state.novelty_age(value[what], interval[what])
     action = observed.codes[row[who], ACTION_COLUMN]

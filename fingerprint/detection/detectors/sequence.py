@@ -171,7 +171,7 @@ class SequenceDetector(Detector):
         known = self.state.sequence.has_earlier_vote(keys, interval)
         least = min(self.threshold, self.strong_vote_z)
         may = ~known & (self._z(batch, sequence.start_surprise(self.transitions, self._done(batch))) >= least)
-        rows = namespace(may).flatnonzero(may)
+        rows = may.nonzero()[0]
         if len(rows):
             some = replace(
                 batch,

@@ -183,7 +183,7 @@ class SpectralDetector(Detector):
         # Also where a series is older than what the state knows of its principal.
         warm = self._is_warm(batch)
         strongest[~warm] = np.nan
-        fresh = namespace(warm).flatnonzero(self._is_newcomer(batch, warm))
+        fresh = self._is_newcomer(batch, warm).nonzero()[0]
         if len(fresh):
             strongest[fresh] = self._newcomer_z(
                 batch.principal[fresh], batch.interval[fresh], batch.kind[fresh]
@@ -305,7 +305,7 @@ def count_events(
     begun = xp.where(
         has_own_channel, xp.maximum(batch.first_seen, state.channels_since), batch.first_seen
     ).astype(np.int32)
-    fresh = xp.flatnonzero(~known)
+    fresh = (~known).nonzero()[0]
     owner = hashing.combine(entity[fresh], batch.codes[fresh, ACTION_COLUMN])
     new = xp.zeros(len(batch), bool)
     new[fresh] = ~state.is_known_novelty(hashing.combine(owner, NEW_ACTION_CHANNEL), batch.interval[fresh])
@@ -313,7 +313,7 @@ def count_events(
     of_channels = (everything, batch.is_error, batch.is_write, new)
     counted = xp.concatenate([everything, *of_channels, *of_channels])  # (9 N,)
     # all channels at once: an addition to the tables costs as much for one event as for hundreds
-    at = xp.flatnonzero(counted)
+    at = counted.nonzero()[0]
     place = at // len(batch)
     row = at - place * len(batch)
     of_action = place == 0
