@@ -181,7 +181,7 @@ class SequenceDetector(Detector):
                 level=batch.level[rows],
                 evidence={self.name: batch.evidence[self.name][rows]},
             )
-            may[rows] = self.score(some) >= least
+            may[rows] = self._z(some, self._surprise(some)[0]) >= least
         return may | ~self.has_opinion(batch)
 
     def priority(self, batch: EventBatch) -> Floats:

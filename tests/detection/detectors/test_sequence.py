@@ -94,6 +94,19 @@ def test_what_usually_comes_before_an_action_explains_it(
     assert detector.score(too_early)[0] == before[0]
 
 
+def test_an_action_may_vote_after_one_that_a_late_record_may_still_explain(
+    detector: SequenceDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    principal, _, then = pair_of(detector.bank, events)
+    twice = acting(
+        events, principal, [(then, 600), (then, 4200)]
+    )  # in two intervals, and nothing is judged yet
+    batch = measured(detector, encode(twice, detector.state))
+    detector.threshold = float(detector.score(batch)[0])
+    assert (detector.score(batch) >= detector.threshold).tolist() == [True, False]
+    assert detector.can_still_vote(batch).all()
+
+
 def test_the_context_that_explains_an_event_is_kept_for_its_alert(
     detector: SequenceDetector, encode: Encode, events: pd.DataFrame
 ) -> None:
