@@ -107,7 +107,10 @@ class EventMessages:
         return self._within_limit(sorted(built, key=lambda each: each[0]))
 
     def _share_messages(self, events: _Events, table: EventsTable, rows: Longs) -> Iterator[_SourcedMessage]:
-        """Yield columnar messages of some rows, in their order: halves where one would be too large, a record by itself."""
+        """Yield columnar messages of some rows, in their order: as few as hold them, halves of one that is too large.
+
+        A single record goes by itself.
+        """
         if len(rows) == 1:
             yield from events.as_records(rows)
             return
@@ -118,8 +121,8 @@ class EventMessages:
             if encoded_size(outgoing) <= self.max_bytes:
                 yield int(events.piece.source[rows[0]]), outgoing
                 return
-        for half in np.array_split(rows, 2):
-            yield from self._share_messages(events, table, half)
+        for part in np.array_split(rows, max(math.ceil(len(rows) / MAX_EVENTS), 2)):
+            yield from self._share_messages(events, table, part)
 
     def _within_limit(self, built: Sequence[_SourcedMessage]) -> EventsToSend:
         """Return the messages but those of records that are larger than a message may be."""

@@ -74,6 +74,13 @@ def test_rows_say_where_they_were_read_and_how_far_their_source_had_come() -> No
     assert piece.origins.watermarks.tolist() == [1000 * number for number in range(1, 101)]
 
 
+def test_more_events_than_a_message_may_have_go_out_in_as_few_as_hold_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(event_messages, "MAX_EVENTS", 100)
+    assert [each.records for each in built(raw(401), 1).messages] == [81, 80, 80, 80, 80]
+
+
 def test_what_one_message_cannot_hold_is_cut_in_its_order() -> None:
     small = Settings(kafka=Kafka(max_request_size=30_000))
     sent = built(raw(400), 2, small)
