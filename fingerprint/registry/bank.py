@@ -107,6 +107,17 @@ def accounts_of(principals: pd.Series) -> pd.Series:
     return principals.astype(object).map(account_of)
 
 
+def people_names(people: pd.DataFrame) -> NDArray[np.object_]:
+    """Return the name of the person that each principal of a table `people` (P rows) is, in small letters; "" for no person."""
+    names = np.full(len(people), "", object)
+    rows = np.flatnonzero(people["kind"].isin(PERSON_KINDS).to_numpy())
+    for row, principal in zip(
+        rows.tolist(), people["principal"].to_numpy(object)[rows].tolist(), strict=True
+    ):
+        names[row] = SOURCE.person_and_access(principal)[0].casefold()
+    return names
+
+
 @dataclass(frozen=True)
 class Bank:
     """One version of a bank, with its arrays mapped or in memory.
@@ -322,13 +333,11 @@ class Bank:
     @cached_property
     def _people_by_name(self) -> tuple[Hashes, NDArray[np.intp]]:
         """The hash of the name of each person, sorted, and their rows of `people`, (P,): a row for each role."""
-        rows = np.flatnonzero(self.people["kind"].isin(PERSON_KINDS).to_numpy())
-        principals = self.people["principal"].to_numpy(object)[rows].tolist()
-        names = np.array([SOURCE.person_and_access(each)[0].casefold() for each in principals], object)
+        names = people_names(self.people)
         hashes = hashing.hash_strings(pd.Series(names, dtype=object))
         order = np.argsort(hashes, kind="stable")
         order = order[names[order] != ""]
-        return hashes[order], rows[order]
+        return hashes[order], order
 
     @cached_property
     def _known_peer_group_hashes(self) -> Hashes:

@@ -49,7 +49,8 @@ class HoldoutScores:
     `loss` summed over features, `z` of the loss (of a newcomer, as a share of what it needs), `principal`, `day` and `interval`;
     `alert_z`: the threshold of alerts that z reaches beside the other detectors' votes, minus infinity where one of the
     autoencoder makes no verdict. `usual_days` is how many usual days of the organisation they are worth, 0 for a history of less
-    than a day; without it, the days that they span.
+    than a day; without it, the days that they span. `person` is who a principal is, the same for all roles of one person; without
+    it, each principal is another one.
     """
 
     loss: Floats
@@ -59,6 +60,7 @@ class HoldoutScores:
     interval: Ints
     alert_z: Floats
     usual_days: float | None = None
+    person: Hashes | None = None
 
 
 def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[str, Any]:
@@ -71,7 +73,9 @@ def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[
     figures: dict[str, Any] = {
         "rows": len(holdout.loss),
         "days": _days(holdout, options.spectral.interval_seconds),
-        "principals": count_principals(holdout.principal, holdout.day),
+        "principals": count_principals(
+            holdout.principal if holdout.person is None else holdout.person, holdout.day
+        ),
         "loss": named_quantiles(holdout.loss, weight=weight),
         "z": named_quantiles(holdout.z, weight=weight),
         "vote_z": {
@@ -108,7 +112,7 @@ def losses_by_principal(holdout: HoldoutScores) -> dict[str, NDArray[Any]]:
 
 
 def count_principals(principal: Hashes, day: Ints) -> int:
-    """Return how many principals rows (N,) are of, as an alert budget counts them.
+    """Return how many principals rows (N,) are of, as an alert budget counts them, a person once (`HoldoutScores.person`).
 
     Each that is there on two days or more, and of the others as many as a day has: what is made for every run or visitor
     would grow the budget with every day that is looked at.

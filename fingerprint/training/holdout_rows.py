@@ -35,7 +35,7 @@ from fingerprint.estimators.autoencoder import Baseline, EventNats, has_just_com
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.registry import quality, vote_rates
-from fingerprint.registry.bank import PEER_LEVEL, PRINCIPAL_LEVEL, accounts_of
+from fingerprint.registry.bank import PEER_LEVEL, PRINCIPAL_LEVEL, accounts_of, people_names
 from fingerprint.training import action_transitions, baseline
 from fingerprint.training.action_transitions import HoldoutSurprises
 from fingerprint.training.dataset import PartitionedDataset
@@ -138,7 +138,8 @@ def judge_holdout(
     of_loss = z.copy()
     z[own] = _with_amounts(z[own], amounts.nats_of_log_ratios(rows["amount"][own], amount_tails))
     usual_days = _usual_days(dataset, rows, usual.rate, index, settings)
-    scores = _holdout_scores(rows, z, counts, sequences, usual_days, settings)
+    person = persons_of(rows["principal"], index)
+    scores = _holdout_scores(rows, z, counts, sequences, usual_days, person, settings)
     figures = {
         "edge": float(usual.edge[0]),
         "slope": float(usual.slope[0]),
@@ -283,6 +284,7 @@ def _holdout_scores(
     counts: _CountEvidence,
     sequences: HoldoutSequences,
     usual_days: float | None,
+    person: Hashes,
     settings: Settings,
 ) -> quality.HoldoutScores:
     """Return the rows as the bank's quality is measured by them: `z` (L,) as a share of what each needs, and the verdicts."""
@@ -297,6 +299,7 @@ def _holdout_scores(
         z=z,
         alert_z=ensemble.alert_reach(z, second, weak, agreed),
         usual_days=usual_days,
+        person=person,
     )
 
 
@@ -384,6 +387,16 @@ def _rates(voted: Mask | Floats, rows: Arrays, kind: Texts) -> vote_rates.RatesB
     """Return how often each kind of principal has a vote (N,), of held-out rows (N,)."""
     principal_day = hashing.hash_pair(rows["principal"], rows["day"].astype(np.uint64))
     return vote_rates.rates_by_kind(voted, rows["events"], kind, principal_day)
+
+
+def persons_of(principal: Hashes, index: FingerprintIndex) -> Hashes:
+    """Return who each principal (N,) is: the same for all roles of one person, another one for each that names no person.
+
+    A person with five permission sets in three accounts is fifteen principals, and one that an alert budget is meant for.
+    """
+    names, own = people_names(index.people), index.people["hash"].to_numpy(np.uint64)
+    person = np.where(names != "", hashing.hash_strings(pd.Series(names, dtype=object)), own)
+    return person[np.searchsorted(own, principal)]
 
 
 def kinds_of(principal: Hashes, index: FingerprintIndex) -> Texts:

@@ -58,12 +58,18 @@ def test_what_is_silent_does_not_depend_on_how_many_intervals_close_together() -
     series, _ = filled(days=15, owners=1, rate=40.0)
     start = START + 15 * 24
     _, together, z = series.silent_intervals(CHANNEL, start, start + 72)
-    alone = [series.silent_intervals(CHANNEL, hour, hour + 1)[1].tolist() for hour in range(start, start + 72)]
+    alone = [
+        series.silent_intervals(CHANNEL, hour, hour + 1)[1].tolist() for hour in range(start, start + 72)
+    ]
     assert together.tolist() == sum(alone, [])
     assert together.tolist() == list(range(start, start + 48))  # two days without an event are a pause
     assert (z >= spectral.SURGE_Z).all()
-    add(series, np.zeros(1, int), np.full(1, start + 60), np.full(1, 50))  # later activity tells nothing of before
-    assert series.silent_intervals(CHANNEL, start + 50, start + 72)[1].tolist() == list(range(start + 61, start + 72))
+    add(
+        series, np.zeros(1, int), np.full(1, start + 60), np.full(1, 50)
+    )  # later activity tells nothing of before
+    assert series.silent_intervals(CHANNEL, start + 50, start + 72)[1].tolist() == list(
+        range(start + 61, start + 72)
+    )
 
 
 def test_a_surge_is_voted_while_the_interval_fills() -> None:

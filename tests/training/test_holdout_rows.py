@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
+import pandas as pd
 import pytest
 
+from fingerprint.compute import hashing
+from fingerprint.core.settings import Settings
 from fingerprint.estimators import amounts
-from fingerprint.training.holdout_rows import HoldoutRows
+from fingerprint.registry import quality
+from fingerprint.training.holdout_rows import HoldoutRows, persons_of
 
 
 def test_of_an_hour_that_is_unusual_by_its_amount_alone_the_calls_that_carry_it_have_the_vote() -> None:
@@ -27,3 +33,26 @@ def test_of_an_hour_that_is_unusual_by_its_amount_alone_the_calls_that_carry_it_
     assert share[:2].tolist() == pytest.approx([amounts.CARRIERS / 400] * 2)
     assert share[2] == 1, "what else is unusual is voted for whole"
     assert rows.vote_rates(share)["person"]["share"] == pytest.approx((amounts.CARRIERS + 40) / 440, abs=1e-4)
+
+
+def test_the_alert_budget_counts_a_person_once_at_however_many_roles() -> None:
+    ann, bob = "ann%40example.com", "bob%40example.com"
+    names = {
+        f"111122223333:role/AWSReservedSSO_Admin_1234567890abcdef/{ann}": "person",
+        f"444455556666:role/AWSReservedSSO_Audit_1234567890abcdef/{ann.upper()}": "person",
+        f"111122223333:federated/arn%3Aaws%3Aiam%3A%3A111122223333%3Asaml-provider%2FOkta/{ann}": "federated",
+        f"111122223333:role/AWSReservedSSO_Admin_1234567890abcdef/{bob}": "person",
+        "111122223333:role/deploy": "role",
+        "444455556666:role/deploy": "role",
+    }
+    table = pd.DataFrame({"principal": [*names], "kind": [*names.values()]})
+    table = table.assign(hash=hashing.hash_strings(table["principal"])).sort_values("hash", ignore_index=True)
+    principal = hashing.hash_strings(pd.Series([*names], dtype=object))
+    person = persons_of(principal, SimpleNamespace(people=table))
+    assert person[0] == person[1] == person[2]
+    assert len(set(person.tolist())) == 4, "machines of two accounts are two"
+
+    rows, days = np.tile(principal, 2), np.repeat([0, 1], len(names)).astype(np.int32)
+    z = np.ones(len(rows), np.float32)
+    held = quality.HoldoutScores(z, z, rows, days, days, z, person=np.tile(person, 2))
+    assert quality.holdout_metrics(held, Settings())["principals"] == 4

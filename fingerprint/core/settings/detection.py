@@ -202,8 +202,9 @@ class Alerts(Section):
     budget_per_100_principals: float = Field(
         1.0,
         gt=0,
-        description="Most alerts a day of ordinary work for each 100 principals; the threshold follows from held-out history, "
-        "with a margin: it is short, and days to come have more alerts. A smaller organisation counts as 100 principals.",
+        description="Most alerts a day of ordinary work for each 100 principals, where a person counts once; the threshold "
+        "follows from held-out history, with a margin: it is short, and days to come have more alerts. A smaller organisation "
+        "counts as 100 principals.",
     )
     threshold: float | None = Field(
         None,
