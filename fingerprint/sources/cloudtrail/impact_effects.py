@@ -20,6 +20,7 @@ TUNNEL = ("opens a tunnel through a machine to another host", "Command and Contr
 STARTS_MACHINES = "starts machines or models"
 COSTLY_MACHINES = "starts machines that cost much: with GPUs, very large ones, or many"
 CODE_OF_OTHERS = "runs other code with the rights of a role that is there"
+LAYER_OF_OTHERS = "runs a layer of another account with a function's role"
 LETS_OTHERS = ("lets others use a resource", "Exfiltration", "T1537")
 
 
@@ -203,7 +204,11 @@ EFFECTS = (
         "AttachCustomerManagedPolicyReferenceToPermissionSet ProvisionPermissionSet CreatePermissionSet "
         "rds:AddRoleToDBCluster AddRoleToDBInstance ec2:AssociateIamInstanceProfile ReplaceIamInstanceProfileAssociation "
         "eks:CreateAccessEntry AssociateAccessPolicy CreatePodIdentityAssociation identitystore:CreateGroupMembership "
-        "sso-directory:AddMemberToGroup ssm:CreateActivation",
+        "sso-directory:AddMemberToGroup",
+    ),
+    Effect(
+        "grave", "lets machines outside AWS join as managed nodes, with a role's credentials", "Persistence", "T1098.001",
+        "ssm:CreateActivation",
     ),
     Effect(
         "grave", "lets others sign in, or revoked ones again", "Persistence", "T1556",
@@ -292,6 +297,10 @@ EFFECTS = (
         "CreateInstanceExportTask ExportImage datasync:CreateTask CreateLocationS3 CreateLocationObjectStorage "
         "CreateLocationAzureBlob dynamodb:ExportTableToPointInTime backup:StartCopyJob ecr:PutReplicationConfiguration "
         "secretsmanager:ReplicateSecretToRegions",
+    ),
+    Effect(  # who gets it is not known: the bucket need not be the organisation's
+        "notable", "sends the account's bills to a bucket", "Exfiltration", "T1537",
+        "cur:PutReportDefinition ModifyReportDefinition bcm-data-exports:CreateExport UpdateExport",
     ),
     Effect(
         "grave", "makes a database from a copy", "Collection", "T1530",
@@ -649,6 +658,9 @@ GRAVER_EFFECTS = (
         "codebuild:StartBuild StartBuildBatch ecs:RunTask StartTask",
     ),
     Effect(
+        "grave", LAYER_OF_OTHERS, "Persistence", "T1546", "lambda:UpdateFunctionConfiguration CreateFunction",
+    ),
+    Effect(
         "grave", "reads all parameters of a region in plain text", "Credential Access", "T1555.006",
         "ssm:GetParametersByPath",
     ),
@@ -727,6 +739,7 @@ GRAVER_EFFECTS = (
 MILDER_EFFECTS = {
     COSTLY_MACHINES: STARTS_MACHINES,
     CODE_OF_OTHERS: "changes a project that runs code",
+    LAYER_OF_OTHERS: "changes code or configuration that runs",
     "opens stored data to outsiders": "changes who may use stored data",
     "lets others use a resource": "changes who may use a resource",
     "lets others reach a resource, or send to it": "changes who reaches a resource",

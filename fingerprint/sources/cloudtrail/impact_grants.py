@@ -55,6 +55,9 @@ _LOG_WRITERS = (
     "638102146993 037604701340 386209384616"
 )
 _OF_AWS = frozenset(_LOG_WRITERS.split())
+# Of AWS as well: the accounts of layers that it publishes in most regions, of Lambda Insights (CloudWatch's user guide) and of
+# Powertools for Python and TypeScript (their documentation).
+_LAYERS_OF_AWS = frozenset(("580247275435", "017000801446", "094274105915"))
 # Of AWS as well: the canonical user that writes CloudFront's logs (its developer guide).
 _LOG_DELIVERY = "c4c1ede66af53448b93c283ce9448c4ba468c9432aa01d700d3878632f77d2d0"
 _PUBLIC_GROUPS = ("AllUsers", "AuthenticatedUsers", "public-read", "public-read-write", "authenticated-read")
@@ -117,6 +120,8 @@ SENT = {
     "events:PutTargets": "arn",
     "oam:CreateLink": "sinkidentifier",
 }
+# Actions whose function runs the layers of the request, maybe another account's.
+LAYERED = (("lambda", "UpdateFunctionConfiguration"), ("lambda", "CreateFunction"))
 # Actions that put data into a bucket, or open one -> the member, in small letters, that names whose it is, or for whom it is
 # opened. That this is one's own account, or no one, proves nothing.
 DELIVERED = {
@@ -201,6 +206,12 @@ def admitted_by_arn(member: str) -> Reader:
         return admitted_by_names((text for text in named if text.startswith("arn:")), account)
 
     return read
+
+
+def named_by_layers(request: Request, account: str) -> Admitted:
+    """Return whose layers a function is to run, of other accounts than the function's and those of AWS."""
+    named = admitted_by_arn("layers")(request, account)
+    return Admitted(tuple(each for each in named.outsiders if each not in _LAYERS_OF_AWS))
 
 
 def admitted_to_invoke(request: Request, account: str) -> Admitted:
@@ -367,6 +378,7 @@ _READERS: dict[tuple[str, str], Reader] = {
         call: admitted_by_member(member) for call, member in by_action(HANDED_OVER | LENT | DELIVERED).items()
     },
     **{call: admitted_by_arn(member) for call, member in by_action(SENT).items()},
+    **dict.fromkeys(LAYERED, named_by_layers),
     **dict.fromkeys(by_action(dict.fromkeys(SHARED, "")), admitted_by_sharing),
     ("lambda", "AddPermission"): admitted_to_invoke,
     ("s3", "PutBucketReplication"): admitted_by_member("account"),

@@ -27,6 +27,7 @@ from fingerprint.sources.cloudtrail.impact_effects import (
 from fingerprint.sources.cloudtrail.impact_grants import (
     DELIVERED,
     HANDED_OVER,
+    LAYERED,
     LENT,
     SENT,
     SHARED,
@@ -42,6 +43,7 @@ from fingerprint.sources.cloudtrail.impact_grants import (
     by_action,
     denies_only,
     gives_full_rights,
+    named_by_layers,
     outside_gravity,
 )
 from fingerprint.sources.cloudtrail.record_members import (
@@ -649,6 +651,7 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table("s3:PutBucketReplication", _outside(admitted_by_member("account"), "severe"))
     | {call: _outside(admitted_by_member(member), "severe") for call, member in by_action(DELIVERED).items()}
     | {call: _outside(admitted_by_arn(member), "grave") for call, member in by_action(SENT).items()}
+    | dict.fromkeys(LAYERED, _outside(named_by_layers, "grave"))
     | _table("s3:PutBucketLogging", _logging_enabled)
     | _table("s3:PutBucketEncryption", _bucket_encryption)
     | _table(_LIFECYCLE, _expiry)

@@ -110,6 +110,20 @@ def _of(service: str, actions: str) -> list[str]:
 
 
 _UNDO: dict[str, Undo] = {
+    **dict.fromkeys(
+        _of("cur", "PutReportDefinition ModifyReportDefinition"),
+        Undo(
+            "Look whose bucket it is, and delete the report if it is not the organisation's: what was delivered stays there.",
+            "aws cur describe-report-definitions --region us-east-1\n"
+            "aws cur delete-report-definition --region us-east-1 --report-name <reportDefinition.reportName|reportName>",
+        ),
+    ),
+    "ssm:CreateActivation": Undo(
+        "Delete the activation, then list the machines that joined by it and deregister them: they keep the role's credentials.",
+        "aws ssm delete-activation --region <region> --activation-id <activationId>\n"
+        "aws ssm describe-instance-information --region <region> --filters Key=ActivationIds,Values=<activationId>\n"
+        "aws ssm deregister-managed-instance --region <region> --instance-id MANAGED_NODE_ID",
+    ),
     "ses:SendEmail": _PAUSE_SENDING,
     "ses:SendRawEmail": _PAUSE_SENDING,
     "ses:SendBulkEmail": _PAUSE_SENDING,

@@ -84,6 +84,16 @@ def test_what_a_listed_action_does_is_known(call: str, gravity: str, tactic: str
         ("s3:PutBucketLifecycle", "grave", "sets how long data is kept", "T1485"),
         ("s3:PutBucketEncryption", "grave", "changes how data is encrypted", "T1486"),
         ("cloudshell:CreateSession", "minor", "opens a shell", "T1059.009"),
+        (
+            "ssm:CreateActivation",
+            "grave",
+            "lets machines outside AWS join as managed nodes, with a role's credentials",
+            "T1098.001",
+        ),
+        *(
+            (call, "notable", "sends the account's bills to a bucket", "T1537")
+            for call in ("cur:PutReportDefinition", "bcm-data-exports:CreateExport")
+        ),
         ("lambda:Invoke", "minor", "runs a function or job", ""),
         ("sqs:ReceiveMessage", "minor", "takes messages from a queue", ""),
         ("kms:GenerateDataKey", "minor", "encrypts or signs with a key", ""),

@@ -504,3 +504,29 @@ def test_what_gives_an_outsider_a_right_is_told_from_other_severe_calls(
     record = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request_members})
     assert bool(impact_of(*call.split(":"), record).outsiders) is lets_in
     assert not impact_of(*call.split(":"), "").outsiders, "without a record nothing is known to be given"
+
+
+LAYER = "arn:aws:lambda:eu-west-1:{}:layer:metrics:3"
+
+
+@pytest.mark.parametrize(
+    ("layers", "gravity", "outsiders"),
+    [
+        (["210987654321"], "grave", ("210987654321",)),
+        ([ACCOUNT, "210987654321"], "grave", ("210987654321",)),
+        ([ACCOUNT], "notable", ()),
+        (["580247275435", "017000801446"], "notable", ()),  # AWS's own
+        ([], "notable", ()),
+    ],
+)
+@pytest.mark.parametrize("action", ["UpdateFunctionConfiguration20150331v2", "CreateFunction20150331"])
+def test_a_layer_of_another_account_is_code_of_others(
+    action: str, layers: list[str], gravity: str, outsiders: tuple[str, ...]
+) -> None:
+    request = {"functionName": "quotes", "layers": list(map(LAYER.format, layers))}
+    text = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request})
+    found = impact_of("lambda", action, text)
+    assert (found.gravity, found.outsiders) == (gravity, outsiders)
+    assert ("layer of another account" in found.effect) is (gravity == "grave")
+    within = found.within(["210987654321"])  # an account of the organisation's own
+    assert (within.gravity, within.effect) == ("notable", "changes code or configuration that runs")

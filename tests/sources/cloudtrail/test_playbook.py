@@ -1119,6 +1119,16 @@ def test_what_was_taken_in_bulk_is_listed_for_those_who_must_be_told() -> None:
             "aws backup create-backup-selection --region eu-west-1 --backup-plan-id p-1 "
             "--backup-selection EARLIER_BACKUP_SELECTION",
         ),
+        (
+            "cur:PutReportDefinition",
+            {"reportDefinition": {"reportName": "bills", "s3Bucket": "elsewhere"}},
+            "aws cur delete-report-definition --region us-east-1 --report-name bills",
+        ),
+        (
+            "lambda:UpdateFunctionConfiguration20150331v2",
+            {"functionName": "quotes", "layers": ["arn:aws:lambda:eu-west-1:210987654321:layer:metrics:3"]},
+            "aws lambda update-function-configuration --region eu-west-1 --function-name quotes --layers EARLIER_LAYERS",
+        ),
     ],
 )
 def test_what_was_opened_or_taken_out_is_set_back_by_the_operation_that_does_the_opposite(
@@ -1210,6 +1220,26 @@ def test_the_earlier_state_is_given_back_and_nothing_of_the_thiefs_is_kept(
     step = undo_step(action, [Call(request_, response, "r", ACCOUNT)])
     assert step is not None
     assert step.command.splitlines()[-1].endswith(last)
+
+
+def test_an_activation_is_deleted_with_the_machines_that_joined_by_it() -> None:
+    step = undo_step("ssm:CreateActivation", [Call({"iamRole": "ssm"}, {"activationId": "a-1"}, "r")])
+    assert step is not None
+    assert step.command.splitlines() == [
+        "aws ssm delete-activation --region r --activation-id a-1",
+        "aws ssm describe-instance-information --region r --filters Key=ActivationIds,Values=a-1",
+        "aws ssm deregister-managed-instance --region r --instance-id MANAGED_NODE_ID",
+    ]
+
+
+def test_a_report_of_bills_is_deleted_and_its_bucket_named() -> None:
+    request_ = {"reportDefinition": {"reportName": "bills", "s3Bucket": "elsewhere"}}
+    [step] = [
+        step
+        for step in next_steps(suspicion(call("cur:PutReportDefinition", request_)))
+        if step.phase == "undo"
+    ]
+    assert "It names bucket elsewhere." in step.text
 
 
 def test_an_image_that_was_made_is_deregistered_and_its_snapshots_deleted() -> None:
