@@ -27,6 +27,7 @@ from fingerprint.core.alert import NextStep
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.playbook_inverse import Undo, inverse_undo
 from fingerprint.sources.cloudtrail.record_members import request_values
+from fingerprint.sources.cloudtrail.resources import HIDDEN
 
 MAX_ARGUMENT_LENGTH = 256  # characters of a value in a command
 MAX_CALLS = 50  # distinct calls of one action with commands each
@@ -47,6 +48,23 @@ _CONTAINING_POLICIES = re.compile(
     r"arn:aws[a-z-]*:iam::aws:policy/(?:AWSCompromisedKeyQuarantine(?:V\d+)?|AWSDenyAll)"
 )
 _AWAY = "T1537"  # the technique of what takes data to another account
+_PARTITIONS = {
+    "cn-": "aws-cn",
+    "us-gov-": "aws-us-gov",
+    "eusc-": "aws-eusc",
+}  # of ARNs, by what regions begin with
+# Members of ModifyInstanceAttribute that are the attribute itself; a record may have `attribute` in their place.
+_MACHINE_ATTRIBUTES = (
+    "disableApiTermination",
+    "disableApiStop",
+    "instanceType",
+    "instanceInitiatedShutdownBehavior",
+    "sourceDestCheck",
+    "ebsOptimized",
+    "userData",
+    "kernel",
+    "ramdisk",
+)
 _EARLIER_FILE = re.compile(r"(file://EARLIER_\w+)\.json")  # no value of a record has `://`
 _SAFE_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._/@+=,:-")
 
@@ -293,8 +311,8 @@ _UNDO: dict[str, Undo] = {
         Undo(
             "Keep the provider's settings as evidence and delete it, if no one of the organisation's own made or changed it: its "
             "tokens assume every role that trusts it, also after sessions were revoked.",
-            "aws iam get-open-id-connect-provider --open-id-connect-provider-arn <openIDConnectProviderArn>\n"
-            "aws iam delete-open-id-connect-provider --open-id-connect-provider-arn <openIDConnectProviderArn>",
+            "aws iam get-open-id-connect-provider --open-id-connect-provider-arn <openIDConnectProviderArn|providerArn>\n"
+            "aws iam delete-open-id-connect-provider --open-id-connect-provider-arn <openIDConnectProviderArn|providerArn>",
         ),
     ),
     "identitystore:CreateUser": Undo(
@@ -736,6 +754,14 @@ _UNDO: dict[str, Undo] = {
         "aws ec2 describe-security-group-rules --region <region> --filters Name=group-id,Values=<groupId>\n"
         "aws ec2 revoke-security-group-ingress --region <region> --group-id <groupId> --security-group-rule-ids NEW_RULE_ID",
     ),
+    "ec2:ModifyInstanceAttribute": Undo(
+        "Look at it as it is now, and set it back to what your infrastructure code or AWS Config has; a start script runs when "
+        "the machine starts.",
+        "aws ec2 describe-instance-attribute --region <region> --instance-id <instanceId> "
+        "--attribute <attribute|changedAttribute>\n"
+        "aws ec2 modify-instance-attribute --region <region> --instance-id <instanceId> "
+        "--attribute <attribute|changedAttribute> --value EARLIER_VALUE",
+    ),
     "ec2:RunInstances": Undo(
         "Stop the machines that were started; keep a snapshot of their disks before they are terminated.",
         "aws ec2 stop-instances --region <region> --instance-ids <instancesSet.items.instanceId>",
@@ -927,11 +953,12 @@ def safe_argument(value: object) -> str:
     """Return a value as an argument of a command, or an empty text for one that is not plainly a name.
 
     A name begins with no hyphen (an option), holds no `://` (which the AWS CLI reads as a file or an address to load), and has no
-    character but letters, digits and ._/@+=,:- of ASCII: nothing to quote, nothing that a terminal acts on.
+    character but letters, digits and ._/@+=,:- of ASCII: nothing to quote, nothing that a terminal acts on. What AWS writes in
+    place of a name is none.
     """
     text = str(value) if isinstance(value, str | int) else ""
     plain = _SAFE_CHARACTERS.issuperset(text) and "://" not in text and not text.startswith(("-", "@", "="))
-    return text if plain and len(text) <= MAX_ARGUMENT_LENGTH else ""
+    return text if plain and text != HIDDEN and len(text) <= MAX_ARGUMENT_LENGTH else ""
 
 
 def _argument(member: str, call: Call) -> str:
@@ -963,7 +990,24 @@ def _places(member: str, call: Call) -> tuple[Mapping[str, Any], ...]:
     """Return where a member is looked for; one of any structure only in what the call made."""
     if member.startswith("*"):
         return (call.response,)
-    return call.request, call.response, {"region": call.region, "account": call.account}
+    return call.request, call.response, {"region": call.region, "account": call.account}, _made_of(call)
+
+
+def _made_of(call: Call) -> dict[str, str]:
+    """Return what a record does not name but says: the ARN of an identity provider, and which attribute of a machine changed.
+
+    >>> _made_of(Call({"url": "https://id.example.com/a"}, account="123456789012"))
+    {'providerArn': 'arn:aws:iam::123456789012:oidc-provider/id.example.com/a'}
+    """
+    url, found = call.request.get("url"), {}
+    if isinstance(url, str) and url.startswith("https://") and call.account.isdecimal():
+        partition = next(
+            (name for start, name in _PARTITIONS.items() if call.region.startswith(start)), "aws"
+        )
+        name = url.removeprefix("https://").rstrip("/")
+        found["providerArn"] = f"arn:{partition}:iam::{call.account}:oidc-provider/{name}"
+    changed = [each for each in _MACHINE_ATTRIBUTES if each in call.request]
+    return found | ({"changedAttribute": changed[0]} if len(changed) == 1 else {})
 
 
 def _members(node: Any, path: Sequence[str]) -> list[Any]:

@@ -124,6 +124,7 @@ _TYPES_OF_ARN = {
     "sqs": "queue",
     "dynamodb": "table",
 }
+HIDDEN = "HIDDEN_DUE_TO_SECURITY_REASONS"  # in place of a name that may be a password or a person's
 _NAMELESS = "resource"  # the type where neither the member nor an ARN says one
 # What the member `name` is of calls: the same trail is a `trailName` to PutEventSelectors, and a `name` to StopLogging.
 _NAMED = {
@@ -202,10 +203,16 @@ def resource_of(named: str | None) -> str | None:
 def typed_resource(service: str, action: str, resource: str) -> str:
     """Return a resource of a call with its type, where what names it does not say one.
 
+    What AWS writes in place of a name is none.
+
     >>> typed_resource("cloudtrail", "StopLogging", "resource:org-trail")
     'trail:org-trail'
+    >>> typed_resource("identitystore", "CreateUser", "user:HIDDEN_DUE_TO_SECURITY_REASONS")
+    ''
     """
     kind, separator, name = resource.partition(":")
+    if name.startswith(HIDDEN):
+        return ""
     return (
         f"{_NAMED_BY_CALL.get((service, action), kind)}:{name}"
         if separator and kind == _NAMELESS

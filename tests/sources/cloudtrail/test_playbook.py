@@ -1222,6 +1222,53 @@ def test_the_earlier_state_is_given_back_and_nothing_of_the_thiefs_is_kept(
     assert step.command.splitlines()[-1].endswith(last)
 
 
+def test_what_aws_writes_in_place_of_a_name_stands_in_no_command() -> None:
+    step = undo_step("iam:CreateUser", [Call({"userName": "HIDDEN_DUE_TO_SECURITY_REASONS"})])
+    assert step is not None
+    assert "--user-name USER_NAME --policy-name" in step.command
+
+
+@pytest.mark.parametrize(
+    ("url", "region", "arn"),
+    [
+        ("https://token.example.com", "us-east-1", f"arn:aws:iam::{ACCOUNT}:oidc-provider/token.example.com"),
+        (
+            "https://id.example.com/a/",
+            "cn-north-1",
+            f"arn:aws-cn:iam::{ACCOUNT}:oidc-provider/id.example.com/a",
+        ),
+        ("https://id.example.com/$(id)", "us-east-1", "OPEN_I_D_CONNECT_PROVIDER_ARN"),
+        ("http://id.example.com", "us-east-1", "OPEN_I_D_CONNECT_PROVIDER_ARN"),
+        (["https://id.example.com"], "us-east-1", "OPEN_I_D_CONNECT_PROVIDER_ARN"),
+    ],
+)
+def test_an_identity_provider_has_the_arn_of_its_address(url: Any, region: str, arn: str) -> None:
+    step = undo_step("iam:CreateOpenIDConnectProvider", [Call({"url": url}, {}, region, ACCOUNT)])
+    assert step is not None
+    assert step.command.endswith(f"delete-open-id-connect-provider --open-id-connect-provider-arn {arn}")
+
+
+@pytest.mark.parametrize(
+    ("request_", "attribute"),
+    [
+        ({"disableApiTermination": {"value": True}}, "disableApiTermination"),
+        ({"userData": "<sensitiveDataRemoved>"}, "userData"),
+        ({"attribute": "instanceType", "value": "m5.large"}, "instanceType"),
+        ({"groupSet": {"items": [{"groupId": "sg-1"}]}}, "ATTRIBUTE"),
+        ({"attribute": "$(id)"}, "ATTRIBUTE"),
+    ],
+)
+def test_a_machine_is_looked_at_by_the_attribute_that_was_changed(
+    request_: dict[str, Any], attribute: str
+) -> None:
+    step = undo_step("ec2:ModifyInstanceAttribute", [Call({"instanceId": "i-1"} | request_, {}, "r")])
+    assert step is not None
+    assert step.command.splitlines() == [
+        f"aws ec2 describe-instance-attribute --region r --instance-id i-1 --attribute {attribute}",
+        f"aws ec2 modify-instance-attribute --region r --instance-id i-1 --attribute {attribute} --value EARLIER_VALUE",
+    ]
+
+
 def test_an_activation_is_deleted_with_the_machines_that_joined_by_it() -> None:
     step = undo_step("ssm:CreateActivation", [Call({"iamRole": "ssm"}, {"activationId": "a-1"}, "r")])
     assert step is not None

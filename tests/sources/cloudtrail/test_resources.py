@@ -218,3 +218,9 @@ def test_the_resource_is_judged_given_the_action() -> None:
     place = FEATURE_SET.names.index("resource")
     assert FEATURE_SET.names[FEATURE_SET.given[place]] == "action"
     assert FEATURE_SET.is_open[place]
+
+
+def test_what_aws_writes_in_place_of_a_name_is_no_resource() -> None:
+    assert typed_resource("identitystore", "CreateUser", "user:HIDDEN_DUE_TO_SECURITY_REASONS") == ""
+    assert typed_resource("signin", "ConsoleLogin", "resource:HIDDEN_DUE_TO_SECURITY_REASONS") == ""
+    assert typed_resource("iam", "CreateUser", "user:hidden") == "user:hidden"
