@@ -42,6 +42,7 @@ from fingerprint.core.alert import (
     AlertEvent,
     Level,
     SurpriseDriver,
+    made_beside,
     threshold_column,
     vote_column,
     z_column,
@@ -56,7 +57,7 @@ from fingerprint.detection.detectors import (
     newcomer_rows,
 )
 from fingerprint.estimators import sequence, tail_calibration
-from fingerprint.estimators.amounts import UsualAmounts, read_amount_text
+from fingerprint.estimators.amounts import UsualAmounts, read_amount_text, span_text
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.registry.bank import PEER_LEVEL, Bank
@@ -85,10 +86,19 @@ PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
 
 
 class Support(NamedTuple):
-    """The events that support an alert, oldest first, with records, and what of it was new and can do harm, the gravest first."""
+    """The events that support an alert, oldest first, with records, and what of it was new and can do harm, the gravest first.
+
+    `usual` are the other actions that changed something, which belong to an alert where they were made beside its own events.
+    """
 
     events: tuple[AlertEvent, ...] = ()
     actions: tuple[ActionImpact, ...] = ()
+    usual: tuple[ActionImpact, ...] = ()
+
+    def told_beside(self, events: Sequence[AlertEvent]) -> tuple[ActionImpact, ...]:
+        """Return what was new, and what else the session of an alert's events changed in the same minutes."""
+        beside = {event.action_name for event in made_beside(events, self.events)}
+        return (*self.actions, *(row for row in self.usual if row.action in beside))
 
 
 NOTHING_SUPPORTS: Mapping[str, Support] = {}
@@ -149,17 +159,47 @@ def find_support(supporting: Verdicts, explainer: Explainer) -> dict[str, Suppor
     """Return what supports alerts, by `alert_id`."""
     batch, frame = supporting
     return {
-        name: Support(events, _find_new_actions(part, events, explainer))
+        name: Support(events, *_find_new_actions(part, events, explainer))
         for name, part, events in _alert_after_alert(batch, frame, frame["alert_id"])
     }
 
 
 def _find_new_actions(
     part: Verdicts, events: Sequence[AlertEvent], explainer: Explainer
-) -> tuple[ActionImpact, ...]:
+) -> tuple[tuple[ActionImpact, ...], tuple[ActionImpact, ...]]:
+    """Return what was new of supporting events and can do harm, and what else changed something that is more than minor."""
     novelty = find_novelty(*part, [event.action_name for event in events], explainer)
-    actions = _find_impact(part, events, novelty, explainer)
-    return tuple(row for row in actions if row.is_unusual)
+    found = _find_impact(part, events, novelty, explainer)
+    actions = _count_deletions(found, part, [event.action_name for event in events], explainer)
+    new = tuple(row for row in actions if row.is_unusual)
+    others = (row for row in actions if row not in new and row.gravity != "minor" and row.succeeded)
+    return new, tuple(row for row in others if SOURCE.changes_something(row.action.partition(":")[2]))
+
+
+def _count_deletions(
+    actions: Sequence[ActionImpact], part: Verdicts, names: Sequence[str], explainer: Explainer
+) -> list[ActionImpact]:
+    """Return the actions; one that destroys says how often it was called in an interval whose activity a detector flagged.
+
+    Of such a burst one event may support an alert, and the others have no vote of their own. `names` (N,) are those of `part`.
+    """
+    batch, frame = part
+    votes = [vote_column(name) for name in interval_detectors(batch.evidence)]
+    flagged = [frames.true_mask(frames.column_of(frame, name)) for name in votes if name in frame]
+    rows = np.flatnonzero(np.any(flagged, axis=0)) if flagged else np.empty(0, np.intp)
+    calls = explainer.interval_amounts.count(
+        batch.principal[rows], batch.interval[rows], batch.codes[rows, ACTION_COLUMN]
+    )
+    most: dict[str, int] = {}
+    for row, count in zip(rows.tolist(), calls.tolist(), strict=True):
+        most[names[row]] = max(count, most.get(names[row], 0))
+    span = span_text(explainer.settings.spectral.interval_seconds)
+    return [
+        replace(row, effect=f"{row.effect}, {most[row.action]:,} times in {span}")
+        if row.technique in impact.DESTROYING_TECHNIQUES and most.get(row.action, 0) > row.calls
+        else row
+        for row in actions
+    ]
 
 
 def _find_impact(
@@ -288,7 +328,9 @@ def _gather_facts(
     novelty = find_novelty(batch, frame, names, explainer)
     drivers = _find_drivers(batch, frame, explainer)
     own = _find_impact(verdicts, events, novelty, explainer, called_most(drivers, names))
-    actions, supporting_actions = impact.count_together(own, support.actions, counted_calls(drivers, names))
+    actions, supporting_actions = impact.count_together(
+        own, support.told_beside(events), counted_calls(drivers, names)
+    )
     first_seen, in_history = _first_seen(batch, frame, explainer)
     return titles.TitleFacts(
         events,

@@ -13,10 +13,11 @@ Example:
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 Detector = str
@@ -347,6 +348,7 @@ class CredentialIssue:
     region: str
 
 
+MINUTES_BESIDE = timedelta(minutes=5)  # between an alert's event and what the same session did beside it
 # Words for what runs. None is a first or last name, as Dev, Job and Jenkins are.
 _WORKLOADS = (
     "api backend backup build client cluster controller daemon database default deploy etl frontend function gateway lambda "
@@ -391,6 +393,32 @@ def succeeded_beside(
         if event.action_name == action and not event.error_code and event.source_address in addresses
     )
     return sorted(done, key=lambda event: -max(filter(None, event.scores.values()), default=0.0))
+
+
+def made_beside(events: Sequence[AlertEvent], supporting: Sequence[AlertEvent]) -> list[AlertEvent]:
+    """Return the supporting events that succeeded, by an access key of an alert's events and within minutes of one of that key's.
+
+    >>> [event.action for event in made_beside(events, supporting)]
+    ['PutRule', 'PutTargets']
+    """
+    times: dict[str, list[datetime]] = {}
+    for event in events:
+        times.setdefault(event.access_key, []).append(event.event_time)
+    for each in times.values():
+        each.sort()
+    return [
+        event
+        for event in supporting
+        if event.access_key
+        and not event.error_code
+        and _is_near(event.event_time, times.get(event.access_key, ()))
+    ]
+
+
+def _is_near(time: datetime, times: Sequence[datetime]) -> bool:
+    """Return whether one of some sorted times is at most MINUTES_BESIDE from another one."""
+    place = bisect_left(times, time)
+    return any(abs(time - each) <= MINUTES_BESIDE for each in times[max(0, place - 1) : place + 1])
 
 
 def people_behind(human: str, events: Sequence[AlertEvent]) -> str:

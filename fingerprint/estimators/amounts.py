@@ -270,6 +270,11 @@ def amount_text(calls: int, action: str, span: str) -> str:
     return f"{calls:,} calls of {action} in {span}"
 
 
+def span_text(seconds: int) -> str:
+    """Return the length of an interval as texts of amounts have it: `an hour`, `5 minutes`."""
+    return "an hour" if seconds == 3600 else f"{seconds / 60:g} minutes"
+
+
 def read_amount_text(text: str, action: str) -> tuple[str, str] | None:
     """Return the calls and the span of an action's amount, as `amount_text` wrote them; None of another action's.
 

@@ -41,6 +41,7 @@ from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry.bank import open_bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.cloudtrail import record_members
+from fingerprint.state.event_batch import Verdicts
 from tests.support import sample_organisation
 from tests.support.alerts import event as made_event
 
@@ -561,6 +562,51 @@ def test_the_tactics_are_also_those_of_notable_new_calls_that_support_an_alert(
     facts = titles.TitleFacts(listed, (), (), (), (), supporting=read, supporting_actions=rows)
     found = SOURCE.tactics_among(explanation._telling_calls(listed, facts))
     assert {*found} == {*(tactics or ("Discovery",))}
+
+
+def test_what_the_same_session_changed_in_the_same_minutes_belongs_to_an_alert_though_it_is_usual() -> None:
+    """Who makes a function that a rule starts, and made rules before, leaves the rule behind."""
+    own = (made_event(0, "lambda", "CreateFunction", access_key="ASIA1"),)
+    made = made_event(3, "events", "PutRule", access_key="ASIA1")
+    rows = impact.alert_impact([made], (), ())
+    for event, told in (
+        (made, True),
+        (replace(made, event_time=made.event_time + timedelta(minutes=3)), False),
+        (replace(made, access_key="ASIA2"), False),
+        (replace(made, error_code="AccessDenied"), False),
+    ):
+        found = explanation.Support((event,), (), rows).told_beside(own)
+        assert found == (rows if told else ())
+    assert (
+        explanation.Support((replace(made, access_key=""),), (), rows).told_beside(
+            [replace(own[0], access_key="")]
+        )
+        == ()
+    )
+
+
+@pytest.mark.parametrize(("voted", "calls", "told"), [(True, 12, True), (False, 12, False), (True, 1, False)])
+def test_of_a_burst_of_deletions_that_supports_an_alert_its_number_is_told(
+    voted: bool, calls: int, told: bool
+) -> None:
+    deleted = made_event(0, "ec2", "DeleteSnapshot")
+    counted = SimpleNamespace(count=lambda principal, interval, action: np.full(len(principal), calls))
+    explainer: Any = SimpleNamespace(interval_amounts=counted, settings=Settings())
+    batch: Any = SimpleNamespace(
+        evidence={"spectral": None},
+        principal=np.zeros(2, np.uint64),
+        interval=np.zeros(2, np.int32),
+        codes=np.zeros((2, len(FEATURE_NAMES)), np.uint64),
+    )
+    part = Verdicts(batch, pd.DataFrame({"spectral_vote": [voted] * 2}))
+    others = made_event(0, "ec2", "CreateSnapshot")
+    rows = impact.alert_impact([deleted, others], (), ())
+    names = [deleted.action_name, others.action_name]
+    found = {row.action: row.effect for row in explanation._count_deletions(rows, part, names, explainer)}
+    assert found == {
+        "ec2:DeleteSnapshot": "deletes data or machines" + ", 12 times in an hour" * told,
+        "ec2:CreateSnapshot": "copies stored data",
+    }
 
 
 def test_the_curve_shows_the_activity_with_its_expected_line_and_the_flagged_interval(stolen: Alert) -> None:

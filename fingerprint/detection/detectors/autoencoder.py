@@ -593,7 +593,7 @@ def _amount_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext
     calls, nats = carried_amount_nats(batch, counted, day)
     alerting = alert_nats(context.bank_and_row(batch, 0)[0], context.settings)
     nats = discount_recent_amounts(nats, batch, counted, day, alerting)
-    an_hour = _interval_text(context.settings)
+    an_hour = amounts.span_text(context.settings.spectral.interval_seconds)
     spans, rarest = (an_hour, "a day", f"{an_hour} on unusual resources"), nats.argmax(axis=1)
     drivers = []
     for row, value, count in _rank_values(action, nats.max(axis=1))[:MAX_DRIVERS]:
@@ -656,11 +656,6 @@ def _call_path_drivers(batch: EventBatch, frame: Frame, context: ExplanationCont
         seen = action_at(frame, int(rows[place]))
         drivers.append(SurpriseDriver(CALL_PATH_FEATURE, seen, expected, "unseen", round(value, 2), count))
     return drivers
-
-
-def _interval_text(settings: Settings) -> str:
-    seconds = settings.spectral.interval_seconds
-    return "an hour" if seconds == 3600 else f"{seconds / 60:g} minutes"
 
 
 class _ShownValue(NamedTuple):

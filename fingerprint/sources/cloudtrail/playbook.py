@@ -352,6 +352,8 @@ NOT_SET_BACK = {  # what to do about actions that no step of their own sets back
 def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     """Yield how to undo the actions that succeeded and were new, the gravest first; what was only read cannot be set back.
 
+    Also what the same session changed in the same minutes, usual or not: who adds a function adds the rule that starts it.
+
     Of each those whose requests did the gravest harm: of writes to a bucket those with a thief's key, not the owner's own. Calls
     that only support the alert are undone, too: a secret that they read is as known as any other.
     """
@@ -360,7 +362,8 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     steps: list[NextStep] = []
     left: dict[str, list[ActionImpact]] = {why: [] for why in NOT_SET_BACK}
     for row in suspicion.actions:
-        if not row.is_unusual or row.gravity == "minor":
+        # Of what supports the alert, what belongs to it is listed alone.
+        if not (row.is_unusual or row.supporting) or row.gravity == "minor":
             continue
         harm, events = _gravest(calls.get((row.action, row.supporting), []))
         if not row.succeeded:  # the gravest calls, and maybe milder ones did

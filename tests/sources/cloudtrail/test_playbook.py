@@ -1342,6 +1342,20 @@ def test_what_supporting_events_did_is_undone_and_followed_and_asked_about_where
     assert ASIA not in commands(steps, "contain")
 
 
+def test_what_was_changed_beside_an_alert_is_undone_though_it_is_usual() -> None:
+    own, beside = (
+        call("lambda:CreateFunction", {"functionName": "f"}),
+        call("events:PutRule", {"name": "r"}, region="x"),
+    )
+    some = suspicion(own)
+    some = some._replace(
+        actions=with_support(some.actions, alert_impact([beside], (), ())), supporting=(beside,)
+    )
+    assert "aws events disable-rule --region x --name r" in commands(next_steps(some), "undo")
+    usual = some._replace(actions=alert_impact([own, beside], (), ()), supporting=())
+    assert commands(next_steps(usual), "undo") == "", "of its own calls only what is new"
+
+
 def test_a_new_key_is_named_by_the_response() -> None:
     made = {"accessKey": {"userName": "backdoor", "accessKeyId": "AKIANEW0000000000000"}}
     step = undo_step("iam:CreateAccessKey", [Call({"userName": "backdoor"}, made)])
