@@ -79,6 +79,7 @@ MAX_LEADING_DRIVERS = 3
 EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session", "access_key", "resource")
 NETWORKS = ("network", "address")  # the wider one first
 PLACES = (*NETWORKS, "region")
+RESOURCE_FEATURE = "resource"
 MAX_ROLES = 50  # of one person, whose places are looked at
 PROGRAM_COLUMN = FEATURE_NAMES.index(titles.PROGRAM_FEATURE)
 RANGE_COLUMN = FEATURE_NAMES.index(NETWORKS[-1])
@@ -383,6 +384,18 @@ def called_most(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> froz
     return frozenset(counted_calls([each for each in drivers if each.rarity == "unseen"], names))
 
 
+def unusual_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> frozenset[str]:
+    """Return which actions were called more often than is usual, or on unusual resources; `names` are `service:Action`.
+
+    >>> named = SurpriseDriver("resource", "secretsmanager:GetSecretValue on secret:db", "secret:own", "unseen", 4.0)
+    >>> unusual_calls([named], ["secretsmanager:GetSecretValue", "s3:GetObject"])
+    frozenset({'secretsmanager:GetSecretValue'})
+    """
+    on = [each.seen for each in drivers if each.feature == RESOURCE_FEATURE and each.rarity in NEW_RARITIES]
+    touched = (name for name in names if any(text.startswith(f"{name} on ") for text in on))
+    return frozenset((*counted_calls(drivers, names), *touched))
+
+
 def _rank_alert(
     nats: float, actions: Sequence[ActionImpact], cap: int, drivers: Sequence[SurpriseDriver]
 ) -> _Rank:
@@ -413,6 +426,7 @@ def _suspicion(
             for row, event in enumerate(facts.events)
             if (origin := titles.new_origin(facts, row))
         },
+        unusual_calls=unusual_calls(facts.drivers, facts.ranked),
     )
 
 

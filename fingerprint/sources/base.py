@@ -241,6 +241,7 @@ class Suspicion(NamedTuple):
     `new_origins` to what else is new of where they came from (` from 159.65.0.0/16 (new network), new tool TruffleHog`).
     `knows_account`: the account of the principal is one of the organisation's own, of which others were learned.
     `from_new_origin`: calls came from a network or with a tool that is new for the principal.
+    `unusual_calls` are the `service:Action` that were called more often than is usual, or on resources that are unusual for it.
     """
 
     principal: str
@@ -257,6 +258,7 @@ class Suspicion(NamedTuple):
     knows_account: bool = False
     from_new_origin: bool = False
     new_origins: Mapping[str, str] = MappingProxyType({})
+    unusual_calls: Collection[str] = ()
 
 
 class FileSystem(Protocol):

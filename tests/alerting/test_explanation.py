@@ -267,6 +267,15 @@ def test_a_theft_of_secrets_says_what_was_taken_and_counts_it(stolen: Alert) -> 
     assert stolen.title.endswith("; also secretsmanager:GetSecretValue 20 times in a minute")
 
 
+def test_a_call_is_unusual_by_its_amount_or_by_a_resource_that_is_new() -> None:
+    names = ["s3:GetObject", "secretsmanager:GetSecretValue", "ssm:GetParameter"]
+    amount = SurpriseDriver("amount", "12 calls of s3:GetObject in an hour", "at most 1 before", "rare", 9.0)
+    of = SurpriseDriver("resource", "ssm:GetParameter on parameter:/db", "nothing yet", "unseen", 9.0)
+    assert explanation.unusual_calls([amount, of], names) == {"s3:GetObject", "ssm:GetParameter"}
+    known, other = replace(of, rarity="frequent"), replace(of, feature="action")
+    assert not explanation.unusual_calls([known, other], names)
+
+
 def strange_calls(z: list[float], actions: list[str]) -> pd.DataFrame:
     return pd.DataFrame({"autoencoder_z": z, "spectral_z": 9.0, "service": "iam", "action": actions})
 

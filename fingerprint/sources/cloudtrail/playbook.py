@@ -28,6 +28,7 @@ from fingerprint.core.alert import (
     ActionImpact,
     AlertEvent,
     NextStep,
+    made_beside,
     names_person,
     on_resources,
     other_sessions,
@@ -76,6 +77,7 @@ from fingerprint.sources.cloudtrail.record_members import CallRecord
 
 MAX_UNDO_STEPS = 15  # with commands
 MAX_NAMED_ACTIONS = 8  # of those without
+_READS_SECRETS = "Credential Access"  # the tactic
 
 
 def next_steps(suspicion: Suspicion) -> tuple[NextStep, ...]:
@@ -362,8 +364,7 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     steps: list[NextStep] = []
     left: dict[str, list[ActionImpact]] = {why: [] for why in NOT_SET_BACK}
     for row in suspicion.actions:
-        # Of what supports the alert, what belongs to it is listed alone.
-        if not (row.is_unusual or row.supporting) or row.gravity == "minor":
+        if not _belongs(row, suspicion) or row.gravity == "minor":
             continue
         harm, events = _gravest(calls.get((row.action, row.supporting), []))
         if not row.succeeded:  # the gravest calls, and maybe milder ones did
@@ -389,13 +390,35 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
             yield NextStep("undo", f"{NOT_SET_BACK[why]} {_subjects(rows)}.")
 
 
+def _belongs(row: ActionImpact, suspicion: Suspicion) -> bool:
+    """Return whether an action is to be undone: what is new, all that is listed of what supports the alert, and secrets.
+
+    Who reads secrets in usual work gives others away by reading more of them, or from elsewhere.
+    """
+    if row.is_unusual or row.supporting:
+        return True
+    if row.tactic != _READS_SECRETS or not row.effect.startswith("reads"):
+        return False
+    here = (event for event in suspicion.events if event.action_name == row.action)
+    return row.action in suspicion.unusual_calls or any(
+        each.event_id in suspicion.new_origins for each in here
+    )
+
+
 def _successful_calls(suspicion: Suspicion) -> dict[tuple[str, bool], list[AlertEvent]]:
-    """Return the events that succeeded, by action and whether they only support the alert."""
+    """Return the events that succeeded, by action and whether they only support the alert.
+
+    Of an action that the alert has itself, and that is no row of what supports it, those beside it are the alert's, too.
+    """
     calls: dict[tuple[str, bool], list[AlertEvent]] = {}
+    own = {row.action for row in suspicion.actions if not row.supporting}
+    own -= {row.action for row in suspicion.actions if row.supporting}
+    beside = {event.event_id for event in made_beside(suspicion.events, suspicion.supporting)}
     for supporting, events in ((False, suspicion.events), (True, suspicion.supporting)):
         for event in events:
+            apart = supporting and not (event.action_name in own and event.event_id in beside)
             if not event.error_code:
-                calls.setdefault((event.action_name, supporting), []).append(event)
+                calls.setdefault((event.action_name, apart), []).append(event)
     return calls
 
 

@@ -1342,6 +1342,28 @@ def test_what_supporting_events_did_is_undone_and_followed_and_asked_about_where
     assert ASIA not in commands(steps, "contain")
 
 
+def test_secrets_are_to_be_rotated_also_by_who_reads_others_in_usual_work() -> None:
+    read = "secretsmanager:GetSecretValue"
+    own = call(read, {"secretId": "prod/db"})
+    beside = replace(call(read, {"secretId": "prod/mail"}), event_id="beside")
+    later = replace(
+        call(read, {"secretId": "own"}), event_id="later", event_time=own.event_time + timedelta(hours=1)
+    )
+    some = suspicion(own)._replace(actions=alert_impact([own], (), ()), supporting=(beside, later))
+    rotate = [
+        f"aws secretsmanager rotate-secret --region eu-west-1 --secret-id {name}"
+        for name in ("prod/db", "prod/mail")
+    ]
+    assert commands(next_steps(some), "undo") == ""
+    for unusual in (
+        some._replace(unusual_calls=[read]),
+        some._replace(new_origins={own.event_id: ", new tool Boto3 macos"}),
+    ):
+        assert commands(next_steps(unusual), "undo").splitlines() == rotate
+    other = some._replace(unusual_calls=["ssm:GetParameter"], new_origins={"x": ", new tool Boto3"})
+    assert commands(next_steps(other), "undo") == ""
+
+
 def test_what_was_changed_beside_an_alert_is_undone_though_it_is_usual() -> None:
     own, beside = (
         call("lambda:CreateFunction", {"functionName": "f"}),
