@@ -145,18 +145,28 @@ class SessionOrigin(NamedTuple):
     """The opener of an alert's session, as far as the store knows.
 
     `chain` are the calls that led to the access key that most events used, the nearest first; `distinct_keys` counts the keys of
-    the alert.
+    the alert. `same_opener`: of several keys each is known to be opened by the one who opened the first.
     """
 
     chain: tuple[CredentialIssue, ...]
     distinct_keys: int
     other_records: tuple[OtherRecord, ...]
+    same_opener: bool = False
+
+    @property
+    def has_one_opener(self) -> bool:
+        """Return whether it is known who opened the session, or all sessions, of the alert."""
+        return bool(self.chain) and (self.distinct_keys == 1 or self.same_opener)
 
     @property
     def opener(self) -> str:
-        """Return the nearest person who opened an alert's one session, empty for none; several sessions have one opener each."""
-        named = (call.human for call in self.chain if names_person(call.human))
-        return next(named, "") if self.distinct_keys == 1 else ""
+        """Return the nearest person who opened an alert's session, empty for none, and where several sessions had several."""
+        if not self.has_one_opener:
+            return ""
+        calls = (
+            self.chain if self.distinct_keys == 1 else self.chain[:1]
+        )  # what led to the others may be another's
+        return next((call.human for call in calls if names_person(call.human)), "")
 
 
 UNKNOWN_ORIGIN = SessionOrigin((), 0, ())

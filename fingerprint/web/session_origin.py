@@ -8,20 +8,34 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from fingerprint.core.alert import Alert
+from fingerprint.core.alert import Alert, CredentialIssue
 from fingerprint.core.incident import SessionOrigin
 from fingerprint.core.ports.store import Store
 from fingerprint.core.story import Tally, tally
 from fingerprint.sources.active import SOURCE
 
+MAX_SESSIONS_TRACED = 10  # of one alert; of more it is not known who opened them
+
 
 def read_origin(store: Store, alert_id: str, keys: Tally | None = None) -> SessionOrigin:
     """Return who was behind a stored alert; `keys` are its access keys, where they have been counted already."""
     keys = keys or store.evidence.tallies([alert_id])["access_key"]
-    chain = store.alerts.credential_chain(keys.values[0][0]) if keys.values else ()
-    return SessionOrigin(tuple(chain), keys.distinct, tuple(store.incidents.other_records(alert_id)))
+    first, *others = [key for key, _ in keys.values[:MAX_SESSIONS_TRACED]] or [""]
+    chain = store.alerts.credential_chain(first) if first else ()
+    same = (
+        bool(chain)
+        and keys.distinct == 1 + len(others)
+        and all(_opener(store.alerts.credential_chain(key)) == _opener(chain) for key in others)
+    )
+    return SessionOrigin(tuple(chain), keys.distinct, tuple(store.incidents.other_records(alert_id)), same)
+
+
+def _opener(chain: Sequence[CredentialIssue]) -> list[tuple[str, str]]:
+    """Return who made the last call of a chain, in a list, which is empty for no call."""
+    return [(issue.principal, issue.human) for issue in chain[:1]]
 
 
 def with_origin(store: Store, alert: Alert) -> tuple[Alert, SessionOrigin]:
@@ -32,7 +46,7 @@ def with_origin(store: Store, alert: Alert) -> tuple[Alert, SessionOrigin]:
 
 
 def with_opener(alert: Alert, origin: SessionOrigin) -> Alert:
-    """Return an alert whose next steps name who opened its session; of several sessions each may have had another opener."""
-    if not origin.chain or origin.distinct_keys != 1:
+    """Return an alert whose next steps name who opened its session, or all of its sessions."""
+    if not origin.has_one_opener:
         return alert
     return replace(alert, next_steps=SOURCE.name_opener(alert.next_steps, origin.chain[0]))

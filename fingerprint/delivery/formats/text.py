@@ -53,7 +53,7 @@ def impact_text(row: ActionImpact) -> str:
 
 
 def opener_texts(origin: SessionOrigin) -> list[str]:
-    """Return the calls that led to the session of an alert, the nearest first: `1:user/ann (ann) by sts:AssumeRole from ...`."""
+    """Return the calls that led to the session of an alert, the nearest first: `1:user/ann by sts:AssumeRole from ...`."""
     return [
         f"{_caller(issue.principal, issue.human)} by {issue.action} from {issue.source_address}"
         for issue in origin.chain
@@ -68,8 +68,20 @@ def other_record_texts(origin: SessionOrigin) -> list[str]:
     ]
 
 
+def readable_principal(principal: str) -> str:
+    """Return a principal's key; of a federated one, whose key is escaped twice over, its name and account.
+
+    >>> readable_principal("123456789012:federated/okta.example.com/ann%40example.com")
+    'ann@example.com (okta.example.com) in account 123456789012'
+    """
+    account, _, name = principal.partition(":")
+    federated = name.startswith("federated/")
+    return f"{SOURCE.plain_principal(principal)} in account {account}" if federated else principal
+
+
 def _caller(principal: str, human: str) -> str:
-    return f"{principal} ({human})" if human else principal
+    named = readable_principal(principal)
+    return f"{named} ({human})" if human and human not in named else named
 
 
 def step_text(step: NextStep) -> str:

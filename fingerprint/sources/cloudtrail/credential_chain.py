@@ -9,8 +9,9 @@ Example:
 A session's credentials have an access key of their own, and the record of the call that issued them names it
 (`responseElements.credentials.accessKeyId`) beside the caller's key (`userIdentity.accessKeyId`). Joined by these keys
 (`core.alert.trace_credentials`), the calls lead from a role back to the person or the first key. Calls of AWS services for
-themselves are left out: they are most of them, and lead to no caller. A call from another account is recorded in both accounts,
-and only the caller's own record has the caller's key.
+themselves are left out: they are most of them, and lead to no caller. Those of services that run code of the account's own
+(RUNS_CODE) are kept: where such a key is stolen, the opener says what it was stolen from. A call from another account is recorded
+in both accounts, and only the caller's own record has the caller's key.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import CredentialIssue
 
 WHO_COLUMNS = ("principal", "human", "access_key")
+RUNS_CODE = ("lambda.amazonaws.com", "ec2.amazonaws.com", "ecs-tasks.amazonaws.com", "pods.eks.amazonaws.com")
 CALL_COLUMNS = ("event_id", "issued_key", "action", "source_address", "region", *WHO_COLUMNS)
 
 
@@ -35,7 +37,9 @@ def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
         return []
     columns = frames.select_columns(events, ["event_time", "kind", *CALL_COLUMNS])
     calls = frames.to_pandas(frames.select_rows(columns, issued))
-    calls = calls[(calls["issued_key"] != "") & (calls["kind"] != "service") & calls["event_id"].notna()]
+    service = calls["principal"].str.partition(":service/")[2]
+    kept = (calls["kind"] != "service") | service.isin(RUNS_CODE)
+    calls = calls[(calls["issued_key"] != "") & kept & calls["event_id"].notna()]
     times = calls["event_time"].array.to_pydatetime()
     texts = [map(frames.text_or_empty, calls[name].tolist()) for name in CALL_COLUMNS]
     found: dict[str, CredentialIssue] = {}

@@ -22,6 +22,7 @@ from fingerprint.sources.cloudtrail.identity import (
     SSO_ROLE,
     is_anonymous,
     permission_set,
+    plain_principal,
     saml_provider,
 )
 from fingerprint.sources.cloudtrail.playbook_extent import find_opened_sessions
@@ -73,8 +74,8 @@ _DENY_PERSON = (  # AWS's own condition for one person of Identity Center
 )
 _FIND_OPENER = (
     "find who assumed it, by the session's access key. Where that was a provider of SAML or web identity, block the person or "
-    "the workload there; where another account did, take it out of the role's trust policy: it knows the external id. Where "
-    "Lambda did, the session has the function's name: set the function's reserved concurrency to 0, and mend it."
+    "the workload there; where another account did, take it out of the role's trust policy. Where Lambda did, the session has "
+    "the function's name: set the function's reserved concurrency to 0, and mend it."
 )
 _IF_NAMED_BY_SAML = "Where a provider of SAML opened them, it fixed their name: disable the person there."
 _NAMED_BY_SAML = "The provider of SAML that opened them fixed their name: disable the person there."
@@ -87,6 +88,14 @@ _ANYONE_GETS_NEW_ONES = (
 _OPENER_GETS_NEW_ONES = {
     "account": "That account gets new ones as long as the role's trust policy lets it in.",
     "federated": "The person or the workload gets new ones until blocked at the provider.",
+}
+# Services that run one's own code open the sessions of its roles: what to do about the code.
+_STOP_CODE = {
+    "lambda.amazonaws.com": "the session has the function's name: set the function's reserved concurrency to 0, find how its "
+    "credentials were read, and mend it.",
+    "ec2.amazonaws.com": "the session has the machine's id: isolate the machine.",
+    "ecs-tasks.amazonaws.com": "the session has the task's id: stop the task, and close the way in.",
+    "pods.eks.amazonaws.com": "the session names cluster and pod: stop the pod, and close the way in.",
 }
 _LIST_TRUST = "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json"
 
@@ -686,15 +695,21 @@ def _cut_opener(opener: CredentialIssue) -> str:
     """Return who opened a session, and how to keep them from opening the next one."""
     kind = principal_type(opener.principal)
     how = {
-        "account": "take that account out of the role's trust policy (it knows the external id), and tell its owner.",
+        "account": "take that account out of the role's trust policy, and tell its owner.",
+        "service": _STOP_CODE.get(
+            principal_name(opener.principal), "find what told it to, and contain that."
+        ),
         "federated": "block the person or the workload at its provider.",
     }.get(
         kind,
         "contain it as well, and take it out of the role's trust policy if it should not assume the role.",
     )
-    human = f" ({opener.human[:100]})" if opener.human else ""
+    named = unquote(opener.principal)
+    if kind == "federated":
+        named = f"{plain_principal(opener.principal)} in account {opener.principal.partition(':')[0]}"
+    human = f" ({opener.human[:100]})" if opener.human and opener.human not in named else ""
     where = f" from {opener.source_address[:100]}" if opener.source_address else ""
-    return f"{unquote(opener.principal)[:200]}{human} opened them by {opener.action[:100]}{where}: {how}"
+    return f"{named[:200]}{human} opened them by {opener.action[:100]}{where}: {how}"
 
 
 def _contain_single_sign_on(suspicion: Suspicion, name: str) -> Iterator[NextStep]:

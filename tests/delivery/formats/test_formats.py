@@ -8,6 +8,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from ipaddress import ip_address
 
 import pytest
@@ -26,7 +27,7 @@ from fingerprint.delivery.formats import (
     slack,
 )
 from fingerprint.delivery.formats import csv as csv_rows
-from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, to_json_line
+from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, opener_texts, to_json_line
 from fingerprint.delivery.notification import MAX_NOTIFICATION_EVENTS, Notification
 from tests.support.alerts import KNOWN_ADDRESSES, NASTY, nasty, new_pipeline, stolen_session
 
@@ -359,3 +360,23 @@ def test_a_weak_vote_is_told_as_one_in_every_format() -> None:
         whole, sent = EXPORT_FORMATS["jsonl"](notification), NOTIFICATION_FORMATS["json"](notification)
         for document in (whole, sent, json.loads(message)):
             assert [list(each["weak_votes"]) for each in document["events"]] == by_event
+
+
+def test_who_opened_a_session_can_be_read_and_acts_on_no_terminal() -> None:
+    opened = partial(CredentialIssue, "ASIA1", datetime(2026, 3, 5, tzinfo=UTC), "e1", "AssumeRoleWithSAML")
+    saml = opened("111122223333:federated/0f1e2d=/ann@example.com", "ann@example.com", "", "192.0.2.7", "r")
+    oidc = opened(
+        "111122223333:federated/arn%3Aaws%3Aiam%3A%3A1%3Aoidc-provider%2Fgit.example/repo%3Ao%2Fr",
+        "",
+        "",
+        "x",
+        "r",
+    )
+    nasty = opened("111122223333:federated/idp/%1B%5B31mann%E2%80%AE", "", "", "x", "r")
+    service = opened("111122223333:service/lambda.amazonaws.com", "", "", "lambda.amazonaws.com", "r")
+    texts = opener_texts(SessionOrigin((saml, oidc, nasty, service), 1, ()))
+    assert texts[0] == "ann@example.com in account 111122223333 by AssumeRoleWithSAML from 192.0.2.7"
+    assert texts[1].startswith("repo:o/r (git.example) in account 111122223333 by ")
+    assert "\x1b" not in texts[2]
+    assert "\u202e" not in texts[2]
+    assert texts[3].startswith("111122223333:service/lambda.amazonaws.com by ")

@@ -91,8 +91,16 @@ def test_a_federated_sign_in_names_who_signed_in() -> None:
 
 
 def test_what_a_service_assumes_for_itself_is_no_ones_session() -> None:
-    service = {"type": "AWSService", "invokedBy": "ec2.amazonaws.com"}
-    assert credential_chain.find_issued_credentials(events(call(service, 1, issues="ASIAEC2"))) == []
+    service = {"type": "AWSService", "invokedBy": "cloudformation.amazonaws.com"}
+    assert credential_chain.find_issued_credentials(events(call(service, 1, issues="ASIASTACK"))) == []
+
+
+@pytest.mark.parametrize("service", credential_chain.RUNS_CODE)
+def test_a_service_that_runs_ones_own_code_opened_the_session_that_was_stolen_of_it(service: str) -> None:
+    caller = {"type": "AWSService", "invokedBy": service}
+    records = events(call(caller, 1, issues="ASIACODE"), call(role("job", "ASIACODE"), 2, issues="ASIATWO"))
+    hops = credential_chain.find_issued_credentials(records)
+    assert looked_up(hops, "ASIATWO") == ["role/job", f"service/{service}"]
 
 
 def test_a_chain_that_bites_its_tail_ends() -> None:

@@ -1758,6 +1758,8 @@ def test_only_calls_whose_requests_did_the_harm_are_asked_about_and_set_back() -
     [
         ("210987654321:account/AROAVENDOR", "AssumeRole", "take that account out of the role's trust policy"),
         (f"{ACCOUNT}:role/broker", "AssumeRole", "contain it as well"),
+        (f"{ACCOUNT}:service/lambda.amazonaws.com", "AssumeRole", "the session has the function's name: set"),
+        (f"{ACCOUNT}:service/glue.amazonaws.com", "AssumeRole", "find what told it to"),
         (f"{ACCOUNT}:federated/okta/ann", "AssumeRoleWithSAML", "block the person or the workload"),
     ],
 )
@@ -1768,13 +1770,15 @@ def test_who_is_known_to_have_opened_a_session_is_named_and_no_other_way_is_told
     found = next_steps(suspicion(called, principal=f"{ACCOUNT}:role/support"))
     opened = CredentialIssue(ASIA, OPENED, "e-1", action, opener, "", "", "192.0.2.7", "eu-west-1")
     steps = [step for step in name_opener(found, opened) if step.phase == "contain"]
-    assert f"{opener} opened them by {action} from 192.0.2.7: {then}" in steps[0].text
+    named = f"ann (okta) in account {ACCOUNT}" if "federated" in opener else opener
+    assert f"{named} opened them by {action} from 192.0.2.7: {then}" in steps[0].text
     assert steps[0].command == (
         "aws cloudtrail lookup-events --region eu-west-1 --lookup-attributes AttributeKey=EventId,AttributeValue=e-1"
     )
     text = " ".join(step.text for step in steps)
     assert "find who assumed it" not in text
     assert "Lambda" not in text
+    assert "external id" not in text
     assert ("provider of SAML" in text) is (action == "AssumeRoleWithSAML")
 
 

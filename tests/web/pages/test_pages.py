@@ -44,6 +44,7 @@ from fingerprint.web import formatting as fmt
 from fingerprint.web.app import create_app
 from fingerprint.web.pages.preview import decision_in_force, sort_by_gravity
 from fingerprint.web.pages.suppressions import SUGGESTED, suggest_match
+from fingerprint.web.session_origin import read_origin
 from fingerprint.web.trend_chart import draw_trend
 from pipelines.serve import create_dependencies
 from tests.support.alerts import NASTY, event, new_pipeline, stolen_session, votes
@@ -329,6 +330,32 @@ def test_a_note_on_several_alerts_reaches_each_that_is_there_and_names_the_other
     page = follow(analyst, {"do": "note", "note": "on both of them", "selected": selected})
     assert "no longer in the alert store" in page
     assert "on both of them" in [note.text for note in store.cases.notes(STOLEN.alert_id)]
+
+
+def test_several_sessions_that_one_caller_opened_have_a_known_opener(store):
+    events = [replace(each, access_key=f"ASIA{place}") for place, each in enumerate(PIPELINE.events)][:2]
+    of = replace(PIPELINE, alert_id="c4b1", events=tuple(events), human="")
+    store.alerts.save([of])
+    hops = [
+        CredentialIssue(
+            f"ASIA{place}", NOW, f"e{place}", "sts:AssumeRole", "1:role/jenkins", "", "", "10.0.0.2", "r"
+        )
+        for place in (0, 1)
+    ]
+    store.alerts.save(credential_issues=hops[:1])
+    assert not read_origin(store, "c4b1").has_one_opener, "of the other session nothing is known"
+    store.alerts.save(credential_issues=hops[1:])
+    assert read_origin(store, "c4b1").has_one_opener
+    before = replace(hops[0], issued_key="AKIA9", principal="1:user/bo", human="bo@example.com")
+    store.alerts.save(credential_issues=[replace(before, event_id="e9")])
+    origin = read_origin(store, "c4b1")
+    assert origin._replace(chain=(*origin.chain, before)).opener == "", "it may have led to one of them alone"
+    other = replace(hops[1], issued_key="ASIA9", principal="1:role/other")
+    store.alerts.save(
+        [replace(of, alert_id="c4b2", events=(events[0], replace(events[1], access_key="ASIA9")))],
+        credential_issues=[other],
+    )
+    assert not read_origin(store, "c4b2").has_one_opener
 
 
 def test_an_alert_says_who_opened_its_session_the_first_caller_first(analyst, store):
