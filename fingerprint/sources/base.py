@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import compress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
@@ -200,6 +201,7 @@ class CallImpact(NamedTuple):
         return self._replace(gravity="notable", effect=self.milder_effect)
 
 
+DETAIL = ": "  # before what a request adds to the effect of its call
 NO_IMPACT = CallImpact("none", "", "", "")
 
 
@@ -224,9 +226,20 @@ def gravest_calls(
 ) -> tuple[CallImpact, list[AlertEvent]]:
     """Return the gravest impact of an action's calls, and the calls that have its gravity: others ask for less harm, or none."""
     gravest = max(judged, key=lambda each: GRAVITIES.index(each.gravity), default=NO_IMPACT)
-    return gravest, [
-        call for call, each in zip(calls, judged, strict=True) if each.gravity == gravest.gravity
-    ]
+    same = [each.gravity == gravest.gravity for each in judged]
+    effect = _common_effect(list(compress(judged, same)) or [gravest])
+    return gravest._replace(effect=effect), [call for call, of in zip(calls, same, strict=True) if of]
+
+
+def _common_effect(judged: Sequence[CallImpact]) -> str:
+    """Return the effect of calls of one gravity; where their requests differ in the detail, without that.
+
+    >>> _common_effect([CallImpact("grave", f"sets how long logs are kept: {days} days", "", "") for days in (3, 5)])
+    'sets how long logs are kept'
+    """
+    first, *others = dict.fromkeys(each.effect for each in judged)
+    plain, detail, _ = first.partition(DETAIL)
+    return plain if detail and any(each.startswith(f"{plain}{DETAIL}") for each in others) else first
 
 
 class Suspicion(NamedTuple):

@@ -444,3 +444,13 @@ def test_a_right_for_an_account_of_the_organisation_lets_no_outsider_in() -> Non
         [found] = impact.alert_impact([made], {"iam:CreateRole"}, (), judged=judged)
         gravities.append(found.gravity)
     assert gravities == ["severe", "severe", "notable"]
+
+
+@pytest.mark.parametrize(("days", "effect"), [((1, 1), ": 1 day"), ((1, 3), "")])
+def test_the_days_of_one_request_are_not_told_of_another(days: tuple[int, ...], effect: str) -> None:
+    records = [
+        json.dumps({"requestParameters": {"logGroupName": "a", "retentionInDays": each}}) for each in days
+    ]
+    events = [replace(event(0, "logs", "PutRetentionPolicy"), raw=each) for each in records]
+    [row] = impact.alert_impact(events, (), ())
+    assert row.effect == f"sets how long logs are kept{effect}"

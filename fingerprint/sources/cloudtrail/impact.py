@@ -24,8 +24,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from fingerprint.core.alert import GRAVITIES, Gravity
-from fingerprint.sources.base import NO_IMPACT, CallImpact
+from fingerprint.core.alert import GRAVE_OR_SEVERE, GRAVITIES, Gravity
+from fingerprint.sources.base import DETAIL, NO_IMPACT, CallImpact
 from fingerprint.sources.cloudtrail.action_verbs import changes_something, without_batch
 from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, without_api_version
 from fingerprint.sources.cloudtrail.impact_effects import (
@@ -37,7 +37,11 @@ from fingerprint.sources.cloudtrail.impact_effects import (
     Effect,
 )
 from fingerprint.sources.cloudtrail.impact_grants import outsiders_let_in, policy_gravity
-from fingerprint.sources.cloudtrail.impact_requests import adjust_gravity, effect_by_request
+from fingerprint.sources.cloudtrail.impact_requests import (
+    adjust_gravity,
+    detail_of_request,
+    effect_by_request,
+)
 from fingerprint.sources.cloudtrail.record_members import CallRecord
 
 _GUARDED_SERVICES = frozenset(
@@ -156,6 +160,8 @@ def impact_of(service: str, action: str, record: str) -> CallImpact:
     """
     plain, read = without_api_version(action), CallRecord(record)
     found = _impact_by_request(service, plain, read)
+    if found.gravity in GRAVE_OR_SEVERE and (detail := detail_of_request(service, plain, read)):
+        found = found._replace(effect=f"{found.effect}{DETAIL}{detail}")
     outsiders = outsiders_let_in(service, plain, read) if record and found != NO_IMPACT else ()
     if not outsiders:
         return found

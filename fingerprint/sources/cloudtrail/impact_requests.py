@@ -101,6 +101,8 @@ _BUILD_OVERRIDES = frozenset(
 )
 _PROJECT_CODE = frozenset(("source", "secondarySources", "environment", "serviceRole"))
 _REMOVED = ("remove", "valuesToRemove", "accountIdsToRemove")
+_ADMINISTRATORS = ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")  # policies of AWS
+MAX_DAYS_DIGITS = 6  # of a number that is read
 # Policies of AWS, by what the last part begins with.
 _DENYING = ("policy/AWSCompromisedKeyQuarantine", "policy/AWSDenyAll")
 
@@ -117,6 +119,52 @@ def effect_by_request(service: str, action: str, record: CallRecord) -> RequestE
     """Return what a call does where its request tells more of it than the action, at the same gravity; None where it does not."""
     reader = _EFFECT_READERS.get((service, action))
     return reader(record.request) if reader and record.request is not None else None
+
+
+def detail_of_request(service: str, action: str, record: CallRecord) -> str:
+    """Return what a request adds to the effect of its call, empty for nothing: which rights it gives, how many days it keeps.
+
+    >>> record = '{"requestParameters": {"logGroupName": "audit", "retentionInDays": 1}}'
+    >>> detail_of_request("logs", "PutRetentionPolicy", CallRecord(record))
+    '1 day'
+    """
+    reader = _DETAIL_READERS.get((service, action))
+    return reader(record.request) if reader and record.request is not None else ""
+
+
+def _administrators_policy(request: Request) -> str:
+    """Return the name of the policy of AWS that gives full rights, or nearly all of them; empty for another policy."""
+    named = (text.rpartition("/")[2] for name, text in request_values(request) if name == "policyArn")
+    return next((name for name in named if name in _ADMINISTRATORS), "")
+
+
+def _all_rights(request: Request) -> str:
+    return "all rights" if gives_full_rights(request) else ""
+
+
+def _shortest_kept(*members: str) -> Callable[[Request], str]:
+    """Return what reads the fewest days that a request keeps something, by any of some members."""
+
+    def read(request: Request) -> str:
+        named = (text for name, text in request_values(request) if name in members)
+        days = [
+            int(text)
+            for text in named
+            if text.isascii() and text.isdecimal() and len(text) <= MAX_DAYS_DIGITS
+        ]
+        return f"{min(days):,} day{'s' * (min(days) != 1)}" if days else ""
+
+    return read
+
+
+def _expires_after(request: Request) -> str:
+    """Return the fewest days after which objects expire by a lifecycle rule."""
+    rules = [
+        value
+        for name, value in flat_members(request)
+        if name in ("Expiration", "NoncurrentVersionExpiration")
+    ]
+    return _shortest_kept("Days", "NoncurrentDays")({"rules": rules})
 
 
 def _quota(request: Request) -> RequestEffect | None:
@@ -362,7 +410,7 @@ def _names_administrator(request: Request, account: str) -> Gravity | None:
 
 
 def _is_administrators(policy: str) -> bool:
-    return policy.endswith(("/AdministratorAccess", "/PowerUserAccess", "/IAMFullAccess"))
+    return policy.endswith(tuple(f"/{name}" for name in _ADMINISTRATORS))
 
 
 def _gives_little(policy: str) -> bool:
@@ -602,15 +650,23 @@ _COSTLY = [
 _IDENTITY_POOLS = "cognito-identity:CreateIdentityPool cognito-identity:UpdateIdentityPool"
 
 
+def _calls(actions: str) -> list[tuple[str, str]]:
+    return [(service, action) for service, _, action in (word.partition(":") for word in actions.split())]
+
+
 def _table(actions: str, check: Check) -> dict[tuple[str, str], Check]:
-    return {
-        (service, action): check for service, _, action in (word.partition(":") for word in actions.split())
-    }
+    return dict.fromkeys(_calls(actions), check)
 
 
 _EFFECT_READERS: dict[tuple[str, str], Callable[[Request], RequestEffect | None]] = {
     ("servicequotas", "RequestServiceQuotaIncrease"): _quota,
     ("ssm", "StartSession"): _tunnel,
+}
+_DETAIL_READERS: dict[tuple[str, str], Callable[[Request], str]] = {
+    **dict.fromkeys(_calls(_ADMINISTRATOR), _administrators_policy),
+    **dict.fromkeys(_calls(f"{_INLINE} iam:CreatePolicyVersion"), _all_rights),
+    **dict.fromkeys(_calls(_LIFECYCLE), _expires_after),
+    ("logs", "PutRetentionPolicy"): _shortest_kept("retentionInDays"),
 }
 _CHECKS: dict[tuple[str, str], Check] = (
     _table(_OUTSIDE, _grants_outside)

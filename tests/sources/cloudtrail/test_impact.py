@@ -257,7 +257,8 @@ def test_a_write_that_begins_like_a_read_is_not_made_harmless(call: str) -> None
 @pytest.mark.parametrize("record", ["", json.dumps({"requestParameters": {"retentionInDays": 1}})])
 def test_a_retention_that_is_set_deletes_no_log_by_itself(record: str) -> None:
     found = impact_of("logs", "PutRetentionPolicy", record)
-    assert (found.gravity, found.effect) == ("grave", "sets how long logs are kept")
+    assert found.gravity == "grave"
+    assert found.effect.partition(": ")[0] == "sets how long logs are kept"
 
 
 @pytest.mark.parametrize("action", ["PutObject", "CopyObject", "CreateMultipartUpload"])

@@ -530,3 +530,57 @@ def test_a_layer_of_another_account_is_code_of_others(
     assert ("layer of another account" in found.effect) is (gravity == "grave")
     within = found.within(["210987654321"])  # an account of the organisation's own
     assert (within.gravity, within.effect) == ("notable", "changes code or configuration that runs")
+
+
+def lifecycle(*rules: dict[str, Any]) -> dict[str, Any]:
+    made = [{"Status": "Enabled", "Prefix": ""} | rule for rule in rules]
+    return {"bucketName": "claims", "LifecycleConfiguration": {"Rule": made[0] if len(made) == 1 else made}}
+
+
+ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
+
+
+@pytest.mark.parametrize(
+    ("call", "request_", "effect"),
+    [
+        (
+            "iam:AttachRolePolicy",
+            {"roleName": "x", "policyArn": ADMINISTRATOR},
+            "gives rights to a role: AdministratorAccess",
+        ),
+        (
+            "iam:AttachRolePolicy",
+            {"roleName": "x", "policyArn": f"arn:aws:iam::{ACCOUNT}:policy/<b>"},
+            "gives rights to a role",
+        ),
+        (
+            "iam:PutUserPolicy",
+            {"policyDocument": rights(Action="*")},
+            "gives rights to a user or group: all rights",
+        ),
+        ("iam:PutUserPolicy", {"policyDocument": rights()}, "gives rights to a user or group"),
+        (
+            "s3:PutBucketLifecycle",
+            lifecycle({"Expiration": {"Days": 1}}),
+            "sets how long data is kept: 1 day",
+        ),
+        (
+            "s3:PutBucketLifecycle",
+            lifecycle({"Expiration": {"Days": "30"}}, {"NoncurrentVersionExpiration": {"NoncurrentDays": 7}}),
+            "sets how long data is kept: 7 days",
+        ),
+        (
+            "s3:PutBucketLifecycle",
+            lifecycle({"Expiration": {"Date": "2026-05-06"}, "Transition": {"Days": 2}}),
+            "sets how long data is kept",
+        ),
+        ("s3:PutBucketLifecycle", lifecycle({"Expiration": {"Days": "9" * 9}}), "sets how long data is kept"),
+        ("logs:PutRetentionPolicy", {"retentionInDays": 1}, "sets how long logs are kept: 1 day"),
+        ("logs:PutRetentionPolicy", {"retentionInDays": "<b>1"}, "sets how long logs are kept"),
+        ("logs:PutRetentionPolicy", {"retentionInDays": 3653}, "sets how long logs are kept"),  # minor
+        ("logs:PutRetentionPolicy", None, "sets how long logs are kept"),
+    ],
+)
+def test_the_effect_has_the_rights_or_days_of_the_request(call: str, request_: Any, effect: str) -> None:
+    text = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request_})
+    assert impact_of(*call.split(":"), text).effect == effect
