@@ -96,7 +96,7 @@ class Support(NamedTuple):
     actions: tuple[ActionImpact, ...] = ()
     usual: tuple[ActionImpact, ...] = ()
 
-    def told_beside(self, events: Sequence[AlertEvent]) -> tuple[ActionImpact, ...]:
+    def actions_beside(self, events: Sequence[AlertEvent]) -> tuple[ActionImpact, ...]:
         """Return what was new, and what else the session of an alert's events changed in the same minutes."""
         beside = {event.action_name for event in made_beside(events, self.events)}
         return (*self.actions, *(row for row in self.usual if row.action in beside))
@@ -330,7 +330,7 @@ def _gather_facts(
     drivers = _find_drivers(batch, frame, explainer)
     own = _find_impact(verdicts, events, novelty, explainer, called_most(drivers, names))
     actions, supporting_actions = impact.count_together(
-        own, support.told_beside(events), counted_calls(drivers, names)
+        own, support.actions_beside(events), counted_calls(drivers, names)
     )
     first_seen, in_history = _first_seen(batch, frame, explainer)
     return titles.TitleFacts(

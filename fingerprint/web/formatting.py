@@ -17,7 +17,6 @@ from fingerprint.core.alert import LEVELS, ActionImpact, Decision, Level, StepPh
 from fingerprint.core.alert import SEVERITY_LEVELS as SEVERITY_LEVELS
 from fingerprint.core.alert import severity_of as severity_of
 from fingerprint.core.time_range import format_iso as format_iso
-from fingerprint.delivery.formats.text import readable_principal as readable_principal
 from fingerprint.web.language import N_, NN_, format_date, format_decimal, gettext, localise_figure, ngettext
 from fingerprint.web.language import format_count as format_count
 

@@ -584,10 +584,10 @@ def test_what_the_same_session_changed_in_the_same_minutes_belongs_to_an_alert_t
         (replace(made, access_key="ASIA2"), False),
         (replace(made, error_code="AccessDenied"), False),
     ):
-        found = explanation.Support((event,), (), rows).told_beside(own)
+        found = explanation.Support((event,), (), rows).actions_beside(own)
         assert found == (rows if told else ())
     assert (
-        explanation.Support((replace(made, access_key=""),), (), rows).told_beside(
+        explanation.Support((replace(made, access_key=""),), (), rows).actions_beside(
             [replace(own[0], access_key="")]
         )
         == ()
@@ -598,7 +598,7 @@ def test_what_the_same_session_changed_in_the_same_minutes_belongs_to_an_alert_t
 def test_of_a_burst_of_deletions_that_supports_an_alert_its_number_is_told(
     voted: bool, calls: int, told: bool
 ) -> None:
-    deleted = made_event(0, "ec2", "DeleteSnapshot")
+    deleted = made_event(0, "ec2", "DeleteVolume")
     counted = SimpleNamespace(count=lambda principal, interval, action: np.full(len(principal), calls))
     explainer: Any = SimpleNamespace(interval_amounts=counted, settings=Settings())
     batch: Any = SimpleNamespace(
@@ -608,13 +608,13 @@ def test_of_a_burst_of_deletions_that_supports_an_alert_its_number_is_told(
         codes=np.zeros((2, len(FEATURE_NAMES)), np.uint64),
     )
     part = Verdicts(batch, pd.DataFrame({"spectral_vote": [voted] * 2}))
-    others = made_event(0, "ec2", "CreateSnapshot")
+    others = made_event(0, "ec2", "RunInstances")
     rows = impact.alert_impact([deleted, others], (), ())
     names = [deleted.action_name, others.action_name]
     found = {row.action: row.effect for row in explanation._count_deletions(rows, part, names, explainer)}
     assert found == {
-        "ec2:DeleteSnapshot": "deletes data or machines" + ", 12 times in an hour" * told,
-        "ec2:CreateSnapshot": "copies stored data",
+        "ec2:DeleteVolume": "deletes data or machines" + ", 12 times in an hour" * told,
+        "ec2:RunInstances": "starts machines or models",
     }
 
 

@@ -22,6 +22,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.store import Store
 from fingerprint.core.sanitize import storable
 from fingerprint.core.story import CallSummary, EventRun, RunPage
+from fingerprint.delivery.formats.text import readable_principal
 from fingerprint.sources.active import SOURCE
 from fingerprint.web import audit_text, flash, queue_query, urls
 from fingerprint.web.alert_story import AlertStory, alert_story, shown_scores
@@ -78,6 +79,7 @@ def show_alert(alert_id: str, request: Request, caller: Viewer, deps: Deps) -> R
         **_timeline_context(store, alert_id, story, parse_timeline(asks), queue),
         **_related_context(deps, found, row, story),
         chain=origin.chain[::-1],
+        readable_principal=readable_principal,
         opener=origin.opener,
         other_records=origin.other_records,
     )

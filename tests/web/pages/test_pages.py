@@ -380,6 +380,9 @@ def test_an_alert_says_who_opened_its_session_the_first_caller_first(analyst, st
         ]
     )
     store.alerts.save([replace(PIPELINE, alert_id="c4a2", events=tuple(unknown), human="")])
+    saml = CredentialIssue("AKIA0", NOW, "e0", "x", "1:federated/0f1e=/bo%3Cb%3E", "", "", "10.0.0.1", "r")
+    store.alerts.save(credential_issues=[saml])
+    assert "bo&lt;b&gt; in account 1" in analyst.get("/alerts/c4a1").text
     page = analyst.get("/alerts/c4a1").text
     said = page[page.index("Credential chain of this session") : page.index("this session</li>")]
     assert said.index(person) < said.index(role) < said.index(PIPELINE.principal)
