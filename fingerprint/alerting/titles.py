@@ -649,13 +649,18 @@ def _failures(facts: TitleFacts) -> str:
 
 
 def _failed_and_throttled(events: Sequence[AlertEvent]) -> Counter[str]:
-    """Return how many of the events failed, and how many were throttled: their caller sends those again by itself.
+    """Return how many of the events failed, were throttled, which their caller sends again by itself, or asked whether they may.
 
     >>> _failed_and_throttled(events)
     Counter({'failed': 2, 'throttled': 1})
     """
-    errors = sorted(event.error_code in FEATURE_SET.throttled for event in events if event.error_code)
-    return Counter("throttled" if is_throttled else "failed" for is_throttled in errors)
+    codes = [event.error_code for event in events if event.error_code]
+    is_throttled, is_allowed = FEATURE_SET.throttled.__contains__, FEATURE_SET.dry_runs.__contains__
+    ordered = sorted(codes, key=lambda code: (is_allowed(code), is_throttled(code)))
+    return Counter(
+        "allowed in a dry run" if is_allowed(code) else "throttled" if is_throttled(code) else "failed"
+        for code in ordered
+    )
 
 
 def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:

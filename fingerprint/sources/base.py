@@ -237,9 +237,13 @@ def _common_effect(judged: Sequence[CallImpact]) -> str:
     >>> _common_effect([CallImpact("grave", f"sets how long logs are kept: {days} days", "", "") for days in (3, 5)])
     'sets how long logs are kept'
     """
-    first, *others = dict.fromkeys(each.effect for each in judged)
-    plain, detail, _ = first.partition(DETAIL)
-    return plain if detail and any(each.startswith(f"{plain}{DETAIL}") for each in others) else first
+    first, *others = sorted({each.effect for each in judged}, key=len, reverse=True)
+    plain, detail, _ = first.rpartition(DETAIL)
+    return (
+        plain
+        if detail and any(f"{each}{DETAIL}".startswith(f"{plain}{DETAIL}") for each in others)
+        else first
+    )
 
 
 class Suspicion(NamedTuple):

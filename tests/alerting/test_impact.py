@@ -454,3 +454,18 @@ def test_the_days_of_one_request_are_not_told_of_another(days: tuple[int, ...], 
     events = [replace(event(0, "logs", "PutRetentionPolicy"), raw=each) for each in records]
     [row] = impact.alert_impact(events, (), ())
     assert row.effect == f"sets how long logs are kept{effect}"
+
+
+@pytest.mark.parametrize(
+    ("errors", "effect"),
+    [
+        (("Client.DryRunOperation",), ": a dry run, which is allowed"),
+        (("AccessDenied",), ""),
+        (("Client.DryRunOperation", ""), ""),
+    ],
+)
+def test_a_dry_run_that_would_have_succeeded_is_said_to_be_one(errors: tuple[str, ...], effect: str) -> None:
+    made = [event(0, "ec2", "RunInstances", error_code=each) for each in errors]
+    calls = [replace(each, raw=json.dumps({"errorCode": each.error_code or None})) for each in made]
+    [row] = impact.alert_impact(calls, (), ())
+    assert row.effect == f"starts machines or models{effect}"

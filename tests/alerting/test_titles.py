@@ -640,6 +640,8 @@ def test_the_title_names_what_a_call_succeeded_on_beside_those_of_it_that_failed
         (("ThrottlingException", "AccessDenied", ""), "; 1 failed, 1 throttled"),
         (("SlowDown", "ThrottlingException"), "; all throttled"),
         (("SlowDown",), "; throttled"),
+        (("Client.DryRunOperation", ""), "; 1 allowed in a dry run"),
+        (("AccessDenied", "DryRunOperation", "SlowDown"), "; 1 failed, 1 throttled, 1 allowed in a dry run"),
         (("SlowDown", "AccessDenied", "AccessDenied"), "; 2 failed, 1 throttled"),
     ],
 )

@@ -33,6 +33,7 @@ from fingerprint.features.value_texts import (
 )
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.openings import OPENING_ACTIONS, OPENING_COLUMNS, opening
+from fingerprint.sources.cloudtrail.record_members import DRY_RUNS
 from fingerprint.sources.cloudtrail.resources import fold
 
 ACCOUNT_DIGITS = 12
@@ -312,6 +313,7 @@ FEATURE_SET = FeatureSet(
     says_nothing={"error": SERVICE_FAILURE, "region": GLOBAL_REGION},
     no_effect="error",
     throttled=THROTTLING,
+    dry_runs=DRY_RUNS,
     ranges=("network", "address"),
     of_account=frozenset({"region"}),
     other_account="target",

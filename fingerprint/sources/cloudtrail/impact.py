@@ -160,7 +160,8 @@ def impact_of(service: str, action: str, record: str) -> CallImpact:
     """
     plain, read = without_api_version(action), CallRecord(record)
     found = _impact_by_request(service, plain, read)
-    if found.gravity in GRAVE_OR_SEVERE and (detail := detail_of_request(service, plain, read)):
+    has_detail = found.gravity in GRAVE_OR_SEVERE or (found != NO_IMPACT and read.is_dry_run)
+    if has_detail and (detail := detail_of_request(service, plain, read)):
         found = found._replace(effect=f"{found.effect}{DETAIL}{detail}")
     outsiders = outsiders_let_in(service, plain, read) if record and found != NO_IMPACT else ()
     if not outsiders:

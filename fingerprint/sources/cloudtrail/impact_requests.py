@@ -122,12 +122,16 @@ def effect_by_request(service: str, action: str, record: CallRecord) -> RequestE
 
 
 def detail_of_request(service: str, action: str, record: CallRecord) -> str:
-    """Return what a request adds to the effect of its call, empty for nothing: which rights it gives, how many days it keeps.
+    """Return what a record adds to the effect of its call: which rights it gives, how many days it keeps, that it only asked.
+
+    Nothing where it has none of these.
 
     >>> record = '{"requestParameters": {"logGroupName": "audit", "retentionInDays": 1}}'
     >>> detail_of_request("logs", "PutRetentionPolicy", CallRecord(record))
     '1 day'
     """
+    if record.is_dry_run:
+        return "a dry run, which is allowed"
     reader = _DETAIL_READERS.get((service, action))
     return reader(record.request) if reader and record.request is not None else ""
 

@@ -21,6 +21,8 @@ import msgspec
 Members = TypeVar("Members", bound=msgspec.Struct)
 
 MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
+# EC2's answer to a call with DryRun whose caller has the rights for it: "request would have succeeded".
+DRY_RUNS = frozenset({"Client.DryRunOperation", "DryRunOperation"})
 MAX_VALUES = 5_000  # of a request that are examined
 
 
@@ -38,6 +40,7 @@ class _Call(msgspec.Struct):
     requestParameters: Any = None
     recipientAccountId: Any = ""
     readOnly: Any = None
+    errorCode: Any = None
 
 
 _CALL_DECODER = msgspec.json.Decoder(_Call)
@@ -63,6 +66,11 @@ class CallRecord:
     def account(self) -> str:
         """The account that was called; empty where it is missing."""
         return str(self._members.recipientAccountId or "")
+
+    @property
+    def is_dry_run(self) -> bool:
+        """True where the call only asked whether it may, and may."""
+        return as_text(self._members.errorCode) in DRY_RUNS
 
     @property
     def reads_only(self) -> bool:
