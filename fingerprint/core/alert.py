@@ -136,6 +136,9 @@ def rarity_of(share: float) -> Rarity:
     return next((rarity for rarity, least in LEAST_SHARE.items() if share >= least), "rare")
 
 
+ALLOWED_DRY_RUN = "a dry run, which is allowed"  # at the end of an effect
+
+
 @dataclass(frozen=True, slots=True)
 class ActionImpact:
     """One action of an alert that can do harm: what it does, and how often it was called, failed, and on which resources.
@@ -166,6 +169,11 @@ class ActionImpact:
     def is_unusual(self) -> bool:
         """Return whether it is new, from a new network, or more than the principal ever read."""
         return self.new or self.new_place or self.in_bulk
+
+    @property
+    def is_dry_run(self) -> bool:
+        """Return whether its calls only asked whether they may, and may: none was carried out, and none refused."""
+        return self.effect.endswith(ALLOWED_DRY_RUN)
 
     @property
     def succeeded(self) -> bool:

@@ -18,8 +18,10 @@ from fingerprint.core.alert import (
     Rarity,
     SurpriseDriver,
 )
+from fingerprint.delivery.formats.text import impact_text
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import MAX_JUDGED_RECORDS
+from fingerprint.web.formatting import impact_facts
 from tests.support.alerts import event
 
 STOP, LIST = "cloudtrail:StopLogging", "guardduty:ListDetectors"
@@ -469,3 +471,5 @@ def test_a_dry_run_that_would_have_succeeded_is_said_to_be_one(errors: tuple[str
     calls = [replace(each, raw=json.dumps({"errorCode": each.error_code or None})) for each in made]
     [row] = impact.alert_impact(calls, (), ())
     assert row.effect == f"starts machines or models{effect}"
+    failed = bool(errors[0]) and not effect
+    assert ("failed" in impact_text(row), "failed" in impact_facts(row)) == (failed, failed)
