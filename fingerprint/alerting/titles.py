@@ -14,6 +14,7 @@ import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cached_property
 
 from fingerprint.alerting import impact
@@ -42,6 +43,8 @@ TOOL_FEATURES = (PROGRAM_FEATURE, VERSION_FEATURE)
 # Of the drivers, those that the score is made of: the nats of an order of calls, or of activity, are another detector's.
 SCORED_FEATURES = frozenset({AMOUNT_FEATURE, *(feature.label for feature in FEATURES)})
 CREDENTIALS = "Credential Access"  # the tactic of what reads secrets
+HOUR = timedelta(hours=1)
+UNUSUAL_RESOURCES = " on unusual"  # in the span of an amount
 COMPARABLE_SURPRISE = 0.5  # share of an upgrade's nats, from which on another driver says enough without it
 
 
@@ -324,10 +327,8 @@ def _often(facts: TitleFacts, action: str) -> str:
     """
     for driver, calls, span in _counted_calls(facts, action):
         shorter = _shorter_span(facts, action, calls)
-        span, unusual, _ = span.partition(" on unusual")
-        # Of a new action all resources are unusual.
-        is_named = unusual and action not in facts.new_actions
-        places = f" on resources unusual for {_them(facts)}" if is_named else ""
+        span, unusual, _ = span.partition(UNUSUAL_RESOURCES)
+        places = f" on resources unusual for {_them(facts)}" if unusual else ""
         compared = f"{driver.expected} in {span}" if shorter else driver.expected
         before = f" ({compared})" if action not in facts.new_actions else ""
         together, by = _callers(facts, action)
@@ -351,10 +352,18 @@ def _callers(facts: TitleFacts, action: str) -> tuple[str, str]:
 
 
 def _counted_calls(facts: TitleFacts, action: str) -> Iterator[tuple[SurpriseDriver, str, str]]:
-    """Yield the amounts of an action that drive the alert and were never as large: driver, calls and span."""
+    """Yield the amounts of an action that drive the alert and were never as large: driver, calls and span.
+
+    Of a new action those on unusual resources may be few, where others use them: it counts all that the alert has of an hour.
+    """
+    made = _calls_of(facts, action) if action in facts.new_actions else []
     for driver in _unseen_amounts(facts):
         if amount := read_amount_text(driver.seen, action):
-            yield driver, *amount
+            calls, span = amount
+            any_resource, unusual, _ = span.partition(UNUSUAL_RESOURCES)
+            if unusual and len(made) >= int(calls.replace(",", "")) and _lasted(made) < HOUR:
+                calls, span = f"{len(made):,}", any_resource
+            yield driver, calls, span
 
 
 def _has_all_calls(facts: TitleFacts, action: str) -> bool:
@@ -370,11 +379,17 @@ def _calls_of(facts: TitleFacts, action: str) -> list[AlertEvent]:
 
 def _shorter_span(facts: TitleFacts, action: str, calls: str) -> str:
     """Return the minutes within which all of so many calls were made, if they are all events and that is less than an hour."""
-    times = [event.event_time for event in _calls_of(facts, action)]
-    minutes = math.ceil((max(times) - min(times)).total_seconds() / 60) if times else 0
-    if f"{len(times):,}" != calls or not 0 < minutes < 60:
+    made = _calls_of(facts, action)
+    minutes = math.ceil(_lasted(made).total_seconds() / 60)
+    if f"{len(made):,}" != calls or not 0 < minutes < 60:
         return ""
     return _count(minutes, "minute") if minutes > 1 else "a minute"
+
+
+def _lasted(events: Sequence[AlertEvent]) -> timedelta:
+    """Return the time between the first and the last of some events."""
+    times = [event.event_time for event in events]
+    return max(times) - min(times) if times else timedelta()
 
 
 def _bulk(facts: TitleFacts) -> str:

@@ -444,6 +444,30 @@ def test_of_the_shown_calls_that_failed_those_that_support_an_alert_are_counted_
     assert title_of(denied).endswith("; 13 of the 14 shown failed")
 
 
+def test_a_new_action_counts_the_calls_of_the_alert_on_whatever_they_were_made() -> None:
+    """Two of eight secrets were those that no one of the organisation reads, and the title said two calls."""
+    name = "secretsmanager:GetSecretValue"
+    seen = amount_text(2, name, "an hour on unusual resources")
+    amount = SurpriseDriver("amount", seen, "none before", "unseen", 3.9, 2)
+    some = facts(called(*[name] * 8), {name}, (amount,))
+    assert f"called {name} 8 times in 7 minutes, new to it, from" in title_of(some)
+    start = some.events[0].event_time
+    days = [replace(each, event_time=start + n * timedelta(hours=1)) for n, each in enumerate(some.events)]
+    unusual = f"called {name} 2 times in an hour on resources unusual for it, new to it, from"
+    assert unusual in title_of(replace(some, events=days)), "eight in an hour would be too many"
+    assert unusual in title_of(facts(called(name), {name}, (amount,))), "not all calls are events"
+    assert (
+        "called s3:GetObject 2 times in an hour on resources unusual for it (none before) from"
+        in title_of(
+            facts(
+                called(*["s3:GetObject"] * 8),
+                set(),
+                (replace(amount, seen=amount_text(2, "s3:GetObject", "an hour on unusual resources")),),
+            )
+        )
+    )
+
+
 def test_bulk_is_told_by_the_number_of_calls_where_that_drives_the_alert() -> None:
     """Few of the calls are events: those that came after the amount had become strange."""
     seen = amount_text(2006, "s3:GetObject", "an hour")
