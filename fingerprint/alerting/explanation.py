@@ -82,7 +82,7 @@ PLACES = (*NETWORKS, "region")
 RESOURCE_FEATURE = "resource"
 MAX_ROLES = 50  # of one person, whose places are looked at
 PROGRAM_COLUMN = FEATURE_NAMES.index(titles.PROGRAM_FEATURE)
-RANGE_COLUMN = FEATURE_NAMES.index(NETWORKS[-1])
+NETWORK_COLUMN, RANGE_COLUMN = (FEATURE_NAMES.index(name) for name in NETWORKS)
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
 
 
@@ -333,6 +333,7 @@ def _gather_facts(
         own, support.actions_beside(events), counted_calls(drivers, names)
     )
     first_seen, in_history = _first_seen(batch, frame, explainer)
+    elsewhere = find_elsewhere(batch, frame, names, novelty.ranges, explainer)
     return titles.TitleFacts(
         events,
         _lead_with_impact(drivers, actions),
@@ -346,6 +347,10 @@ def _gather_facts(
         new_ranges=novelty.ranges,
         usual_for_others=novelty.usual_for_others,
         usual_places=novelty.usual_places,
+        actions_elsewhere=elsewhere.actions,
+        networks_elsewhere=elsewhere.networks,
+        programs_elsewhere=elsewhere.programs,
+        here=titles.new_at(_principal(frame)),
         supporting=support.events,
         supporting_actions=supporting_actions,
         first_seen=first_seen,
@@ -622,6 +627,48 @@ def _new_to_person(codes: Hashes, others: NDArray[np.int32], bank: Bank) -> NDAr
     shares = bank.vocabulary.observed_share(at, each)[:, PLACE_COLUMNS]
     new: NDArray[np.bool_] = (shares.reshape(len(codes), -1, len(PLACE_COLUMNS)) == 0).all(axis=1)
     return new
+
+
+class Elsewhere(NamedTuple):
+    """The part of an alert that is new at this role only: its person called, came from and used it at another one."""
+
+    actions: frozenset[str] = frozenset()  # `service:Action`
+    networks: frozenset[str] = frozenset()  # of events, by id
+    programs: frozenset[str] = frozenset()
+
+
+def find_elsewhere(
+    batch: EventBatch, frame: Frame, names: Sequence[str], ranges: Collection[str], explainer: Explainer
+) -> Elsewhere:
+    """Return what of an alert's events its person is known for at other roles; `names` (N,) are their actions.
+
+    `ranges` are the ids of events whose address range is new, and not their network.
+    """
+    ids = [*map(str, frames.column_of(frame, "event_id").tolist())]
+    versions = np.asarray(frames.column_of(frame, "bank_version"), object)
+    columns = [ACTION_COLUMN, NETWORK_COLUMN, RANGE_COLUMN, PROGRAM_COLUMN]
+    known = np.zeros((len(frame), len(columns)), bool)
+    for version in set(versions.tolist()):
+        rows = np.flatnonzero(versions == version)
+        bank, _ = explainer.bank_and_rows(batch, rows)
+        others = bank.same_person(_principal(frame))[1][:MAX_ROLES]
+        for place, column in enumerate(columns if len(others) else []):
+            known[rows, place] = _used_at(bank, others, column, batch.codes[rows, column])
+    in_range = np.array([name in ranges for name in ids], bool)
+    return Elsewhere(
+        frozenset(compress(names, known[:, 0])),
+        frozenset(compress(ids, np.where(in_range, known[:, 2], known[:, 1]))),
+        frozenset(compress(_program_texts(batch, frame), known[:, 3]) if known[:, 3].any() else ()),
+    )
+
+
+def _used_at(bank: Bank, fingerprints: NDArray[np.int32], column: int, codes: Hashes) -> NDArray[np.bool_]:
+    """Return which values of a feature (R,) any of the fingerprints (K,) was seen with."""
+    distinct, inverse = np.unique(codes, return_inverse=True)
+    each, of = np.repeat(fingerprints, len(distinct)), np.tile(distinct, len(fingerprints))
+    counts = bank.vocabulary.count_of(each, column, of).reshape(len(fingerprints), -1)
+    used: NDArray[np.bool_] = np.any(counts > 0, axis=0)
+    return used[inverse.reshape(-1)]
 
 
 def _lead_with_impact(

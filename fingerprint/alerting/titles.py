@@ -35,6 +35,7 @@ from fingerprint.sources.active import SOURCE
 MAX_NAME_LENGTH = 80  # characters of a name in a title
 MAX_ACCOUNT_LENGTH, MAX_REGION_LENGTH = 20, 40
 MAX_NAMED_ACTIONS = 3  # in a question
+AT_ROLE, AT_PROVIDER = "at this role", "at this provider"
 MANY_READS = 20  # calls that read data: so many of a newcomer, who has no usual amount, are a bulk
 ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", impact.PROGRAM_FEATURE
 VERSION_FEATURE = "program version"
@@ -58,6 +59,8 @@ class TitleFacts:
     where it is new for the principal, `new_regions` to the region that they were made in; `new_ranges` are the ids of those whose
     address range alone is new, and its network known; `usual_for_others` of those whose address range many others use;
     `usual_places` of those whose principal comes from new ones all the time: no title leads with them, nor calls them new.
+    Of a person at several roles `actions_elsewhere`, `programs_elsewhere` and `networks_elsewhere` (ids of events) are what the
+    same one used at others: new `here`, at this role, and not to them.
     `supporting` are the events that support the alert, `supporting_actions` what they can do that was new, the gravest first.
     `first_seen` says when a newcomer was first seen and whether that is in the history, else empty; `in_history`: it has some of
     the principal. `is_learned`: the principal has a fingerprint of its own, so what is new is new to it; of another one it may be
@@ -77,6 +80,10 @@ class TitleFacts:
     new_ranges: Collection[str] = ()
     usual_for_others: Collection[str] = ()
     usual_places: Collection[str] = ()
+    actions_elsewhere: Collection[str] = ()
+    networks_elsewhere: Collection[str] = ()
+    programs_elsewhere: Collection[str] = ()
+    here: str = AT_ROLE
     supporting: Sequence[AlertEvent] = ()
     supporting_actions: Sequence[ActionImpact] = ()
     first_seen: str = ""
@@ -89,6 +96,17 @@ class TitleFacts:
     def lead(self) -> tuple[str, bool]:
         """The action that leads, and whether all its calls failed: found once, as a title asks for it a dozen times."""
         return _find_lead(self)
+
+    @cached_property
+    def new_to_all(self) -> Collection[str]:
+        """The new actions that a title counts: without those that the person called elsewhere, if that leaves any."""
+        left = {*self.new_actions}.difference(self.actions_elsewhere) if self.is_learned else set()
+        return left or self.new_actions
+
+    @cached_property
+    def is_new_here(self) -> bool:
+        """True if the person called all new actions before, at other roles."""
+        return bool(self.new_actions) and {*self.new_actions} <= {*self.actions_elsewhere}
 
     @cached_property
     def leading_row(self) -> int:
@@ -160,6 +178,11 @@ def access_text(principal: str, beside: str = "") -> str:
     return _cut(SOURCE.person_and_access(principal)[1], MAX_NAME_LENGTH // 2) + of
 
 
+def new_at(principal: str) -> str:
+    """Return where a person has what is new to this principal of theirs: `at this role`, or the provider they sign in by."""
+    return AT_ROLE if principal.partition(":")[2].startswith("role/") else AT_PROVIDER
+
+
 def known_at(principal: str, others: Sequence[str]) -> str:
     """Return where else a person is known: at one role, best of the same account; `others` are the principals there."""
     account = principal.partition(":")[0]
@@ -179,16 +202,16 @@ def _named(name: str, behind: str) -> str:
 def questioned(facts: TitleFacts) -> str:
     """Return what to ask about where no call can do harm: the first new actions, else the leading one, and where it came from."""
     lead, _ = facts.lead
-    if lead not in facts.new_actions:
+    if lead not in facts.new_to_all:
         what = f"{_cut(SOURCE.plain_action(lead))}{_often(facts, lead)}{_beside_usual(facts)}"
         return f"{what} from {_origin(facts, facts.leading_row)}"
     row = facts.leading_row
     origin = new_origin(facts, row)
-    new = list(dict.fromkeys((lead, *(each for each in facts.ranked if each in facts.new_actions))))
+    new = list(dict.fromkeys((lead, *(each for each in facts.ranked if each in facts.new_to_all))))
     leading = [each for each in new if each in _from_there(facts, new)] if origin else new
     named = ", ".join(_cut(SOURCE.plain_action(each)) for each in leading[:MAX_NAMED_ACTIONS])
     more = len(leading) - MAX_NAMED_ACTIONS
-    counted = f" and {_count(more, 'other new action')}" if more > 0 else ""
+    counted = f" and {_count(more, *_new_beside(facts)[1:])}" if more > 0 else ""
     return f"{named}{counted}{_region(facts, row)}{origin}{_elsewhere(facts) if origin else ''}"
 
 
@@ -252,33 +275,38 @@ def _called(facts: TitleFacts, on: str) -> str:
     lead, tried = facts.lead
     verb = "tried" if tried and _has_all_calls(facts, lead) else "called"
     call = f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{_often(facts, lead)}"
-    if lead not in facts.new_actions:
+    if lead not in facts.new_to_all:
         return call + (_beside_usual(facts) or _and_others(facts, {*facts.ranked} - {lead}, "other action"))
     # Of a newcomer all is new, also what its peers do every day.
-    is_counted = len(facts.new_actions) > 1 and facts.is_learned
+    is_counted = len(facts.new_to_all) > 1 and facts.is_learned
     return call + _and_others(facts, *_new_beside(facts)) + ("" if is_counted else _how_new(facts))
 
 
 def _beside_usual(facts: TitleFacts) -> str:
     """Return the new actions beside a leading one that is usual: by name where it is one, else how many; empty for none."""
-    new = sorted(facts.new_actions)
+    new = sorted(facts.new_to_all)
     if len(new) == 1 and _from_there(facts, new):
         return f" and {_cut(SOURCE.plain_action(new[0]))}{_how_new(facts)}"
     return _and_others(facts, *_new_beside(facts))
 
 
-def _new_beside(facts: TitleFacts) -> tuple[set[str], str]:
-    """Return the new actions beside the leading one, and what one of them is called."""
+def _new_beside(facts: TitleFacts) -> tuple[set[str], str, str]:
+    """Return the new actions beside the leading one, what one of them is called, and where it is new."""
     lead, _ = facts.lead
-    if lead not in facts.new_actions:
-        return {*facts.new_actions}, "new action"
-    return {*facts.new_actions} - {lead}, "other new action" if facts.is_learned else "other"
+    new, other = {*facts.new_to_all} - {lead}, "other " if lead in facts.new_to_all else ""
+    if not facts.is_learned:
+        return new, other.strip() or "new action", ""
+    return (
+        (new, f"{other}action", f" new {facts.here}")
+        if facts.is_new_here
+        else (new, f"{other}new action", "")
+    )
 
 
-def _and_others(facts: TitleFacts, actions: Collection[str], noun: str) -> str:
+def _and_others(facts: TitleFacts, actions: Collection[str], noun: str, where: str = "") -> str:
     """Return how many of other actions came from where the leading call did; `_elsewhere` says how many new ones did not."""
     there = len(_from_there(facts, actions))
-    return f" and {_count(there, noun)}" if there else ""
+    return f" and {_count(there, noun, where)}" if there else ""
 
 
 def _from_there(facts: TitleFacts, actions: Collection[str]) -> set[str]:
@@ -299,6 +327,8 @@ def _place(facts: TitleFacts, event: AlertEvent) -> str:
 
 def _how_new(facts: TitleFacts) -> str:
     """Return how new the leading action is; empty where the title says that no history has the principal."""
+    if facts.is_new_here:
+        return f", new {facts.here},"
     if facts.is_learned:
         return f", new to {_them(facts)},"
     return f", not in {_history(facts)}," if facts.in_history else ""
@@ -438,7 +468,7 @@ def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
         *(
             each
             for each in (*surprising, *facts.ranked)
-            if each in facts.new_actions and each not in elsewhere
+            if each in facts.new_to_all and each not in elsewhere
         ),
         *facts.ranked,
     )
@@ -495,19 +525,20 @@ def _elsewhere(facts: TitleFacts, event_id: str = "") -> str:
 
     Empty where all came from there, and no event is given.
     """
-    actions, noun = _new_beside(facts)
+    actions, noun, where = _new_beside(facts)
     left = actions - _from_there(facts, actions)
-    counted = _count(len(left), noun) if left else "others"
+    counted = _count(len(left), noun, where) if left else "others"
     if not event_id:
         return f"; {counted} from elsewhere" if left else ""
     there = left <= _called_from(facts, facts.new_networks[event_id])
     return f"; {counted} from {'' if there else 'elsewhere, as from '}{_new_network(facts, event_id)}"
 
 
-def _how_usual(facts: TitleFacts, event_id: str) -> tuple[bool, bool, bool]:
+def _how_usual(facts: TitleFacts, event_id: str) -> tuple[bool, bool, bool, bool]:
     """Return what sorts events by where they came from, the strangest network first."""
     return (
         not _has_strange_network(facts, event_id),
+        event_id in facts.networks_elsewhere,
         event_id in facts.usual_for_others,
         event_id in facts.new_ranges,
     )
@@ -519,9 +550,13 @@ def _has_strange_network(facts: TitleFacts, event_id: str) -> bool:
 
 
 def _new_network(facts: TitleFacts, event_id: str) -> str:
-    """Return the new network of an event, or the new address range of one that is known: a provider gives out many."""
+    """Return the new network of an event, or the new address range of one that is known: a provider gives out many.
+
+    One that the person uses at other roles is new at this one.
+    """
     kind = "new address range" if event_id in facts.new_ranges else "new network"
     how = f"new to {_them(facts)}, usual for others" if event_id in facts.usual_for_others else kind
+    how = f"new {facts.here}" if event_id in facts.networks_elsewhere else how
     return f"{_cut(facts.new_networks[event_id])} ({how})"
 
 
@@ -537,7 +572,14 @@ def _tool(facts: TitleFacts, lead: int) -> str:
     if program == facts.events[lead].source_address:
         return ""
     new = (each.seen for each in facts.drivers if each.feature == PROGRAM_FEATURE and each.rarity == "unseen")
-    return f", new tool {_cut(program)}" if program and program in new else ""
+    return f", {_new_tool(facts, program)}" if program and program in new else ""
+
+
+def _new_tool(facts: TitleFacts, program: str) -> str:
+    """Return a tool that is new, maybe only at this role."""
+    if program in facts.programs_elsewhere:
+        return f"tool {_cut(program)} (new {facts.here})"
+    return f"new tool {_cut(program)}"
 
 
 def _strangest_tool(facts: TitleFacts, lead: int) -> str:
@@ -609,7 +651,7 @@ def _tool_text(facts: TitleFacts, driver: SurpriseDriver) -> str:
     if driver.rarity == "unseen" and driver.feature == VERSION_FEATURE:
         return f"a program version not in {_history(facts)} ({_cut(driver.seen)})"
     if driver.rarity == "unseen":
-        return f"new tool {_cut(driver.seen)}"
+        return _new_tool(facts, driver.seen)
     return f"{_cut(driver.seen)} ({'unusual in such calls' if driver.unusual_together else 'rare here'})"
 
 
@@ -758,8 +800,8 @@ def _done_beside(facts: TitleFacts, action: str) -> str:
     return f" on {_cut(done[0], MAX_NAME_LENGTH // 2)}{others}" if done else ""
 
 
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'s' if number != 1 else ''}"
+def _count(number: int, noun: str, where: str = "") -> str:
+    return f"{number:,} {noun}{'s' if number != 1 else ''}{where}"
 
 
 def _cut(text: str, length: int = MAX_NAME_LENGTH) -> str:

@@ -505,6 +505,43 @@ def test_a_network_that_a_person_used_at_another_role_is_not_new_at_this_one(
     assert new("1:role/Support/eve") == [[True, True, True, True]] * 2
 
 
+def test_what_a_person_did_at_another_role_is_known_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At another role, row 4, they called the first action from the first network, and from the second range."""
+    columns = [
+        explanation.ACTION_COLUMN,
+        explanation.NETWORK_COLUMN,
+        explanation.RANGE_COLUMN,
+        explanation.PROGRAM_COLUMN,
+    ]
+    codes = np.zeros((3, len(FEATURE_NAMES)), np.uint64)
+    codes[:, columns] = [[1, 2, 3, 4], [5, 6, 7, 8], [5, 2, 9, 8]]
+    seen = {(4, *pair) for pair in zip(columns, (1, 2, 7, 8), strict=True)}
+
+    def count_of(rows: Any, column: int, values: Any) -> Any:
+        return np.array(
+            [(row, column, value) in seen for row, value in zip(rows.tolist(), values.tolist(), strict=True)]
+        )
+
+    others = {"1:role/Support/ann": np.array([3, 4], np.int32)}
+    bank = SimpleNamespace(
+        same_person=lambda who: ([], others.get(who, np.empty(0, np.int32))),
+        vocabulary=SimpleNamespace(count_of=count_of),
+    )
+    explainer = SimpleNamespace(bank_and_rows=lambda *_: (bank, None))
+    monkeypatch.setattr(explanation, "_program_texts", lambda *_: ["aws-cli", "Boto3", "Boto3"])
+    frame = pd.DataFrame(
+        {"event_id": list("abc"), "bank_version": ["1", "1", "2"], "principal": "1:role/Support/ann"}
+    )
+    names = ["iam:A", "iam:B", "iam:C"]
+
+    def elsewhere(frame: pd.DataFrame, ranges: set[str]) -> explanation.Elsewhere:
+        return explanation.find_elsewhere(SimpleNamespace(codes=codes), frame, names, ranges, explainer)
+
+    assert elsewhere(frame, set()) == ({"iam:A"}, {"a", "c"}, {"Boto3"})
+    assert elsewhere(frame, {"b", "c"}).networks == {"a", "b"}, "of these the range is what is new"
+    assert elsewhere(frame.assign(principal="1:role/Support/eve"), set()) == explanation.Elsewhere()
+
+
 def test_the_next_steps_contain_first_where_it_is_grave_ask_by_another_channel_and_undo_what_was_done(
     scored: sample_organisation.Run, stolen: Alert
 ) -> None:

@@ -18,6 +18,7 @@ from fingerprint.alerting.titles import (
     access_text,
     build_title,
     known_at,
+    new_at,
     questioned,
 )
 from fingerprint.core.alert import AlertEvent, Rarity, SurpriseDriver
@@ -570,6 +571,44 @@ def test_a_bulk_of_minutes_is_not_said_to_have_taken_a_day() -> None:
     slow = [replace(each, event_time=start + n * timedelta(minutes=9)) for n, each in enumerate(copies)]
     for events in (slow, quick[:-1], at_once):
         assert "60 times in a day" in title_of(facts(events, {"s3:CopyObject"}, (amount,)))
+
+
+def test_what_a_person_did_at_another_role_is_new_at_this_one() -> None:
+    """In one organisation of people at several roles a third of what was called new to them was known of them."""
+    program = SurpriseDriver("program", "Boto3 macos", "Chrome mac os", "unseen", 7.5, 3)
+    events = called("kms:ListKeys", "kms:DescribeKey", "kms:DisableKey")
+    names = [each.action_name for each in events]
+    some = facts(events[:1], {*names[:1]}, (NETWORK, program), programs=["Boto3 macos"])
+    some = replace(some, networks_elsewhere={"0"}, actions_elsewhere={*names[:1]})
+    some = replace(some, programs_elsewhere={"Boto3 macos"})
+    assert title_of(some, "1:role/Support/ann", "ann@example.com") == (
+        "ann@example.com called kms:ListKeys, new at this role, from 139.59.0.0/16 (new at this role), "
+        "tool Boto3 macos (new at this role)"
+    )
+    assert "(new at this role), tool Boto3 macos (new at this role)" in questioned(some)
+    assert ", not in" not in title_of(replace(some, is_learned=False))
+    two = replace(facts(events[:2], {*names[:2]}), actions_elsewhere={*names[:2]})
+    assert "called kms:ListKeys and 1 other action new at this role from" in title_of(two)
+    for known, said in (
+        (names[1:2], "kms:DisableKey and 1 other new action from"),
+        (names[:2], "kms:DisableKey, new to it, from"),
+        (names[2:], "kms:DisableKey and 2 new actions from"),
+        (names[1:], "kms:DisableKey and kms:ListKeys, new to it, from"),
+    ):
+        title = title_of(replace(facts(events, {*names}), actions_elsewhere={*known}))
+        assert title == f"user/grace called {said} 84.17.50.9"
+    reads = replace(facts(events[:2], {*names[:2]}), actions_elsewhere={*names[:1]})
+    assert title_of(reads).startswith("user/grace called kms:DescribeKey, new to it,"), "which is new to them"
+    signed_in = replace(some, here=new_at("1:federated/x=/ann@example.com"))
+    assert "139.59.0.0/16 (new at this provider)" in title_of(signed_in)
+    assert new_at("1:role/Support/ann") == some.here
+
+
+def test_a_network_that_is_new_to_a_person_leads_before_one_that_is_new_at_this_role() -> None:
+    networks = {"0": "139.59.0.0/16", "1": "86.40.0.0/16"}
+    some = facts(called("iam:ListUsers", "iam:ListUsers"), set(), new_networks=networks)
+    assert " from 139.59.0.0/16 (new network)" in title_of(some)
+    assert " from 86.40.0.0/16 (new network)" in title_of(replace(some, networks_elsewhere={"0"}))
 
 
 @pytest.mark.parametrize(
