@@ -450,33 +450,33 @@ def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
     """Return the action that leads, and whether all its calls failed.
 
     That is the one that counts most by what it can do, of those that succeeded if any did; without one a new sign-in without MFA,
-    then that of a bulk, as of downloads, then the most surprising new one, then the most unusual one. A call that was turned away
-    for its rate says little: one like it that succeeded leads before it. Where most calls came from a new network, a notable call
-    from elsewhere leads no title: a change made from the usual place is not what the alert is about.
+    then that of a bulk, as of downloads, then the most surprising new one, of those that succeeded if any did, then the most
+    unusual one. A call that was turned away for its rate says little: one like it that succeeded leads before it. Where most
+    calls came from a new network, a notable call from elsewhere leads no title: the alert is not about a change from the usual
+    place.
     """
     elsewhere = _minor_part(facts)
     if counted := [row for row in _counted(facts) if row.action not in elsewhere]:
         done = (row for row in counted if row.succeeded or _succeeded_beside(facts, row.action))
         row = next(done, counted[0])
         return row.action, all(event.error_code for event in _calls_of(facts, row.action))
+    succeeded = {event.action_name for event in facts.events if not event.error_code}
     surprising = [each.seen for each in facts.drivers if each.feature == ACTION_FEATURE]
+    named = (*surprising, *facts.ranked)
+    new = [each for each in named if each in facts.new_to_all and each not in elsewhere]
     sign_ins = (event.action_name for event in facts.events if SOURCE.signed_in_without_mfa(event.raw))
     candidates = (
         *(each for each in sign_ins if each in facts.new_actions),
         _bulk(facts),
         _newcomers_bulk(facts),
-        *(
-            each
-            for each in (*surprising, *facts.ranked)
-            if each in facts.new_to_all and each not in elsewhere
-        ),
+        *(each for each in new if each in succeeded),
+        *new,
         *facts.ranked,
     )
     lead = next(filter(None, candidates), "something")
     if {event.error_code for event in _calls_of(facts, lead)} <= FEATURE_SET.throttled:
-        succeeded = {event.action_name for event in facts.events if not event.error_code}
         alike = succeeded & {*(facts.new_actions if lead in facts.new_actions else facts.ranked)}
-        lead = next((each for each in (*surprising, *facts.ranked) if each in alike), lead)
+        lead = next((each for each in named if each in alike), lead)
     return lead, all(event.error_code for event in _calls_of(facts, lead))
 
 
