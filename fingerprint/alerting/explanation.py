@@ -81,7 +81,8 @@ NETWORKS = ("network", "address")  # the wider one first
 PLACES = (*NETWORKS, "region")
 RESOURCE_FEATURE = "resource"
 MAX_ROLES = 50  # of one person, whose places are looked at
-PROGRAM_COLUMN = FEATURE_NAMES.index(titles.PROGRAM_FEATURE)
+PROGRAM, VERSION = "program", "version"
+PROGRAM_COLUMN, VERSION_COLUMN = (FEATURE_NAMES.index(name) for name in (PROGRAM, VERSION))
 NETWORK_COLUMN, RANGE_COLUMN = (FEATURE_NAMES.index(name) for name in NETWORKS)
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
 
@@ -341,7 +342,8 @@ def _gather_facts(
         novelty.actions,
         ranked=tuple(dict.fromkeys(names[row] for row in np.argsort(-z, kind="stable"))),
         humans=_find_humans(frame, events, support),
-        programs=_program_texts(batch, frame),
+        programs=_feature_texts(batch, frame, PROGRAM),
+        versions=_feature_texts(batch, frame, VERSION),
         new_networks=novelty.networks,
         new_regions=novelty.regions,
         new_ranges=novelty.ranges,
@@ -349,7 +351,7 @@ def _gather_facts(
         usual_places=novelty.usual_places,
         actions_elsewhere=elsewhere.actions,
         networks_elsewhere=elsewhere.networks,
-        programs_elsewhere=elsewhere.programs,
+        tools_elsewhere=elsewhere.tools,
         here=titles.new_at(_principal(frame)),
         supporting=support.events,
         supporting_actions=supporting_actions,
@@ -587,11 +589,10 @@ def _new_networks(batch: EventBatch, frame: Frame, unseen: NDArray[np.bool_]) ->
     return {str(name): named[at] for name, at in zip(ids, inverse.reshape(-1).tolist(), strict=True)}
 
 
-def _program_texts(batch: EventBatch, frame: Frame) -> list[str]:
-    """Return the program that each event names, (N,), empty for none."""
-    codes = batch.codes[:, PROGRAM_COLUMN]
+def _feature_texts(batch: EventBatch, frame: Frame, name: str) -> list[str]:
+    """Return the value of a feature that each event has, (N,), empty for none, as of the program that it names."""
+    codes = batch.codes[:, FEATURE_NAMES.index(name)]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    name = titles.PROGRAM_FEATURE
     texts = encoding.FEATURE_SET.texts(frames.select_rows(frame, first), (name,))[name]
     return [frames.text_or_empty(texts[at]) for at in inverse.reshape(-1).tolist()]
 
@@ -634,7 +635,7 @@ class Elsewhere(NamedTuple):
 
     actions: frozenset[str] = frozenset()  # `service:Action`
     networks: frozenset[str] = frozenset()  # of events, by id
-    programs: frozenset[str] = frozenset()
+    tools: frozenset[str] = frozenset()  # programs and versions
 
 
 def find_elsewhere(
@@ -646,7 +647,7 @@ def find_elsewhere(
     """
     ids = [*map(str, frames.column_of(frame, "event_id").tolist())]
     versions = np.asarray(frames.column_of(frame, "bank_version"), object)
-    columns = [ACTION_COLUMN, NETWORK_COLUMN, RANGE_COLUMN, PROGRAM_COLUMN]
+    columns = [ACTION_COLUMN, NETWORK_COLUMN, RANGE_COLUMN, PROGRAM_COLUMN, VERSION_COLUMN]
     known = np.zeros((len(frame), len(columns)), bool)
     for version in set(versions.tolist()):
         rows = np.flatnonzero(versions == version)
@@ -654,11 +655,17 @@ def find_elsewhere(
         others = bank.same_person(_principal(frame))[1][:MAX_ROLES]
         for place, column in enumerate(columns if len(others) else []):
             known[rows, place] = _used_at(bank, others, column, batch.codes[rows, column])
+    tools = {
+        text
+        for place, name in ((3, PROGRAM), (4, VERSION))
+        if known[:, place].any()
+        for text in compress(_feature_texts(batch, frame, name), known[:, place])
+    }
     in_range = np.array([name in ranges for name in ids], bool)
     return Elsewhere(
         frozenset(compress(names, known[:, 0])),
         frozenset(compress(ids, np.where(in_range, known[:, 2], known[:, 1]))),
-        frozenset(compress(_program_texts(batch, frame), known[:, 3]) if known[:, 3].any() else ()),
+        frozenset(tools),
     )
 
 

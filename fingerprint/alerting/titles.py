@@ -30,6 +30,7 @@ from fingerprint.estimators.amounts import read_amount_text
 from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, ONLY_BY
 from fingerprint.estimators.openers import OPENED, OPENER_FEATURE
 from fingerprint.features.encoding import FEATURE_SET, FEATURES
+from fingerprint.features.value_texts import is_browser
 from fingerprint.sources.active import SOURCE
 
 MAX_NAME_LENGTH = 80  # characters of a name in a title
@@ -55,11 +56,12 @@ class TitleFacts:
 
     `actions` are what the calls can do, those that count most first; `new_actions` the `service:Action` that are new for the
     principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
-    empty for none, and `programs` their tools (N,); `new_networks` maps the ids of events to the network that they came from,
-    where it is new for the principal, `new_regions` to the region that they were made in; `new_ranges` are the ids of those whose
-    address range alone is new, and its network known; `usual_for_others` of those whose address range many others use;
-    `usual_places` of those whose principal comes from new ones all the time: no title leads with them, nor calls them new.
-    Of a person at several roles `actions_elsewhere`, `programs_elsewhere` and `networks_elsewhere` (ids of events) are what the
+    empty for none, `programs` their tools (N,) and `versions` these with the version (N,); `new_networks` maps the ids of events
+    to the network that they came from, where it is new for the principal, `new_regions` to the region that they were made in;
+    `new_ranges` are the ids of those whose address range alone is new, and its network known; `usual_for_others` of those whose
+    address range many others use; `usual_places` of those whose principal comes from new ones all the time: no title leads with
+    them, nor calls them new.
+    Of a person at several roles `actions_elsewhere`, `tools_elsewhere` and `networks_elsewhere` (ids of events) are what the
     same one used at others: new `here`, at this role, and not to them.
     `supporting` are the events that support the alert, `supporting_actions` what they can do that was new, the gravest first.
     `first_seen` says when a newcomer was first seen and whether that is in the history, else empty; `in_history`: it has some of
@@ -75,6 +77,7 @@ class TitleFacts:
     ranked: Sequence[str]
     humans: Sequence[str] = ()
     programs: Sequence[str] = ()
+    versions: Sequence[str] = ()
     new_networks: Mapping[str, str] = field(default_factory=dict)
     new_regions: Mapping[str, str] = field(default_factory=dict)
     new_ranges: Collection[str] = ()
@@ -82,7 +85,7 @@ class TitleFacts:
     usual_places: Collection[str] = ()
     actions_elsewhere: Collection[str] = ()
     networks_elsewhere: Collection[str] = ()
-    programs_elsewhere: Collection[str] = ()
+    tools_elsewhere: Collection[str] = ()
     here: str = AT_ROLE
     supporting: Sequence[AlertEvent] = ()
     supporting_actions: Sequence[ActionImpact] = ()
@@ -575,18 +578,19 @@ def _tool(facts: TitleFacts, lead: int) -> str:
     return f", {_new_tool(facts, program)}" if program and program in new else ""
 
 
-def _new_tool(facts: TitleFacts, program: str) -> str:
-    """Return a tool that is new, maybe only at this role."""
-    if program in facts.programs_elsewhere:
-        return f"tool {_cut(program)} (new {facts.here})"
-    return f"new tool {_cut(program)}"
+def _new_tool(facts: TitleFacts, name: str, noun: str = "tool") -> str:
+    """Return a tool or version that is new, maybe only at this role."""
+    if name in facts.tools_elsewhere:
+        return f"{noun} {_cut(name)} (new {facts.here})"
+    return f"new {noun} {_cut(name)}"
 
 
 def _strangest_tool(facts: TitleFacts, lead: int) -> str:
     """Return the program or version of which no driver surprises more, where `_tool` does not name it; empty for none.
 
     It is named whichever calls it made, as the largest share of the score. An upgrade, another version of the same program with
-    the same first number, is left out beside a driver of a comparable surprise: fleets are upgraded on one day.
+    the same first number or of the same browser, is left out beside a driver of a comparable surprise: fleets are upgraded on one
+    day. It is named, however, where it explains the new calls.
     """
     scored = [each for each in facts.drivers if each.feature in SCORED_FEATURES]
     # one that made a call for its caller is no tool
@@ -594,7 +598,11 @@ def _strangest_tool(facts: TitleFacts, lead: int) -> str:
     tools = [each for each in scored if each.feature in TOOL_FEATURES and each.seen not in services]
     driver = max(tools, key=lambda each: each.surprise, default=None)
     others = max((each.surprise for each in scored if each.feature not in TOOL_FEATURES), default=0.0)
-    if driver is None or driver.surprise < others:
+    if driver is None:
+        return ""
+    if _explains(facts, driver) and driver.surprise >= COMPARABLE_SURPRISE * others:
+        return f", with {_tool_text(facts, driver)}"
+    if driver.surprise < others:
         return ""
     named = facts.programs[lead] if _tool(facts, lead) else ""
     if named and _is_of_program(driver, named):
@@ -649,7 +657,7 @@ def _own_call(facts: TitleFacts) -> str:
 def _tool_text(facts: TitleFacts, driver: SurpriseDriver) -> str:
     """Return a program or version, and what is strange about it: its share here, or that the rest of the call came with it."""
     if driver.rarity == "unseen" and driver.feature == VERSION_FEATURE:
-        return f"a program version not in {_history(facts)} ({_cut(driver.seen)})"
+        return _new_tool(facts, driver.seen, "version")
     if driver.rarity == "unseen":
         return _new_tool(facts, driver.seen)
     return f"{_cut(driver.seen)} ({'unusual in such calls' if driver.unusual_together else 'rare here'})"
@@ -662,20 +670,40 @@ def _is_of_program(driver: SurpriseDriver, program: str) -> bool:
     return driver.seen == program
 
 
+def _explains(facts: TitleFacts, driver: SurpriseDriver) -> bool:
+    """Return whether all that is new comes with an upgrade of a usual tool, from the usual place, and can do no harm.
+
+    That of a browser explains no call: it is as new in calls that are not.
+    """
+    lead, _ = facts.lead
+    if lead not in facts.new_actions or lead in {row.action for row in _counted(facts)}:
+        return False
+    if driver.feature != VERSION_FEATURE or not _is_upgrade(driver) or is_browser(driver.seen):
+        return False
+    rows = zip(facts.events, facts.versions, strict=False)
+    versions = {version for event, version in rows if event.action_name in facts.new_actions}
+    return versions == {driver.seen} and not any(
+        _has_strange_network(facts, each.event_id) for each in facts.events
+    )
+
+
 def _is_upgrade(driver: SurpriseDriver) -> bool:
-    """Return whether a version has the name and the first number of a usual one.
+    """Return whether a version has the name and the first number of a usual one, or is a later one of a browser.
 
     >>> _is_upgrade(SurpriseDriver("program version", "aws-cli 2.17 linux", "aws-cli 2.15 linux, Boto3 1.34", "unseen", 6.0))
     True
     """
-    return _name_and_major(driver.seen) in map(_name_and_major, driver.expected.split(", "))
+    name, major = _name_and_major(driver.seen)
+    usual = [major for each, major in map(_name_and_major, driver.expected.split(", ")) if each == name]
+    is_later = bool(major and usual) and all(each and int(each) < int(major) for each in usual)
+    return major in usual or (is_later and is_browser(driver.seen))
 
 
 def _name_and_major(version: str) -> tuple[str, str]:
     """Return the name of a program or version and its first number, empty without one: `aws-cli 2.17 linux` -> aws-cli, 2."""
     name, _, rest = version.partition(" ")
     major = rest.partition(" ")[0].partition(".")[0]
-    return name, major if major.isdigit() else ""
+    return name, major if major.isdecimal() else ""
 
 
 def _failures(facts: TitleFacts) -> str:

@@ -85,6 +85,15 @@ def of_text(convert: Callable[[str], str]) -> Callable[[str | None], str | None]
     return lambda value: None if value is None else convert(str(value))
 
 
+def is_browser(program: str) -> bool:
+    """Return whether a program, or a version of it, is a browser: those upgrade themselves, by their first number.
+
+    >>> is_browser("Chrome 137.0 windows")
+    True
+    """
+    return program.partition(" ")[0].lower() in _BROWSERS
+
+
 @lru_cache(TEXT_CACHE_SIZE)
 def program_and_version(agent: str) -> tuple[str, str]:
     """Return the program of a user agent, and its version, both with the operating system where it says one; ids are `*`.

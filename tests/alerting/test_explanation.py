@@ -512,10 +512,11 @@ def test_what_a_person_did_at_another_role_is_known_of_them(monkeypatch: pytest.
         explanation.NETWORK_COLUMN,
         explanation.RANGE_COLUMN,
         explanation.PROGRAM_COLUMN,
+        explanation.VERSION_COLUMN,
     ]
     codes = np.zeros((3, len(FEATURE_NAMES)), np.uint64)
-    codes[:, columns] = [[1, 2, 3, 4], [5, 6, 7, 8], [5, 2, 9, 8]]
-    seen = {(4, *pair) for pair in zip(columns, (1, 2, 7, 8), strict=True)}
+    codes[:, columns] = [[1, 2, 3, 4, 1], [5, 6, 7, 8, 1], [5, 2, 9, 8, 0]]
+    seen = {(4, *pair) for pair in zip(columns, (1, 2, 7, 8, 1), strict=True)}
 
     def count_of(rows: Any, column: int, values: Any) -> Any:
         return np.array(
@@ -528,7 +529,8 @@ def test_what_a_person_did_at_another_role_is_known_of_them(monkeypatch: pytest.
         vocabulary=SimpleNamespace(count_of=count_of),
     )
     explainer = SimpleNamespace(bank_and_rows=lambda *_: (bank, None))
-    monkeypatch.setattr(explanation, "_program_texts", lambda *_: ["aws-cli", "Boto3", "Boto3"])
+    texts = {"program": ["aws-cli", "Boto3", "Boto3"], "version": ["aws-cli 2.1", "Boto3 1.34", "Boto3 1.40"]}
+    monkeypatch.setattr(explanation, "_feature_texts", lambda *each: texts[each[-1]])
     frame = pd.DataFrame(
         {"event_id": list("abc"), "bank_version": ["1", "1", "2"], "principal": "1:role/Support/ann"}
     )
@@ -537,7 +539,7 @@ def test_what_a_person_did_at_another_role_is_known_of_them(monkeypatch: pytest.
     def elsewhere(frame: pd.DataFrame, ranges: set[str]) -> explanation.Elsewhere:
         return explanation.find_elsewhere(SimpleNamespace(codes=codes), frame, names, ranges, explainer)
 
-    assert elsewhere(frame, set()) == ({"iam:A"}, {"a", "c"}, {"Boto3"})
+    assert elsewhere(frame, set()) == ({"iam:A"}, {"a", "c"}, {"Boto3", "aws-cli 2.1", "Boto3 1.34"})
     assert elsewhere(frame, {"b", "c"}).networks == {"a", "b"}, "of these the range is what is new"
     assert elsewhere(frame.assign(principal="1:role/Support/eve"), set()) == explanation.Elsewhere()
 

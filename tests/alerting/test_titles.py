@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import timedelta
 
@@ -580,7 +581,7 @@ def test_what_a_person_did_at_another_role_is_new_at_this_one() -> None:
     names = [each.action_name for each in events]
     some = facts(events[:1], {*names[:1]}, (NETWORK, program), programs=["Boto3 macos"])
     some = replace(some, networks_elsewhere={"0"}, actions_elsewhere={*names[:1]})
-    some = replace(some, programs_elsewhere={"Boto3 macos"})
+    some = replace(some, tools_elsewhere={"Boto3 macos"})
     assert title_of(some, "1:role/Support/ann", "ann@example.com") == (
         "ann@example.com called kms:ListKeys, new at this role, from 139.59.0.0/16 (new at this role), "
         "tool Boto3 macos (new at this role)"
@@ -829,7 +830,7 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
             "aws-cli 2.1, Boto3 1.34",
             "unseen",
             4.9,
-            "; 1 with a program version not in its history (Boto3 1.40)",
+            "; 1 with new version Boto3 1.40",
         ),
         (
             "program version",
@@ -837,9 +838,35 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
             "Boto3 1.34",
             "unseen",
             9.9,
-            "; 1 with a program version not in its history (Boto3 2.0)",
+            "; 1 with new version Boto3 2.0",
+        ),
+        ("program version", "Chrome 137.0", "Chrome 136.0, Boto3 1.34", "unseen", 5.0, ""),  # a browser's
+        (
+            "program version",
+            "Chrome 137.0",
+            "Chrome 136.0",
+            "unseen",
+            4.9,
+            "; 1 with new version Chrome 137.0",
+        ),
+        (
+            "program version",
+            "Chrome 135.0",
+            "Chrome 136.0",
+            "unseen",
+            9.9,
+            "; 1 with new version Chrome 135.0",
+        ),
+        (
+            "program version",
+            "Chrome 137.0",
+            "Firefox 136.0",
+            "unseen",
+            9.9,
+            "; 1 with new version Chrome 137.0",
         ),
         ("program version", "Boto3 2", "Boto3 2.1", "unseen", 9.9, ""),
+        ("program version", "Chrome ²", "Chrome 1", "unseen", 9.9, "; 1 with new version Chrome ²"),
         ("program version", "Boto3", "Boto3 1.34", "rare", 9.9, "; 1 with Boto3 (rare here)"),
     ],
 )
@@ -858,7 +885,40 @@ def test_a_tool_that_surprises_most_is_named_unless_it_is_an_upgrade_beside_some
     every = replace(some, drivers=(network, replace(tool, events=2)))
     assert title_of(every).endswith(f"(new network){said.replace('; 1', ',')}")
     stranger = title_of(replace(some, is_learned=False, in_history=False))
-    assert stranger.endswith(f"(new network){said.replace('not in its', 'not in the')}")
+    assert stranger.endswith(f"(new network){said}")
+    at_role = title_of(replace(some, tools_elsewhere={seen}))
+    assert at_role.endswith(re.sub(r" new (tool|version) (.*)", r" \1 \2 (new at this role)", said))
+
+
+def test_an_upgrade_that_explains_the_new_calls_is_named() -> None:
+    """Terraform 1.11 brings four new reads: without it the title reads as an alert about them."""
+    names = ("s3:GetBucketObjectLockConfiguration", "iam:ListRoleTags", "s3:GetObject")
+    new = {*names[:2]}
+    upgrade = SurpriseDriver("program version", "Terraform 1.11", "Terraform 1.10", "unseen", 8.3, 2)
+    action = SurpriseDriver("action", names[0], names[2], "unseen", 10.0, 1)
+    versions = ["Terraform 1.11", "Terraform 1.11", "Terraform 1.10"]
+    some = facts(called(*names), new, (action, upgrade), versions=versions)
+    said = f"called {names[0]} and 1 other new action from 84.17.50.9, with new version Terraform 1.11"
+    assert title_of(some) == f"user/grace {said}"
+    others = (
+        replace(some, versions=["Terraform 1.10", *versions[1:]]),  # not all that is new
+        replace(some, new_actions=()),
+        replace(some, new_networks={"2": "139.59.0.0/16"}),
+        replace(some, drivers=(action, replace(upgrade, surprise=4.9))),
+        replace(some, drivers=(action, replace(upgrade, expected="Boto3 1.34"))),
+        replace(
+            some,
+            versions=["Chrome 137.0"] * 3,
+            drivers=(action, replace(upgrade, seen="Chrome 137.0", expected="Chrome 136.0")),
+        ),
+        facts(
+            called("iam:CreateUser", *names[1:]),
+            {"iam:CreateUser", names[1]},
+            some.drivers,
+            versions=versions,
+        ),
+    )
+    assert not ["version" for each in others if "version" in title_of(each)]
 
 
 @pytest.mark.parametrize(
