@@ -751,8 +751,8 @@ def _failed_and_throttled(events: Sequence[AlertEvent]) -> Counter[str]:
 def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
     """Return which supporting actions succeeded where all events failed, the gravest by name; empty for none.
 
-    Calls of the leading action from the same place are other calls of it; beside a count of those that failed that is said, but
-    for what they were made on.
+    Calls of the leading action from the same place are other calls of it, and come first; beside a count of those that failed
+    that is said, but for what they were made on, which says nothing of one that was throttled.
     """
     gravest = [row.action for row in facts.supporting_actions if row.succeeded]
     others = [event.action_name for event in facts.supporting if not event.error_code]
@@ -760,11 +760,12 @@ def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
     named = []
     if _succeeded_beside(facts, lead):
         done.remove(lead)
-        on = _done_beside(facts, lead)
+        throttled = {event.error_code for event in _calls_of(facts, lead)} <= FEATURE_SET.throttled
+        on = "" if throttled else _done_beside(facts, lead)
         named += [f"other calls of it{on}"] if on or not is_counted else []
     if done and (gravest or not named):
         elsewhere = " from elsewhere" if done[0] == lead else ""
-        named.insert(0, f"{_cut(SOURCE.plain_action(done.pop(0)))}{elsewhere}")
+        named.append(f"{_cut(SOURCE.plain_action(done.pop(0)))}{elsewhere}")
     if done:
         return f"{', '.join(named)} and {_count(len(done), 'other action')}"
     return " and ".join(named)

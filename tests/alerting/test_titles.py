@@ -662,8 +662,8 @@ def test_of_a_call_that_failed_while_others_of_it_succeeded_both_are_said() -> N
     actions = impact.alert_impact(secret[1:], {"secretsmanager:GetSecretValue"}, ())
     read = replace(some, supporting=secret, supporting_actions=actions)
     assert title_of(read) == (
-        f"{tried} secretsmanager:GetSecretValue, other calls of it and 1 other action succeeded"
-    )
+        f"{tried} other calls of it, secretsmanager:GetSecretValue and 1 other action succeeded"
+    ), "not those of the secret"
     [elsewhere] = (replace(each, source_address="10.9.8.7") for each in called("sts:AssumeRole"))
     assert title_of(replace(some, supporting=[elsewhere])) == (
         "user/grace tried sts:AssumeRole, new to it, from 84.17.50.9; failed, but sts:AssumeRole from elsewhere succeeded"
@@ -682,6 +682,10 @@ def test_the_title_names_what_a_call_succeeded_on_beside_those_of_it_that_failed
     some = facts([failed], {"sts:AssumeRole"}, supporting=[usual, strange])
     assert title_of(some).endswith(
         "; failed, but other calls of it on role:broker-admin and 1 other succeeded"
+    )
+    throttled = replace(some, events=[replace(failed, error_code="ThrottlingException")])
+    assert title_of(throttled).endswith("; throttled, but other calls of it succeeded"), (
+        "which was sent again"
     )
     same = replace(some, supporting=[replace(strange, resource="role:vendor")])
     assert title_of(same).endswith("; failed, but other calls of it succeeded")
