@@ -452,16 +452,17 @@ def _unseen_amounts(facts: TitleFacts) -> Iterator[SurpriseDriver]:
 def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
     """Return the action that leads, and whether all its calls failed.
 
-    That is the one that counts most by what it can do, of those that succeeded if any did; without one a new sign-in without MFA,
-    then that of a bulk, as of downloads, then the most surprising new one, of those that succeeded if any did, then the most
-    unusual one. A call that was turned away for its rate says little: one like it that succeeded leads before it. Where most
-    calls came from a new network, a notable call from elsewhere leads no title: the alert is not about a change from the usual
-    place.
+    That is the one that counts most by what it can do, of those that succeeded if any did, then data taken in bulk; else a
+    new sign-in without MFA, then that of a bulk, as of downloads, then the most surprising new one, of those that succeeded
+    if any did, then the most unusual one. A call that was turned away for its rate says little: one like it that succeeded
+    leads before it. Where most calls came from a new network, a notable call from elsewhere leads no title: the alert is not
+    about a change from the usual place.
     """
     elsewhere = _minor_part(facts)
     if counted := [row for row in _counted(facts) if row.action not in elsewhere]:
         done = (row for row in counted if row.succeeded or _succeeded_beside(facts, row.action))
-        row = next(done, counted[0])
+        taken = (row for row in facts.actions if _takes_data(row) and row.succeeded)
+        row = next(done, next(taken, counted[0]))
         return row.action, all(event.error_code for event in _calls_of(facts, row.action))
     succeeded = {event.action_name for event in facts.events if not event.error_code}
     surprising = [each.seen for each in facts.drivers if each.feature == ACTION_FEATURE]

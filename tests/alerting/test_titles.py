@@ -540,6 +540,19 @@ def test_what_a_bulk_hides_is_still_named() -> None:
     assert title_of(some).endswith(f"from 84.17.50.9; also {name}")
 
 
+def test_what_was_taken_leads_before_a_graver_call_that_failed() -> None:
+    """A scanner's role took the code of four functions, and the title led with a secret that it was denied."""
+    name = "secretsmanager:GetSecretValue"
+    read = taking(name, new=(name,))
+    events = [replace(read.events[0], error_code="AccessDenied"), *read.events[1:]]
+    actions = impact.alert_impact(events, {name}, (), in_bulk=("s3:GetObject",))
+    assert title_of(replace(read, events=events, actions=actions)) == (
+        f"user/grace called s3:GetObject 398 times in an hour (at most 16 before) and {name}, new to it, from 84.17.50.9; "
+        f"1 of the 2 shown failed ({name})"
+    )
+    assert title_of(read).startswith(f"user/grace called {name}")
+
+
 def test_what_a_newcomer_took_leads_with_its_number() -> None:
     """No amount is usual of a newcomer: 105 downloads stood behind one listing."""
     listing = SurpriseDriver("action", "s3:ListObjects", "", "unseen", 10.0, 1)
