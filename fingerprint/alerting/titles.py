@@ -36,6 +36,7 @@ from fingerprint.sources.active import SOURCE
 MAX_NAME_LENGTH = 80  # characters of a name in a title
 MAX_ACCOUNT_LENGTH, MAX_REGION_LENGTH = 20, 40
 MAX_NAMED_ACTIONS = 3  # in a question
+OTHERS = (" other", " others")
 AT_ROLE, AT_PROVIDER = "at this role", "at this provider"
 MANY_READS = 20  # calls that read data: so many of a newcomer, who has no usual amount, are a bulk
 ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", impact.PROGRAM_FEATURE
@@ -277,7 +278,10 @@ def _called(facts: TitleFacts, on: str) -> str:
     """
     lead, tried = facts.lead
     verb = "tried" if tried and _has_all_calls(facts, lead) else "called"
-    call = f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{_often(facts, lead)}"
+    often = _often(facts, lead)
+    # "and 1 other 2 times" would be read as two of the other
+    on += "," if often and on.endswith(OTHERS) else ""
+    call = f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{often}"
     if lead not in facts.new_to_all:
         return call + (_beside_usual(facts) or _and_others(facts, {*facts.ranked} - {lead}, "other action"))
     # Of a newcomer all is new, also what its peers do every day.
@@ -400,9 +404,15 @@ def _counted_calls(facts: TitleFacts, action: str) -> Iterator[tuple[SurpriseDri
 
 
 def _has_all_calls(facts: TitleFacts, action: str) -> bool:
-    """Return whether all calls that the title counts of an action are events of the alert; True where it gives no count."""
-    events = f"{len(_calls_of(facts, action)):,}"
-    return next((calls for _, calls, _ in _counted_calls(facts, action)), events) == events
+    """Return whether the title counts an action's events of the alert, no more nor fewer; True where it gives no count."""
+    return _missing_calls(facts, action) == 0
+
+
+def _missing_calls(facts: TitleFacts, action: str) -> int:
+    """Return how many calls of those that the title counts are no events of the alert; less than 0 where it has more of them."""
+    counted = (int(calls.replace(",", "")) for _, calls, _ in _counted_calls(facts, action))
+    events = len(_calls_of(facts, action))
+    return next(counted, events) - events
 
 
 def _calls_of(facts: TitleFacts, action: str) -> list[AlertEvent]:
@@ -719,7 +729,7 @@ def _failures(facts: TitleFacts) -> str:
         return ""
     lead, tried = facts.lead
     every = (*facts.events, *facts.supporting)
-    shown = "" if _has_all_calls(facts, lead) else f" of the {len(every):,} shown"
+    shown = "" if _missing_calls(facts, lead) <= 0 else f" of the {len(every):,} shown"
     counts = _failed_and_throttled(every if shown else facts.events)
     counted = ", ".join(
         f"{count:,}{'' if place else shown} {word}" for place, (word, count) in enumerate(counts.items())

@@ -252,7 +252,7 @@ def test_a_bulk_names_what_it_was_called_on_and_that_several_people_called_it() 
     people = ["ann@example.com", "bob@example.com"] * 2
     some = facts(events, set(), (amount,), humans=people)
     assert title_of(some, "123456789012:role/Media") == (
-        "role/Media (ann@example.com and 1 other) called dynamodb:GetItem on table:t0 and 1 other together 4 times in 3 minutes "
+        "role/Media (ann@example.com and 1 other) called dynamodb:GetItem on table:t0 and 1 other, together 4 times in 3 minutes "
         "on resources unusual for them (none before in an hour) from 84.17.50.9"
     )
     assert questioned(some).startswith(
@@ -264,6 +264,17 @@ def test_a_bulk_names_what_it_was_called_on_and_that_several_people_called_it() 
     assert "4 times in 3 minutes, new to it, from" in new, "as are all its resources"
     alone = facts([*events[:1] * 4], set(), (amount,), humans=people[:1] * 4)
     assert "called dynamodb:GetItem on table:t0 4 times in an hour" in title_of(alone)
+
+
+def test_what_failed_is_counted_plainly_where_the_alert_has_more_calls_than_were_unusual() -> None:
+    """Five of six downloads were of unusual buckets: "1 of the 13 shown failed" read as if more had been made."""
+    name = "s3:GetObject"
+    amount = SurpriseDriver(
+        "amount", amount_text(5, name, "an hour on unusual resources"), "none before", "unseen", 4.9, 5
+    )
+    events = called(*[name] * 6, "iam:ListUsers", failed=("iam:ListUsers",))
+    assert title_of(facts(events, set(), (amount,))).endswith("from 84.17.50.9; 1 failed")
+    assert title_of(facts(events[2:], set(), (amount,))).endswith("; 1 of the 5 shown failed")
 
 
 def test_a_session_of_another_name_is_counted_beside_the_person_at_a_shared_role() -> None:
