@@ -218,6 +218,7 @@ def _queue_table(rows: Sequence[QueueRow], decisions: Mapping[str, Decision], wi
             (f"{decision}: " if decision else "", "bold"),
             terminal_text(row.title),
             terminal_text(place, "dim"),
+            overflow="fold",
         )
         cells: list[Text | str] = [
             urgency_text(row.urgency),

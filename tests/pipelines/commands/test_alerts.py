@@ -203,6 +203,20 @@ def test_a_person_reads_urgency_title_time_and_size(queue, capsys, monkeypatch):
     assert "ci-deploy" in second
 
 
+def test_a_narrow_terminal_folds_the_names_of_a_title(store_url, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    name = "elasticloadbalancing:DescribeLoadBalancerPolicyTypes"
+    open_store(store_url).alerts.save(
+        [replace(stolen_session(), title=f"tara called {name} from 84.17.50.9")]
+    )
+    list_alerts(store_url)
+    shown = capsys.readouterr().out
+    assert "…" not in shown
+    head, *rows = shown.splitlines()
+    column = slice(head.index("what"), head.index("when") - 1)
+    assert name in "".join(row[column].strip() for row in rows)
+
+
 def test_an_alert_explains_itself_on_the_terminal(queue, capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "160")
     show_alert(queue, "3fa")
