@@ -58,10 +58,8 @@ def test_what_is_silent_does_not_depend_on_how_many_intervals_close_together() -
     series, _ = filled(days=15, owners=1, rate=40.0)
     start = START + 15 * 24
     _, together, z = series.silent_intervals(CHANNEL, start, start + 72)
-    alone = [
-        series.silent_intervals(CHANNEL, hour, hour + 1)[1].tolist() for hour in range(start, start + 72)
-    ]
-    assert together.tolist() == sum(alone, [])
+    alone = [series.silent_intervals(CHANNEL, hour, hour + 1)[1] for hour in range(start, start + 72)]
+    assert together.tolist() == np.concatenate(alone).tolist()
     assert together.tolist() == list(range(start, start + 48))  # two days without an event are a pause
     assert (z >= spectral.SURGE_Z).all()
     add(
