@@ -20,10 +20,10 @@ things keep an incident from swallowing its surroundings:
   that of a call which AWS carried out, at most MAX_OPENED an alert.
 - Principals of one name in several accounts, no persons, are linked where one service made all calls for them, as a rollout of
   stacks does, with at most an hour between them, and where an action and a network are new to both.
-- MIN_PRINCIPALS or more that call the same new action on one day (UTC) are linked where that surprises most, its impact is minor
-  at most, and nothing else is grave, or new to the organisation as a network or tool may be: a certificate that every machine
-  fetches is one incident. An alert that another link joins with one that does not show the action stays there: an attack of
-  several steps does not join.
+- MIN_PRINCIPALS or more that call the same new action on one day (UTC), or the same few, are linked where one surprises most,
+  their impact is minor at most, and nothing else is grave, or new to the organisation as a network or tool may be: a certificate
+  that every machine fetches is one incident, and so is a scanner's upgrade. An alert that another link joins with one that does
+  not show the same actions stays there: an attack of several steps does not join.
 - Links are taken in order, the surest kind and the shortest gap first, and none that makes an incident larger than MAX_ALERTS.
 
 An incident has the id of its oldest alert, so an older alert that joins changes the id; every alert's id finds its incident. The
@@ -73,7 +73,8 @@ GAPS: Mapping[LinkKind, int] = {  # of kinds that link over another gap
 RECENT_SECONDS = 7 * 86_400
 # Of a key, an address or a call that links; a call is recorded for its caller, and where what it touched lies.
 MAX_PRINCIPALS: Mapping[LinkKind, int] = {"access_key": 20, "address": 5, "shared_call": 5}
-MIN_PRINCIPALS = 5  # that call the same new action on one day
+MIN_PRINCIPALS = 5  # that call the same new actions on one day
+MAX_NEW_ACTIONS = 6  # of an alert: beside three transitions they are among the ten drivers that are stored
 MAX_ALERTS = 200  # of one incident
 MAX_VALUES = 50  # keys, addresses, and shared calls, of one alert
 MAX_OPENED = 10  # users and roles that one alert made or opened
@@ -244,7 +245,7 @@ class Incident:
 
     @property
     def alike_principals(self) -> int:
-        """Return how many principals called one new action on one day, where that joined their alerts; else 0."""
+        """Return how many principals called the same new actions on one day, where that joined their alerts; else 0."""
         return len(self.row.principals) if any(each.reason == "new_action" for each in self.alerts) else 0
 
 
@@ -320,37 +321,41 @@ def names_at_networks(principal: str, drivers: Iterable[Mapping[str, Any]]) -> l
     return [f"{name} {network} {action}" for network in networks for action in actions][:MAX_VALUES]
 
 
-def shared_new_action(drivers: Iterable[Mapping[str, Any]], actions: Iterable[Mapping[str, Any]]) -> str:
-    """Return the new action that surprises most in an alert, where nothing else of it is grave or new to the organisation.
+def shared_new_actions(
+    drivers: Iterable[Mapping[str, Any]], actions: Iterable[Mapping[str, Any]]
+) -> tuple[str, ...]:
+    """Return the new actions of an alert, sorted, where one surprises most and nothing else is grave or new to the organisation.
 
-    `drivers` and `actions` (`Alert.impact_of`) are the alert's. Empty where anything surprises more, or the action has an impact.
+    `drivers` and `actions` (`Alert.impact_of`) are the alert's. Empty where anything surprises more, an action has an impact, or
+    there are more than MAX_NEW_ACTIONS: the drivers of an alert are not all stored.
 
     Example:
         >>> action = {"feature": "action", "seen": "acm:GetCertificate", "rarity": "unseen", "surprise": 10.0, "principals": 0}
-        >>> shared_new_action([action], [])
-        'acm:GetCertificate'
+        >>> shared_new_actions([action, action | {"seen": "acm:ListCertificates"}], [])
+        ('acm:GetCertificate', 'acm:ListCertificates')
         >>> network = {"feature": "network", "seen": "167.99.0.0/16", "rarity": "unseen", "surprise": 7.0, "principals": 0}
-        >>> shared_new_action([action, network], [])
-        ''
+        >>> shared_new_actions([action, network], [])
+        ()
     """
     listed = [each for each in drivers if each["feature"] != ORDER_FEATURE]
     new = [each for each in listed if (each["feature"], each["rarity"]) == ("action", "unseen")]
     if not new:
-        return ""
+        return ()
     lead = max(new, key=lambda each: (each["surprise"], each["seen"]))
-    name = str(lead["seen"])
-    own = (name, f"{name}(", f"{name} on ")  # the action, its parameters, and what it touched
-    beside = [each for each in listed if each["seen"] != name and not str(each["seen"]).startswith(own[1:])]
-    strange = any(
-        each["surprise"] > lead["surprise"]
-        or (each["rarity"] in NEW_RARITIES and each.get("principals", 0) <= MANY_PRINCIPALS)
-        for each in beside
-    )
+    names = {str(each["seen"]) for each in new if each is lead or _is_new_to_most(each)}
+    own = tuple(f"{name}{end}" for name in names for end in ("(", " on "))  # parameters, what was touched
+    beside = [each for each in listed if each["seen"] not in names and not str(each["seen"]).startswith(own)]
+    strange = any(each["surprise"] > lead["surprise"] or _is_new_to_most(each) for each in beside)
     grave = any(
-        each["gravity"] in GRAVE_OR_SEVERE or (each["action"], each["gravity"]) == (name, "notable")
+        each["gravity"] in GRAVE_OR_SEVERE or (each["action"] in names and each["gravity"] == "notable")
         for each in actions
     )
-    return "" if strange or grave else name
+    return () if strange or grave or len(names) > MAX_NEW_ACTIONS else tuple(sorted(names))
+
+
+def _is_new_to_most(driver: Mapping[str, Any]) -> bool:
+    """Return whether a driver is new to its principal, and at most MANY_PRINCIPALS of the history showed it."""
+    return driver["rarity"] in NEW_RARITIES and driver.get("principals", 0) <= MANY_PRINCIPALS
 
 
 def forwarding_service(calls: Iterable[tuple[str, str]]) -> str:
@@ -489,9 +494,9 @@ def _rule_edges(links: Sequence[AlertLink]) -> Iterator[_Edge]:
 
 
 def _new_action_edges(links: Sequence[AlertLink], groups: _Groups) -> Iterator[_Edge]:
-    """Yield a link of each alert with the one before it of those whose principals call the same new action on one day.
+    """Yield a link of each alert with the one before it of those whose principals call the same new actions on one day.
 
-    `groups` are what other links joined: one with any alert that does not show the action is left alone, whole.
+    `groups` are what other links joined: one with any alert that does not show the same actions is left alone, whole.
     """
     principal = {each.alert_id: each.value for each in links if each.kind == "principal"}
     shown = {each.alert_id: each for each in links if each.kind == "new_action"}

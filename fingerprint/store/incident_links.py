@@ -42,7 +42,7 @@ from fingerprint.core.incident import (
     name_at_address,
     names_at_networks,
     new_addresses,
-    shared_new_action,
+    shared_new_actions,
 )
 from fingerprint.core.sanitize import index_key
 from fingerprint.store.query_conditions import OPEN
@@ -296,14 +296,13 @@ def _link_rows(alert: Row, values: _LinkValues, service: str | None) -> Iterator
 
 
 def _new_actions(alert: Row) -> list[str]:
-    """Return the new action, with its day, that others may have called on the same one; none that serves attackers."""
+    """Return the new actions, with their day, that others may have called on the same one; none if any serves attackers."""
     from fingerprint.sources.active import SOURCE  # as in `_values_of_events`
 
-    name = shared_new_action(alert["drivers"], alert["impact_of"])
-    service, _, action = name.partition(":")
-    if not name or SOURCE.serves_attackers(service, action):
+    names = shared_new_actions(alert["drivers"], alert["impact_of"])
+    if not names or any(SOURCE.serves_attackers(*name.partition(":")[::2]) for name in names):
         return []
-    return [f"{name} {alert['first_event_time']:%Y-%m-%d}"]
+    return [f"{', '.join(names)} {alert['first_event_time']:%Y-%m-%d}"]
 
 
 def _forget_new_actions(connection: sql.Connection, alert_ids: Collection[str]) -> None:
@@ -561,7 +560,7 @@ def _nearby_alerts(connection: sql.Connection, alert_ids: Collection[str]) -> se
 
 
 def _alerts_with_the_same_new_action(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
-    """Return the alerts that show a new action of these on the same day: it takes several principals to link them."""
+    """Return the alerts that show the new actions of one of these on the same day: it takes several principals to link them."""
     queries = (
         sql.select(_other.c.alert_id)
         .join_from(alert_links, _other, _same_value)

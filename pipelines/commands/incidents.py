@@ -75,7 +75,7 @@ def print_incident(found: dict[str, Any]) -> None:
     row = found["row"]
     console = Console()
     alike = any(each["reason"] == "new_action" for each in found["alerts"])
-    same = f"; {len(row['principals'])} principals called the same new action on this day" if alike else ""
+    same = f"; {len(row['principals'])} principals called the same new actions on this day" if alike else ""
     console.print(
         f"{row['urgency']} {severity_of(row['urgency'])}, {row['status'].replace('_', ' ')}, "
         f"{formatting.pluralize(row['alerts'], 'alert')}, {row['open_alerts']} open{same}"

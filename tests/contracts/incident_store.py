@@ -565,6 +565,24 @@ class IncidentRules(IncidentContract):
         store.alerts.save([replace(grown, events=(*grown.events, *alerts[0].events))])
         assert max(map(len, together(store))) == 2, "a network that is new to everyone"
 
+    def test_the_same_few_new_actions_join_whichever_leads_unless_they_differ_or_one_serves_attackers(
+        self, make_store
+    ):
+        def scanned(name: str, *more: str) -> Alert:
+            beside = (SurpriseDriver("action", each, "nothing yet", "unseen", 10.0) for each in more)
+            return fetching_alert(name, f"p-{name}", 0, *beside)
+
+        store, count = make_store(), rule.MIN_PRINCIPALS
+        upgrade = ("qbusiness:ListApplications", "iam:ListServerCertificates")
+        attack = "secretsmanager:GetSecretValue"
+        store.alerts.save([scanned(f"a{at}", *upgrade[:: (-1) ** at]) for at in range(count)])
+        store.alerts.save([scanned("b", *upgrade, "bedrock:ListAgents"), scanned("c", *upgrade, attack)])
+        store.alerts.save([scanned(f"d{at}", attack) for at in range(count)])
+        joined = [each for each in together(store) if len(each) > 1]
+        assert joined == [{f"a{at}" for at in range(count)}]
+        shared = "acm:GetCertificate, iam:ListServerCertificates, qbusiness:ListApplications 2026-03-04"
+        assert store.incidents.get("a0").alerts[1].value == shared
+
     def test_an_issued_key_that_many_principals_show_joins_none_of_them(self, make_store):
         store, most = make_store(), rule.MAX_PRINCIPALS["access_key"]
         store.alerts.save([alert(f"a{at}", f"p{at}", 1, key="ASIA2") for at in range(most)])

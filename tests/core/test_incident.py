@@ -12,13 +12,14 @@ from hypothesis import strategies as some
 from fingerprint.core.alert import MANY_PRINCIPALS
 from fingerprint.core.incident import (
     GAP_SECONDS,
+    MAX_NEW_ACTIONS,
     MIN_PRINCIPALS,
     AlertLink,
     IncidentEdit,
     group_alerts,
     linking_addresses,
     new_addresses,
-    shared_new_action,
+    shared_new_actions,
 )
 
 HOUR = 3600
@@ -149,7 +150,7 @@ def driver(feature: str, seen: str, surprise: float, rarity: str = "unseen", pri
         ((driver("network", "167.99.0.0/16", 6.7),), (), False),
         ((driver("program", "Boto3 linux", 6.7, "rare", 2),), (), False),
         ((driver("error", "AccessDenied", 10.5, principals=40),), (), False),
-        ((driver("action", "acm:GetCertificates", 4.0),), (), False),
+        ((driver("action", "acm:GetCertificates", 4.0, "rare"),), (), False),
         ((), ({"action": FETCH, "gravity": "minor"},), True),
         ((), ({"action": FETCH, "gravity": "notable"},), False),
         ((), ({"action": "kms:Decrypt", "gravity": "notable"},), True),
@@ -160,8 +161,20 @@ def test_a_new_action_is_shared_where_nothing_else_is_as_strange_grave_or_new_to
     beside: tuple[dict, ...], impact: tuple[dict, ...], shared: bool
 ) -> None:
     drivers = (driver("action", FETCH, 10.0), *beside)
-    assert shared_new_action(drivers, impact) == (FETCH if shared else "")
-    assert shared_new_action(beside[:1] and [beside[0] | {"rarity": "infrequent"}], impact) == ""
+    assert shared_new_actions(drivers, impact) == ((FETCH,) if shared else ())
+    assert shared_new_actions(beside[:1] and [beside[0] | {"rarity": "infrequent"}], impact) == ()
+
+
+def test_a_few_new_actions_are_shared_together_whichever_surprises_most_and_none_may_have_an_impact() -> None:
+    usual_of_others = driver("action", "s3:ListBuckets", 3.0, principals=MANY_PRINCIPALS + 1)
+    few = [driver("action", f"bedrock:List{at}", 10.0 - at % 2) for at in range(MAX_NEW_ACTIONS)]
+    names = tuple(sorted(each["seen"] for each in few))
+    touched = driver("resource", f"{names[0]} on agent:web", 10.0)
+    for drivers in (few, few[::-1], [*few, usual_of_others, touched]):
+        assert shared_new_actions(drivers, [{"action": names[0], "gravity": "minor"}]) == names
+    assert shared_new_actions(few, [{"action": names[0], "gravity": "notable"}]) == ()
+    assert shared_new_actions([*few, driver("network", "167.99.0.0/16", 1.0)], []) == ()
+    assert shared_new_actions([*few, driver("action", "bedrock:GetAgent", 4.0)], []) == ()
 
 
 # --- what a person says -------------------------------------------------------------------------------------------------

@@ -86,7 +86,7 @@ REASON_PHRASES = {
     "name": N_("same name in another account, from the same new address or network"),
     "service": N_("same name in another account, by the same service"),
     "address": N_("same new address"),
-    "new_action": N_("same new action on the same day"),
+    "new_action": N_("same new actions on the same day"),
     "hand": N_("joined by hand"),
 }
 router = APIRouter()

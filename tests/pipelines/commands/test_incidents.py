@@ -39,7 +39,7 @@ def test_incidents_are_listed_and_shown_with_the_reasons_of_their_alerts(url, ca
     open_store(url).alerts.save([fetching_alert(f"n{at}", f"p{at}", 40) for at in range(MIN_PRINCIPALS)])
     incidents.print_incident(incidents.show_incident(url, "n1"))
     said = capsys.readouterr().out
-    assert f"{MIN_PRINCIPALS} principals called the same new action on this day" in said
+    assert f"{MIN_PRINCIPALS} principals called the same new actions on this day" in said
     assert "new action acm:GetCertificate 2026-03-06" in said
     incidents.print_incidents([])
     assert "--status all" in capsys.readouterr().out

@@ -68,15 +68,15 @@ def test_an_incident_tells_one_story_and_says_why_its_alerts_belong_together(sit
     assert "Read-only" in page
     assert "Not in this incident, but near" in page
     assert "/alerts/a9" in page  # the same principal, later that day
-    assert "called the same new action" not in page
+    assert "called the same new actions" not in page
     assert site.browser("viewer").get("/incidents/nothing").status_code == 404
 
 
 def test_an_incident_says_how_many_principals_did_the_same_on_one_day(site):
     site.deps.store.alerts.save([fetching_alert(f"n{at}", f"p{at}", 40) for at in range(MIN_PRINCIPALS)])
     page = site.browser("viewer").get("/incidents/n1").text
-    assert f"{MIN_PRINCIPALS} principals called the same new action on this day" in page
-    assert "same new action on the same day" in page
+    assert f"{MIN_PRINCIPALS} principals called the same new actions on this day" in page
+    assert "same new actions on the same day" in page
     assert "acm:GetCertificate 2026-03-06" in page
 
 
