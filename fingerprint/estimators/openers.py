@@ -29,7 +29,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.features.vocabulary import Floats, Ints
 
-PRIOR_DAYS = 5.0  # of one opener, that what is usual of all roles is worth
+PRIOR_DAYS = 2.0  # of one opener, that what is usual of all roles is worth
 ALL_NEW, ALL_DAYS = 1.0, 20.0  # what all roles together are taken to have shown before any was seen
 MAX_NATS = 10.0  # as any feature: past one in twenty thousand it is only ever "never"
 WEIGHT = 1.6

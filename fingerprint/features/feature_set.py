@@ -69,11 +69,12 @@ class Feature:
 class Openings(NamedTuple):
     """The calls by which a caller becomes another principal.
 
-    `actions` are texts of the feature `action`; `read` gets the values of `columns` and returns what was opened and who opened
-    it, or None.
+    `actions` are texts of the feature `action`, `by_workloads` those of them by which a workload signs in; `read` gets the values
+    of `columns` and returns what was opened and who opened it, or None.
     """
 
     actions: frozenset[str]
+    by_workloads: frozenset[str]
     columns: tuple[str, ...]
     read: Callable[..., tuple[str, str] | None]
 
@@ -85,6 +86,15 @@ class OpenedRoles(NamedTuple):
     role: hashing.Hashes
     opener: hashing.Hashes
     texts: list[tuple[str, str]]
+
+
+def _text_codes(texts: Collection[str]) -> NDArray[np.uint64]:
+    return np.array([hashing.hash_string(text) for text in sorted(texts)], np.uint64)
+
+
+def _is_any(codes: Array, wanted: NDArray[np.uint64]) -> Array:
+    """Return which codes (N,) are among a few."""
+    return (codes == arrays.to_device_of(wanted, codes)[:, None]).any(axis=0)
 
 
 @dataclass(frozen=True)
@@ -164,20 +174,25 @@ class FeatureSet:
         if self.no_effect is None:
             return np.empty(0, np.uint64)
         texts = {self.says_nothing[self.no_effect], *self.throttled}
-        return np.array([hashing.hash_string(text) for text in sorted(texts)], np.uint64)
+        return _text_codes(texts)
 
     def makes_no_amount(self, codes: Array) -> Array:
         """Return which events (N,) do not count as calls of their action: they had no effect, or were turned away."""
         if self.no_effect is None:
             return self.had_no_effect(codes)
-        error = codes[:, self.names.index(self.no_effect)]
-        of_each: Array = error == arrays.to_device_of(self._uncounted_errors, error)[:, None]
-        return of_each.any(axis=0)
+        return _is_any(codes[:, self.names.index(self.no_effect)], self._uncounted_errors)
 
     @cached_property
     def _opening_codes(self) -> NDArray[np.uint64]:
-        actions = self.openings.actions if self.openings else ()
-        return np.array([hashing.hash_string(text) for text in sorted(actions)], np.uint64)
+        return _text_codes(self.openings.actions if self.openings else ())
+
+    @cached_property
+    def _workload_codes(self) -> NDArray[np.uint64]:
+        return _text_codes(self.openings.by_workloads if self.openings else ())
+
+    def is_workload_sign_in(self, action: Array) -> Array:
+        """Return which actions, codes (N,), are the call by which a workload signs in."""
+        return _is_any(action, self._workload_codes)
 
     def opened_roles(self, codes: Array, events: Frame) -> OpenedRoles:
         """Return what events with codes (N, F) opened, and who; only these are read, on the host."""
@@ -185,9 +200,7 @@ class FeatureSet:
         nothing = OpenedRoles(np.empty(0, np.intp), none, none, [])
         if self.openings is None:
             return nothing
-        action = codes[:, self.names.index("action"), None]
-        is_opening = (action == arrays.to_device_of(self._opening_codes, codes)).any(axis=1)
-        rows = is_opening.nonzero()[0]
+        rows = _is_any(codes[:, self.names.index("action")], self._opening_codes).nonzero()[0]
         if not len(rows):
             return nothing
         columns = self.openings.columns

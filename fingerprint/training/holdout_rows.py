@@ -34,6 +34,7 @@ from fingerprint.estimators.amounts import LOADED_AMOUNTS, AmountTail
 from fingerprint.estimators.autoencoder import Baseline, EventNats, has_just_come, is_newcomer
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.surge_tails import SurgeTails
+from fingerprint.features.encoding import FEATURE_SET
 from fingerprint.registry import quality, vote_rates
 from fingerprint.registry.bank import PEER_LEVEL, PRINCIPAL_LEVEL, accounts_of, people_names
 from fingerprint.training import action_transitions, baseline
@@ -131,7 +132,7 @@ def judge_holdout(
     """Fit the tails of held-out rows, and measure by them how good the bank is; `center` (E, F) is that of the baselines."""
     rows = HoldoutRows.read(dataset, index)
     surges, surge = _surge_tails(rows)
-    counts = _CountEvidence(surge, np.where(np.isnan(surge), _newcomer_z(rows, newcomers), np.nan))
+    counts = _CountEvidence(surge, np.where(np.isnan(surge), newcomer_z(rows, newcomers), np.nan))
     usual, z = _fit_baseline(rows, index, center, settings)
     amount_tails = _amount_tails(rows)
     own = ~rows.stranger
@@ -231,9 +232,10 @@ def _surge_tails(rows: HoldoutRows) -> tuple[SurgeTails, Floats]:
     return tails, z
 
 
-def _newcomer_z(rows: HoldoutRows, tails: NewcomerTails) -> Floats:
-    """Return the z of rows (L,) by how others began, NaN where the principal had a history or a fingerprint."""
-    fresh = np.flatnonzero(rows.stranger & ~np.isnan(rows["beginning"][:, 0]))
+def newcomer_z(rows: HoldoutRows, tails: NewcomerTails) -> Floats:
+    """Return the z of rows (L,) by how others began, NaN where the principal had a history or a fingerprint, and of sign-ins."""
+    judged = rows.stranger & ~FEATURE_SET.is_workload_sign_in(rows["action"])
+    fresh = np.flatnonzero(judged & ~np.isnan(rows["beginning"][:, 0]))
     z = np.full(len(rows.kind), np.nan, np.float32)
     hashes = hashing.hash_strings(pd.Series(rows.kind[fresh], dtype=object))
     z[fresh] = tails.z(tails.rows(hashes), rows["beginning"][fresh])

@@ -31,10 +31,10 @@ def nats(role: np.uint64, opener: np.uint64) -> float:
 
 
 def test_a_new_opener_is_the_rarer_the_longer_a_role_has_met_none_and_the_fewer_of_a_shared_one() -> None:
-    # e of all roles is (9 + 1) / (35 + 20); of DEPLOY 5 e / 19, of SHARED (9 + 5 e) / 25, of YOUNG 5 e / 6
-    assert nats(DEPLOY, STRANGER) == pytest.approx(-np.log(50 / 55 / 19), abs=1e-5)
-    assert nats(SHARED, STRANGER) == pytest.approx(-np.log((9 + 50 / 55) / 25), abs=1e-5)
-    assert nats(YOUNG, STRANGER) == pytest.approx(-np.log(50 / 55 / 6), abs=1e-5)
+    # e of all roles is (9 + 1) / (35 + 20); of DEPLOY 2 e / 16, of SHARED (9 + 2 e) / 22, of YOUNG 2 e / 3
+    assert nats(DEPLOY, STRANGER) == pytest.approx(-np.log(20 / 55 / 16), abs=1e-5)
+    assert nats(SHARED, STRANGER) == pytest.approx(-np.log((9 + 20 / 55) / 22), abs=1e-5)
+    assert nats(YOUNG, STRANGER) == pytest.approx(-np.log(20 / 55 / 3), abs=1e-5)
     [added] = learned().evidence(np.array([DEPLOY]), np.array([STRANGER])).tolist()
     assert added == pytest.approx(1.6 * nats(DEPLOY, STRANGER))
 

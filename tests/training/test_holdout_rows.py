@@ -11,8 +11,9 @@ import pytest
 from fingerprint.compute import hashing
 from fingerprint.core.settings import Settings
 from fingerprint.estimators import amounts
+from fingerprint.estimators.newcomer_tails import fit_newcomer_tails
 from fingerprint.registry import quality
-from fingerprint.training.holdout_rows import HoldoutRows, persons_of
+from fingerprint.training.holdout_rows import HoldoutRows, newcomer_z, persons_of
 
 
 def test_of_an_hour_that_is_unusual_by_its_amount_alone_the_calls_that_carry_it_have_the_vote() -> None:
@@ -56,3 +57,14 @@ def test_the_alert_budget_counts_a_person_once_at_however_many_roles() -> None:
     z = np.ones(len(rows), np.float32)
     held = quality.HoldoutScores(z, z, rows, days, days, z, person=np.tile(person, 2))
     assert quality.holdout_metrics(held, Settings())["principals"] == 4
+
+
+def test_how_others_began_says_nothing_of_a_workload_that_signs_in() -> None:
+    """As in scoring: else a bank counts those sign-ins as calm, and its threshold is too low."""
+    beginnings, kind = np.tile([[1, 0, 0]], (20, 1)).astype(np.float32), hashing.hash_string("federated")
+    tails = fit_newcomer_tails(beginnings, np.arange(20, dtype=np.uint64), np.full(20, kind))
+    names = ("sts:AssumeRoleWithWebIdentity", "sts:AssumeRoleWithSAML", "sts:AssumeRoleWithSAML")
+    action = np.array([hashing.hash_string(name) for name in names])
+    columns = {"action": action, "beginning": beginnings[:3]}
+    rows = HoldoutRows(columns, np.array(["federated"] * 3, object), np.array([True, True, False]))
+    assert np.isnan(newcomer_z(rows, tails)).tolist() == [True, False, True]

@@ -50,7 +50,7 @@ from fingerprint.detection.ensemble import BUSY_BEGINNING_Z, SECOND_VOTE_THRESHO
 from fingerprint.estimators import amounts, surge_tails
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.surge_tails import SurgeTails
-from fingerprint.features.encoding import ACTION_COLUMN
+from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_SET
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.activity_series import ACTION_CHANNELS, ActivitySeries
 from fingerprint.state.event_batch import EventBatch
@@ -212,8 +212,9 @@ class SpectralDetector(Detector):
         return self.state.series.is_warm(batch.first_seen, batch.interval)
 
     def _is_newcomer(self, batch: EventBatch, warm: Mask) -> Mask:
+        """Return which events (N,) how others began can say something of; not of a workload's sign-in: one call."""
         fresh: Mask = ~warm & (batch.level >= PEER_LEVEL) & self.newcomers_on_host.learned
-        return fresh
+        return fresh & ~FEATURE_SET.is_workload_sign_in(batch.codes[:, ACTION_COLUMN])
 
     def interval_scores(self, start: int, end: int, min_z: float) -> IntervalScores:
         """Return the z of the intervals from `start` to before `end` that reach `min_z`, and how many had no opinion."""

@@ -32,7 +32,12 @@ from fingerprint.features.value_texts import (
     under_text,
 )
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
-from fingerprint.sources.cloudtrail.openings import OPENING_ACTIONS, OPENING_COLUMNS, opening
+from fingerprint.sources.cloudtrail.openings import (
+    OPENING_ACTIONS,
+    OPENING_COLUMNS,
+    WORKLOAD_SIGN_INS,
+    opening,
+)
 from fingerprint.sources.cloudtrail.record_members import DRY_RUNS
 from fingerprint.sources.cloudtrail.resources import fold
 
@@ -317,5 +322,5 @@ FEATURE_SET = FeatureSet(
     ranges=("network", "address"),
     of_account=frozenset({"region"}),
     other_account="target",
-    openings=Openings(OPENING_ACTIONS, OPENING_COLUMNS, opening),
+    openings=Openings(OPENING_ACTIONS, WORKLOAD_SIGN_INS, OPENING_COLUMNS, opening),
 )

@@ -71,6 +71,12 @@ _RUN = re.compile(
         )
     )
 )
+# Of a run, the kind of what it was of, and its name. Who may push a branch is often not who may push to the main one, or may run
+# in an environment; a name of each would make a principal of every branch.
+_REF = re.compile(
+    r"(?P<branch>:ref:refs/heads/|:ref_type:branch:ref:)(?P<name>[^:\s]+)|(?P<tag>:ref:refs/tags/|:ref_type:tag:ref:)"
+)
+_MAIN_BRANCHES = {"main", "master"}
 # An e-mail; the name on an identity card of the US military (1234567890@mil), which has no second label; first.last.
 _PERSONAL = re.compile(r"^[^@\s]++@(?:mil|[^@\s][^@\s.]*+\.[^@\s]++)$|^[A-Za-z]{2,}+[._][A-Za-z]{2,}+$")
 
@@ -285,9 +291,19 @@ def permission_set(role: str) -> str:
 
 
 def _without_run(subject: str) -> str:
-    """Return what lasts of a subject with a run or a visitor, any other as it is: `repo:o/r:pull_request` -> `repo:o/r`."""
+    """Return what lasts of a subject with a run or a visitor, any other as it is.
+
+    Other branches than the main one are one, and so are tags: `repo:o/r:ref:refs/heads/main` and `repo:o/r:pull_request` ->
+    `repo:o/r`, `repo:o/r:ref:refs/heads/fix-1` -> `repo:o/r:ref:refs/heads/*`.
+    """
     run = _RUN.fullmatch(subject)
-    return run[run.lastindex or 0] if run else subject
+    if not run:
+        return subject
+    lasting = run[run.lastindex or 0]
+    ref = _REF.match(subject, len(lasting))
+    if not ref or ref["name"] in _MAIN_BRANCHES:
+        return lasting
+    return f"{lasting}{ref['branch'] or ref['tag']}*"
 
 
 def _identity_center(identity: Identity, account: str) -> Principal:

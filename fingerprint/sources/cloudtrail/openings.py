@@ -18,7 +18,8 @@ OPENING_COLUMNS = (
     "target_account",
     "recipient_account",
 )
-OPENING_ACTIONS = frozenset({"sts:AssumeRole", "sts:AssumeRoleWithSAML", "sts:AssumeRoleWithWebIdentity"})
+WORKLOAD_SIGN_INS = frozenset({"sts:AssumeRoleWithWebIdentity"})
+OPENING_ACTIONS = frozenset({"sts:AssumeRole", "sts:AssumeRoleWithSAML"}) | WORKLOAD_SIGN_INS
 _ENVIRONMENT = "%3Aenvironment%3A"  # in the key of a repository's run, before the name of its environment
 
 
@@ -33,7 +34,7 @@ def opening(
     """Return the role that a call of OPENING_ACTIONS opened, with its account, and who opened it; None where it opened none.
 
     Services open the roles that they are given. Callers of another account are one: that account says whether they may, and the
-    ids of its roles change when it makes them again. So are the environments of one repository.
+    ids of its roles change when it makes them again. So are the environments of one repository; its other branches are another.
     """
     if error or kind == "service" or not principal or not (resource or "").startswith("role:"):
         return None

@@ -95,8 +95,9 @@ def test_a_burst_is_a_surge_that_only_grows(
 
 
 def of_eve(events: pd.DataFrame) -> pd.DataFrame:
-    """The first day's events, as those of a user that was never seen."""
-    first_day = events[events["event_time"] < events["event_time"].min() + pd.Timedelta(days=1)]
+    """The first day's events but for sign-ins of workloads, as those of a user that was never seen."""
+    is_first = events["event_time"] < events["event_time"].min() + pd.Timedelta(days=1)
+    first_day = events[is_first & events["action"].ne("AssumeRoleWithWebIdentity")]
     return first_day.assign(
         principal="999999999999:user/eve", entity="999999999999:user/eve|s3", kind="user"
     ).reset_index(drop=True)
@@ -136,6 +137,16 @@ def test_a_newcomers_burst_is_strange_and_a_short_look_is_not(
     burst = measured(detector, encode(failures, detector.state))
     assert (detector.score(burst) >= detector.threshold).all()
     assert (detector.score(look) >= detector.threshold).all(), "all that it did in the hour is as strange"
+
+
+def test_how_others_began_says_nothing_of_a_workload_that_signs_in(
+    detector: SpectralDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    sign_in = a_beginning(events, 2, service="sts", action=["AssumeRoleWithWebIdentity", "AssumeRole"])
+    batch = measured(detector, encode(sign_in, detector.state))
+    assert detector.judges_newcomer(batch).tolist() == [False, True]
+    assert np.isnan(detector.score(batch)).tolist() == [True, False]
+    assert detector.has_opinion(batch).tolist() == [False, True]
 
 
 def test_where_batches_are_cut_makes_no_difference_to_a_newcomer(

@@ -186,9 +186,8 @@ def subject(name: str, provider: str = GITHUB, identity_type: str = "WebIdentity
             GITHUB,
             "repo:o/r",
             (
-                "ref:refs/heads/fix-login",
-                "ref:refs/heads/feature/a",
-                "ref:refs/tags/v1.2",
+                "ref:refs/heads/main",
+                "ref:refs/heads/master",
                 "ref:refs/pull/7/merge",
                 "pull_request",
             ),
@@ -196,7 +195,7 @@ def subject(name: str, provider: str = GITHUB, identity_type: str = "WebIdentity
         (
             GITLAB,
             "project_path:g/sub/p",
-            ("ref_type:branch:ref:main", "ref_type:branch:ref:fix/x", "ref_type:tag:ref:v1.2"),
+            ("ref_type:branch:ref:main", "ref_type:branch:ref:master"),
         ),
         (
             f"arn:aws:iam::{ACCOUNT}:oidc-provider/agent.buildkite.com",
@@ -222,6 +221,25 @@ def test_all_runs_of_a_repository_are_one_principal_with_one_peer_group(
     assert {each.key for each in found} == {expected}
     assert len({peer_group(each.key, each.kind, None) for each in found}) == 1
     assert [each.human for each in found] == [f"{repository}:{run}" for run in runs]
+
+
+@pytest.mark.parametrize(
+    ("repository", "main", "branches", "tags"),
+    [
+        ("repo:o/r", "ref:refs/heads/main", "ref:refs/heads/", "ref:refs/tags/"),
+        ("project_path:g/sub/p", "ref_type:branch:ref:main", "ref_type:branch:ref:", "ref_type:tag:ref:"),
+    ],
+)
+def test_other_branches_than_the_main_one_are_one_principal_and_tags_another_of_the_same_peers(
+    repository: str, main: str, branches: str, tags: str
+) -> None:
+    lasting = subject(f"{repository}:{main}")
+    other = [subject(f"{repository}:{branches}{name}") for name in ("fix-login", "feature/a", "mainly", "*")]
+    tagged = [subject(f"{repository}:{tags}{name}") for name in ("v1.2", "main")]
+    assert {each.key for each in other} == {lasting.key + escape_key(f":{branches}*")}
+    assert {each.key for each in tagged} == {lasting.key + escape_key(f":{tags}*")}
+    assert {group_of(each) for each in (*other, *tagged)} == {group_of(lasting)}
+    assert other[0].human == f"{repository}:{branches}fix-login"
 
 
 def group_of(found: Principal) -> str:
@@ -285,6 +303,8 @@ def test_what_is_no_run_of_the_same_repository_is_another_principal() -> None:
         f"a:{uuid(1)}",
         f"a:{uuid(2)}",
         "repo:o/r:ref:refs/heads/main",
+        "repo:o/r:ref:refs/heads/fix",
+        "repo:o/r:ref:refs/tags/main",
         "repo:o/other:ref:refs/heads/main",
         "repo:p/r:pull_request",
         "repo:o/r:environment:prod",

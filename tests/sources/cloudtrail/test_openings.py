@@ -27,6 +27,7 @@ def who_opened(kind: str, principal: str, **columns: str | None) -> tuple[str, s
     [
         ("federated", REPOSITORY, REPOSITORY),
         ("federated", f"{REPOSITORY}%3Aenvironment%3Aprod", REPOSITORY),
+        ("federated", f"{REPOSITORY}%3Aref%3Arefs%2Fheads%2F%2A", f"{REPOSITORY}%3Aref%3Arefs%2Fheads%2F%2A"),
         ("account", f"{OTHER}:account/AROAEXAMPLE", f"{OTHER}:account"),
         ("account", f"{OTHER}:account/AROAREMADE", f"{OTHER}:account"),
         ("user", f"{OWN}:user/ann", f"{OWN}:user/ann"),
