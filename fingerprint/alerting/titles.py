@@ -36,6 +36,7 @@ from fingerprint.sources.active import SOURCE
 MAX_NAME_LENGTH = 80  # characters of a name in a title
 MAX_ACCOUNT_LENGTH, MAX_REGION_LENGTH = 20, 40
 MAX_NAMED_ACTIONS = 3  # in a question
+MAX_MAJOR_DIGITS = 9  # of a version's first number: the caller writes it
 OTHERS = (" other", " others")
 AT_ROLE, AT_PROVIDER = "at this role", "at this provider"
 MANY_READS = 20  # calls that read data: so many of a newcomer, who has no usual amount, are a bulk
@@ -714,7 +715,7 @@ def _name_and_major(version: str) -> tuple[str, str]:
     """Return the name of a program or version and its first number, empty without one: `aws-cli 2.17 linux` -> aws-cli, 2."""
     name, _, rest = version.partition(" ")
     major = rest.partition(" ")[0].partition(".")[0]
-    return name, major if major.isdecimal() else ""
+    return name, major if major.isdecimal() and len(major) <= MAX_MAJOR_DIGITS else ""
 
 
 def _failures(facts: TitleFacts) -> str:

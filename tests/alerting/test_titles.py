@@ -895,6 +895,14 @@ def test_a_newcomer_a_new_tool_and_a_late_delivery_are_named() -> None:
         ),
         ("program version", "Boto3 2", "Boto3 2.1", "unseen", 9.9, ""),
         ("program version", "Chrome ²", "Chrome 1", "unseen", 9.9, "; 1 with new version Chrome ²"),
+        (
+            "program version",
+            f"Chrome {'9' * 5000}",  # as a number, more digits than Python reads
+            "Chrome 1",
+            "unseen",
+            9.9,
+            f"; 1 with new version Chrome {'9' * 72}…",
+        ),
         ("program version", "Boto3", "Boto3 1.34", "rare", 9.9, "; 1 with Boto3 (rare here)"),
     ],
 )
