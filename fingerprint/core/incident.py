@@ -164,9 +164,8 @@ class SessionOrigin(NamedTuple):
         """Return the nearest person who opened an alert's session, empty for none, and where several sessions had several."""
         if not self.has_one_opener:
             return ""
-        calls = (
-            self.chain if self.distinct_keys == 1 else self.chain[:1]
-        )  # what led to the others may be another's
+        # Of several sessions, what led to the others may be another's.
+        calls = self.chain if self.distinct_keys == 1 else self.chain[:1]
         return next((call.human for call in calls if names_person(call.human)), "")
 
 
