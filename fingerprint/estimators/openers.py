@@ -32,7 +32,7 @@ from fingerprint.features.vocabulary import Floats, Ints
 PRIOR_DAYS = 2.0  # of one opener, that what is usual of all roles is worth
 ALL_NEW, ALL_DAYS = 1.0, 20.0  # what all roles together are taken to have shown before any was seen
 MAX_NATS = 10.0  # as any feature: past one in twenty thousand it is only ever "never"
-WEIGHT = 1.6
+WEIGHT = 2.0
 OPENER_FEATURE = "opener of the role"  # of a driver
 OPENED = " opened "  # in its text, between who did and the role
 

@@ -36,7 +36,7 @@ def test_a_new_opener_is_the_rarer_the_longer_a_role_has_met_none_and_the_fewer_
     assert nats(SHARED, STRANGER) == pytest.approx(-np.log((9 + 20 / 55) / 22), abs=1e-5)
     assert nats(YOUNG, STRANGER) == pytest.approx(-np.log(20 / 55 / 3), abs=1e-5)
     [added] = learned().evidence(np.array([DEPLOY]), np.array([STRANGER])).tolist()
-    assert added == pytest.approx(1.6 * nats(DEPLOY, STRANGER))
+    assert added == pytest.approx(2.0 * nats(DEPLOY, STRANGER))
 
 
 def test_who_opened_a_role_before_is_worth_nothing_nor_is_a_role_that_was_not_learned() -> None:

@@ -387,7 +387,7 @@ def test_who_opens_a_role_for_the_first_time_adds_what_that_is_worth_until_it_ha
     calls["event_time"] += pd.to_timedelta([0, 0, 0, 0, 9], "h")
     batch = encode(calls, state)
     nats = detector.measure(batch)[:, -1]
-    worth = 1.6 * float(learned["nats"][0])
+    worth = 2.0 * float(learned["nats"][0])
     assert worth > 5
     assert (nats - nats[1]).tolist() == pytest.approx([worth, 0, 0, worth, 0], abs=1e-5)
     bare = detector.without("harm").measure(batch)[:, -1]
