@@ -406,7 +406,7 @@ def succeeded_beside(
 def made_beside(events: Sequence[AlertEvent], supporting: Sequence[AlertEvent]) -> list[AlertEvent]:
     """Return the supporting events that succeeded, by an access key of an alert's events and within minutes of one of that key's.
 
-    >>> [event.action for event in made_beside(events, supporting)]
+    >>> sorted(event.action for event in made_beside(events, supporting))
     ['PutRule', 'PutTargets']
     """
     times: dict[str, list[datetime]] = {}

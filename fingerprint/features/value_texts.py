@@ -190,7 +190,7 @@ def under_text(code: int) -> str:
 def count_text(text: str) -> str:
     """Return the counts of a bin as a reader says them; what is hashed is the text of `under_text`.
 
-    >>> [count_text(text) for text in ("under 1", "under 2", "under 8")]
+    >>> list(map(count_text, ("under 1", "under 2", "under 8")))
     ['none', '1', '4 to 7']
     """
     under, _, number = text.partition(" ")
