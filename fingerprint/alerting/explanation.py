@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 
 from fingerprint.alerting import impact, titles
 from fingerprint.alerting.prevalence import feature_labels
+from fingerprint.alerting.title_facts import ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE, TitleFacts
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.frames import Frame
@@ -324,7 +325,7 @@ def _gather_facts(
     z: NDArray[np.float64],
     explainer: Explainer,
     support: Support,
-) -> titles.TitleFacts:
+) -> TitleFacts:
     """Return what title and next steps say of an alert's events (N,); `names` (N,) are their actions, `z` (N,) how strange."""
     batch, frame = verdicts
     novelty = find_novelty(batch, frame, names, explainer)
@@ -335,7 +336,7 @@ def _gather_facts(
     )
     first_seen, in_history = _first_seen(batch, frame, explainer)
     elsewhere = find_elsewhere(batch, frame, names, novelty.ranges, explainer)
-    return titles.TitleFacts(
+    return TitleFacts(
         events,
         _lead_with_impact(drivers, actions),
         actions,
@@ -376,7 +377,7 @@ def counted_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> di
     >>> counted_calls([SurpriseDriver("amount", "2,006 calls of s3:GetObject in an hour", ...)], ["s3:GetObject"])
     {'s3:GetObject': 2006}
     """
-    seen = [driver.seen for driver in drivers if driver.feature == titles.AMOUNT_FEATURE]
+    seen = [driver.seen for driver in drivers if driver.feature == AMOUNT_FEATURE]
     read = ((name, read_amount_text(text, name)) for name in set(names) for text in seen)
     return {name: int(amount[0].replace(",", "")) for name, amount in read if amount}
 
@@ -412,7 +413,7 @@ def _rank_alert(
 
 
 def _suspicion(
-    principal: str, facts: titles.TitleFacts, actions: Sequence[ActionImpact], lead: int, urgency: int
+    principal: str, facts: TitleFacts, actions: Sequence[ActionImpact], lead: int, urgency: int
 ) -> Suspicion:
     """Return what the next steps are made from; `actions` are also those of the supporting events, `lead` is a row."""
     return Suspicion(
@@ -437,23 +438,23 @@ def _suspicion(
     )
 
 
-def _find_tactics(events: Sequence[AlertEvent], facts: titles.TitleFacts) -> tuple[str, ...]:
+def _find_tactics(events: Sequence[AlertEvent], facts: TitleFacts) -> tuple[str, ...]:
     """Return the tactics of what an alert's calls do, in the order of the matrix; a read has one where it is in bulk."""
     found = {*SOURCE.tactics_among(_telling_calls(events, facts))}
     found |= {row.tactic for row in facts.actions if row.in_bulk}
     return tuple(tactic for tactic in TACTICS if tactic in found)
 
 
-def _telling_calls(events: Sequence[AlertEvent], facts: titles.TitleFacts) -> list[tuple[str, str]]:
+def _telling_calls(events: Sequence[AlertEvent], facts: TitleFacts) -> list[tuple[str, str]]:
     """Return the (service, action) of an alert's events, and of the supporting ones that say what it is about."""
     beside = {row.action for row in facts.supporting_actions if impact.is_named_beside(row)}
     supporting = (event for event in facts.supporting if event.action_name in beside)
     return [(event.service, event.action) for event in (*events, *supporting)]
 
 
-def _has_new_origin(facts: titles.TitleFacts) -> bool:
+def _has_new_origin(facts: TitleFacts) -> bool:
     """Return whether calls came from a new network, other than another range of a known one, or with a new tool."""
-    tools = (each.rarity for each in facts.drivers if each.feature == titles.PROGRAM_FEATURE)
+    tools = (each.rarity for each in facts.drivers if each.feature == PROGRAM_FEATURE)
     return not facts.new_networks.keys() <= set(facts.new_ranges) or "unseen" in tools
 
 
@@ -492,7 +493,7 @@ def _find_drivers(batch: EventBatch, frame: Frame, explainer: Explainer) -> list
         for detector in load_known_detectors(batch.evidence)
         for driver in detector.drivers(batch, frame, explainer)
     ]
-    new = (each.seen for each in found if (each.feature, each.rarity) == (titles.ACTION_FEATURE, "unseen"))
+    new = (each.seen for each in found if (each.feature, each.rarity) == (ACTION_FEATURE, "unseen"))
     repeated = {f"{action} {sequence.FIRST_TEXT}" for action in new}
     return sorted((each for each in found if each.seen not in repeated), key=lambda driver: -driver.surprise)
 
@@ -686,7 +687,7 @@ def _lead_with_impact(
     The others follow by surprise, MAX_DRIVERS of a feature.
     """
     graver = {row.action: place for place, row in enumerate(actions) if impact.action_nats(row) > 0}
-    new = [each for each in drivers if (each.feature, each.rarity) == (titles.ACTION_FEATURE, "unseen")]
+    new = [each for each in drivers if (each.feature, each.rarity) == (ACTION_FEATURE, "unseen")]
     leading = sorted((each for each in new if each.seen in graver), key=lambda driver: graver[driver.seen])[
         :MAX_LEADING_DRIVERS
     ]
@@ -716,7 +717,7 @@ def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ..
         for place, each in enumerate(drivers)
         if place < MAX_DRIVERS
         or (each.feature in networks and each.rarity in NEW_RARITIES)
-        or (each.feature == titles.PROGRAM_FEATURE and is_made_for_attacks(each.seen))
+        or (each.feature == PROGRAM_FEATURE and is_made_for_attacks(each.seen))
     )
 
 

@@ -12,21 +12,35 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import timedelta
-from functools import cached_property
+from collections.abc import Collection, Sequence
 
 from fingerprint.alerting import impact
+from fingerprint.alerting.title_facts import (
+    AMOUNT_FEATURE,
+    AT_PROVIDER,
+    AT_ROLE,
+    PROGRAM_FEATURE,
+    UNUSUAL_RESOURCES,
+    TitleFacts,
+    called_from,
+    calls_of,
+    counted_calls,
+    from_there,
+    harmful_actions,
+    has_strange_network,
+    has_succeeded_beside,
+    how_usual,
+    largest_amount,
+    lasted,
+    newcomers_bulk,
+)
 from fingerprint.core.alert import (
     GRAVITIES,
-    ActionImpact,
     AlertEvent,
     SurpriseDriver,
     names_person,
     succeeded_beside,
 )
-from fingerprint.estimators.amounts import read_amount_text
 from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, ONLY_BY
 from fingerprint.estimators.openers import OPENED, OPENER_FEATURE
 from fingerprint.features.encoding import FEATURE_SET, FEATURES
@@ -38,85 +52,12 @@ MAX_ACCOUNT_LENGTH, MAX_REGION_LENGTH = 20, 40
 MAX_NAMED_ACTIONS = 3  # in a question
 MAX_MAJOR_DIGITS = 9  # of a version's first number: the caller writes it
 OTHERS = (" other", " others")
-AT_ROLE, AT_PROVIDER = "at this role", "at this provider"
-MANY_READS = 20  # calls that read data: so many of a newcomer, who has no usual amount, are a bulk
-ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", impact.PROGRAM_FEATURE
 VERSION_FEATURE = "program version"
 ACCOUNT_FEATURE = "target account"
 TOOL_FEATURES = (PROGRAM_FEATURE, VERSION_FEATURE)
 # Of the drivers, those that the score is made of: the nats of an order of calls, or of activity, are another detector's.
 SCORED_FEATURES = frozenset({AMOUNT_FEATURE, *(feature.label for feature in FEATURES)})
-CREDENTIALS = "Credential Access"  # the tactic of what reads secrets
-HOUR = timedelta(hours=1)
-UNUSUAL_RESOURCES = " on unusual"  # in the span of an amount
 COMPARABLE_SURPRISE = 0.5  # share of an upgrade's nats, from which on another driver says enough without it
-
-
-@dataclass(frozen=True)
-class TitleFacts:
-    """The facts that a title is made of.
-
-    `actions` are what the calls can do, those that count most first; `new_actions` the `service:Action` that are new for the
-    principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
-    empty for none, `programs` their tools (N,) and `versions` these with the version (N,); `new_networks` maps the ids of events
-    to the network that they came from, where it is new for the principal, `new_regions` to the region that they were made in;
-    `new_ranges` are the ids of those whose address range alone is new, and its network known; `usual_for_others` of those whose
-    address range many others use; `usual_places` of those whose principal comes from new ones all the time: no title leads with
-    them, nor calls them new.
-    Of a person at several roles `actions_elsewhere`, `tools_elsewhere` and `networks_elsewhere` (ids of events) are what the
-    same one used at others: new `here`, at this role, and not to them.
-    `supporting` are the events that support the alert, `supporting_actions` what they can do that was new, the gravest first.
-    `first_seen` says when a newcomer was first seen and whether that is in the history, else empty; `in_history`: it has some of
-    the principal. `is_learned`: the principal has a fingerprint of its own, so what is new is new to it; of another one it may be
-    what it has done since it came.
-    `knows_account`: the bank knows the account that the principal is of.
-    """
-
-    events: Sequence[AlertEvent]
-    drivers: Sequence[SurpriseDriver]
-    actions: Sequence[ActionImpact]
-    new_actions: Collection[str]
-    ranked: Sequence[str]
-    humans: Sequence[str] = ()
-    programs: Sequence[str] = ()
-    versions: Sequence[str] = ()
-    new_networks: Mapping[str, str] = field(default_factory=dict)
-    new_regions: Mapping[str, str] = field(default_factory=dict)
-    new_ranges: Collection[str] = ()
-    usual_for_others: Collection[str] = ()
-    usual_places: Collection[str] = ()
-    actions_elsewhere: Collection[str] = ()
-    networks_elsewhere: Collection[str] = ()
-    tools_elsewhere: Collection[str] = ()
-    here: str = AT_ROLE
-    supporting: Sequence[AlertEvent] = ()
-    supporting_actions: Sequence[ActionImpact] = ()
-    first_seen: str = ""
-    in_history: bool = True
-    is_learned: bool = True
-    late_days: int = 0
-    knows_account: bool = False
-
-    @cached_property
-    def lead(self) -> tuple[str, bool]:
-        """The action that leads, and whether all its calls failed: found once, as a title asks for it a dozen times."""
-        return _find_lead(self)
-
-    @cached_property
-    def new_to_all(self) -> Collection[str]:
-        """The new actions that a title counts: without those that the person called elsewhere, if that leaves any."""
-        left = {*self.new_actions}.difference(self.actions_elsewhere) if self.is_learned else set()
-        return left or self.new_actions
-
-    @cached_property
-    def is_new_here(self) -> bool:
-        """True if the person called all new actions before, at other roles."""
-        return bool(self.new_actions) and {*self.new_actions} <= {*self.actions_elsewhere}
-
-    @cached_property
-    def leading_row(self) -> int:
-        """The row of the event that the title is about: a call of the leading action, best one that succeeded."""
-        return _find_leading_row(self)
 
 
 def build_title(principal: str, facts: TitleFacts) -> str:
@@ -144,18 +85,6 @@ def _actors(facts: TitleFacts, human: str) -> set[str]:
         return acted
     rows = zip(facts.humans, facts.events, strict=True)
     return acted | {event.session for named, event in rows if not named}
-
-
-def _find_leading_row(facts: TitleFacts) -> int:
-    """Return the row of the first call of the leading action, of those that succeeded and come from the least usual place."""
-    action, _ = facts.lead
-    rows = [row for row, event in enumerate(facts.events) if event.action_name == action]
-
-    def order(row: int) -> tuple[bool, ...]:
-        event, name = facts.events[row], facts.events[row].event_id
-        return bool(event.error_code), *_how_usual(facts, name), name not in facts.new_regions
-
-    return min(rows, key=order, default=0)
 
 
 def actor_name(principal: str, human: str, humans: Collection[str] = ()) -> str:
@@ -213,7 +142,7 @@ def questioned(facts: TitleFacts) -> str:
     row = facts.leading_row
     origin = new_origin(facts, row)
     new = list(dict.fromkeys((lead, *(each for each in facts.ranked if each in facts.new_to_all))))
-    leading = [each for each in new if each in _from_there(facts, new)] if origin else new
+    leading = [each for each in new if each in from_there(facts, new)] if origin else new
     named = ", ".join(_cut(SOURCE.plain_action(each)) for each in leading[:MAX_NAMED_ACTIONS])
     more = len(leading) - MAX_NAMED_ACTIONS
     counted = f" and {_count(more, *_new_beside(facts)[1:])}" if more > 0 else ""
@@ -227,7 +156,7 @@ def new_origin(facts: TitleFacts, row: int) -> str:
     ' from 159.65.0.0/16 (new network), new tool TruffleHog'
     """
     name = facts.events[row].event_id
-    place = f" from {_new_network(facts, name)}" if _has_strange_network(facts, name) else ""
+    place = f" from {_new_network(facts, name)}" if has_strange_network(facts, name) else ""
     return f"{place}{_tool(facts, row)}"
 
 
@@ -248,7 +177,7 @@ def _reached(principal: str, facts: TitleFacts, lead: int) -> str:
         return f"{on} for {_cut(account)}"
     if not on or not (event.resource.startswith("role:") or _often(facts, action)):
         return ""
-    others = {each.resource for each in _calls_of(facts, action)} - {"", event.resource}
+    others = {each.resource for each in calls_of(facts, action)} - {"", event.resource}
     return on + (f" and {_count(len(others), 'other')}" if others else "")
 
 
@@ -293,7 +222,7 @@ def _called(facts: TitleFacts, on: str) -> str:
 def _beside_usual(facts: TitleFacts) -> str:
     """Return the new actions beside a leading one that is usual: by name where it is one, else how many; empty for none."""
     new = sorted(facts.new_to_all)
-    if len(new) == 1 and _from_there(facts, new):
+    if len(new) == 1 and from_there(facts, new):
         return f" and {_cut(SOURCE.plain_action(new[0]))}{_how_new(facts)}"
     return _and_others(facts, *_new_beside(facts))
 
@@ -313,24 +242,8 @@ def _new_beside(facts: TitleFacts) -> tuple[set[str], str, str]:
 
 def _and_others(facts: TitleFacts, actions: Collection[str], noun: str, where: str = "") -> str:
     """Return how many of other actions came from where the leading call did; `_elsewhere` says how many new ones did not."""
-    there = len(_from_there(facts, actions))
+    there = len(from_there(facts, actions))
     return f" and {_count(there, noun, where)}" if there else ""
-
-
-def _from_there(facts: TitleFacts, actions: Collection[str]) -> set[str]:
-    """Return those of some actions that were also called from where the title says that the leading call came from."""
-    return _called_from(facts, _place(facts, facts.events[facts.leading_row])) & {*actions}
-
-
-def _called_from(facts: TitleFacts, place: str) -> set[str]:
-    return {event.action_name for event in facts.events if _place(facts, event) == place}
-
-
-def _place(facts: TitleFacts, event: AlertEvent) -> str:
-    """Return where an event came from, as a title says it: its network where that is new, else its address."""
-    if _has_strange_network(facts, event.event_id):
-        return facts.new_networks[event.event_id]
-    return event.source_address
 
 
 def _how_new(facts: TitleFacts) -> str:
@@ -363,7 +276,7 @@ def _often(facts: TitleFacts, action: str) -> str:
 
     Few of many calls are events of the alert, so their number says less. It is that of all who act as the principal.
     """
-    for driver, calls, span in _counted_calls(facts, action):
+    for driver, calls, span in counted_calls(facts, action):
         shorter = _shorter_span(facts, action, calls)
         span, unusual, _ = span.partition(UNUSUAL_RESOURCES)
         places = f" on resources unusual for {_them(facts)}" if unusual else ""
@@ -371,7 +284,7 @@ def _often(facts: TitleFacts, action: str) -> str:
         before = f" ({compared})" if action not in facts.new_actions else ""
         together, by = _callers(facts, action)
         return f"{together} {calls} times in {shorter or span}{by}{places}{before}"
-    return f" {len(_calls_of(facts, action)):,} times" if action == _newcomers_bulk(facts) else ""
+    return f" {len(calls_of(facts, action)):,} times" if action == newcomers_bulk(facts) else ""
 
 
 def _callers(facts: TitleFacts, action: str) -> tuple[str, str]:
@@ -389,21 +302,6 @@ def _callers(facts: TitleFacts, action: str) -> tuple[str, str]:
     return (" together", "") if callers == people else ("", f" by {len(callers):,} of them")
 
 
-def _counted_calls(facts: TitleFacts, action: str) -> Iterator[tuple[SurpriseDriver, str, str]]:
-    """Yield the amounts of an action that drive the alert and were never as large: driver, calls and span.
-
-    Of a new action those on unusual resources may be few, where others use them: it counts all that the alert has of an hour.
-    """
-    made = _calls_of(facts, action) if action in facts.new_actions else []
-    for driver in _unseen_amounts(facts):
-        if amount := read_amount_text(driver.seen, action):
-            calls, span = amount
-            any_resource, unusual, _ = span.partition(UNUSUAL_RESOURCES)
-            if unusual and len(made) >= int(calls.replace(",", "")) and _lasted(made) < HOUR:
-                calls, span = f"{len(made):,}", any_resource
-            yield driver, calls, span
-
-
 def _has_all_calls(facts: TitleFacts, action: str) -> bool:
     """Return whether the title counts an action's events of the alert, no more nor fewer; True where it gives no count."""
     return _missing_calls(facts, action) == 0
@@ -411,110 +309,18 @@ def _has_all_calls(facts: TitleFacts, action: str) -> bool:
 
 def _missing_calls(facts: TitleFacts, action: str) -> int:
     """Return how many calls of those that the title counts are no events of the alert; less than 0 where it has more of them."""
-    counted = (int(calls.replace(",", "")) for _, calls, _ in _counted_calls(facts, action))
-    events = len(_calls_of(facts, action))
+    counted = (int(calls.replace(",", "")) for _, calls, _ in counted_calls(facts, action))
+    events = len(calls_of(facts, action))
     return next(counted, events) - events
-
-
-def _calls_of(facts: TitleFacts, action: str) -> list[AlertEvent]:
-    """Return the alert's own events of an action."""
-    return [event for event in facts.events if event.action_name == action]
 
 
 def _shorter_span(facts: TitleFacts, action: str, calls: str) -> str:
     """Return the minutes within which all of so many calls were made, if they are all events and that is less than an hour."""
-    made = _calls_of(facts, action)
-    minutes = math.ceil(_lasted(made).total_seconds() / 60)
+    made = calls_of(facts, action)
+    minutes = math.ceil(lasted(made).total_seconds() / 60)
     if f"{len(made):,}" != calls or not 0 < minutes < 60:
         return ""
     return _count(minutes, "minute") if minutes > 1 else "a minute"
-
-
-def _lasted(events: Sequence[AlertEvent]) -> timedelta:
-    """Return the time between the first and the last of some events."""
-    times = [event.event_time for event in events]
-    return max(times) - min(times) if times else timedelta()
-
-
-def _bulk(facts: TitleFacts) -> str:
-    """Return the action whose amount drives the alert most and was never as large; else an empty text."""
-    for driver in _unseen_amounts(facts):
-        for action in facts.ranked:
-            if read_amount_text(driver.seen, action):
-                return action
-    return ""
-
-
-def _newcomers_bulk(facts: TitleFacts) -> str:
-    """Return the action of most calls, if it reads data and a newcomer made many that succeeded; else an empty text."""
-    if facts.is_learned:
-        return ""
-    [(name, _)] = Counter(event.action_name for event in facts.events).most_common(1)
-    done = sum(not event.error_code for event in _calls_of(facts, name))
-    service, _, action = name.partition(":")
-    reads = SOURCE.bulk_read(service, action).gravity != "none"
-    return name if reads and done >= max(MANY_READS, len(facts.events) // 2) else ""
-
-
-def _unseen_amounts(facts: TitleFacts) -> Iterator[SurpriseDriver]:
-    return (each for each in facts.drivers if (each.feature, each.rarity) == (AMOUNT_FEATURE, "unseen"))
-
-
-def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
-    """Return the action that leads, and whether all its calls failed.
-
-    That is the one that counts most by what it can do, of those that succeeded if any did, then data taken in bulk; else a
-    new sign-in without MFA, then that of a bulk, as of downloads, then the most surprising new one, of those that succeeded
-    if any did, then the most unusual one. A call that was turned away for its rate says little: one like it that succeeded
-    leads before it. Where most calls came from a new network, a notable call from elsewhere leads no title: the alert is not
-    about a change from the usual place.
-    """
-    elsewhere = _minor_part(facts)
-    if counted := [row for row in _counted(facts) if row.action not in elsewhere]:
-        done = (row for row in counted if row.succeeded or _succeeded_beside(facts, row.action))
-        taken = (row for row in facts.actions if _takes_data(row) and row.succeeded)
-        row = next(done, next(taken, counted[0]))
-        return row.action, all(event.error_code for event in _calls_of(facts, row.action))
-    succeeded = {event.action_name for event in facts.events if not event.error_code}
-    surprising = [each.seen for each in facts.drivers if each.feature == ACTION_FEATURE]
-    named = (*surprising, *facts.ranked)
-    new = [each for each in named if each in facts.new_to_all and each not in elsewhere]
-    sign_ins = (event.action_name for event in facts.events if SOURCE.signed_in_without_mfa(event.raw))
-    candidates = (
-        *(each for each in sign_ins if each in facts.new_actions),
-        _bulk(facts),
-        _newcomers_bulk(facts),
-        *(each for each in new if each in succeeded),
-        *new,
-        *facts.ranked,
-    )
-    lead = next(filter(None, candidates), "something")
-    if {event.error_code for event in _calls_of(facts, lead)} <= FEATURE_SET.throttled:
-        alike = succeeded & {*(facts.new_actions if lead in facts.new_actions else facts.ranked)}
-        lead = next((each for each in named if each in alike), lead)
-    return lead, all(event.error_code for event in _calls_of(facts, lead))
-
-
-def _minor_part(facts: TitleFacts) -> Collection[str]:
-    """Return the notable actions that were called only from where the principal always is, while most calls were not."""
-    strange = [event for event in facts.events if _has_strange_network(facts, event.event_id)]
-    if 2 * len(strange) <= len(facts.events):
-        return ()
-    notable = {row.action for row in facts.actions if row.gravity == "notable"}
-    return notable - {event.action_name for event in strange}
-
-
-def _counted(facts: TitleFacts) -> list[ActionImpact]:
-    """Return the actions that count by what they can do, those that count most first.
-
-    Data that were taken in bulk are none of them: what was changed or which secrets were read comes first, then the bulk.
-    """
-    return [row for row in facts.actions if impact.action_nats(row) > 0 and not _takes_data(row)]
-
-
-def _takes_data(row: ActionImpact) -> bool:
-    """Return whether an action takes data in bulk, no secrets."""
-    return row.in_bulk and row.tactic != CREDENTIALS
 
 
 def _origin(facts: TitleFacts, lead: int) -> str:
@@ -523,12 +329,12 @@ def _origin(facts: TitleFacts, lead: int) -> str:
     Where it is in no new network or region, the first one of other calls is named.
     """
     event, how = facts.events[lead], f"{_region(facts, lead)}{_tool(facts, lead)}"
-    if _has_strange_network(facts, event.event_id):
+    if has_strange_network(facts, event.event_id):
         return f"{_new_network(facts, event.event_id)}{how}{_elsewhere(facts)}"
     ids = [each.event_id for each in facts.events]
-    networks = [name for name in ids if _has_strange_network(facts, name)]
+    networks = [name for name in ids if has_strange_network(facts, name)]
     regions = [name for name in ids if name in facts.new_regions]
-    networks.sort(key=lambda name: _how_usual(facts, name))
+    networks.sort(key=lambda name: how_usual(facts, name))
     elsewhere = _elsewhere(facts, *networks[:1])
     if regions and not networks and event.event_id not in facts.new_regions:
         elsewhere += f"; others in {_cut(facts.new_regions[regions[0]], MAX_REGION_LENGTH)} (new region)"
@@ -541,27 +347,12 @@ def _elsewhere(facts: TitleFacts, event_id: str = "") -> str:
     Empty where all came from there, and no event is given.
     """
     actions, noun, where = _new_beside(facts)
-    left = actions - _from_there(facts, actions)
+    left = actions - from_there(facts, actions)
     counted = _count(len(left), noun, where) if left else "others"
     if not event_id:
         return f"; {counted} from elsewhere" if left else ""
-    there = left <= _called_from(facts, facts.new_networks[event_id])
+    there = left <= called_from(facts, facts.new_networks[event_id])
     return f"; {counted} from {'' if there else 'elsewhere, as from '}{_new_network(facts, event_id)}"
-
-
-def _how_usual(facts: TitleFacts, event_id: str) -> tuple[bool, bool, bool, bool]:
-    """Return what sorts events by where they came from, the strangest network first."""
-    return (
-        not _has_strange_network(facts, event_id),
-        event_id in facts.networks_elsewhere,
-        event_id in facts.usual_for_others,
-        event_id in facts.new_ranges,
-    )
-
-
-def _has_strange_network(facts: TitleFacts, event_id: str) -> bool:
-    """Return whether an event came from a new network or address range, and its principal does not all the time."""
-    return event_id in facts.new_networks and event_id not in facts.usual_places
 
 
 def _new_network(facts: TitleFacts, event_id: str) -> str:
@@ -688,14 +479,14 @@ def _explains(facts: TitleFacts, driver: SurpriseDriver) -> bool:
     That of a browser explains no call: it is as new in calls that are not.
     """
     lead, _ = facts.lead
-    if lead not in facts.new_actions or lead in {row.action for row in _counted(facts)}:
+    if lead not in facts.new_actions or lead in {row.action for row in harmful_actions(facts)}:
         return False
     if driver.feature != VERSION_FEATURE or not _is_upgrade(driver) or is_browser(driver.seen):
         return False
     rows = zip(facts.events, facts.versions, strict=False)
     versions = {version for event, version in rows if event.action_name in facts.new_actions}
     return versions == {driver.seen} and not any(
-        _has_strange_network(facts, each.event_id) for each in facts.events
+        has_strange_network(facts, each.event_id) for each in facts.events
     )
 
 
@@ -770,9 +561,9 @@ def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
     others = [event.action_name for event in facts.supporting if not event.error_code]
     done = list(dict.fromkeys((*gravest, *others)))
     named = []
-    if _succeeded_beside(facts, lead):
+    if has_succeeded_beside(facts, lead):
         done.remove(lead)
-        throttled = {event.error_code for event in _calls_of(facts, lead)} <= FEATURE_SET.throttled
+        throttled = {event.error_code for event in calls_of(facts, lead)} <= FEATURE_SET.throttled
         on = "" if throttled else _done_beside(facts, lead)
         named += [f"other calls of it{on}"] if on or not is_counted else []
     if done and (gravest or not named):
@@ -786,7 +577,7 @@ def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
 def _tried(facts: TitleFacts, failed: int) -> str:
     """Return the action that counts more than the leading one and failed each time; empty for none. `failed` events did."""
     lead, _ = facts.lead
-    gravest = next(iter(_counted(facts)), None)
+    gravest = next(iter(harmful_actions(facts)), None)
     if gravest is None or gravest.action == lead or gravest.succeeded:
         return ""
     others = " and others" if gravest.failed < failed else ""
@@ -814,7 +605,7 @@ def _also(facts: TitleFacts) -> str:
         least = notable if impact.is_named_beside(row) and leading < notable else max(leading, grave)
         if row.succeeded and row.action != lead and GRAVITIES.index(row.gravity) >= least:
             return f"; also {_cut(SOURCE.plain_action(row.action))}{_by_another(facts, row.action)}"
-    bulk = bulk or _bulk(facts)
+    bulk = bulk or largest_amount(facts)
     return f"; also {_cut(SOURCE.plain_action(bulk))}{_often(facts, bulk)}" if bulk not in ("", lead) else ""
 
 
@@ -827,14 +618,9 @@ def _by_another(facts: TitleFacts, action: str) -> str:
     return f" by {_cut(name, MAX_NAME_LENGTH // 2)}" if several and "@" in name and name not in known else ""
 
 
-def _succeeded_beside(facts: TitleFacts, action: str) -> bool:
-    """Return whether a supporting call of an action succeeded, from an address that the alert's own calls of it came from."""
-    return bool(succeeded_beside(action, facts.events, facts.supporting))
-
-
 def _done_beside(facts: TitleFacts, action: str) -> str:
     """Return what such calls were made on, ` on role:admin and 1 other`, where the alert's own were not; else an empty text."""
-    failed = {event.resource for event in _calls_of(facts, action)}
+    failed = {event.resource for event in calls_of(facts, action)}
     beside = succeeded_beside(action, facts.events, facts.supporting)
     done = list(dict.fromkeys(each.resource for each in beside if each.resource not in {"", *failed}))
     others = f" and {_count(len(done) - 1, 'other')}" if len(done) > 1 else ""

@@ -18,8 +18,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.alerting import explanation, impact, titles
+from fingerprint.alerting import explanation, impact
 from fingerprint.alerting.grouping import alert_ids
+from fingerprint.alerting.title_facts import TitleFacts
 from fingerprint.compute import hashing
 from fingerprint.core.alert import (
     MINIMUM_URGENCY,
@@ -607,7 +608,7 @@ def test_the_tactics_are_also_those_of_notable_new_calls_that_support_an_alert(
     )
     listed = (made_event(0, "ec2", "DescribeInstances"),)
     rows = impact.alert_impact(read, {name} if new else (), ())
-    facts = titles.TitleFacts(listed, (), (), (), (), supporting=read, supporting_actions=rows)
+    facts = TitleFacts(listed, (), (), (), (), supporting=read, supporting_actions=rows)
     found = SOURCE.tactics_among(explanation._telling_calls(listed, facts))
     assert {*found} == {*(tactics or ("Discovery",))}
 
@@ -886,7 +887,7 @@ def test_a_call_on_another_account_names_it(
 
 
 def test_an_origin_is_new_by_its_network_or_tool_and_not_by_another_range_of_a_known_network() -> None:
-    facts = titles.TitleFacts((), (), (), (), ())
+    facts = TitleFacts((), (), (), (), ())
     found = replace(facts, new_networks={"e1": "203.0.0.0/16"})
     tool = SurpriseDriver("program", "kali", "Boto3", "unseen", 4.0)
     assert not explanation._has_new_origin(facts)

@@ -11,11 +11,11 @@ import pytest
 
 from fingerprint.alerting import impact
 from fingerprint.alerting.prevalence import feature_labels
+from fingerprint.alerting.title_facts import TitleFacts
 from fingerprint.alerting.titles import (
     ACCOUNT_FEATURE,
     MAX_NAME_LENGTH,
     TOOL_FEATURES,
-    TitleFacts,
     access_text,
     build_title,
     known_at,

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from fingerprint.alerting.titles import TitleFacts, build_title
+from fingerprint.alerting.title_facts import TitleFacts
+from fingerprint.alerting.titles import build_title
 from fingerprint.core.alert import WEAK_VOTE_Z, Alert, SurpriseDriver
 from fingerprint.core.case import MAX_THRESHOLD
 from fingerprint.core.sanitize import printable

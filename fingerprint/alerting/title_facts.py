@@ -1,0 +1,253 @@
+"""The facts behind the title of an alert, and which of its calls leads.
+
+Example:
+    >>> facts = TitleFacts(events, drivers, actions, new_actions, ranked)
+    >>> facts.lead                                       # the action, and whether all its calls failed
+    ('iam:CreateAccessKey', False)
+
+The call that leads is the gravest new one that succeeded; without one, what was taken in bulk, or what surprises most.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from functools import cached_property
+
+from fingerprint.alerting import impact
+from fingerprint.core.alert import ActionImpact, AlertEvent, SurpriseDriver, succeeded_beside
+from fingerprint.estimators.amounts import read_amount_text
+from fingerprint.features.encoding import FEATURE_SET
+from fingerprint.sources.active import SOURCE
+
+AT_ROLE, AT_PROVIDER = "at this role", "at this provider"
+MANY_READS = 20  # calls that read data: so many of a newcomer, who has no usual amount, are a bulk
+ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", impact.PROGRAM_FEATURE
+CREDENTIALS = "Credential Access"  # the tactic of what reads secrets
+HOUR = timedelta(hours=1)
+UNUSUAL_RESOURCES = " on unusual"  # in the span of an amount
+
+
+@dataclass(frozen=True)
+class TitleFacts:
+    """The facts that a title is made of.
+
+    `actions` are what the calls can do, those that count most first; `new_actions` the `service:Action` that are new for the
+    principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
+    empty for none, `programs` their tools (N,) and `versions` these with the version (N,); `new_networks` maps the ids of events
+    to the network that they came from, where it is new for the principal, `new_regions` to the region that they were made in;
+    `new_ranges` are the ids of those whose address range alone is new, and its network known; `usual_for_others` of those whose
+    address range many others use; `usual_places` of those whose principal comes from new ones all the time: no title leads with
+    them, nor calls them new.
+    Of a person at several roles `actions_elsewhere`, `tools_elsewhere` and `networks_elsewhere` (ids of events) are what the
+    same one used at others: new `here`, at this role, and not to them.
+    `supporting` are the events that support the alert, `supporting_actions` what they can do that was new, the gravest first.
+    `first_seen` says when a newcomer was first seen and whether that is in the history, else empty; `in_history`: it has some of
+    the principal. `is_learned`: the principal has a fingerprint of its own, so what is new is new to it; of another one it may be
+    what it has done since it came.
+    `knows_account`: the bank knows the account that the principal is of.
+    """
+
+    events: Sequence[AlertEvent]
+    drivers: Sequence[SurpriseDriver]
+    actions: Sequence[ActionImpact]
+    new_actions: Collection[str]
+    ranked: Sequence[str]
+    humans: Sequence[str] = ()
+    programs: Sequence[str] = ()
+    versions: Sequence[str] = ()
+    new_networks: Mapping[str, str] = field(default_factory=dict)
+    new_regions: Mapping[str, str] = field(default_factory=dict)
+    new_ranges: Collection[str] = ()
+    usual_for_others: Collection[str] = ()
+    usual_places: Collection[str] = ()
+    actions_elsewhere: Collection[str] = ()
+    networks_elsewhere: Collection[str] = ()
+    tools_elsewhere: Collection[str] = ()
+    here: str = AT_ROLE
+    supporting: Sequence[AlertEvent] = ()
+    supporting_actions: Sequence[ActionImpact] = ()
+    first_seen: str = ""
+    in_history: bool = True
+    is_learned: bool = True
+    late_days: int = 0
+    knows_account: bool = False
+
+    @cached_property
+    def lead(self) -> tuple[str, bool]:
+        """The action that leads, and whether all its calls failed: found once, as a title asks for it a dozen times."""
+        return _find_lead(self)
+
+    @cached_property
+    def new_to_all(self) -> Collection[str]:
+        """The new actions that a title counts: without those that the person called elsewhere, if that leaves any."""
+        left = {*self.new_actions}.difference(self.actions_elsewhere) if self.is_learned else set()
+        return left or self.new_actions
+
+    @cached_property
+    def is_new_here(self) -> bool:
+        """True if the person called all new actions before, at other roles."""
+        return bool(self.new_actions) and {*self.new_actions} <= {*self.actions_elsewhere}
+
+    @cached_property
+    def leading_row(self) -> int:
+        """The row of the event that the title is about: a call of the leading action, best one that succeeded."""
+        return _find_leading_row(self)
+
+
+def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
+    """Return the action that leads, and whether all its calls failed.
+
+    That is the one that counts most by what it can do, of those that succeeded if any did, then data taken in bulk; else a
+    new sign-in without MFA, then that of a bulk, as of downloads, then the most surprising new one, of those that succeeded
+    if any did, then the most unusual one. A call that was turned away for its rate says little: one like it that succeeded
+    leads before it. Where most calls came from a new network, a notable call from elsewhere leads no title: the alert is not
+    about a change from the usual place.
+    """
+    elsewhere = _minor_part(facts)
+    if counted := [row for row in harmful_actions(facts) if row.action not in elsewhere]:
+        done = (row for row in counted if row.succeeded or has_succeeded_beside(facts, row.action))
+        taken = (row for row in facts.actions if _takes_data(row) and row.succeeded)
+        row = next(done, next(taken, counted[0]))
+        return row.action, all(event.error_code for event in calls_of(facts, row.action))
+    succeeded = {event.action_name for event in facts.events if not event.error_code}
+    surprising = [each.seen for each in facts.drivers if each.feature == ACTION_FEATURE]
+    named = (*surprising, *facts.ranked)
+    new = [each for each in named if each in facts.new_to_all and each not in elsewhere]
+    sign_ins = (event.action_name for event in facts.events if SOURCE.signed_in_without_mfa(event.raw))
+    candidates = (
+        *(each for each in sign_ins if each in facts.new_actions),
+        largest_amount(facts),
+        newcomers_bulk(facts),
+        *(each for each in new if each in succeeded),
+        *new,
+        *facts.ranked,
+    )
+    lead = next(filter(None, candidates), "something")
+    if {event.error_code for event in calls_of(facts, lead)} <= FEATURE_SET.throttled:
+        alike = succeeded & {*(facts.new_actions if lead in facts.new_actions else facts.ranked)}
+        lead = next((each for each in named if each in alike), lead)
+    return lead, all(event.error_code for event in calls_of(facts, lead))
+
+
+def _find_leading_row(facts: TitleFacts) -> int:
+    """Return the row of the first call of the leading action, of those that succeeded and come from the least usual place."""
+    action, _ = facts.lead
+    rows = [row for row, event in enumerate(facts.events) if event.action_name == action]
+
+    def order(row: int) -> tuple[bool, ...]:
+        event, name = facts.events[row], facts.events[row].event_id
+        return bool(event.error_code), *how_usual(facts, name), name not in facts.new_regions
+
+    return min(rows, key=order, default=0)
+
+
+def _minor_part(facts: TitleFacts) -> Collection[str]:
+    """Return the notable actions that were called only from where the principal always is, while most calls were not."""
+    strange = [event for event in facts.events if has_strange_network(facts, event.event_id)]
+    if 2 * len(strange) <= len(facts.events):
+        return ()
+    notable = {row.action for row in facts.actions if row.gravity == "notable"}
+    return notable - {event.action_name for event in strange}
+
+
+def harmful_actions(facts: TitleFacts) -> list[ActionImpact]:
+    """Return the actions that count by what they can do, those that count most first.
+
+    Data that were taken in bulk are none of them: what was changed or which secrets were read comes first, then the bulk.
+    """
+    return [row for row in facts.actions if impact.action_nats(row) > 0 and not _takes_data(row)]
+
+
+def _takes_data(row: ActionImpact) -> bool:
+    """Return whether an action takes data in bulk, no secrets."""
+    return row.in_bulk and row.tactic != CREDENTIALS
+
+
+def largest_amount(facts: TitleFacts) -> str:
+    """Return the action whose amount drives the alert most and was never as large; else an empty text."""
+    for driver in _unseen_amounts(facts):
+        for action in facts.ranked:
+            if read_amount_text(driver.seen, action):
+                return action
+    return ""
+
+
+def newcomers_bulk(facts: TitleFacts) -> str:
+    """Return the action of most calls, if it reads data and a newcomer made many that succeeded; else an empty text."""
+    if facts.is_learned:
+        return ""
+    [(name, _)] = Counter(event.action_name for event in facts.events).most_common(1)
+    done = sum(not event.error_code for event in calls_of(facts, name))
+    service, _, action = name.partition(":")
+    reads = SOURCE.bulk_read(service, action).gravity != "none"
+    return name if reads and done >= max(MANY_READS, len(facts.events) // 2) else ""
+
+
+def _unseen_amounts(facts: TitleFacts) -> Iterator[SurpriseDriver]:
+    return (each for each in facts.drivers if (each.feature, each.rarity) == (AMOUNT_FEATURE, "unseen"))
+
+
+def counted_calls(facts: TitleFacts, action: str) -> Iterator[tuple[SurpriseDriver, str, str]]:
+    """Yield the amounts of an action that drive the alert and were never as large: driver, calls and span.
+
+    Of a new action those on unusual resources may be few, where others use them: it counts all that the alert has of an hour.
+    """
+    made = calls_of(facts, action) if action in facts.new_actions else []
+    for driver in _unseen_amounts(facts):
+        if amount := read_amount_text(driver.seen, action):
+            calls, span = amount
+            any_resource, unusual, _ = span.partition(UNUSUAL_RESOURCES)
+            if unusual and len(made) >= int(calls.replace(",", "")) and lasted(made) < HOUR:
+                calls, span = f"{len(made):,}", any_resource
+            yield driver, calls, span
+
+
+def calls_of(facts: TitleFacts, action: str) -> list[AlertEvent]:
+    """Return the alert's own events of an action."""
+    return [event for event in facts.events if event.action_name == action]
+
+
+def lasted(events: Sequence[AlertEvent]) -> timedelta:
+    """Return the time between the first and the last of some events."""
+    times = [event.event_time for event in events]
+    return max(times) - min(times) if times else timedelta()
+
+
+def has_succeeded_beside(facts: TitleFacts, action: str) -> bool:
+    """Return whether a supporting call of an action succeeded, from an address that the alert's own calls of it came from."""
+    return bool(succeeded_beside(action, facts.events, facts.supporting))
+
+
+def from_there(facts: TitleFacts, actions: Collection[str]) -> set[str]:
+    """Return those of some actions that were also called from where the title says that the leading call came from."""
+    return called_from(facts, _place(facts, facts.events[facts.leading_row])) & {*actions}
+
+
+def called_from(facts: TitleFacts, place: str) -> set[str]:
+    """Return the actions of an alert that came from a place, a new network or an address."""
+    return {event.action_name for event in facts.events if _place(facts, event) == place}
+
+
+def _place(facts: TitleFacts, event: AlertEvent) -> str:
+    """Return where an event came from, as a title says it: its network where that is new, else its address."""
+    if has_strange_network(facts, event.event_id):
+        return facts.new_networks[event.event_id]
+    return event.source_address
+
+
+def how_usual(facts: TitleFacts, event_id: str) -> tuple[bool, bool, bool, bool]:
+    """Return what sorts events by where they came from, the strangest network first."""
+    return (
+        not has_strange_network(facts, event_id),
+        event_id in facts.networks_elsewhere,
+        event_id in facts.usual_for_others,
+        event_id in facts.new_ranges,
+    )
+
+
+def has_strange_network(facts: TitleFacts, event_id: str) -> bool:
+    """Return whether an event came from a new network or address range, and its principal does not all the time."""
+    return event_id in facts.new_networks and event_id not in facts.usual_places
