@@ -190,7 +190,7 @@ def _unseen_amounts(facts: TitleFacts) -> Iterator[SurpriseDriver]:
     return (each for each in facts.drivers if (each.feature, each.rarity) == (AMOUNT_FEATURE, "unseen"))
 
 
-def counted_calls(facts: TitleFacts, action: str) -> Iterator[tuple[SurpriseDriver, str, str]]:
+def amounts_of(facts: TitleFacts, action: str) -> Iterator[tuple[SurpriseDriver, str, str]]:
     """Yield the amounts of an action that drive the alert and were never as large: driver, calls and span.
 
     Of a new action those on unusual resources may be few, where others use them: it counts all that the alert has of an hour.

@@ -22,9 +22,9 @@ from fingerprint.alerting.title_facts import (
     PROGRAM_FEATURE,
     UNUSUAL_RESOURCES,
     TitleFacts,
+    amounts_of,
     called_from,
     calls_of,
-    counted_calls,
     from_there,
     harmful_actions,
     has_strange_network,
@@ -276,7 +276,7 @@ def _often(facts: TitleFacts, action: str) -> str:
 
     Few of many calls are events of the alert, so their number says less. It is that of all who act as the principal.
     """
-    for driver, calls, span in counted_calls(facts, action):
+    for driver, calls, span in amounts_of(facts, action):
         shorter = _shorter_span(facts, action, calls)
         span, unusual, _ = span.partition(UNUSUAL_RESOURCES)
         places = f" on resources unusual for {_them(facts)}" if unusual else ""
@@ -309,7 +309,7 @@ def _has_all_calls(facts: TitleFacts, action: str) -> bool:
 
 def _missing_calls(facts: TitleFacts, action: str) -> int:
     """Return how many calls of those that the title counts are no events of the alert; less than 0 where it has more of them."""
-    counted = (int(calls.replace(",", "")) for _, calls, _ in counted_calls(facts, action))
+    counted = (int(calls.replace(",", "")) for _, calls, _ in amounts_of(facts, action))
     events = len(calls_of(facts, action))
     return next(counted, events) - events
 

@@ -179,13 +179,13 @@ def _merge_by_key(dataset: PartitionedDataset, stem: str, part: str) -> Arrays:
 
 def _openers(dataset: PartitionedDataset, settings: Settings) -> Arrays:
     """Return who opened which role."""
-    learned = learn_openers(dataset, settings.spectral.intervals_per_day, lambda rows: rows.learned)
+    learned = learn_openers(dataset, settings.spectral.intervals_per_day)
     return {f"opener.{name}": array for name, array in learned.items()}
 
 
 def _call_paths(dataset: PartitionedDataset, settings: Settings) -> Arrays:
     """Return what only services called for each principal."""
-    learned = learn_call_paths(dataset, settings.spectral.intervals_per_day, lambda rows: rows.learned)
+    learned = learn_call_paths(dataset, settings.spectral.intervals_per_day)
     return {f"path.{name}": array for name, array in learned.items()}
 
 

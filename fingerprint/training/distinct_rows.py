@@ -27,6 +27,7 @@ from fingerprint.compute.sorted_table import rank_in_run
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import encode_batch
 from fingerprint.estimators.call_paths import PathRows, left_to_services
+from fingerprint.estimators.openers import Openings
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.features.feature_set import OpenedRoles
@@ -142,7 +143,6 @@ class DistinctRows:
 
 
 ROW_COLUMNS = tuple(each.name for each in fields(DistinctRows))
-OPENING_COLUMNS = ("mark", "interval", "learned", "role", "opener")  # of the rows that opened something
 
 
 def cap_per_day(rows: DistinctRows, places: NDArray[np.intp], intervals_per_day: int) -> NDArray[np.intp]:
@@ -190,7 +190,7 @@ def _collect_rows(dataset: PartitionedDataset, number: int, settings: Settings, 
     )
     openings = np.flatnonzero(rows.role)
     mapped_arrays.write_arrays(
-        {name: getattr(rows, name)[openings] for name in OPENING_COLUMNS}, folder, "openings", SHARD_BYTES
+        {name: getattr(rows, name)[openings] for name in Openings._fields}, folder, "openings", SHARD_BYTES
     )
     mapped_arrays.write_arrays(_path_rows(rows)._asdict(), folder, "paths", SHARD_BYTES)
     ActionRows.concatenate(actions).save(folder)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -27,7 +27,11 @@ from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
-from fingerprint.detection.detectors.autoencoder import ObservedValues, discount_recent_novelty
+from fingerprint.detection.detectors.autoencoder import (
+    ObservedValues,
+    could_be_left_to_services,
+    discount_recent_novelty,
+)
 from fingerprint.detection.detectors.spectral import (
     NEWCOMER_PLACES,
     Bursts,
@@ -56,7 +60,14 @@ from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import baseline, distinct_rows, fingerprint_index, shared_priors
 from fingerprint.training.dataset import PartitionedDataset, make_once
 from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows, sample_per_owner
-from fingerprint.training.fingerprint_index import ENTITY, GENERIC, PEER, PRINCIPAL, IndexSlice
+from fingerprint.training.fingerprint_index import (
+    ENTITY,
+    GENERIC,
+    PEER,
+    PRINCIPAL,
+    HoldoutSplit,
+    IndexSlice,
+)
 from fingerprint.training.nn import trainer
 from fingerprint.training.shared_priors import SharedPriors
 
@@ -65,6 +76,8 @@ WEEK_SECONDS = 7 * 86400
 SAMPLE_ROWS = 20_000  # rows kept for detectors that are fitted when they start
 
 Arrays = dict[str, NDArray[Any]]
+Rows = TypeVar("Rows", openers.Openings, call_paths.PathRows)
+Learn = Callable[[PartitionedDataset, int, HoldoutSplit | None], Arrays]  # as `learn_openers`
 
 
 @dataclass(frozen=True)
@@ -159,14 +172,14 @@ class PartitionContext:
     @cached_property
     def openers_before(self) -> openers.RoleOpeners:
         """The openers of each role before the held-out days, in the whole organisation: found once for all partitions."""
-        write = partial(_write_openers_before, self.dataset, self.intervals_per_day)
+        write = partial(_write_before, self.dataset, learn_openers, self.intervals_per_day)
         folder = make_once(self.dataset.folder / "openers", write)
         return openers.RoleOpeners.from_arrays(mapped_arrays.open_arrays(folder, "before"))
 
     @cached_property
     def paths_before(self) -> call_paths.KnownPaths:
         """The writes that only services called for each principal before the held-out days: found once for all partitions."""
-        write = partial(_write_paths_before, self.dataset, self.intervals_per_day)
+        write = partial(_write_before, self.dataset, learn_call_paths, self.intervals_per_day)
         before = mapped_arrays.open_arrays(make_once(self.dataset.folder / "paths", write), "before")
         return call_paths.KnownPaths.from_arrays(before, identity_placement)
 
@@ -510,8 +523,7 @@ def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
 def _path_nats(piece: PartitionContext, rows: DistinctRows, level: NDArray[np.intp]) -> Floats:
     """Return the nats of held-out rows (R,), judged at levels (R,), that first called directly what only services had called."""
     action = rows.codes[:, ACTION_COLUMN]
-    counts = rows.wrote & (level < PEER) & ~FEATURE_SET.had_no_effect(rows.codes)
-    counts &= FEATURE_SET.is_from_address(rows.codes)
+    counts = could_be_left_to_services(rows.codes, rows.wrote, level)
     nats = piece.paths_before.evidence(rows.principal, action) * counts
     return _until_come_again(piece, rows, action, nats)
 
@@ -533,48 +545,40 @@ def _until_come_again(piece: PartitionContext, rows: DistinctRows, value: Hashes
     return nats
 
 
-def _write_paths_before(dataset: PartitionedDataset, intervals_per_day: int, folder: Path) -> None:
-    split = fingerprint_index.load_split(dataset)
-    before = learn_call_paths(dataset, intervals_per_day, lambda rows: ~split.is_held_out(rows))
+def _write_before(dataset: PartitionedDataset, learn: Learn, intervals_per_day: int, folder: Path) -> None:
+    """Write what is learned of the rows before the held-out days."""
+    before = learn(dataset, intervals_per_day, fingerprint_index.load_split(dataset))
     mapped_arrays.write_arrays(before, folder, "before", SHARD_BYTES)
 
 
 def learn_call_paths(
-    dataset: PartitionedDataset,
-    intervals_per_day: int,
-    which: Callable[[call_paths.PathRows], NDArray[np.bool_]],
+    dataset: PartitionedDataset, intervals_per_day: int, split: HoldoutSplit | None = None
 ) -> Arrays:
-    """Return what only services called for each principal in some of the rows that are learned, of all partitions."""
-    parts = [
-        mapped_arrays.open_arrays(dataset.partition_folder(number) / "rows", "paths")
-        for number in dataset.non_empty()
-    ]
-    names = call_paths.PathRows._fields
-    rows = call_paths.PathRows(*(np.concatenate([part[name] for part in parts]) for name in names))
-    return call_paths.learn_call_paths(rows.take(rows.learned & which(rows)), intervals_per_day)
-
-
-def _write_openers_before(dataset: PartitionedDataset, intervals_per_day: int, folder: Path) -> None:
-    split = fingerprint_index.load_split(dataset)
-    before = learn_openers(dataset, intervals_per_day, lambda rows: ~split.is_held_out(rows))
-    mapped_arrays.write_arrays(before, folder, "before", SHARD_BYTES)
+    """Return what only services called for each principal, of all partitions; of a `split` without what is held out."""
+    rows = _learned_rows(dataset, "paths", call_paths.PathRows, split)
+    return call_paths.learn_call_paths(rows, intervals_per_day)
 
 
 def learn_openers(
-    dataset: PartitionedDataset,
-    intervals_per_day: int,
-    which: Callable[[openers.Openings], NDArray[np.bool_]],
+    dataset: PartitionedDataset, intervals_per_day: int, split: HoldoutSplit | None = None
 ) -> Arrays:
-    """Return who opened which role in some of the openings that are learned, of all partitions."""
+    """Return who opened which role, of all partitions; of a `split` without what is held out."""
+    rows = _learned_rows(dataset, "openings", openers.Openings, split)
+    return openers.learn_openers(rows.role, rows.opener, rows.interval // intervals_per_day)
+
+
+def _learned_rows(
+    dataset: PartitionedDataset, stem: str, kind: type[Rows], split: HoldoutSplit | None
+) -> Rows:
+    """Return the rows that partitions left under a stem and that are learned; of a `split` without what is held out."""
     parts = [
-        mapped_arrays.open_arrays(dataset.partition_folder(number) / "rows", "openings")
+        mapped_arrays.open_arrays(dataset.partition_folder(number) / "rows", stem)
         for number in dataset.non_empty()
     ]
-    rows = openers.Openings(
-        *(np.concatenate([part[name] for part in parts]) for name in distinct_rows.OPENING_COLUMNS)
-    )
-    some = rows.learned & which(rows)
-    return openers.learn_openers(rows.role[some], rows.opener[some], rows.interval[some] // intervals_per_day)
+    columns: Arrays = {name: np.concatenate([part[name] for part in parts]) for name in kind._fields}
+    rows = kind(**columns)
+    some = rows.learned if split is None else rows.learned & ~split.is_held_out(rows)
+    return kind(**{name: column[some] for name, column in columns.items()})
 
 
 def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:

@@ -363,9 +363,7 @@ class AutoencoderDetector(Detector):
         new = worth.nonzero()[0]
         rows = to_device_of(opened.rows[new], batch.principal)
         role = to_device_of(opened.role[new], batch.principal)
-        interval = batch.interval[rows]
-        age = self.state.novelty_age(hashing.combine(batch.principal[rows], role), interval)
-        nats[rows] = to_device_of(worth[new], nats) * (age <= self.state.series.late_intervals)
+        nats[rows] = self._until_come_again(batch, rows, role, to_device_of(worth[new], nats))
         return nats
 
     def _nats_of_direct_calls(self, batch: EventBatch) -> Floats:
@@ -374,17 +372,23 @@ class AutoencoderDetector(Detector):
         nats: Floats = xp.zeros(len(batch), np.float32)
         if not len(self.known_paths.table):
             return nats
-        rows = xp.flatnonzero(_could_be_left_to_services(batch))
+        rows = xp.flatnonzero(could_be_left_to_services(batch.codes, batch.is_write, batch.level))
         action = batch.codes[rows, ACTION_COLUMN]
         worth = self.known_paths.evidence(batch.principal[rows], action)
         new = xp.flatnonzero(worth)
         if not len(new):
             return nats
-        rows, code = rows[new], novelty_code(action[new])
-        interval = batch.interval[rows]
-        age = self.state.novelty_age(hashing.combine(batch.principal[rows], code), interval)
-        nats[rows] = worth[new] * (age <= self.state.series.late_intervals)
+        rows = rows[new]
+        nats[rows] = self._until_come_again(batch, rows, novelty_code(action[new]), worth[new])
         return nats
+
+    def _until_come_again(
+        self, batch: EventBatch, rows: NDArray[np.intp], code: Hashes, nats: Floats
+    ) -> Floats:
+        """Return the nats of events at some rows (M,), 0 where the principal had the same code (M,) in an earlier interval."""
+        age = self.state.novelty_age(hashing.combine(batch.principal[rows], code), batch.interval[rows])
+        left: Floats = nats * (age <= self.state.series.late_intervals)
+        return left
 
     def _harm_of_new_tools(self, batch: EventBatch, surprise: Floats) -> Floats:
         """Return the nats of programs that are made for attacks (N,), where a program surprises (N, F).
@@ -632,15 +636,18 @@ def _opener_drivers(batch: EventBatch, context: ExplanationContext) -> list[Surp
     return drivers
 
 
-def _could_be_left_to_services(batch: EventBatch) -> Mask:
-    """Return which events (N,) are writes with an effect that a principal with a fingerprint called without a service."""
-    direct: Mask = batch.is_write & encoding.FEATURE_SET.is_from_address(batch.codes)
-    return direct & (batch.level < PEER_LEVEL) & ~encoding.FEATURE_SET.had_no_effect(batch.codes)
+def could_be_left_to_services(codes: Hashes, wrote: Mask, level: NDArray[np.integer[Any]]) -> Mask:
+    """Return which events (N,) are writes with an effect that a principal with a fingerprint called without a service.
+
+    `codes` (N, F), whether each `wrote` (N,), and the `level` (N,) that it is judged at. In training as in scoring.
+    """
+    direct: Mask = wrote & encoding.FEATURE_SET.is_from_address(codes)
+    return direct & (level < PEER_LEVEL) & ~encoding.FEATURE_SET.had_no_effect(codes)
 
 
 def _call_path_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
     """Return the actions of a group of events that their principal had left to services, each once."""
-    rows = np.flatnonzero(_could_be_left_to_services(batch))
+    rows = np.flatnonzero(could_be_left_to_services(batch.codes, batch.is_write, batch.level))
     if not len(rows):
         return []
     bank, _ = context.bank_and_row(batch, 0)
