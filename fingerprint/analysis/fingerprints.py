@@ -23,7 +23,7 @@ from fingerprint.core.alert import LEVELS, ActivityCurve, z_column
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
-from fingerprint.detection.detectors.autoencoder import feature_surprise
+from fingerprint.detection.detectors.autoencoder.evidence import feature_surprise
 from fingerprint.detection.detectors.spectral import CHANNEL_LABELS, EVENT_CHANNEL
 from fingerprint.detection.scorer import ScoredEvents, Scorer
 from fingerprint.estimators import autoencoder, tail_calibration

@@ -27,7 +27,7 @@ from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
-from fingerprint.detection.detectors.autoencoder import (
+from fingerprint.detection.detectors.autoencoder.evidence import (
     ObservedValues,
     could_be_left_to_services,
     discount_recent_novelty,

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fingerprint.detection.detectors.autoencoder import RARE_NATS, TAIL_COLUMNS, feature_surprise
+from fingerprint.detection.detectors.autoencoder.evidence import RARE_NATS, TAIL_COLUMNS, feature_surprise
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder
 from fingerprint.features.encoding import DAY_COUNTS

@@ -1,9 +1,9 @@
 """The detectors: what each of them declares, and the list that the settings choose from.
 
-A detector is one module. It declares a name, a label for the screen, a granularity (event or interval), its section of the
-settings, and how it explains an alert. Votes, z-scores in frames, tables, API, exports and pages follow from that declaration.
+A detector is one module or package. It declares a name, a label for the screen, a granularity (event or interval), its section of
+the settings, and how it explains an alert. Votes, z-scores in frames, tables, API, exports and pages follow from that.
 
-- A module of this package is a detector of its file's name; it names its class `DETECTOR`.
+- A module of this package is a detector of its own name; it names its class `DETECTOR`.
 - A detector from another package is an entry point of the group `fingerprint.detectors`, whose name is the detector's,
   or an import path in the settings: `voting.detectors = ["autoencoder", "spectral", "my_package.my_module:MyDetector"]`.
   Its section of the settings is `[detectors.NAME]`, validated by its `Options`.

@@ -10,17 +10,17 @@ import pytest
 
 from fingerprint.alerting.explanation import Explainer
 from fingerprint.compute import hashing
-from fingerprint.detection.detectors.autoencoder import (
+from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
+from fingerprint.detection.detectors.autoencoder.drivers import MIN_DRIVER_SURPRISE
+from fingerprint.detection.detectors.autoencoder.drivers import _known_values as known_values
+from fingerprint.detection.detectors.autoencoder.drivers import _ShownValue as ShownValue
+from fingerprint.detection.detectors.autoencoder.evidence import (
     IS_OF_CALLER,
-    MIN_DRIVER_SURPRISE,
     RECENT_NOVELTY_NATS,
-    AutoencoderDetector,
     ObservedValues,
     discount_recent_novelty,
     feature_surprise,
 )
-from fingerprint.detection.detectors.autoencoder import _known_values as known_values
-from fingerprint.detection.detectors.autoencoder import _ShownValue as ShownValue
 from fingerprint.detection.ensemble import reaches_threshold
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, openers, tail_calibration

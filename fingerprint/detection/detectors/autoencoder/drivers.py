@@ -1,0 +1,262 @@
+"""The drivers of surprise in a group of events: values, amounts, openings and call paths, each beside what is usual.
+
+Example:
+    >>> surprise_drivers(batch, frame, context)[0]
+    SurpriseDriver(feature='action', seen='iam:CreateAccessKey', expected='s3:GetObject, s3:ListBucket', rarity='unseen', ...)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import frames
+from fingerprint.compute.arrays import identity_placement
+from fingerprint.compute.frames import Frame
+from fingerprint.compute.hashing import Hashes
+from fingerprint.core.alert import Rarity, SurpriseDriver, rarity_of
+from fingerprint.detection.detectors import ExplanationContext, Floats, Mask, action_at
+from fingerprint.detection.detectors.autoencoder.evidence import (
+    alert_nats,
+    carried_amount_nats,
+    could_be_left_to_services,
+    discount_recent_amounts,
+    feature_surprise,
+)
+from fingerprint.estimators import amounts, autoencoder
+from fingerprint.estimators.amounts import UsualAmounts
+from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, ONLY_BY, KnownPaths
+from fingerprint.estimators.openers import OPENED, OPENER_FEATURE, RoleOpeners
+from fingerprint.features import encoding
+from fingerprint.features.encoding import ACTION_COLUMN, EVIDENCE_GROUP_FEATURES, FEATURE_NAMES
+from fingerprint.registry.bank import GENERIC_ROW, Bank
+from fingerprint.sources.active import SOURCE
+from fingerprint.state.event_batch import EventBatch
+
+MAX_DRIVERS = 10  # values of a feature that are looked at
+MAX_ACTION_DRIVERS = 60  # of actions: what they can do decides which ones lead (`alerting.impact`)
+MAX_USUAL_VALUES = 3  # that an explanation names beside one that surprises
+MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
+PLACE_FEATURES = frozenset(EVIDENCE_GROUP_FEATURES[autoencoder.PLACE_GROUP].tolist())
+
+
+def surprise_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
+    """Return the most surprising values of a group of N events, each once, the most surprising first."""
+    drivers = _value_drivers(batch, frame, context)
+    drivers += _amount_drivers(batch, frame, context)
+    drivers += _opener_drivers(batch, context)
+    drivers += _call_path_drivers(batch, frame, context)
+    return sorted(drivers, key=lambda driver: -driver.surprise)
+
+
+def _rank_values(codes: Hashes, surprise: Floats) -> list[tuple[int, float, int]]:
+    """Return the distinct values of a feature by their surprise: (an example row, nats, events that share it)."""
+    order = np.lexsort((-surprise, codes))
+    _, first, counts = np.unique(codes[order], return_index=True, return_counts=True)
+    rows = order[first]
+    ranked = np.lexsort((codes[rows], -surprise[rows]))
+    return [(int(rows[at]), float(surprise[rows[at]]), int(counts[at])) for at in ranked]
+
+
+def _value_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
+    """Return the most surprising values of each feature, looked up together: an alert shows up to a hundred."""
+    shown = list(_shown_values(batch))
+    rows = np.unique([value.row for value in shown]).astype(np.intp)
+    texts = encoding.FEATURE_SET.texts(frames.select_rows(frame, rows))
+    known = _known_values(batch, rows, context)
+    actions = texts[FEATURE_NAMES[ACTION_COLUMN]]
+    return [
+        replace(
+            known[value.row].driver(
+                value, texts[FEATURE_NAMES[value.feature]][at], frames.text_or_empty(actions[at])
+            ),
+            principals=_count_principals(batch.codes, value, known[value.row].bank),
+        )
+        for value, at in zip(shown, np.searchsorted(rows, [value.row for value in shown]), strict=True)
+    ]
+
+
+class _ShownValue(NamedTuple):
+    """A value of a feature that drives an alert: an example row, its surprise in nats, and how many events share it."""
+
+    feature: int
+    row: int
+    nats: float
+    events: int
+
+
+def _count_principals(codes: Hashes, value: _ShownValue, bank: Bank) -> int:
+    """Return how many principals of the history showed a value of events with `codes` (N, F).
+
+    A network is wide: of a provider's it says little that machines are at it. So the address ranges of all events from there are
+    asked, and the least is returned.
+    """
+    code, feature = codes[value.row, value.feature], value.feature
+    at = codes[[value.row]]
+    if encoding.FEATURE_SET.ranges and FEATURE_NAMES[feature] == encoding.FEATURE_SET.ranges[0]:
+        at, feature = codes[codes[:, feature] == code], FEATURE_NAMES.index(encoding.FEATURE_SET.ranges[1])
+        at = at[np.unique(at[:, feature], return_index=True)[1]]
+    return int(bank.principals_that_showed(at)[:, feature].min())
+
+
+def _shown_values(batch: EventBatch) -> Iterator[_ShownValue]:
+    surprise = feature_surprise(batch)
+    for feature in range(len(encoding.FEATURES)):
+        most = MAX_ACTION_DRIVERS if feature == ACTION_COLUMN else MAX_DRIVERS
+        for row, nats, count in _rank_values(batch.codes[:, feature], surprise[:, feature])[:most]:
+            if nats >= MIN_DRIVER_SURPRISE:
+                yield _ShownValue(feature, row, nats, count)
+
+
+class _KnownValues(NamedTuple):
+    """A bank's counts of an event's values, by its `fingerprint` (a row, and its `key`).
+
+    `share` (F,) of presences; `peer_share` (F,) among its peers, None without any; `often_new` (F,): new values are usual.
+    """
+
+    bank: Bank
+    fingerprint: int
+    key: str
+    share: Floats
+    peer_share: Floats | None
+    often_new: Mask
+
+    def driver(self, value: _ShownValue, text: object, action: str) -> SurpriseDriver:
+        """Return the driver of a value of the event, whose text is `text` and whose action is `action`."""
+        seen = frames.text_or_empty(text)
+        return SurpriseDriver(
+            encoding.FEATURES[value.feature].label,
+            encoding.FEATURES[value.feature].shown(seen) or "(none)",
+            self._expected(value.feature, action, seen),
+            rarity_of(float(self.share[value.feature])),
+            round(value.nats, 2),
+            value.events,
+            None if self.peer_share is None else rarity_of(float(self.peer_share[value.feature])),
+            self.key,
+        )
+
+    @property
+    def _calls_so_far(self) -> str:
+        """Of how few calls the values are, where the fingerprint is not ready; else empty."""
+        table = self.bank.fingerprints
+        if table["ready"].iat[self.fingerprint]:
+            return ""
+        calls = int(table["events"].to_numpy()[self.fingerprint])
+        return f" (in its {calls:,} {'calls' if calls > 1 else 'call'} so far)"
+
+    def _expected(self, feature: int, action: str, seen: str) -> str:
+        """Return the usual values of a feature, the commonest first; of one that is given the action, this action's.
+
+        What was `seen` is not among them: where it is usual, it is strange beside the rest of the call. Those of the generic
+        fingerprint are said to be the organisation's: they are not this principal's own. Of a principal that is not ready it is
+        said how few calls they are of.
+        """
+        slots = self.bank.vocabulary.codes[self.fingerprint, feature, 1:]
+        usual = [each for each in self.bank.value_texts(slots[slots != 0]) if each]
+        if encoding.GIVEN_FEATURE[feature] == ACTION_COLUMN:
+            usual = [each for each in usual if _is_of_action(each, action)]
+            if not usual and self.share[ACTION_COLUMN] > 0 and slots.all():
+                return "others, none often"  # what it had is not among the values that the fingerprint names
+        if usual == [seen]:
+            return "nothing else"
+        usual = [each for each in usual if each != seen]
+        whose = " (in the organisation)" if self.fingerprint == GENERIC_ROW else self._calls_so_far
+        often = ", often a new one" if self.often_new[feature] and feature in PLACE_FEATURES else ""
+        shown = map(encoding.FEATURES[feature].shown, usual[:MAX_USUAL_VALUES])
+        return ", ".join(shown) + often + whose if usual else "nothing yet"
+
+
+def _is_of_action(text: str, action: str) -> bool:
+    """Return whether a value that is given an action, as `s3:GetObject on bucket:x`, is this action's."""
+    return text.startswith(action) and not text[len(action) : len(action) + 1].isalnum()
+
+
+def _known_values(
+    batch: EventBatch, rows: NDArray[np.intp], context: ExplanationContext
+) -> dict[int, _KnownValues]:
+    """Return what is known of the values of events, by row: by the bank that measured each."""
+    versions = np.asarray(frames.column_of(batch.frame, "bank_version"), object)[rows]
+    found = {}
+    for version in set(versions.tolist()):
+        of_version = rows[versions == version]
+        bank, at = context.bank_and_rows(batch, of_version)
+        codes, peers = batch.codes[of_version], bank.peers[at]
+        share = bank.vocabulary.observed_share(at, codes)
+        peer_share = bank.vocabulary.observed_share(np.maximum(peers, 0), codes)
+        often_new = bank.vocabulary.novelty_is_usual(at)
+        keys = bank.fingerprints["key"].array.take(at).tolist()
+        for place, row in enumerate(of_version.tolist()):
+            among_peers = peer_share[place] if peers[place] >= 0 else None
+            known = share[place], among_peers, often_new[place]
+            found[row] = _KnownValues(bank, int(at[place]), str(keys[place]), *known)
+    return found
+
+
+def _amount_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
+    """Return the actions of a group of events that were called more often than is usual, each once, by its rarest amount."""
+    action = batch.codes[:, ACTION_COLUMN]
+    counted, day = context.interval_amounts, context.series.intervals_per_day
+    calls, nats = carried_amount_nats(batch, counted, day)
+    alerting = alert_nats(context.bank_and_row(batch, 0)[0], context.settings)
+    nats = discount_recent_amounts(nats, batch, counted, day, alerting)
+    an_hour = amounts.span_text(context.settings.spectral.interval_seconds)
+    spans, rarest = (an_hour, "a day", f"{an_hour} on unusual resources"), nats.argmax(axis=1)
+    drivers = []
+    for row, value, count in _rank_values(action, nats.max(axis=1))[:MAX_DRIVERS]:
+        if value < MIN_DRIVER_SURPRISE:
+            break
+        bank, _ = context.bank_and_row(batch, row)
+        known, amount = UsualAmounts.from_arrays(bank.scorer_state, identity_placement), int(rarest[row])
+        most = int(known.most(batch.principal[[row]], action[[row]])[0, amount])
+        called = int(calls[row, amount])
+        expected = f"at most {most:,} before" if most else "none before"
+        rarity: Rarity = "unseen" if called > most else "rare"
+        seen = amounts.amount_text(called, action_at(frame, row), spans[amount])
+        drivers.append(SurpriseDriver("amount", seen, expected, rarity, round(value, 2), count))
+    return drivers
+
+
+def _opener_drivers(batch: EventBatch, context: ExplanationContext) -> list[SurpriseDriver]:
+    """Return the roles that a group of events opened for someone who never opened them, each once."""
+    opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
+    if not len(opened.rows):
+        return []
+    bank, _ = context.bank_and_row(batch, 0)
+    known = RoleOpeners.from_bank(bank.scorer_state)
+    nats = known.nats(opened.role, opened.opener)
+    drivers = []
+    for place, value, count in _rank_values(opened.role, nats)[:MAX_DRIVERS]:
+        if value < MIN_DRIVER_SURPRISE:
+            break
+        usual = sorted(filter(None, bank.value_texts(known.openers(opened.role[place]))))
+        named = ", ".join(map(SOURCE.plain_principal, usual[:MAX_USUAL_VALUES]))
+        more = len(usual) - MAX_USUAL_VALUES
+        expected = f"{named} and {more:,} other{'s' if more > 1 else ''}" if more > 0 else named
+        role, opener = opened.texts[place]
+        seen = f"{SOURCE.plain_principal(opener)}{OPENED}{role}"
+        drivers.append(SurpriseDriver(OPENER_FEATURE, seen, expected, "unseen", round(value, 2), count))
+    return drivers
+
+
+def _call_path_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
+    """Return the actions of a group of events that their principal had left to services, each once."""
+    rows = np.flatnonzero(could_be_left_to_services(batch.codes, batch.is_write, batch.level))
+    if not len(rows):
+        return []
+    bank, _ = context.bank_and_row(batch, 0)
+    known = KnownPaths.from_bank(bank.scorer_state, identity_placement)
+    principal, action = batch.principal[rows], batch.codes[rows, ACTION_COLUMN]
+    drivers = []
+    for place, value, count in _rank_values(action, known.nats(principal, action))[:MAX_DRIVERS]:
+        if value < MIN_DRIVER_SURPRISE:
+            break
+        service, days = known.usual(principal[[place]], action[[place]])
+        [named] = bank.value_texts(service)
+        expected = f"{ONLY_BY}{named or 'a service'} on {days[0]:,.0f} day{'s' if days[0] > 1 else ''}"
+        seen = action_at(frame, int(rows[place]))
+        drivers.append(SurpriseDriver(CALL_PATH_FEATURE, seen, expected, "unseen", round(value, 2), count))
+    return drivers
