@@ -20,7 +20,7 @@ OBSERVE = ROOT / "deploy" / "observe"
 DASHBOARDS = sorted((OBSERVE / "grafana" / "dashboards").glob("*.json"))
 
 _BESIDE = re.compile(
-    r""""[^"]*" | '[^']*' | \[[^\]]*\] | \{[^}]*\} | \b\d\w* | \b(?:by|on|ignoring|without)\s*\([^)]*\)""",
+    r""""[^"]*" | '[^']*' | \[[^\]]*\] | \{(?:"[^"]*"|[^}"])*\} | \b\d\w* | \b(?:by|on|ignoring|without)\s*\([^)]*\)""",
     re.X,
 )
 _NAME = re.compile(r"[a-zA-Z_:][a-zA-Z0-9_:]*(?![a-zA-Z0-9_:]|\s*\()")
@@ -56,6 +56,28 @@ def expressions() -> Iterator[tuple[str, str]]:
         for panel in panels(file):
             for target in panel["targets"]:
                 yield f"{file.stem}: {panel['title']}", target["expr"].replace("$__rate_interval", "5m")
+
+
+def selectors(expression: str) -> Iterator[tuple[str, str]]:
+    """Each metric where it is asked for, and the matchers that follow it.
+
+    Example:
+        >>> list(selectors('sum(a_total{job="x"}) - b'))
+        [('a_total', 'job="x"'), ('b', '')]
+    """
+    bare = _BESIDE.sub(lambda beside: " " * len(beside[0]), expression)
+    for match in _NAME.finditer(bare):
+        if match[0] not in _WORDS:
+            matchers = re.match(r'\{((?:"[^"]*"|[^}"])*)\}', expression[match.end() :])
+            yield match[0], matchers[1] if matchers else ""
+
+
+def released(series: str, release: str, namespace: str) -> str:
+    """Return a series of rules_test.yml as the chart's ServiceMonitor names it for a release, or cAdvisor its pod."""
+    if series.startswith("container_"):
+        pod = rf'namespace="{namespace}", container="\1", pod="{release}-fingerprint-\1-0"'
+        return re.sub(r'container="(\w+)", pod="\w+"', pod, series)
+    return series.replace("{", f'{{namespace="{namespace}", release="{release}", ', 1)
 
 
 def metrics_of(expression: str) -> set[str]:
