@@ -28,8 +28,8 @@ LOADER = yaml.CSafeLoader  # the same in C
 Manifest = dict[str, Any]
 Chart = dict[str, Manifest]
 
-KEDA, OPERATOR = "keda.sh/v1alpha1", "monitoring.coreos.com/v1"
-KEDA_PEERS = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "keda"}}}]
+OPERATOR = "monitoring.coreos.com/v1"
+PRODUCERS = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "trails"}}}]
 EVERYTHING: dict[str, Any] = {
     "image": {"registry": "registry.example.com/security", "pullSecrets": ["pull"]},
     "settings": {
@@ -65,7 +65,7 @@ EVERYTHING: dict[str, Any] = {
     "networkPolicy": {
         "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
         "webFrom": [{"namespaceSelector": {"matchLabels": {"name": "ingress"}}}],
-        "kafkaFrom": KEDA_PEERS,
+        "kafkaFrom": PRODUCERS,
     },
 }
 ELSEWHERE: dict[str, Any] = {  # brokers, database, checkpoints and secrets of one's own

@@ -21,10 +21,9 @@ from tests.support.helm_chart import (
     DEFAULTS,
     ELSEWHERE,
     EVERYTHING,
-    KEDA,
-    KEDA_PEERS,
     NAME,
     OPERATOR,
+    PRODUCERS,
     ROOT,
     Chart,
     Refused,
@@ -59,7 +58,7 @@ def _helm() -> None:
 @pytest.fixture(scope="module", params=KINDS)
 def chart(request: pytest.FixtureRequest) -> Chart:
     """With all that its values can ask for, with nothing asked, and on other people's services."""
-    return rendered((KEDA, OPERATOR), **KINDS[request.param])
+    return rendered((OPERATOR,), **KINDS[request.param])
 
 
 @pytest.fixture(scope="module")
@@ -123,7 +122,7 @@ def test_each_program_can_read_the_secrets_it_needs_and_no_other(plain: Chart) -
 
 
 def test_a_secret_and_a_cloud_role_of_one_program_are_no_other_s() -> None:
-    chart = rendered((KEDA, OPERATOR), **EVERYTHING)
+    chart = rendered((OPERATOR,), **EVERYTHING)
     mounted = {
         name: [
             each["secret"]["secretName"]
@@ -493,41 +492,47 @@ def test_a_service_may_ask_for_another_kind_of_gpu_than_the_others() -> None:
 
 
 @pytest.mark.parametrize(
-    ("apis", "enabled", "scaled"), [((KEDA,), True, True), ((KEDA,), False, False), ((), True, False)]
+    ("stream", "scaled", "replicas"),
+    [
+        ({"replicas": 2}, False, 2),
+        ({"replicas": 0}, False, 0),
+        ({"replicas": 2, "autoscaling": {"enabled": True}}, True, None),
+        ({"replicas": None}, False, None),  # for an autoscaler of one's own
+    ],
 )
-def test_keda_scales_where_it_is_there_and_asked_for(
-    apis: tuple[str, ...], enabled: bool, scaled: bool
+def test_either_the_values_or_an_autoscaler_say_how_many_scorers_there_are(
+    stream: dict[str, Any], scaled: bool, replicas: int | None
 ) -> None:
-    chart = rendered(
-        apis,
-        stream={"replicas": 2, "autoscaling": {"enabled": enabled}},
-        settings={"kafka": {"group_id": "soc"}},
-        networkPolicy={"kafkaFrom": KEDA_PEERS},
-    )
-    assert (f"ScaledObject/{NAME}-stream" in chart) is scaled
-    assert ("replicas" in chart[STREAM]["spec"]) is not scaled
-    if scaled:
-        trigger = chart[f"ScaledObject/{NAME}-stream"]["spec"]["triggers"][0]["metadata"]
-        assert (trigger["consumerGroup"], trigger["topic"]) == ("soc-stream", "fingerprint.events")
-        assert trigger["lagThreshold"] == "20000"
+    chart = rendered(stream=stream)
+    assert (f"HorizontalPodAutoscaler/{NAME}-stream" in chart) is scaled
+    assert chart[STREAM]["spec"].get("replicas") == replicas
+
+
+def test_scorers_are_scaled_by_the_cpu_that_their_request_gives_them_on_a_full_node(plain: Chart) -> None:
+    chart = rendered(stream={"autoscaling": {"enabled": True, "maxReplicas": 3}})
+    spec = chart[f"HorizontalPodAutoscaler/{NAME}-stream"]["spec"]
+    assert spec["scaleTargetRef"] == {
+        "apiVersion": "apps/v1",
+        "kind": "StatefulSet",
+        "name": STREAM.rpartition("/")[2],
+    }
+    assert (spec["minReplicas"], spec["maxReplicas"]) == (1, 3)
+    [metric] = spec["metrics"]
+    assert metric["resource"] == {"name": "cpu", "target": {"type": "AverageValue", "averageValue": "400m"}}
+    requested = main_container(plain, STREAM)["resources"]["requests"]["cpu"]
+    assert int(requested.removesuffix("m")) > 400
+    waits = {way: each["stabilizationWindowSeconds"] for way, each in spec["behavior"].items()}
+    assert waits == {"scaleUp": 120, "scaleDown": 600}
 
 
 def test_a_client_in_another_namespace_finds_the_broker_by_the_address_that_it_is_given() -> None:
-    """KEDA and producers of raw messages have namespaces of their own: a Service's bare name is nothing there."""
-    chart = rendered((KEDA,), **EVERYTHING)
+    """Producers of raw messages have namespaces of their own: a Service's bare name is nothing there."""
+    chart = rendered(**EVERYTHING)
     address = f"{NAME}-kafka.default.svc:9092"
-    trigger = chart[f"ScaledObject/{NAME}-stream"]["spec"]["triggers"][0]["metadata"]
     broker = main_container(chart, f"StatefulSet/{NAME}-kafka")
-    assert trigger["bootstrapServers"] == address
     assert {"name": "KAFKA_ADVERTISED_LISTENERS", "value": f"PLAINTEXT://{address}"} in broker["env"]
     (rule,) = chart[f"NetworkPolicy/{NAME}-kafka"]["spec"]["ingress"]
-    assert KEDA_PEERS[0] in rule["from"]
-
-
-def test_scaling_by_a_broker_that_keda_may_not_ask_is_refused() -> None:
-    with pytest.raises(Refused, match=r"networkPolicy.kafkaFrom: name KEDA's namespace"):
-        rendered((KEDA,), stream={"autoscaling": {"enabled": True}})
-    assert rendered(stream={"autoscaling": {"enabled": True}})  # without KEDA stream.replicas holds
+    assert PRODUCERS[0] in rule["from"]
 
 
 def test_the_operator_gets_our_rules_and_jobs_of_their_names() -> None:
@@ -613,6 +618,11 @@ HTTPS = [{"ports": [{"port": 443}]}]
         ({"topics": {"partitions": 6}}, "partitions"),
         ({"gpu": {"resource": "gpu"}}, "gpu"),
         ({"stream": {"gpu": {"count": -1}}}, "count"),
+        ({"stream": {"autoscaling": {"cpu": "80%"}}}, "cpu"),
+        (
+            {"stream": {"autoscaling": {"enabled": True, "maxReplicas": 8}}},
+            "8 scorers cannot share 4 partitions",
+        ),
         ({"postgres": {"uid": 0}}, "uid"),
         (
             {"postgres": {"enabled": False}, "database": {"url": "postgresql://store:hunter2@db/store"}},

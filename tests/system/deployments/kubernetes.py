@@ -4,8 +4,8 @@
 The tests are one story: each goes on where the one before ended. Where no image registry and no Kubernetes is at hand the
 container lab has both (docs/how-to/kubernetes.md, Kubernetes); what its stand-ins replace is in compose.py. Not proven
 there: that
-NetworkPolicies are enforced (they are accepted), that a GPU computes (its resource name is scheduled), KEDA and the
-Prometheus operator.
+NetworkPolicies are enforced (they are accepted), that a GPU computes (its resource name is scheduled), the autoscaler
+and the Prometheus operator.
 """
 
 from __future__ import annotations

@@ -278,7 +278,7 @@ initContainers:
     resources: {{- include "fingerprint.initResources" (dict "root" .root "component" .component "cpu" "50m" "memory" "128Mi" "limit" "512Mi") | nindent 6 }}
 {{- end -}}
 
-{{/* With the namespace: the broker gives this address to clients of other namespaces, too (producers, KEDA). */}}
+{{/* With the namespace: the broker gives this address to clients of other namespaces, too (producers). */}}
 {{- define "fingerprint.bootstrapServers" -}}
 {{- if .Values.kafka.enabled }}{{ include "fingerprint.fullname" . }}-kafka.{{ .Release.Namespace }}.svc:9092{{ else }}{{ join "," .Values.kafka.bootstrapServers }}{{ end -}}
 {{- end -}}
@@ -328,12 +328,6 @@ initContainers:
 {{- if and (ne (default "webhook" $receiver.kind) "kafka") (not $e.web) }}{{ fail (printf "networkPolicy.egress.web: say how the receiver settings.deliver.%s is reached, or no alert arrives there" $name) }}{{ end -}}
 {{- end -}}
 {{- if and (dig "web" "oidc" "issuer" "" $v.settings) (not $e.web) }}{{ fail "networkPolicy.egress.web: say how the OpenID provider of settings.web.oidc is reached, or no one can log in" }}{{ end -}}
-{{- if and (include "fingerprint.scaled" .) $v.kafka.enabled (not $v.networkPolicy.kafkaFrom) }}{{ fail "networkPolicy.kafkaFrom: name KEDA's namespace, or stream.autoscaling cannot ask the chart's broker how far scorers lag" }}{{ end -}}
 {{- if and $v.monitoring.serviceMonitor.enabled (not $v.networkPolicy.metricsFrom) }}{{ fail "networkPolicy.metricsFrom: name who may read metrics, such as Prometheus' namespace, or what monitoring.serviceMonitor asks for cannot be scraped" }}{{ end -}}
 {{- end -}}
-{{- end -}}
-
-{{/* Not empty where KEDA says how many scorers there are. */}}
-{{- define "fingerprint.scaled" -}}
-{{- if and .Values.stream.autoscaling.enabled (.Capabilities.APIVersions.Has "keda.sh/v1alpha1") }}yes{{ end -}}
 {{- end -}}
