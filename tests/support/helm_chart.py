@@ -80,6 +80,7 @@ ELSEWHERE: dict[str, Any] = {  # brokers, database, checkpoints and secrets of o
     "secrets": {"existingSecret": "ours"},
     "checkpoints": {"url": "s3://bucket/checkpoints"},
     "models": {"existingClaim": "shared"},
+    "addressTables": {"existingClaim": "tables"},
     "topics": {"create": False},
     "triton": {"enabled": False},
     "networkPolicy": {

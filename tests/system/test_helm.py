@@ -186,6 +186,31 @@ def test_only_training_writes_the_bank_and_only_scorers_write_checkpoints(plain:
     assert written == {(TRAIN, "models"), (STREAM, "checkpoints")}
 
 
+def test_who_looks_addresses_up_reads_the_tables_of_a_claim_and_no_one_else(plain: Chart) -> None:
+    guide = (ROOT / "docs/how-to/enrich.md").read_text()
+    *_, example = re.findall(r"^```yaml\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    chart = rendered(**yaml.safe_load(example), demo={"enabled": True})
+    mounted = {
+        (name, container["name"], mount["mountPath"], mount["readOnly"])
+        for name, pod in pods(chart).items()
+        for container in containers(pod)
+        for mount in container["volumeMounts"]
+        if mount["name"] == "address-tables"
+    }
+    assert mounted == {
+        (STREAM, "stream", "/data", True),
+        (TRAIN, "train", "/data", True),
+        (WEB, "web", "/data", True),
+    }
+    claim = {"claimName": "address-tables", "readOnly": True}
+    volumes = [
+        each for pod in pods(chart).values() for each in pod["volumes"] if each["name"] == "address-tables"
+    ]
+    assert volumes == [{"name": "address-tables", "persistentVolumeClaim": claim}] * 3
+    assert "/data/GeoLite2-ASN.mmdb" in chart[f"ConfigMap/{NAME}-settings"]["data"]["settings.toml"]
+    assert "address-tables" not in json.dumps(plain)
+
+
 # --- who speaks to whom -----------------------------------------------------------------------------------------------
 
 

@@ -186,6 +186,11 @@ env:
   {{- end }}
 {{- end -}}
 
+{{/* The claim with tables of addresses, for the programs that look addresses up. */}}
+{{- define "fingerprint.addressTables" -}}
+{{- if and .models (has .component (list "stream" "train" "web")) }}{{ .root.Values.addressTables.existingClaim }}{{ end -}}
+{{- end -}}
+
 {{/* Mounts and volumes of a program: settings, /tmp, its secrets, and "models" or "checkpoints" as ro or rw. */}}
 {{- define "fingerprint.mounts" -}}
 volumeMounts:
@@ -199,6 +204,9 @@ volumeMounts:
   {{- end }}
   {{- if and .checkpoints (not .root.Values.checkpoints.url) }}
   - { name: checkpoints, mountPath: /srv/fingerprint/checkpoints }
+  {{- end }}
+  {{- if include "fingerprint.addressTables" . }}
+  - { name: address-tables, mountPath: /data, readOnly: true }
   {{- end }}
   {{- range $place, $mount := (default (dict) (get .root.Values .component)).secretMounts }}
   - { name: secret-{{ $place }}, mountPath: {{ $mount.path }}, readOnly: true }
@@ -228,6 +236,10 @@ volumes:
   {{- if and .checkpoints (not .root.Values.checkpoints.url) }}
   - name: checkpoints
     persistentVolumeClaim: { claimName: {{ default (printf "%s-checkpoints" (include "fingerprint.fullname" .root)) .root.Values.checkpoints.existingClaim }} }
+  {{- end }}
+  {{- with include "fingerprint.addressTables" . }}
+  - name: address-tables
+    persistentVolumeClaim: { claimName: {{ . }}, readOnly: true } # nor is its owner changed to ours
   {{- end }}
   {{- range $place, $mount := (default (dict) (get .root.Values .component)).secretMounts }}
   - name: secret-{{ $place }} # not as the Secret, which may have the name of another volume, or two places
