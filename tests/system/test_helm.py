@@ -15,6 +15,7 @@ import typer
 import yaml
 
 from fingerprint.core import settings
+from fingerprint.web.server import GRACE_SECONDS
 from pipelines.cli.app import app
 from tests.support.helm_chart import (
     CHART,
@@ -438,6 +439,44 @@ def test_probes_ask_whether_a_program_lives_and_whether_it_is_ready(plain: Chart
         asked = {probe: container[probe]["httpGet"]["path"] for probe in ("livenessProbe", "readinessProbe")}
         assert asked == {"livenessProbe": "/livez", "readinessProbe": "/readyz"}
         assert container["startupProbe"]["httpGet"]["path"] == "/livez"
+
+
+def test_a_web_server_that_leaves_is_out_of_its_service_before_it_refuses_connections(plain: Chart) -> None:
+    pod, container = pods(plain)[WEB], main_container(plain, WEB)
+    command, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert command == "sleep"
+    assert int(seconds) + GRACE_SECONDS < pod["terminationGracePeriodSeconds"]
+
+
+def test_replicas_are_spread_over_zones_and_nodes(plain: Chart) -> None:
+    """The scheduler's own constraints hold only for pods without any."""
+    for name in (INGEST, STREAM, WEB):
+        spread = pods(plain)[name]["topologySpreadConstraints"]
+        assert [each["topologyKey"] for each in spread] == [
+            "topology.kubernetes.io/zone",
+            "kubernetes.io/hostname",
+        ]
+        for each in spread:
+            assert each["labelSelector"]["matchLabels"].items() <= labels(plain)[name].items()
+
+
+def test_what_has_to_end_and_share_memory_has_as_much_of_both_in_the_chart_as_in_compose(
+    plain: Chart,
+) -> None:
+    services = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
+    grace = {
+        name: int(services[name]["stop_grace_period"].removesuffix("s")) for name in ("ingest", "stream")
+    }
+    assert grace == {
+        name.rpartition("-")[2]: pods(plain)[name]["terminationGracePeriodSeconds"]
+        for name in (INGEST, STREAM)
+    }
+    for name in (f"StatefulSet/{NAME}-postgres", TRITON):
+        [shm] = [each for each in pods(plain)[name]["volumes"] if each["name"] == "shm"]
+        [mount] = [each for each in main_container(plain, name)["volumeMounts"] if each["name"] == "shm"]
+        assert mount["mountPath"] == "/dev/shm"  # noqa: S108
+        size = services[name.rpartition("-")[2]]["shm_size"]
+        assert shm["emptyDir"] == {"medium": "Memory", "sizeLimit": size.removesuffix("m") + "Mi"}
 
 
 def test_a_node_can_be_drained_also_while_no_pod_is_ready(chart: Chart) -> None:

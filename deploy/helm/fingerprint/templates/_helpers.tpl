@@ -118,13 +118,15 @@ affinity: {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 
-{{/* Replicas on different nodes, where there are some. */}}
+{{/* Replicas in different zones and on different nodes, where there are some. */}}
 {{- define "fingerprint.spread" -}}
 topologySpreadConstraints:
+  {{- range list "topology.kubernetes.io/zone" "kubernetes.io/hostname" }}
   - maxSkew: 1
-    topologyKey: kubernetes.io/hostname
+    topologyKey: {{ . }}
     whenUnsatisfiable: ScheduleAnyway
-    labelSelector: { matchLabels: { {{- include "fingerprint.selector" . | replace "\n" ", " }} } }
+    labelSelector: { matchLabels: { {{- include "fingerprint.selector" $ | replace "\n" ", " }} } }
+  {{- end }}
 {{- end -}}
 
 {{/* Not empty where a component asks for a GPU. */}}
