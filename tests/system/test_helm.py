@@ -304,11 +304,23 @@ def test_every_command_line_is_one_that_the_programs_take(chart: Chart) -> None:
     ]
     assert {line[0] for line in lines} >= {"stream", "serve", "ingest", "retrain"}
     for line in lines:
-        command: Any = typer.main.get_command(app)
-        while hasattr(command, "commands"):
-            command = command.commands[line[0]]
-            line = line[1:]
-        command.make_context(command.name, list(line)).close()
+        check_command_line(line)
+
+
+def check_command_line(line: list[str]) -> None:
+    command: Any = typer.main.get_command(app)
+    while hasattr(command, "commands"):
+        command = command.commands[line[0]]
+        line = line[1:]
+    command.make_context(command.name, list(line)).close()
+
+
+def test_every_command_line_that_the_guide_gives_a_job_is_one_that_the_programs_take() -> None:
+    guide = (ROOT / "docs/how-to/kubernetes.md").read_text()
+    lines = [json.loads(each) for each in re.findall(r"\.args = (\[.*?\])", guide)]
+    assert {line[0] for line in lines} >= {"bank", "topics"}
+    for line in lines:
+        check_command_line(line)
 
 
 def test_what_the_values_leave_to_brokers_and_settings_is_not_said_to_topics_create(plain: Chart) -> None:
