@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pandas as pd
 
-from fingerprint.alerting.explanation import Explainer
+from fingerprint.alerting.explainer import Explainer
 from fingerprint.alerting.grouping import AlertGroups
 from fingerprint.compute import frames
 from fingerprint.compute.arrays import to_host

@@ -28,13 +28,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.alerting.explanation import (
-    Explainer,
-    Support,
-    build_alerts,
-    find_support,
-    highest_calibrated_z,
-)
+from fingerprint.alerting.explainer import Explainer
+from fingerprint.alerting.explanation import build_alerts
+from fingerprint.alerting.rarity import highest_calibrated_z
+from fingerprint.alerting.support import Support, find_support
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import occurrence_index
 from fingerprint.compute.hashing import Hashes

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fingerprint.alerting import explanation, impact
+from fingerprint.alerting import impact, rarity
 from fingerprint.analysis.threshold_what_if import alert_session_pairs
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
@@ -214,7 +214,5 @@ def _highest_urgency(shown: pd.DataFrame) -> int | None:
     return (
         None
         if pd.isna(best)
-        else round(
-            float(impact.urgency_from_nats(explanation.combined_nats(tail_calibration.z_to_nats([best]))))
-        )
+        else round(float(impact.urgency_from_nats(rarity.combined_nats(tail_calibration.z_to_nats([best])))))
     )

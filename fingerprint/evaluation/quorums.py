@@ -17,8 +17,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.alerting import explanation, impact
-from fingerprint.alerting.explanation import Explainer
+from fingerprint.alerting import impact, rarity
+from fingerprint.alerting.explainer import Explainer
 from fingerprint.alerting.grouping import AlertGroups
 from fingerprint.compute import frames
 from fingerprint.core.alert import Alert, vote_column, z_column
@@ -177,7 +177,7 @@ def rank_by_urgency(
     )
     agreed = others_agree(judged, detectors, opinions, votes)
     reach = ensemble.alert_reach(_detector_z(judged, AutoencoderDetector.name), second, weak, agreed)
-    nats = explanation.CALIBRATION * tail_calibration.z_to_nats(reach)
+    nats = rarity.CALIBRATION * tail_calibration.z_to_nats(reach)
     would = np.where(second | weak, impact.urgency_from_nats(nats), -np.inf)
     return np.where(verdict, own, would), verdict
 

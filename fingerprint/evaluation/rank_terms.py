@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from fingerprint.alerting import explanation, impact
+from fingerprint.alerting import impact, rarity
 from fingerprint.core.alert import Alert
 from fingerprint.detection.detectors import calibrated_detectors
 
@@ -36,5 +36,5 @@ def _strongest_alone(alert: Alert) -> int:
     names = calibrated_detectors(alert.events[0].scores) if alert.events else ()
     z = [event.scores[name] for event in alert.events for name in names]
     strongest = max((each for each in z if each is not None), default=-np.inf)
-    nats = explanation.alert_nats(np.array([strongest]), [""])
-    return impact.combined_urgency(nats, alert.impact_of[:1], explanation.URGENCY_CAP[alert.level])
+    nats = rarity.alert_nats(np.array([strongest]), [""])
+    return impact.combined_urgency(nats, alert.impact_of[:1], rarity.URGENCY_CAP[alert.level])

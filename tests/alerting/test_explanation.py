@@ -11,24 +11,22 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.alerting import explanation, impact
+from fingerprint.alerting import drivers, explanation, impact, rarity
 from fingerprint.alerting.grouping import alert_ids
+from fingerprint.alerting.support import Support
 from fingerprint.alerting.title_facts import TitleFacts
-from fingerprint.compute import hashing
 from fingerprint.core.alert import (
     MINIMUM_URGENCY,
     STEP_PHASES,
     ActionImpact,
     Alert,
     AlertEvent,
-    Rarity,
     SurpriseDriver,
     rarity_of,
 )
@@ -36,13 +34,8 @@ from fingerprint.core.case import MIN_THRESHOLD
 from fingerprint.core.incident import linking_addresses, new_addresses
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import spectral
-from fingerprint.estimators.amounts import amount_text
-from fingerprint.features import encoding
-from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.registry.bank import open_bank
 from fingerprint.sources.active import SOURCE
-from fingerprint.sources.cloudtrail import record_members
-from fingerprint.state.event_batch import Verdicts
 from tests.support import sample_organisation
 from tests.support.alerts import event as made_event
 
@@ -114,7 +107,7 @@ def test_the_number_of_new_actions_in_a_title_is_counted_and_not_cut(
         assert int(found[1]) + 1 >= len(never), "what no one ever called is new to all"
         assert int(found[1]) + 1 <= len({(event.service, event.action) for event in alert.events})
         counts.append(int(found[1]))
-    assert max(counts) > explanation.MAX_DRIVERS
+    assert max(counts) > drivers.MAX_DRIVERS
 
 
 def test_every_new_network_is_shown_however_many_values_are_stranger(
@@ -122,22 +115,11 @@ def test_every_new_network_is_shown_however_many_values_are_stranger(
 ) -> None:
     """Of the loudest alerts it was cut, and with it the link by their address."""
     named = [alert for alert in scored.alerts if "(new network)" in alert.title]
-    full = [alert for alert in named if len(alert.drivers) >= explanation.MAX_DRIVERS]
+    full = [alert for alert in named if len(alert.drivers) >= drivers.MAX_DRIVERS]
     assert full
     for alert in full:
         addresses = {event.source_address for event in alert.events}
         assert linking_addresses(addresses, map(asdict, alert.drivers)), alert.title
-
-
-def test_what_is_shown_is_bounded_by_rank_but_for_new_networks() -> None:
-    def driver(feature: str, rarity: Rarity = "unseen") -> SurpriseDriver:
-        return SurpriseDriver(feature, "203.0.113.0/24", "", rarity, 5.0)
-
-    loud, most = [driver("action")] * 20, explanation.MAX_DRIVERS
-    new = [driver("network"), driver("address range", "rare")]
-    assert explanation.shown_drivers([*loud, *new]) == (*loud[:most], *new)
-    assert explanation.shown_drivers([*loud, driver("network", "frequent")]) == tuple(loud[:most])
-    assert explanation.shown_drivers([*new, *loud]) == (*new, *loud[: most - 2])
 
 
 def test_a_session_name_that_the_caller_chose_never_stands_for_the_principal(
@@ -153,45 +135,11 @@ def test_a_session_name_that_the_caller_chose_never_stands_for_the_principal(
         assert alert.title.startswith(alert.principal.split(":", 1)[1])
 
 
-@pytest.mark.parametrize(
-    ("first", "now", "text"),
-    [
-        (0, 33, "first seen 33 hours before; the history has its first 24 hours"),
-        (0, 4, "first seen 4 hours before; the history has its first 4 hours"),
-        (22, 25, "first seen 3 hours before; the history has its first 2 hours"),
-        (23, 24, "not in the history; first seen 1 hour before"),
-        (24, 26, "not in the history; first seen 2 hours before"),
-        (24, 24, "not in the history; first seen in the same hour"),
-        (25, 24, "not in the history; first seen after that"),
-    ],
-)
-def test_a_newcomer_that_was_seen_before_the_training_ended_is_not_said_to_be_in_no_history(
-    first: int, now: int, text: str
-) -> None:
-    """The history ends ten minutes before the day does, as far as records may be late."""
-    until = 24 * 3600 - 600
-    assert explanation.first_seen_text(first, now, until, seconds=3600) == text
-    assert bool(explanation.history_hours(first, now, until, 3600)) is text.startswith("first seen")
-
-
-@pytest.mark.parametrize(
-    ("first", "now", "text"),
-    [
-        (0, 33, "first seen at Support 33 hours before; the history has its first 24 hours; known at Admin"),
-        (23, 24, "new at Support, known at Admin; first seen 1 hour before"),
-        (25, 24, "new at Support, known at Admin; first seen after that"),
-    ],
-)
-def test_a_person_known_at_another_role_is_new_at_the_role_alone(first: int, now: int, text: str) -> None:
-    until = 24 * 3600 - 600
-    assert explanation.first_seen_text(first, now, until, 3600, "Support", known="Admin") == text
-
-
 def test_what_drove_the_loss_is_shown_beside_what_is_usual(
     scored: sample_organisation.Run, stolen: Alert
 ) -> None:
     for alert in scored.alerts:
-        most = explanation.MAX_LEADING_DRIVERS + 1  # and the most surprising new action
+        most = drivers.MAX_LEADING_DRIVERS + 1  # and the most surprising new action
         led = any(impact.action_nats(row) > 0 and row.new for row in alert.impact_of)
         rest = [driver.surprise for driver in alert.drivers[most if led else 0 :]]
         assert rest == sorted(rest, reverse=True)
@@ -211,7 +159,7 @@ def test_the_gravest_new_actions_come_first_among_the_drivers_and_the_others_fol
     counted = [row.action for row in stolen.impact_of if impact.action_nats(row) > 0]
     seen = [driver.seen for driver in stolen.drivers]
     assert seen[0] in counted
-    leading = [name for name in seen[: explanation.MAX_LEADING_DRIVERS] if name in counted]
+    leading = [name for name in seen[: drivers.MAX_LEADING_DRIVERS] if name in counted]
     assert leading == sorted(leading, key=counted.index)
     assert all(driver.rarity == "unseen" for driver in stolen.drivers if driver.seen in leading)
 
@@ -245,71 +193,18 @@ def test_urgency_grows_with_surprise_and_never_quite_reaches_a_hundred() -> None
     assert impact.urgency_from_nats(impact.HALF_URGENCY_NATS) == pytest.approx(50)
 
 
-def test_the_number_of_calls_is_read_from_what_drives_an_alert() -> None:
-    seen = amount_text(2006, "s3:DeleteObject", "an hour")
-    amount = SurpriseDriver("amount", seen, "none before", "unseen", 8.2)
-    drivers = [amount, replace(amount, feature="action", seen="s3:GetObject")]
-    names = ["s3:DeleteObject", "s3:DeleteObject", "s3:GetObject"]
-    assert explanation.counted_calls(drivers, names) == {"s3:DeleteObject": 2006}
-
-
-def test_what_was_called_most_is_an_amount_that_was_never_as_large() -> None:
-    amount = SurpriseDriver(
-        "amount", amount_text(239, "s3:GetObject", "an hour"), "at most 46 before", "unseen", 9.2
-    )
-    names = ["s3:GetObject", "s3:ListObjects"]
-    assert explanation.called_most([amount], names) == {"s3:GetObject"}
-    assert explanation.called_most([replace(amount, rarity="rare")], names) == frozenset()
-
-
 def test_a_theft_of_secrets_says_what_was_taken_and_counts_it(stolen: Alert) -> None:
     [row] = (row for row in stolen.impact_of if row.in_bulk)
     assert row.action == "secretsmanager:GetSecretValue"
     assert stolen.title.endswith("; also secretsmanager:GetSecretValue 20 times in a minute")
 
 
-def test_a_call_is_unusual_by_its_amount_or_by_a_resource_that_is_new() -> None:
-    names = ["s3:GetObject", "secretsmanager:GetSecretValue", "ssm:GetParameter"]
-    amount = SurpriseDriver("amount", "12 calls of s3:GetObject in an hour", "at most 1 before", "rare", 9.0)
-    of = SurpriseDriver("resource", "ssm:GetParameter on parameter:/db", "nothing yet", "unseen", 9.0)
-    assert explanation.unusual_calls([amount, of], names) == {"s3:GetObject", "ssm:GetParameter"}
-    known, other = replace(of, rarity="frequent"), replace(of, feature="action")
-    assert not explanation.unusual_calls([known, other], names)
-
-
-def strange_calls(z: list[float], actions: list[str]) -> pd.DataFrame:
-    return pd.DataFrame({"autoencoder_z": z, "spectral_z": 9.0, "service": "iam", "action": actions})
-
-
-def nats(measured: SimpleNamespace, frame: pd.DataFrame) -> float:
-    z = explanation.highest_calibrated_z(measured, frame)
-    return explanation.alert_nats(z, frame["action"].tolist())
-
-
-def test_an_alert_is_as_urgent_as_its_distinct_actions_are_rare_together() -> None:
-    measured, counted = (SimpleNamespace(evidence={name: None}) for name in ("autoencoder", "spectral"))
-    past_five, past_one = -np.log(2.866515719e-7), -np.log(0.15865525393)  # of a normal distribution
-    frame = strange_calls([1.0, 5.0, 4.0, np.nan], ["list", "create", "create", "get"])
-    together = explanation.CALIBRATION * (past_five + explanation.NEXT_ACTION_WEIGHT * past_one)
-    assert nats(measured, frame) == pytest.approx(together, rel=1e-6)
-    assert nats(counted, frame) == 0, "a z of counts is no tail probability"
-
-
-@pytest.mark.parametrize("seed", range(20))
-def test_no_event_that_joins_an_alert_makes_it_less_urgent(seed: int) -> None:
-    rng = np.random.default_rng(seed)
-    measured = SimpleNamespace(evidence={"autoencoder": None})
-    z, actions = rng.normal(3, 2, 30).tolist(), [f"a{each}" for each in rng.integers(0, 15, 30)]
-    grown = [nats(measured, strange_calls(z[:size], actions[:size])) for size in range(1, 31)]
-    assert all(after >= before - 1e-9 for before, after in itertools.pairwise(grown))
-
-
 def test_anyone_who_falls_back_is_less_urgent_at_most(scored: sample_organisation.Run) -> None:
-    caps = [explanation.URGENCY_CAP[level] for level in ("entity", "principal", "peer", "generic")]
+    caps = [rarity.URGENCY_CAP[level] for level in ("entity", "principal", "peer", "generic")]
     assert caps == sorted(caps, reverse=True)
     assert caps[-1] < caps[0]
     for alert in scored.alerts:
-        assert 0 <= alert.urgency <= explanation.URGENCY_CAP[alert.level]
+        assert 0 <= alert.urgency <= rarity.URGENCY_CAP[alert.level]
 
 
 def test_someone_no_one_knows_is_judged_by_everybody_and_capped(
@@ -336,7 +231,7 @@ def test_someone_no_one_knows_is_judged_by_everybody_and_capped(
     assert run.alerts
     for alert in run.alerts:
         assert alert.level in ("peer", "generic")
-        assert alert.urgency <= explanation.URGENCY_CAP[alert.level] < 100
+        assert alert.urgency <= rarity.URGENCY_CAP[alert.level] < 100
 
 
 def who(record: dict[str, Any]) -> str:
@@ -358,7 +253,7 @@ def test_a_network_that_many_others_use_is_no_foreign_one_and_links_no_strangers
         network = str(ip_network(f"{record['sourceIPAddress']}/24", strict=False))
         users_of.setdefault(network, set()).add(who(record))
     usual, users = max(users_of.items(), key=lambda each: len(each[1]))
-    for module in ("alerting.explanation", "core.incident"):  # the organisation is a small one
+    for module in ("alerting.novelty", "core.incident"):  # the organisation is a small one
         monkeypatch.setattr(f"fingerprint.{module}.MANY_PRINCIPALS", len(users) - 1)
     last = json.loads(sample_organisation.lines_of(organisation.new)[-1])
     calls = Counter(who(each) for each in known if who(each) not in users)
@@ -425,126 +320,6 @@ def impact_of(record: dict[str, Any]) -> ActionImpact:
     )
 
 
-def test_a_network_is_new_where_the_principal_never_used_it_with_any_service() -> None:
-    """Three entities of one principal: its fingerprint as a whole, row 3, knows the network of the second."""
-    shares = np.ones((4, len(FEATURE_NAMES)))
-    for row in (0, 1):
-        shares[row, explanation.PLACE_COLUMNS] = 0
-    shares[3, explanation.PLACE_COLUMNS[1]] = 0
-    bank = SimpleNamespace(
-        whole=np.array([-1, 3, 3, -1]), vocabulary=SimpleNamespace(observed_share=lambda at, _: shares[at])
-    )
-    batch = SimpleNamespace(codes=np.full((3, len(FEATURE_NAMES)), 7, np.uint64), level=np.zeros(3, np.int8))
-    explainer = SimpleNamespace(bank_and_rows=lambda _, rows: (bank, np.array([0, 1, 2])[rows]))
-    new = explanation._new_to_principal(batch, np.arange(3), explainer, "1:user/ann")
-    new_place = [[True, True, True], [False, True, False], [False, False, False]]
-    assert new.tolist() == [[False, *each] for each in new_place]
-    [region] = (at for at in encoding.CODES_WITHOUT_EVIDENCE if FEATURE_NAMES[at] == "region")
-    batch.codes[:, region] = encoding.CODES_WITHOUT_EVIDENCE[region]
-    silent = explanation._new_to_principal(batch, np.arange(1), explainer, "1:user/ann")
-    assert silent.tolist() == [[False, True, True, False]], (
-        "what a global service logs is no region of the caller"
-    )
-
-
-def test_an_address_range_is_new_alone_where_its_network_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns: the action, then network, address range and region."""
-    new = np.array([[0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0], [1, 0, 0, 1]], bool)
-    monkeypatch.setattr(explanation, "_new_to_principal", lambda *_: new)
-    monkeypatch.setattr(explanation, "_new_networks", lambda *_: {})
-    monkeypatch.setattr(explanation, "_is_usual_range", lambda *_: np.array([True, False, True, True]))
-    often = np.array(
-        [[0, 1, 0], [0, 1, 0], [1, 1, 1], [0, 0, 1]], bool
-    )  # a range of a network that is new says nothing
-    monkeypatch.setattr(explanation, "_often_new", lambda *_: often)
-    size = len(new)
-    codes = np.arange(size * len(FEATURE_NAMES), dtype=np.uint64).reshape(size, -1)
-    batch = SimpleNamespace(
-        fingerprint=np.zeros(size, np.int32), principal=np.zeros(size, np.uint64), codes=codes
-    )
-    frame = pd.DataFrame(
-        {"event_id": list("abcd"), "region": "eu-west-1", "bank_version": "1", "principal": "1:user/ann"}
-    )
-    frame["target_account"] = None
-    found = explanation.find_novelty(batch, frame, [f"iam:{name}" for name in "abcd"], SimpleNamespace())
-    assert found.ranges == {"b"}
-    assert found.usual_for_others == {"a"}, "what is new to the principal alone"
-    assert found.actions == {"iam:d"}
-    assert found.usual_places == {"b"}
-    assert not found.regions, "that it was in a new one is nothing strange"
-    often[:] = False
-    found = explanation.find_novelty(batch, frame, [f"iam:{name}" for name in "abcd"], SimpleNamespace())
-    assert (found.usual_places, found.regions) == (frozenset(), {"d": "eu-west-1"})
-
-
-def test_a_network_that_a_person_used_at_another_role_is_not_new_at_this_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """No peer, row 0, used either network; the person did, one at each of two roles, rows 1 and 2."""
-    at_places = np.array([[0, 0, 0], [1, 0, 1], [0, 1, 0]], float)
-    shares = np.ones((3, len(FEATURE_NAMES)))
-    shares[:, explanation.PLACE_COLUMNS] = at_places
-    others = {"1:role/Support/ann": ["1:role/Admin/ann", "1:role/Audit/ann"]}
-    bank = SimpleNamespace(
-        whole=np.full(3, -1),
-        vocabulary=SimpleNamespace(observed_share=lambda at, _: shares[at]),
-        same_person=lambda who: (others.get(who, []), np.arange(1, 3)[: len(others.get(who, []))]),
-        scorer_state={},
-    )
-    known = SimpleNamespace(is_new=lambda who, _: np.ones(len(who), bool))
-    monkeypatch.setattr(explanation.UsualAmounts, "from_arrays", lambda *_: known)
-    codes = np.full((2, len(FEATURE_NAMES)), 7, np.uint64)
-    batch = SimpleNamespace(
-        codes=codes, level=np.full(2, explanation.PEER_LEVEL), principal=np.zeros(2, np.uint64)
-    )
-    explainer = SimpleNamespace(bank_and_rows=lambda _, rows: (bank, np.zeros(len(rows), int)))
-
-    def new(who: str) -> list[list[bool]]:
-        return explanation._new_to_principal(batch, np.arange(2), explainer, who).tolist()
-
-    assert new("1:role/Support/ann") == [[True, False, False, False]] * 2
-    assert new("1:role/Support/eve") == [[True, True, True, True]] * 2
-
-
-def test_what_a_person_did_at_another_role_is_known_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    """At another role, row 4, they called the first action from the first network, and from the second range."""
-    columns = [
-        explanation.ACTION_COLUMN,
-        explanation.NETWORK_COLUMN,
-        explanation.RANGE_COLUMN,
-        explanation.PROGRAM_COLUMN,
-        explanation.VERSION_COLUMN,
-    ]
-    codes = np.zeros((3, len(FEATURE_NAMES)), np.uint64)
-    codes[:, columns] = [[1, 2, 3, 4, 1], [5, 6, 7, 8, 1], [5, 2, 9, 8, 0]]
-    seen = {(4, *pair) for pair in zip(columns, (1, 2, 7, 8, 1), strict=True)}
-
-    def count_of(rows: Any, column: int, values: Any) -> Any:
-        return np.array(
-            [(row, column, value) in seen for row, value in zip(rows.tolist(), values.tolist(), strict=True)]
-        )
-
-    others = {"1:role/Support/ann": np.array([3, 4], np.int32)}
-    bank = SimpleNamespace(
-        same_person=lambda who: ([], others.get(who, np.empty(0, np.int32))),
-        vocabulary=SimpleNamespace(count_of=count_of),
-    )
-    explainer = SimpleNamespace(bank_and_rows=lambda *_: (bank, None))
-    texts = {"program": ["aws-cli", "Boto3", "Boto3"], "version": ["aws-cli 2.1", "Boto3 1.34", "Boto3 1.40"]}
-    monkeypatch.setattr(explanation, "_feature_texts", lambda *each: texts[each[-1]])
-    frame = pd.DataFrame(
-        {"event_id": list("abc"), "bank_version": ["1", "1", "2"], "principal": "1:role/Support/ann"}
-    )
-    names = ["iam:A", "iam:B", "iam:C"]
-
-    def elsewhere(frame: pd.DataFrame, ranges: set[str]) -> explanation.Elsewhere:
-        return explanation.find_elsewhere(SimpleNamespace(codes=codes), frame, names, ranges, explainer)
-
-    assert elsewhere(frame, set()) == ({"iam:A"}, {"a", "c"}, {"Boto3", "aws-cli 2.1", "Boto3 1.34"})
-    assert elsewhere(frame, {"b", "c"}).networks == {"a", "b"}, "of these the range is what is new"
-    assert elsewhere(frame.assign(principal="1:role/Support/eve"), set()) == explanation.Elsewhere()
-
-
 def test_the_next_steps_contain_first_where_it_is_grave_ask_by_another_channel_and_undo_what_was_done(
     scored: sample_organisation.Run, stolen: Alert
 ) -> None:
@@ -570,7 +345,7 @@ def test_urgency_combines_rarity_and_impact_and_no_grave_new_call_is_low(
     scored: sample_organisation.Run,
 ) -> None:
     for alert in scored.alerts:
-        cap = explanation.URGENCY_CAP[alert.level]
+        cap = rarity.URGENCY_CAP[alert.level]
         assert 0 <= alert.rarity <= alert.urgency <= cap
         assert alert.urgency >= min(impact.urgency_floor(alert.impact_of), cap)
         if alert.impact == 0:
@@ -611,51 +386,6 @@ def test_the_tactics_are_also_those_of_notable_new_calls_that_support_an_alert(
     facts = TitleFacts(listed, (), (), (), (), supporting=read, supporting_actions=rows)
     found = SOURCE.tactics_among(explanation._telling_calls(listed, facts))
     assert {*found} == {*(tactics or ("Discovery",))}
-
-
-def test_what_the_same_session_changed_in_the_same_minutes_belongs_to_an_alert_though_it_is_usual() -> None:
-    """Who makes a function that a rule starts, and made rules before, leaves the rule behind."""
-    own = (made_event(0, "lambda", "CreateFunction", access_key="ASIA1"),)
-    made = made_event(3, "events", "PutRule", access_key="ASIA1")
-    rows = impact.alert_impact([made], (), ())
-    for event, told in (
-        (made, True),
-        (replace(made, event_time=made.event_time + timedelta(minutes=3)), False),
-        (replace(made, access_key="ASIA2"), False),
-        (replace(made, error_code="AccessDenied"), False),
-    ):
-        found = explanation.Support((event,), (), rows).actions_beside(own)
-        assert found == (rows if told else ())
-    assert (
-        explanation.Support((replace(made, access_key=""),), (), rows).actions_beside(
-            [replace(own[0], access_key="")]
-        )
-        == ()
-    )
-
-
-@pytest.mark.parametrize(("voted", "calls", "told"), [(True, 12, True), (False, 12, False), (True, 1, False)])
-def test_of_a_burst_of_deletions_that_supports_an_alert_its_number_is_told(
-    voted: bool, calls: int, told: bool
-) -> None:
-    deleted = made_event(0, "ec2", "DeleteVolume")
-    counted = SimpleNamespace(count=lambda principal, interval, action: np.full(len(principal), calls))
-    explainer: Any = SimpleNamespace(interval_amounts=counted, settings=Settings())
-    batch: Any = SimpleNamespace(
-        evidence={"spectral": None},
-        principal=np.zeros(2, np.uint64),
-        interval=np.zeros(2, np.int32),
-        codes=np.zeros((2, len(FEATURE_NAMES)), np.uint64),
-    )
-    part = Verdicts(batch, pd.DataFrame({"spectral_vote": [voted] * 2}))
-    others = made_event(0, "ec2", "RunInstances")
-    rows = impact.alert_impact([deleted, others], (), ())
-    names = [deleted.action_name, others.action_name]
-    found = {row.action: row.effect for row in explanation._count_deletions(rows, part, names, explainer)}
-    assert found == {
-        "ec2:DeleteVolume": "deletes data or machines" + ", 12 times in an hour" * told,
-        "ec2:RunInstances": "starts machines or models",
-    }
 
 
 def test_the_curve_shows_the_activity_with_its_expected_line_and_the_flagged_interval(stolen: Alert) -> None:
@@ -776,50 +506,6 @@ def test_every_channel_has_a_name_an_analyst_can_read() -> None:
     assert all(name.replace(" ", "").isalpha() for name in spectral.CHANNEL_LABELS.values())
 
 
-def test_an_alert_says_whether_its_principals_account_is_one_of_the_organisations_own(
-    scored: sample_organisation.Run, organisation: sample_organisation.SampleOrganisation
-) -> None:
-    """What matters is the account of the principal, which need not be that of the log."""
-    bank = open_bank(organisation.bank)
-    explainer: Any = SimpleNamespace(bank_and_row=lambda batch, row: (bank, None))
-    own = scored.alerts[0].principal.partition(":")[0]
-    for account, is_known in ((own, True), ("151912345678", False)):
-        frame = pd.DataFrame({"principal": [f"{account}:account/AROA1"], "recipient_account": [own]})
-        assert explanation._knows_account(SimpleNamespace(), frame, explainer) is is_known
-
-
-def policy_for(principal: str) -> str:
-    document = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": principal}}]}
-    return json.dumps({"recipientAccountId": "111111111111", "requestParameters": {"bucketPolicy": document}})
-
-
-def test_an_account_whose_log_was_learned_is_the_organisations_own() -> None:
-    learned = hashing.hash_strings(np.array(["111111111111", "222222222222"], object))
-    bank: Any = SimpleNamespace(knows_account=lambda asked: np.isin(asked, learned))
-    judged = [
-        SOURCE.impact_of("s3", "PutBucketPolicy", policy_for(principal))
-        for principal in ("222222222222", "arn:aws:iam::333333333333:root", "*")
-    ]
-    assert explanation._own_accounts(judged, bank) == {"222222222222"}
-    assert explanation._own_accounts(judged[1:], bank) == set()
-    assert explanation._own_accounts([], bank) == set()
-
-
-def test_a_right_is_given_to_a_stranger_where_it_is_everybodys_or_a_strange_accounts() -> None:
-    other = "arn:aws:iam::222222222222:root"
-    records = [policy_for("*"), policy_for(other), policy_for(other), policy_for("111111111111"), "{}"]
-    frame = pd.DataFrame({"bank_version": ["1", "2", "1", "1", "2"]})
-    strange = np.array([False, False, True, True, True])
-    bank = SimpleNamespace(names_stranger=lambda codes: strange[codes])
-    part: Any = SimpleNamespace(frame=frame, batch=SimpleNamespace(codes=np.arange(5)))
-    explainer: Any = SimpleNamespace(bank_and_rows=lambda batch, rows: (bank, rows))
-    judged = [SOURCE.impact_of("s3", "PutBucketPolicy", record) for record in records]
-    found = explanation._outsider_grants(part, judged, explainer)
-    assert found.tolist() == [True, False, True, False, False]
-    unread = [SOURCE.impact_of("s3", "PutBucketPolicy", "")] * 5
-    assert not explanation._outsider_grants(part, unread, explainer).any()
-
-
 def test_a_user_of_identity_center_has_the_name_that_a_sign_in_of_the_alert_says() -> None:
     """The title, the question and "behind it" gave an id; the person's alert at a role stood next to it."""
     uuid = "88af1797-f069155b-f27b-423f-b495-7a9476cc1291"
@@ -829,37 +515,13 @@ def test_a_user_of_identity_center_has_the_name_that_a_sign_in_of_the_alert_says
 
     def human(name: str, *beside: AlertEvent) -> str:
         frame = pd.DataFrame({"principal": [f"123456789012:{name}"], "human": [uuid]})
-        support = explanation.Support(beside)
-        [found] = explanation._find_humans(frame, [listed], support)
+        [found] = explanation._find_humans(frame, [listed], Support(beside))
         return found
 
     assert human(f"identitycenter/{uuid}", signed_in) == "ann@example.com"
     assert human(f"identitycenter/{uuid}", replace(signed_in, raw=raw.replace("@", ""))) == uuid
     assert human(f"identitycenter/{uuid}") == uuid
     assert human("user/grace", signed_in) == uuid, "who sends a record of another kind names no one by it"
-
-
-def test_a_record_is_read_once_to_say_what_its_call_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
-    read: list[str] = []
-    whole = record_members.decode_record
-    monkeypatch.setattr(
-        record_members, "decode_record", lambda *asked: (read.append(asked[1]), whole(*asked))[1]
-    )
-    records = [policy_for(f"22222222222{place}") for place in range(3)]
-    events = tuple(
-        replace(made_event(place, "s3", "PutBucketPolicy"), raw=raw) for place, raw in enumerate(records)
-    )
-    frame = pd.DataFrame({"event_id": [each.event_id for each in events], "target_account": None})
-    frame["bank_version"] = "1"
-    bank = SimpleNamespace(
-        names_stranger=lambda codes: codes == 1, knows_account=lambda asked: np.zeros(len(asked), bool)
-    )
-    part: Any = SimpleNamespace(frame=frame, batch=SimpleNamespace(codes=np.arange(3)))
-    explainer: Any = SimpleNamespace(bank=bank, bank_and_rows=lambda batch, rows: (bank, rows))
-    novelty: Any = SimpleNamespace(actions=frozenset(), networks={})
-    [row] = explanation._find_impact(part, events, novelty, explainer)
-    assert (row.gravity, row.new) == ("severe", True)
-    assert sorted(read) == sorted(records)
 
 
 def test_a_call_on_another_account_names_it(

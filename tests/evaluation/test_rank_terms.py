@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fingerprint.alerting import explanation
+from fingerprint.alerting import rarity
 from fingerprint.evaluation.rank_terms import FURTHER, IMPACT, RANK_TERMS, urgency_without
 from tests.support.sample_organisation import Run
 
@@ -34,7 +34,7 @@ def test_further_actions_make_an_alert_more_urgent(scored: Run) -> None:
 def test_the_cap_of_an_alert_holds_without_a_term(scored: Run) -> None:
     for alert in scored.alerts:
         capped = replace(alert, level="generic")
-        assert urgency_without(capped, FURTHER) <= explanation.URGENCY_CAP["generic"]
+        assert urgency_without(capped, FURTHER) <= rarity.URGENCY_CAP["generic"]
 
 
 def test_a_term_that_the_rank_does_not_have_is_refused(scored: Run) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.alerting.explanation import Explainer
+from fingerprint.alerting.explainer import Explainer
 from fingerprint.compute import hashing
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.autoencoder.drivers import MIN_DRIVER_SURPRISE
@@ -627,7 +627,7 @@ def test_a_novelty_of_an_hour_ago_costs_no_more_than_one_of_ten_and_a_tool_or_pl
 def test_drivers_are_the_most_surprising_values_first(scored: object, bank: Bank) -> None:
     for alert in scored.alerts:  # type: ignore[attr-defined]
         surprises = [driver.surprise for driver in alert.drivers]
-        if not alert.impact:  # else actions that can do harm lead (`alerting.explanation`)
+        if not alert.impact:  # else actions that can do harm lead (`alerting.drivers`)
             assert surprises == sorted(surprises, reverse=True)
         assert min(surprises, default=MIN_DRIVER_SURPRISE) >= MIN_DRIVER_SURPRISE
 

@@ -1,0 +1,120 @@
+"""The drivers of an alert: the values that the detectors found most surprising, and which of them are shown.
+
+Example:
+    >>> drivers = lead_with_impact(find_drivers(batch, frame, explainer), actions)
+    >>> [(driver.feature, driver.seen, driver.usual) for driver in shown_drivers(drivers)]
+    [('action', 'iam:CreateAccessKey', 's3:GetObject'), ('network', '198.51.100.0/24', '10.0.0.0/16')]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fingerprint.alerting import impact
+from fingerprint.alerting.explainer import Explainer
+from fingerprint.alerting.novelty import NETWORKS
+from fingerprint.alerting.prevalence import feature_labels
+from fingerprint.alerting.title_facts import ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE
+from fingerprint.compute.frames import Frame
+from fingerprint.core.alert import ActionImpact, SurpriseDriver
+from fingerprint.core.attack_tools import is_made_for_attacks
+from fingerprint.core.incident import NEW_RARITIES
+from fingerprint.detection.detectors import load_known_detectors
+from fingerprint.estimators import sequence
+from fingerprint.estimators.amounts import read_amount_text
+from fingerprint.state.event_batch import EventBatch
+
+MAX_DRIVERS = 10  # values shown, before new networks
+# Of them, the actions that can do the gravest harm, before the most surprising values.
+MAX_LEADING_DRIVERS = 3
+RESOURCE_FEATURE = "resource"
+
+
+def find_drivers(batch: EventBatch, frame: Frame, explainer: Explainer) -> list[SurpriseDriver]:
+    """Return the values that the detectors found most surprising, strongest first.
+
+    That an action which is new comes as the first of its session says only once more that it is new.
+    """
+    found = [
+        driver
+        for detector in load_known_detectors(batch.evidence)
+        for driver in detector.drivers(batch, frame, explainer)
+    ]
+    new = (each.seen for each in found if (each.feature, each.rarity) == (ACTION_FEATURE, "unseen"))
+    repeated = {f"{action} {sequence.FIRST_TEXT}" for action in new}
+    return sorted((each for each in found if each.seen not in repeated), key=lambda driver: -driver.surprise)
+
+
+def lead_with_impact(
+    drivers: Sequence[SurpriseDriver], actions: Sequence[ActionImpact]
+) -> list[SurpriseDriver]:
+    """Return the drivers with the few new actions that can do the gravest harm first, then the most surprising new action.
+
+    The others follow by surprise, MAX_DRIVERS of a feature.
+    """
+    graver = {row.action: place for place, row in enumerate(actions) if impact.action_nats(row) > 0}
+    new = [each for each in drivers if (each.feature, each.rarity) == (ACTION_FEATURE, "unseen")]
+    leading = sorted((each for each in new if each.seen in graver), key=lambda driver: graver[driver.seen])[
+        :MAX_LEADING_DRIVERS
+    ]
+    if leading and new[0] not in leading:
+        leading.append(new[0])
+    others: dict[str, list[SurpriseDriver]] = {}
+    for driver in drivers:
+        if driver not in leading:
+            others.setdefault(driver.feature, []).append(driver)
+    few = [driver for same in others.values() for driver in same[:MAX_DRIVERS]]
+    return [*leading, *sorted(few, key=lambda driver: -driver.surprise)]
+
+
+def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ...]:
+    """Return the first MAX_DRIVERS of an alert, and all networks and address ranges that are new, and tools made for attacks.
+
+    However many values are stranger than where it came from, a reader sees that, and alerts from there are linked by it.
+
+    Example:
+        >>> action, network = (SurpriseDriver(name, "x", "", "unseen", 9.0) for name in ("action", "network"))
+        >>> [each.feature for each in shown_drivers([*[action] * 20, network])][-2:]
+        ['action', 'network']
+    """
+    networks = feature_labels(NETWORKS)
+    return tuple(
+        each
+        for place, each in enumerate(drivers)
+        if place < MAX_DRIVERS
+        or (each.feature in networks and each.rarity in NEW_RARITIES)
+        or (each.feature == PROGRAM_FEATURE and is_made_for_attacks(each.seen))
+    )
+
+
+def counted_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> dict[str, int]:
+    """Return how often actions were called in an interval, where that drives an alert; `names` are `service:Action`.
+
+    >>> counted_calls([SurpriseDriver("amount", "2,006 calls of s3:GetObject in an hour", ...)], ["s3:GetObject"])
+    {'s3:GetObject': 2006}
+    """
+    seen = [driver.seen for driver in drivers if driver.feature == AMOUNT_FEATURE]
+    read = ((name, read_amount_text(text, name)) for name in set(names) for text in seen)
+    return {name: int(amount[0].replace(",", "")) for name, amount in read if amount}
+
+
+def called_most(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> frozenset[str]:
+    """Return the actions that were called more often than ever, where that drives an alert; `names` are `service:Action`.
+
+    >>> amount = SurpriseDriver("amount", "239 calls of s3:GetObject in an hour", "at most 46 before", "unseen", 9.2)
+    >>> called_most([amount], ["s3:GetObject", "s3:ListObjects"])
+    frozenset({'s3:GetObject'})
+    """
+    return frozenset(counted_calls([each for each in drivers if each.rarity == "unseen"], names))
+
+
+def unusual_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> frozenset[str]:
+    """Return which actions were called more often than is usual, or on unusual resources; `names` are `service:Action`.
+
+    >>> named = SurpriseDriver("resource", "secretsmanager:GetSecretValue on secret:db", "secret:own", "unseen", 4.0)
+    >>> unusual_calls([named], ["secretsmanager:GetSecretValue", "s3:GetObject"])
+    frozenset({'secretsmanager:GetSecretValue'})
+    """
+    on = [each.seen for each in drivers if each.feature == RESOURCE_FEATURE and each.rarity in NEW_RARITIES]
+    touched = (name for name in names if any(text.startswith(f"{name} on ") for text in on))
+    return frozenset((*counted_calls(drivers, names), *touched))

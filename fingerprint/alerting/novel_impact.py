@@ -1,0 +1,73 @@
+"""The impact of the events of an alert, by what of them is new to its principal and strange to the organisation.
+
+Example:
+    >>> [(row.action, row.gravity, row.new) for row in find_impact(verdicts, events, novelty, explainer)]
+    [('cloudtrail:StopLogging', 'severe', True)]
+
+`impact` says what calls can do and how much that counts; the bank says which of it is new, and who is an outsider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from itertools import compress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.alerting import impact
+from fingerprint.alerting.explainer import Explainer
+from fingerprint.alerting.novelty import Novelty
+from fingerprint.compute import frames, hashing
+from fingerprint.compute.frames import Frame
+from fingerprint.core.alert import ActionImpact, AlertEvent
+from fingerprint.registry.bank import Bank
+from fingerprint.sources.base import EVERYBODY, CallImpact
+from fingerprint.state.event_batch import Verdicts
+
+
+def find_impact(
+    part: Verdicts,
+    events: Sequence[AlertEvent],
+    novelty: Novelty,
+    explainer: Explainer,
+    in_bulk: Collection[str] = (),
+) -> tuple[ActionImpact, ...]:
+    """Return what events can do by what of them is new, and what was called `in_bulk`; `part` are their rows."""
+    judged = impact.judge_calls(events)
+    grants = _outsider_grants(part, judged, explainer)
+    own = _own_accounts(judged, explainer.bank)
+    return impact.alert_impact(
+        events,
+        novelty.actions,
+        novelty.networks,
+        _other_accounts(part.frame),
+        frozenset(event.event_id for event in compress(events, grants)),
+        [each.within(own) for each in judged],
+        in_bulk,
+    )
+
+
+def _own_accounts(judged: Sequence[CallImpact], bank: Bank) -> frozenset[str]:
+    """Return the accounts that events give a right and whose own logs were learned: the organisation's, no outsiders."""
+    accounts = sorted({outsider for each in judged for outsider in each.outsiders})
+    return frozenset(compress(accounts, bank.knows_account(hashing.hash_strings(np.array(accounts, object)))))
+
+
+def _outsider_grants(part: Verdicts, judged: Sequence[CallImpact], explainer: Explainer) -> NDArray[np.bool_]:
+    """Return which events (N,) give a right to everybody, or to an account that no one of the history dealt with, nor is of."""
+    out = np.array([EVERYBODY in each.outsiders for each in judged], bool)
+    with_outsiders = np.flatnonzero([bool(each.outsiders) for each in judged])
+    versions = np.asarray(frames.column_of(part.frame, "bank_version"), object)[with_outsiders]
+    for version in set(versions.tolist()):
+        rows = with_outsiders[versions == version]
+        bank, _ = explainer.bank_and_rows(part.batch, rows)
+        out[rows] |= bank.names_stranger(part.batch.codes[rows])
+    return out
+
+
+def _other_accounts(frame: Frame) -> dict[str, str]:
+    """Return the account that each event was made on, by id, where that is not the one of its log."""
+    ids, accounts = (frames.column_of(frame, name).tolist() for name in ("event_id", "target_account"))
+    named = ((str(name), frames.text_or_empty(account)) for name, account in zip(ids, accounts, strict=True))
+    return {name: account for name, account in named if account}

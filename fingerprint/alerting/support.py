@@ -1,0 +1,91 @@
+"""The events that support an alert: unusual ones without a verdict, in an interval that has one of its verdicts.
+
+Example:
+    >>> support = find_support(supporting, explainer)
+    >>> [row.action for row in support[alert_id].actions]     # what of them was new and can do harm
+    ['kms:ScheduleKeyDeletion']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from fingerprint.alerting import impact
+from fingerprint.alerting.alert_events import alert_after_alert
+from fingerprint.alerting.explainer import Explainer
+from fingerprint.alerting.novel_impact import find_impact
+from fingerprint.alerting.novelty import find_novelty
+from fingerprint.compute import frames
+from fingerprint.core.alert import ActionImpact, AlertEvent, made_beside, vote_column
+from fingerprint.detection.detectors import interval_detectors
+from fingerprint.estimators.amounts import span_text
+from fingerprint.features.encoding import ACTION_COLUMN
+from fingerprint.sources.active import SOURCE
+from fingerprint.state.event_batch import Verdicts
+
+
+class Support(NamedTuple):
+    """The events that support an alert, oldest first, with records, and what of it was new and can do harm, the gravest first.
+
+    `usual` are the other actions that changed something, which belong to an alert where they were made beside its own events.
+    """
+
+    events: tuple[AlertEvent, ...] = ()
+    actions: tuple[ActionImpact, ...] = ()
+    usual: tuple[ActionImpact, ...] = ()
+
+    def actions_beside(self, events: Sequence[AlertEvent]) -> tuple[ActionImpact, ...]:
+        """Return what was new, and what else the session of an alert's events changed in the same minutes."""
+        beside = {event.action_name for event in made_beside(events, self.events)}
+        return (*self.actions, *(row for row in self.usual if row.action in beside))
+
+
+def find_support(supporting: Verdicts, explainer: Explainer) -> dict[str, Support]:
+    """Return what supports alerts, by `alert_id`."""
+    batch, frame = supporting
+    return {
+        name: Support(events, *_find_new_actions(part, events, explainer))
+        for name, part, events in alert_after_alert(batch, frame, frame["alert_id"])
+    }
+
+
+def _find_new_actions(
+    part: Verdicts, events: Sequence[AlertEvent], explainer: Explainer
+) -> tuple[tuple[ActionImpact, ...], tuple[ActionImpact, ...]]:
+    """Return what was new of supporting events and can do harm, and what else changed something that is more than minor."""
+    novelty = find_novelty(*part, [event.action_name for event in events], explainer)
+    found = find_impact(part, events, novelty, explainer)
+    actions = _count_deletions(found, part, [event.action_name for event in events], explainer)
+    new = tuple(row for row in actions if row.is_unusual)
+    others = (row for row in actions if row not in new and row.gravity != "minor" and row.succeeded)
+    return new, tuple(row for row in others if SOURCE.changes_something(row.action.partition(":")[2]))
+
+
+def _count_deletions(
+    actions: Sequence[ActionImpact], part: Verdicts, names: Sequence[str], explainer: Explainer
+) -> list[ActionImpact]:
+    """Return the actions; one that destroys says how often it was called in an interval whose activity a detector flagged.
+
+    Of such a burst one event may support an alert, and the others have no vote of their own. `names` (N,) are those of `part`.
+    """
+    batch, frame = part
+    votes = [vote_column(name) for name in interval_detectors(batch.evidence)]
+    flagged = [frames.true_mask(frames.column_of(frame, name)) for name in votes if name in frame]
+    rows = np.flatnonzero(np.any(flagged, axis=0)) if flagged else np.empty(0, np.intp)
+    calls = explainer.interval_amounts.count(
+        batch.principal[rows], batch.interval[rows], batch.codes[rows, ACTION_COLUMN]
+    )
+    most: dict[str, int] = {}
+    for row, count in zip(rows.tolist(), calls.tolist(), strict=True):
+        most[names[row]] = max(count, most.get(names[row], 0))
+    span = span_text(explainer.settings.spectral.interval_seconds)
+    return [
+        replace(row, effect=f"{row.effect}, {most[row.action]:,} times in {span}")
+        if row.technique in impact.DESTROYING_TECHNIQUES and most.get(row.action, 0) > row.calls
+        else row
+        for row in actions
+    ]

@@ -1,0 +1,73 @@
+"""What events can do by what of them is new: whose right is given to a stranger."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fingerprint.alerting import novel_impact
+from fingerprint.compute import hashing
+from fingerprint.sources.active import SOURCE
+from fingerprint.sources.cloudtrail import record_members
+from tests.support.alerts import event as made_event
+
+
+def policy_for(principal: str) -> str:
+    document = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": principal}}]}
+    return json.dumps({"recipientAccountId": "111111111111", "requestParameters": {"bucketPolicy": document}})
+
+
+def test_an_account_whose_log_was_learned_is_the_organisations_own() -> None:
+    learned = hashing.hash_strings(np.array(["111111111111", "222222222222"], object))
+    bank: Any = SimpleNamespace(knows_account=lambda asked: np.isin(asked, learned))
+    judged = [
+        SOURCE.impact_of("s3", "PutBucketPolicy", policy_for(principal))
+        for principal in ("222222222222", "arn:aws:iam::333333333333:root", "*")
+    ]
+    assert novel_impact._own_accounts(judged, bank) == {"222222222222"}
+    assert novel_impact._own_accounts(judged[1:], bank) == set()
+    assert novel_impact._own_accounts([], bank) == set()
+
+
+def test_a_right_is_given_to_a_stranger_where_it_is_everybodys_or_a_strange_accounts() -> None:
+    other = "arn:aws:iam::222222222222:root"
+    records = [policy_for("*"), policy_for(other), policy_for(other), policy_for("111111111111"), "{}"]
+    frame = pd.DataFrame({"bank_version": ["1", "2", "1", "1", "2"]})
+    strange = np.array([False, False, True, True, True])
+    bank = SimpleNamespace(names_stranger=lambda codes: strange[codes])
+    part: Any = SimpleNamespace(frame=frame, batch=SimpleNamespace(codes=np.arange(5)))
+    explainer: Any = SimpleNamespace(bank_and_rows=lambda batch, rows: (bank, rows))
+    judged = [SOURCE.impact_of("s3", "PutBucketPolicy", record) for record in records]
+    found = novel_impact._outsider_grants(part, judged, explainer)
+    assert found.tolist() == [True, False, True, False, False]
+    unread = [SOURCE.impact_of("s3", "PutBucketPolicy", "")] * 5
+    assert not novel_impact._outsider_grants(part, unread, explainer).any()
+
+
+def test_a_record_is_read_once_to_say_what_its_call_can_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    whole = record_members.decode_record
+    monkeypatch.setattr(
+        record_members, "decode_record", lambda *asked: (read.append(asked[1]), whole(*asked))[1]
+    )
+    records = [policy_for(f"22222222222{place}") for place in range(3)]
+    events = tuple(
+        replace(made_event(place, "s3", "PutBucketPolicy"), raw=raw) for place, raw in enumerate(records)
+    )
+    frame = pd.DataFrame({"event_id": [each.event_id for each in events], "target_account": None})
+    frame["bank_version"] = "1"
+    bank = SimpleNamespace(
+        names_stranger=lambda codes: codes == 1, knows_account=lambda asked: np.zeros(len(asked), bool)
+    )
+    part: Any = SimpleNamespace(frame=frame, batch=SimpleNamespace(codes=np.arange(3)))
+    explainer: Any = SimpleNamespace(bank=bank, bank_and_rows=lambda batch, rows: (bank, rows))
+    novelty: Any = SimpleNamespace(actions=frozenset(), networks={})
+    [row] = novel_impact.find_impact(part, events, novelty, explainer)
+    assert (row.gravity, row.new) == ("severe", True)
+    assert sorted(read) == sorted(records)
