@@ -159,6 +159,7 @@ def _together(one: ActionImpact, other: ActionImpact) -> ActionImpact:
         new=one.new or other.new,
         new_place=one.new_place or other.new_place,
         resources=tuple(dict.fromkeys(one.resources + other.resources))[:MAX_RESOURCES],
+        dry_run=one.dry_run and other.dry_run,
     )
 
 
@@ -280,7 +281,7 @@ def _of_action(
     row = ActionImpact(
         action=name,
         gravity=gravest.gravity,
-        effect=gravest.effect,
+        effect=gravest.effect_in_full,
         tactic=gravest.tactic,
         technique=gravest.technique,
         calls=len(harmful),
@@ -289,6 +290,7 @@ def _of_action(
         new_place=any(event.event_id in new_places for event in events),
         resources=_resource_texts(harmful, outsiders, other_accounts),
         in_bulk=in_bulk,
+        dry_run=gravest.dry_run,
     )
     return _as_many(row, done)
 

@@ -136,9 +136,6 @@ def rarity_of(share: float) -> Rarity:
     return next((rarity for rarity, least in LEAST_SHARE.items() if share >= least), "rare")
 
 
-ALLOWED_DRY_RUN = "a dry run, which is allowed"  # at the end of an effect
-
-
 @dataclass(frozen=True, slots=True)
 class ActionImpact:
     """One action of an alert that can do harm: what it does, and how often it was called, failed, and on which resources.
@@ -149,7 +146,8 @@ class ActionImpact:
     alert, `failed` those of them that were refused or failed. `resources` are the first few, `type:name`, with the accounts
     that it lies `in` or is opened `for`; of a call that names no resource, whom it is `for` alone. `supporting`: the
     calls are those of events that support the alert, beside any row of its own events, and count only where they are grave, new
-    and succeeded (`alerting.impact`). `in_bulk`: it reads data or secrets, and the principal never read as much.
+    and succeeded (`alerting.impact`). `in_bulk`: it reads data or secrets, and the principal never read as much. `dry_run`: its
+    calls only asked whether they may, and may: `failed` counts them, for none was carried out, and none was refused.
     """
 
     action: str
@@ -164,16 +162,12 @@ class ActionImpact:
     resources: tuple[str, ...] = ()
     supporting: bool = False
     in_bulk: bool = False
+    dry_run: bool = False
 
     @property
     def is_unusual(self) -> bool:
         """Return whether it is new, from a new network, or more than the principal ever read."""
         return self.new or self.new_place or self.in_bulk
-
-    @property
-    def is_dry_run(self) -> bool:
-        """Return whether its calls only asked whether they may, and may: none was carried out, and none refused."""
-        return self.effect.endswith(ALLOWED_DRY_RUN)
 
     @property
     def succeeded(self) -> bool:

@@ -182,7 +182,7 @@ class CallImpact(NamedTuple):
     """Impact of a call: its gravity, the effect as a verb phrase, and MITRE ATT&CK's tactic and technique, empty for none.
 
     `outsiders` are whom it gives a right or a copy of data: accounts, users, `*` for everybody; `milder_effect` is the effect
-    where none of these is one.
+    where none of these is one. `detail` is what its request adds to the effect. `dry_run`: it only asked whether it may, and may.
     """
 
     gravity: Gravity
@@ -191,6 +191,13 @@ class CallImpact(NamedTuple):
     technique: str
     outsiders: tuple[str, ...] = ()
     milder_effect: str = ""
+    detail: str = ""
+    dry_run: bool = False
+
+    @property
+    def effect_in_full(self) -> str:
+        """The effect, and what the request adds to it: `sets how long logs are kept: 3 days`."""
+        return f"{self.effect}: {self.detail}" if self.detail else self.effect
 
     def within(self, own_accounts: Collection[str]) -> CallImpact:
         """Return the impact in an organisation with these accounts: a right for one of its own lets no outsider in."""
@@ -201,7 +208,6 @@ class CallImpact(NamedTuple):
         return self._replace(gravity="notable", effect=self.milder_effect)
 
 
-DETAIL = ": "  # before what a request adds to the effect of its call
 NO_IMPACT = CallImpact("none", "", "", "")
 
 
@@ -227,22 +233,23 @@ def gravest_calls(
     """Return the gravest impact of an action's calls, and the calls that have its gravity: others ask for less harm, or none."""
     gravest = max(judged, key=lambda each: GRAVITIES.index(each.gravity), default=NO_IMPACT)
     same = [each.gravity == gravest.gravity for each in judged]
-    effect = _common_effect(list(compress(judged, same)) or [gravest])
-    return gravest._replace(effect=effect), [call for call, of in zip(calls, same, strict=True) if of]
+    found = _in_common(gravest, list(compress(judged, same)) or [gravest])
+    return found, [call for call, of in zip(calls, same, strict=True) if of]
 
 
-def _common_effect(judged: Sequence[CallImpact]) -> str:
-    """Return the effect of calls of one gravity; where their requests differ in the detail, without that.
+def _in_common(gravest: CallImpact, judged: Sequence[CallImpact]) -> CallImpact:
+    """Return the gravest impact with the longest effect of calls of its gravity; where their details differ, without that.
 
-    >>> _common_effect([CallImpact("grave", f"sets how long logs are kept: {days} days", "", "") for days in (3, 5)])
+    >>> kept = [CallImpact("grave", "sets how long logs are kept", "", "", detail=f"{days} days") for days in (3, 5)]
+    >>> _in_common(kept[0], kept).effect_in_full
     'sets how long logs are kept'
     """
-    first, *others = sorted({each.effect for each in judged}, key=len, reverse=True)
-    plain, detail, _ = first.rpartition(DETAIL)
-    return (
-        plain
-        if detail and any(f"{each}{DETAIL}".startswith(f"{plain}{DETAIL}") for each in others)
-        else first
+    longest = min(judged, key=lambda each: (-len(each.effect_in_full), each.effect_in_full))
+    details = {each.detail for each in judged if each.effect == longest.effect}
+    return gravest._replace(
+        effect=longest.effect,
+        detail=longest.detail if len(details) == 1 else "",
+        dry_run=all(each.dry_run for each in judged),
     )
 
 

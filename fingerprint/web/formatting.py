@@ -307,7 +307,7 @@ def count_of(count: int, unit: str) -> str:
 def impact_facts(each: ActionImpact) -> str:
     """Return how many events an action has, how many failed, how new it is and if it counts: `3 events, all failed, new`."""
     parts = [ngettext("%(num)s event", "%(num)s events", each.calls)]
-    if each.failed and not each.is_dry_run:
+    if each.failed and not each.dry_run:
         all_failed = each.failed == each.calls
         parts.append(
             gettext("all failed") if all_failed else gettext("%(num)s failed", num=format_count(each.failed))

@@ -471,5 +471,6 @@ def test_a_dry_run_that_would_have_succeeded_is_said_to_be_one(errors: tuple[str
     calls = [replace(each, raw=json.dumps({"errorCode": each.error_code or None})) for each in made]
     [row] = impact.alert_impact(calls, (), ())
     assert row.effect == f"starts machines or models{effect}"
+    assert row.dry_run is bool(effect)
     failed = bool(errors[0]) and not effect
     assert ("failed" in impact_text(row), "failed" in impact_facts(row)) == (failed, failed)

@@ -56,7 +56,11 @@ def test_of_a_burst_of_deletions_that_supports_an_alert_its_number_is_told(
     others = made_event(0, "ec2", "RunInstances")
     rows = impact.alert_impact([deleted, others], (), ())
     names = [deleted.action_name, others.action_name]
-    found = {row.action: row.effect for row in support._count_deletions(rows, part, names, explainer)}
+    counted_rows = support._count_deletions(
+        [replace(each, dry_run=True) for each in rows], part, names, explainer
+    )
+    assert all(row.dry_run for row in counted_rows)
+    found = {row.action: row.effect for row in counted_rows}
     assert found == {
         "ec2:DeleteVolume": "deletes data or machines" + ", 12 times in an hour" * told,
         "ec2:RunInstances": "starts machines or models",

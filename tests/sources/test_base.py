@@ -17,7 +17,14 @@ from fingerprint.core.log_source import LOG_SOURCE_VARIABLE
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Entities, Settings
 from fingerprint.sources.archives import read_records
-from fingerprint.sources.base import EVENT_COLUMNS, LogSource, RecordBatch, merge_batches
+from fingerprint.sources.base import (
+    EVENT_COLUMNS,
+    CallImpact,
+    LogSource,
+    RecordBatch,
+    gravest_calls,
+    merge_batches,
+)
 from fingerprint.sources.cloudtrail import source as cloudtrail
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.decode import decode_messages
@@ -25,6 +32,7 @@ from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 from fingerprint.sources.flatten import dedup_key, flatten
 from fingerprint.sources.joined_lines import join_lines, lines_array
 from fingerprint.sources.limits import ReadLimits
+from tests.support.alerts import event
 from tests.support.print_log import source as print_log
 from tests.support.print_log.features import FEATURE_SET
 
@@ -162,3 +170,12 @@ def test_joined_lines_are_cut_by_their_offsets():
         array = lines_array(lines)
         array.validate(full=True)
         assert array.to_pylist() == lines
+
+
+def test_of_effects_of_one_length_the_same_one_is_told_whichever_call_came_first():
+    names = ("cat", "bob", "eve", "ann", "dan", "fay")
+    calls = [event(number, "x", "Run") for number in range(len(names))]
+    judged = [CallImpact("grave", f"runs code as {name}", "", "") for name in names]
+    for order in (judged, judged[::-1]):
+        found, _ = gravest_calls(calls, order)
+        assert found.effect == "runs code as ann"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import timedelta
 from typing import Any
 
@@ -25,7 +25,8 @@ from fingerprint.core.story import (
     tally_events,
 )
 from fingerprint.store import SqlStore, evidence, open_store
-from tests.support.alerts import NASTY, nasty, new_pipeline, stolen_session
+from fingerprint.store.rows import to_action_impact
+from tests.support.alerts import IMPACT_OF, NASTY, nasty, new_pipeline, stolen_session
 from tests.support.query_plans import queries
 
 
@@ -296,3 +297,9 @@ def runs(
     assert page.total_events == sum(run.count for run in found)
     whole = {event.event_id: event for event in store.alerts.get(alert_id).events}
     return [replace(run, events=tuple(whole[event.event_id] for event in run.events)) for run in found]
+
+
+def test_an_action_that_was_stored_before_dry_runs_were_told_is_read_as_none() -> None:
+    row = {name: value for name, value in asdict(IMPACT_OF[0]).items() if name != "dry_run"}
+    assert to_action_impact(row) == IMPACT_OF[0]
+    assert not to_action_impact(row).dry_run

@@ -42,7 +42,7 @@ def truncate_texts(value: Any, max_length: int = MAX_TEXT_LENGTH) -> Any:
 def impact_text(row: ActionImpact) -> str:
     """Return one action behind an alert's impact as a phrase: `iam:CreateUser creates a user, T1136.003 (3 events, 1 failed)`."""
     technique = f", {row.technique}" if row.technique else ""
-    failed = f", {row.failed:,} failed" if row.failed and not row.is_dry_run else ""
+    failed = f", {row.failed:,} failed" if row.failed and not row.dry_run else ""
     failed += ", supporting" if row.supporting else ""
     where = on_resources(row.resources)
     where += ", and maybe others" if len(row.resources) >= MAX_RESOURCES else ""  # no more are kept

@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 
 from fingerprint.core.alert import GRAVE_OR_SEVERE, GRAVITIES, Gravity
-from fingerprint.sources.base import DETAIL, NO_IMPACT, CallImpact
+from fingerprint.sources.base import NO_IMPACT, CallImpact
 from fingerprint.sources.cloudtrail.action_verbs import changes_something, without_batch
 from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, without_api_version
 from fingerprint.sources.cloudtrail.impact_effects import (
@@ -160,10 +160,11 @@ def impact_of(service: str, action: str, record: str) -> CallImpact:
     """
     plain, read = without_api_version(action), CallRecord(record)
     found = _impact_by_request(service, plain, read)
-    has_detail = found.gravity in GRAVE_OR_SEVERE or (found != NO_IMPACT and read.is_dry_run)
-    if has_detail and (detail := detail_of_request(service, plain, read)):
-        found = found._replace(effect=f"{found.effect}{DETAIL}{detail}")
-    outsiders = outsiders_let_in(service, plain, read) if record and found != NO_IMPACT else ()
+    if found == NO_IMPACT:
+        return found
+    if read.is_dry_run or found.gravity in GRAVE_OR_SEVERE:
+        found = found._replace(detail=detail_of_request(service, plain, read), dry_run=read.is_dry_run)
+    outsiders = outsiders_let_in(service, plain, read) if record else ()
     if not outsiders:
         return found
     return found._replace(outsiders=outsiders, milder_effect=MILDER_EFFECTS.get(found.effect, found.effect))

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_network
 from typing import Any
 
-from fingerprint.core.alert import ALLOWED_DRY_RUN, Gravity
+from fingerprint.core.alert import Gravity
 from fingerprint.sources.cloudtrail.impact_effects import (
     COSTLY_MACHINES,
     EFFECTS,
@@ -131,7 +131,7 @@ def detail_of_request(service: str, action: str, record: CallRecord) -> str:
     '1 day'
     """
     if record.is_dry_run:
-        return ALLOWED_DRY_RUN
+        return "a dry run, which is allowed"
     reader = _DETAIL_READERS.get((service, action))
     return reader(record.request) if reader and record.request is not None else ""
 

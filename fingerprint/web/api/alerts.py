@@ -85,7 +85,7 @@ class ImpactResponse(ResponseModel):
 
     `new`: the principal never called it before. `new_place`: it came from a network that is new for the principal.
     `supporting`: the calls are supporting events, of which no urgency comes. `in_bulk`: it reads data or secrets, and the
-    principal never read as much.
+    principal never read as much. `dry_run`: the calls only asked whether they may, and may; `failed` counts them.
     """
 
     action: str
@@ -100,6 +100,7 @@ class ImpactResponse(ResponseModel):
     resources: tuple[str, ...]
     supporting: bool
     in_bulk: bool
+    dry_run: bool
 
 
 class StepResponse(ResponseModel):

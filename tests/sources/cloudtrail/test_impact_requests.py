@@ -583,4 +583,4 @@ ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
 )
 def test_the_effect_has_the_rights_or_days_of_the_request(call: str, request_: Any, effect: str) -> None:
     text = json.dumps({"recipientAccountId": ACCOUNT, "requestParameters": request_})
-    assert impact_of(*call.split(":"), text).effect == effect
+    assert impact_of(*call.split(":"), text).effect_in_full == effect
