@@ -24,8 +24,20 @@ LAYER_OF_OTHERS = "runs a layer of another account with a function's role"
 LETS_OTHERS = ("lets others use a resource", "Exfiltration", "T1537")
 
 
+def listed_calls(actions: str) -> Iterator[tuple[str, str]]:
+    """Yield each (service, action) of `service:Action Action ... service:Action`.
+
+    >>> list(listed_calls("iam:CreateUser CreateRole sts:AssumeRole"))
+    [('iam', 'CreateUser'), ('iam', 'CreateRole'), ('sts', 'AssumeRole')]
+    """
+    service = ""
+    for word in actions.split():
+        service, action = word.split(":") if ":" in word else (service, word)
+        yield service, action
+
+
 class Effect(NamedTuple):
-    """Actions with one effect; `actions` are `service:Action Action ... service:Action`."""
+    """Actions with one effect; `actions` are as `listed_calls` reads them."""
 
     gravity: Gravity
     effect: str
@@ -34,11 +46,8 @@ class Effect(NamedTuple):
     actions: str
 
     def calls(self) -> Iterator[tuple[str, str]]:
-        """Yield each (service, action)."""
-        service = ""
-        for word in self.actions.split():
-            service, action = word.split(":") if ":" in word else (service, word)
-            yield service, action
+        """Return each (service, action)."""
+        return listed_calls(self.actions)
 
 
 EFFECTS = (

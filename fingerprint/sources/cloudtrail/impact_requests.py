@@ -23,6 +23,7 @@ from fingerprint.sources.cloudtrail.impact_effects import (
     GRAVER_EFFECTS,
     QUOTA,
     TUNNEL,
+    listed_calls,
 )
 from fingerprint.sources.cloudtrail.impact_grants import (
     DELIVERED,
@@ -654,12 +655,8 @@ _COSTLY = [
 _IDENTITY_POOLS = "cognito-identity:CreateIdentityPool cognito-identity:UpdateIdentityPool"
 
 
-def _calls(actions: str) -> list[tuple[str, str]]:
-    return [(service, action) for service, _, action in (word.partition(":") for word in actions.split())]
-
-
 def _table(actions: str, check: Check) -> dict[tuple[str, str], Check]:
-    return dict.fromkeys(_calls(actions), check)
+    return dict.fromkeys(listed_calls(actions), check)
 
 
 _EFFECT_READERS: dict[tuple[str, str], Callable[[Request], RequestEffect | None]] = {
@@ -667,9 +664,9 @@ _EFFECT_READERS: dict[tuple[str, str], Callable[[Request], RequestEffect | None]
     ("ssm", "StartSession"): _tunnel,
 }
 _DETAIL_READERS: dict[tuple[str, str], Callable[[Request], str]] = {
-    **dict.fromkeys(_calls(_ADMINISTRATOR), _administrators_policy),
-    **dict.fromkeys(_calls(f"{_INLINE} iam:CreatePolicyVersion"), _all_rights),
-    **dict.fromkeys(_calls(_LIFECYCLE), _expires_after),
+    **dict.fromkeys(listed_calls(_ADMINISTRATOR), _administrators_policy),
+    **dict.fromkeys(listed_calls(f"{_INLINE} iam:CreatePolicyVersion"), _all_rights),
+    **dict.fromkeys(listed_calls(_LIFECYCLE), _expires_after),
     ("logs", "PutRetentionPolicy"): _shortest_kept("retentionInDays"),
 }
 _CHECKS: dict[tuple[str, str], Check] = (

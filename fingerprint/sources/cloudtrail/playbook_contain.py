@@ -48,8 +48,10 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     session_of_person,
     value_or_word,
 )
-from fingerprint.sources.cloudtrail.playbook_undo import BLOCK_PUBLIC, DENY_ALL, not_shown, safe_argument
+from fingerprint.sources.cloudtrail.playbook_undo import not_shown, safe_argument
 
+_DENY_ALL = '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*"}]}\''
+_BLOCK_PUBLIC = "BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
 TASK_ID_LENGTH = 32  # hexadecimal digits, of a task of ECS
 DEVICE_ID_LENGTH = 64  # hexadecimal digits, of a certificate of AWS IoT
 MAX_SERIAL_LENGTH = 40  # hexadecimal digits, of a certificate's serial number
@@ -204,7 +206,7 @@ def _contain_public(suspicion: Suspicion) -> NextStep:
         "Close to the public what was reached, unless it is public on purpose: a bucket by blocking public access, anything else "
         f"by the policy that lets everyone in.{more}",
         "\n".join(
-            f"aws s3api put-public-access-block --bucket {each} --public-access-block-configuration {BLOCK_PUBLIC}"
+            f"aws s3api put-public-access-block --bucket {each} --public-access-block-configuration {_BLOCK_PUBLIC}"
             for each in buckets
         ),
     )
@@ -314,7 +316,7 @@ def _contain_service(suspicion: Suspicion) -> NextStep:
 
 
 def _deny_user(user: str) -> str:
-    return f"aws iam put-user-policy --user-name {user} --policy-name incident-deny-all --policy-document {DENY_ALL}"
+    return f"aws iam put-user-policy --user-name {user} --policy-name incident-deny-all --policy-document {_DENY_ALL}"
 
 
 def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:

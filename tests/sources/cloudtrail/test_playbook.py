@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import shlex
 import subprocess
+import tomllib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -15,12 +17,13 @@ import pytest
 from fingerprint.alerting.impact import alert_impact, with_support
 from fingerprint.core.alert import STEP_PHASES, AlertEvent, CredentialIssue, NextStep
 from fingerprint.sources.base import Suspicion, escape_key
+from fingerprint.sources.cloudtrail import playbook_undo
 from fingerprint.sources.cloudtrail.impact import listed_actions
+from fingerprint.sources.cloudtrail.impact_effects import listed_calls
 from fingerprint.sources.cloudtrail.playbook import MAX_UNDO_STEPS, next_steps
 from fingerprint.sources.cloudtrail.playbook_contain import name_opener
 from fingerprint.sources.cloudtrail.playbook_facts import MAX_KEYS, MAX_RECORDS_READ, credential_kind
 from fingerprint.sources.cloudtrail.playbook_undo import (
-    _UNDO,
     MAX_CALLS,
     MAX_STEP_LENGTH,
     MAX_VALUES,
@@ -29,6 +32,7 @@ from fingerprint.sources.cloudtrail.playbook_undo import (
     only_denies,
     safe_argument,
     undo_step,
+    undo_table,
 )
 from tests.support.alerts import NASTY, event
 
@@ -1299,7 +1303,7 @@ def test_an_image_that_was_made_is_deregistered_and_its_snapshots_deleted() -> N
 
 
 def test_of_more_secrets_than_there_are_steps_for_none_is_to_be_set_back() -> None:
-    graver = [name for name in _UNDO if name.startswith("iam:")]
+    graver = [name for name in undo_table() if name.startswith("iam:")]
     events = [call(name) for name in (*graver, "secretsmanager:GetSecretValue")]
     *_, last = next_steps(suspicion(*events))
     assert len(graver) >= MAX_UNDO_STEPS
@@ -1621,14 +1625,22 @@ def test_keys_addresses_and_machines_that_no_command_has_are_counted() -> None:
 
 
 def test_phases_come_in_the_order_of_work_and_no_step_is_empty() -> None:
-    steps = next_steps(suspicion(*(call(name) for name in _UNDO)))
+    steps = next_steps(suspicion(*(call(name) for name in undo_table())))
     phases = [step.phase for step in steps]
     assert phases == sorted(phases, key=STEP_PHASES.index)
     assert all(step.text.strip() for step in steps)
 
 
 def test_each_undo_is_of_an_action_whose_impact_is_known() -> None:
-    assert {tuple(name.split(":")) for name in _UNDO} <= set(listed_actions())
+    assert {tuple(name.split(":")) for name in undo_table()} <= set(listed_actions())
+
+
+def test_each_undo_of_the_table_is_of_its_own_actions_and_has_no_unknown_member() -> None:
+    with Path(playbook_undo.__file__).with_suffix(".toml").open("rb") as file:
+        table = tomllib.load(file)
+    listed = [f"{service}:{action}" for actions in table for service, action in listed_calls(actions)]
+    assert sorted(listed) == sorted(undo_table()), "else one undo would hide another"
+    assert set().union(*table.values()) <= {"text", "commands", "options", "one_needed"}
 
 
 def test_every_command_is_read_by_a_shell_as_commands() -> None:
@@ -1642,7 +1654,7 @@ def test_every_command_is_read_by_a_shell_as_commands() -> None:
         "service/x",
     )
     texts = [step.command for name in principals for step in next_steps(suspicion(
-        *(call(each, {"userName": "eve", "name": "x"}, session="i-0ab12cd34ef56ab78") for each in _UNDO),
+        *(call(each, {"userName": "eve", "name": "x"}, session="i-0ab12cd34ef56ab78") for each in undo_table()),
         principal=f"{ACCOUNT}:{name}",
     ))]  # fmt: skip
     done = subprocess.run(["bash", "-n"], input="\n".join(texts), text=True, capture_output=True, check=False)  # noqa: S607
@@ -1681,7 +1693,7 @@ HOSTILE = (
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_name_that_is_no_plain_name_is_never_in_a_command(text: str) -> None:
     assert safe_argument(text) == ""
-    for name, undo in _UNDO.items():
+    for name, undo in undo_table().items():
         template = " ".join((undo.command, *undo.options))
         members = {part.partition(">")[0] for part in template.split("<")[1:]}
         request: dict[str, Any] = {}

@@ -21,7 +21,7 @@ from fingerprint.sources.cloudtrail.impact import listed_actions
 from fingerprint.sources.cloudtrail.operations import cli_word, load_operations
 from fingerprint.sources.cloudtrail.playbook import next_steps
 from fingerprint.sources.cloudtrail.playbook_inverse import inverse_undo
-from fingerprint.sources.cloudtrail.playbook_undo import _UNDO, Call, fill_command
+from fingerprint.sources.cloudtrail.playbook_undo import Call, fill_command, undo_table
 from tests.sources.cloudtrail.test_playbook import ACCOUNT, AKIA, ASIA, call, suspicion, with_session
 
 CLI_NAMES = {
@@ -131,9 +131,9 @@ def test_commands_to_stop_a_function_and_a_pod_are_the_clis() -> None:
     assert sum(_check(step.command) for step in steps if "lambda" in step.command) == 2
 
 
-@pytest.mark.parametrize("action", _UNDO)
+@pytest.mark.parametrize("action", undo_table())
 def test_commands_to_undo_are_the_clis(action: str) -> None:
-    undo = _UNDO[action]
+    undo = undo_table()[action]
     assert _check(fill_command(" ".join((undo.command, *undo.options)), Call({})))
 
 
@@ -142,7 +142,7 @@ def test_commands_that_do_the_opposite_are_the_clis(gravity: str) -> None:
     actions = [
         (f"{service}:{action}", impact.technique)
         for (service, action), impact in listed_actions().items()
-        if impact.gravity == gravity and f"{service}:{action}" not in _UNDO
+        if impact.gravity == gravity and f"{service}:{action}" not in undo_table()
     ]
     found = [undo for undo in (inverse_undo(*each) for each in actions) if undo]
     for undo in found:
@@ -177,10 +177,10 @@ def _shown(text: str) -> Iterator[str]:
 
 
 def test_no_command_to_undo_shows_a_secret() -> None:
-    undone = dict(_UNDO) | {
+    undone = dict(undo_table()) | {
         action: undo
         for action in map(without_api_version, load_operations())
-        if action not in _UNDO and (undo := inverse_undo(action))
+        if action not in undo_table() and (undo := inverse_undo(action))
     }
     found = {action: list(_shown(fill_command(undo.command, Call({})))) for action, undo in undone.items()}
     assert {action: shown for action, shown in found.items() if shown} == {}
