@@ -9,26 +9,23 @@ Example:
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from fingerprint.adapters import files, result_files, work_directory
 from fingerprint.adapters.result_files import ResultWriter
-from fingerprint.analysis import threshold_what_if
 from fingerprint.core.ports import WorkerPool
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
-from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
-from fingerprint.registry.initial_state import trained_until
 from pipelines.cli.console import Progress
-from pipelines.runtime import backend, backfill_worker, host, wiring
+from pipelines.runtime import backfill_worker, wiring
 from pipelines.runtime.backfill_input import partition_once
 from pipelines.runtime.backfill_plan import BackfillPlan, plan_fingerprint
 from pipelines.runtime.input_check import require_files, unread_objects
+from pipelines.runtime.scoring_run import open_run
 
 READ_COUNTERS = ("records", "rejects", "skipped", "future_dated", "outside", "reasons", "started_from")
 
@@ -47,14 +44,10 @@ def backfill(
 
     Returns the figures of `score --json`.
     """
-    started = time.monotonic()
-    bank = banks.open_bank(folder, settings.bank)
-    banks.check_bank_settings(bank, settings)
-    backend.get_backend(settings)
-    store = wiring.open_scoring_store(settings, database_url)
+    run = open_run(folder, settings, database_url)
+    bank, settings, store = run.bank, run.settings, run.store
     found = files.find_files_in_span(sources, span)
     require_files(found, span, may_be_empty=state_folder is not None)
-    settings = threshold_what_if.apply_override(settings, store.thresholds.current())
     root = work_directory.work_root(settings.workers, folder)
     # called under the lock of the state, which it reads
     parameters = partial(plan_fingerprint, found.files, bank, settings, state_folder, out is not None, span)
@@ -86,10 +79,7 @@ def backfill(
         **{name: read[name] for name in READ_COUNTERS},
         "parts": plan.parts,
         **unread_objects(found),
-        "bank_version": bank.version,
-        "trained_until": trained_until(bank, settings),
-        "seconds": round(time.monotonic() - started, 3),
-        "peak_memory_bytes": host.peak_bytes(),
+        **run.figures(),
     }
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ from typing import Any
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.result_files import ResultWriter
-from fingerprint.analysis import threshold_what_if
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import CredentialIssue
 from fingerprint.core.ports.store import Store
@@ -19,17 +17,17 @@ from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.detection.batch import FRAME_COLUMNS
 from fingerprint.pipeline import DetectionPipeline, StepResult
-from fingerprint.registry import bank as banks
 from fingerprint.registry import state_files
-from fingerprint.registry.initial_state import initial_state, trained_until
+from fingerprint.registry.initial_state import initial_state
 from fingerprint.sources.active import SOURCE
 from fingerprint.state.coded_events import CodedEvents, code_events
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import Progress
 from pipelines.runtime import backend as backends
-from pipelines.runtime import host, wiring
+from pipelines.runtime import wiring
 from pipelines.runtime.input_check import require_events, require_files, unread_objects
+from pipelines.runtime.scoring_run import open_run
 
 # What scoring reads, and the key by which issued credentials are found.
 SCORED_COLUMNS = (*FRAME_COLUMNS, "issued_key")
@@ -46,13 +44,9 @@ def score_sources(
     span: TimeRange = ALL_TIME,
 ) -> dict[str, Any]:
     """Score the events of `sources` that lie in `span` against the bank in `folder`; the figures of `score --json`."""
-    started = time.monotonic()
-    bank = banks.open_bank(folder, settings.bank)
-    banks.check_bank_settings(bank, settings)
-    backend = backends.get_backend(settings)
-    bank = bank.on(backend.to_device)
-    store = wiring.open_scoring_store(settings, database_url)
-    settings = threshold_what_if.apply_override(settings, store.thresholds.current())
+    run = open_run(folder, settings, database_url)
+    settings, to_device = run.settings, run.backend.to_device
+    bank = run.bank.on(to_device)
     with (
         state_files.locked_state(state_folder),
         backends.open_history(settings, span, SCORED_COLUMNS) as history,
@@ -64,11 +58,11 @@ def score_sources(
         history.add_batches(files.read_files(found.files, settings.reading), progress)
         require_events(history, found.files, may_be_empty)
         arrays, start = initial_state(bank, history.activity_start(), settings, state_folder)
-        state = ScorerState.from_arrays(settings, arrays, backend.to_device)
+        state = ScorerState.from_arrays(settings, arrays, to_device)
         pipeline = DetectionPipeline(
             bank, PipelineState(state), settings, keep_all_events=out is not None, inference=losses
         )
-        _score_history(history, pipeline, store, results, progress)
+        _score_history(history, pipeline, run.store, results, progress)
         if state_folder:
             state_files.save_state(state, state_folder)
     return {
@@ -76,10 +70,7 @@ def score_sources(
         **history.figures(),
         **unread_objects(found),
         "started_from": start,
-        "bank_version": bank.version,
-        "trained_until": trained_until(bank, settings),
-        "seconds": round(time.monotonic() - started, 3),
-        "peak_memory_bytes": host.peak_bytes(),
+        **run.figures(),
     }
 
 

@@ -33,7 +33,7 @@ from fingerprint.training.action_transitions import assemble_transitions, holdou
 from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
-from fingerprint.training.holdout_rows import HoldoutSequences, judge_holdout, kinds_of
+from fingerprint.training.holdout_rows import HoldoutFindings, HoldoutSequences, judge_holdout, kinds_of
 from fingerprint.training.nn import trainer
 from fingerprint.training.partition_fit import (
     SAMPLE_ROWS,
@@ -91,19 +91,26 @@ def assemble_bank(dataset: PartitionedDataset, index: FingerprintIndex, settings
         index.people,
         index.words,
         **stacked,
-        scorer_state={
-            **_merge_scorer_state(dataset, settings),
-            **_merge_samples(dataset),
-            **_merge_amounts(dataset, findings.figures),
-            **_merge_by_key(dataset, "bursts", "burst"),
-            **_merge_by_key(dataset, "load", "load"),
-            **_openers(dataset, settings),
-            **_call_paths(dataset, settings),
-            **findings.surges.as_arrays(),
-            **newcomers.as_arrays(),
-            **{f"holdout.{name}": array for name, array in findings.losses.items()},
-        },
+        scorer_state=_scorer_state(dataset, findings, newcomers, settings),
     )
+
+
+def _scorer_state(
+    dataset: PartitionedDataset, findings: HoldoutFindings, newcomers: NewcomerTails, settings: Settings
+) -> Arrays:
+    """Return the state that a scorer begins with, and the losses of held-out rows, which the promotion gate compares."""
+    return {
+        **_merge_scorer_state(dataset, settings),
+        **_merge_samples(dataset),
+        **_merge_amounts(dataset, findings.figures),
+        **_merge_by_key(dataset, "bursts", "burst"),
+        **_merge_by_key(dataset, "load", "load"),
+        **_openers(dataset, settings),
+        **_call_paths(dataset, settings),
+        **findings.surges.as_arrays(),
+        **newcomers.as_arrays(),
+        **{f"holdout.{name}": array for name, array in findings.losses.items()},
+    }
 
 
 def _shared_prior_arrays(dataset: PartitionedDataset) -> Arrays:
