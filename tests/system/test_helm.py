@@ -775,6 +775,14 @@ def test_every_example_of_values_in_the_guide_is_rendered_with_settings_that_exi
         assert settings.load_settings(file, environment(chart, main_container(chart, STREAM)))
 
 
+def test_no_upgrade_of_the_guide_keeps_the_defaults_of_the_chart_before() -> None:
+    """Values that are new in the chart would be missing, and those that are gone refused."""
+    pages = "".join(each.read_text() for each in (ROOT / "docs").rglob("*.md"))
+    upgrades = re.findall(r"helm upgrade .*", pages)
+    assert len(upgrades) >= 4
+    assert [each for each in upgrades if "--reset-then-reuse-values" not in each] == []
+
+
 def test_the_example_of_the_guide_reads_a_queue_with_its_own_role_region_and_way_out() -> None:
     guide = (ROOT / "docs/how-to/kubernetes.md").read_text()
     (example,) = re.findall(
