@@ -114,6 +114,6 @@ def texts_of(frame: Frame, name: str) -> list[str]:
     return [frames.text_or_empty(value) for value in frames.column_of(frame, name).tolist()]
 
 
-def principal_of(frame: Frame) -> str:
+def alert_principal(frame: Frame) -> str:
     """Return the principal of an alert's events."""
     return str(frames.column_of(frame, "principal")[0])

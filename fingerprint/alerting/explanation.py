@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.alerting import impact, titles
-from fingerprint.alerting.alert_events import alert_after_alert, principal_of, texts_of
+from fingerprint.alerting.alert_events import alert_after_alert, alert_principal, texts_of
 from fingerprint.alerting.drivers import (
     called_most,
     counted_calls,
@@ -82,7 +82,7 @@ def _build_alert(
     level, interval = _most_common_level(frame), explainer.settings.spectral.interval_seconds
     actions = impact.with_support(facts.actions, facts.supporting_actions)
     rank = _rank_alert(alert_nats(z, names), actions, URGENCY_CAP[level], facts.drivers)
-    principal, lead = principal_of(frame), facts.leading_row
+    principal, lead = alert_principal(frame), facts.leading_row
     times = frame["event_time"].iloc[[0, -1]]
     return Alert(
         alert_id=alert_id,
@@ -143,7 +143,7 @@ def _gather_facts(
         actions_elsewhere=elsewhere.actions,
         networks_elsewhere=elsewhere.networks,
         tools_elsewhere=elsewhere.tools,
-        here=titles.new_at(principal_of(frame)),
+        here=titles.new_at(alert_principal(frame)),
         supporting=support.events,
         supporting_actions=supporting_actions,
         first_seen=first_seen,
@@ -156,7 +156,7 @@ def _gather_facts(
 
 def _find_humans(frame: Frame, events: Sequence[AlertEvent], support: Support) -> list[str]:
     """Return the person or machine behind each event (N,): the one of an id by name, where a record of the alert says it."""
-    humans, principal = texts_of(frame, "human"), principal_of(frame)
+    humans, principal = texts_of(frame, "human"), alert_principal(frame)
     name = SOURCE.signed_in_as(principal, (event.raw for event in (*events, *support.events)))
     return [name or human for human in humans]
 

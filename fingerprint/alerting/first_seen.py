@@ -8,7 +8,7 @@ Example:
 from __future__ import annotations
 
 from fingerprint.alerting import titles
-from fingerprint.alerting.alert_events import principal_of
+from fingerprint.alerting.alert_events import alert_principal
 from fingerprint.alerting.explainer import Explainer
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.frames import Frame
@@ -30,7 +30,7 @@ def find_first_seen(batch: EventBatch, frame: Frame, explainer: Explainer) -> tu
     if any((frames.present_mask(frames.column_of(frame, name)) & forecast).any() for name in counted):
         return "", True
     bank, _ = explainer.bank_and_row(batch, 0)
-    principal = principal_of(frame)
+    principal = alert_principal(frame)
     known = titles.known_at(principal, bank.same_person(principal)[0])
     span = (
         int(batch.first_seen.min()),
@@ -94,4 +94,4 @@ def first_seen_text(
 def knows_account(batch: EventBatch, frame: Frame, explainer: Explainer) -> bool:
     """Return whether the bank knows the account that an alert's principal is of, which need not be that of the log."""
     bank, _ = explainer.bank_and_row(batch, 0)
-    return bank.knows_account_of(principal_of(frame))
+    return bank.knows_account_of(alert_principal(frame))

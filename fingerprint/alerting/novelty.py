@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.alerting.alert_events import principal_of
+from fingerprint.alerting.alert_events import alert_principal
 from fingerprint.alerting.explainer import Explainer
 from fingerprint.alerting.impact import PROGRAM_FEATURE
 from fingerprint.compute import frames, hashing
@@ -70,7 +70,7 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
     versions = np.asarray(frames.column_of(frame, "bank_version"), object)
     unseen = np.zeros((len(frame), 1 + len(PLACE_COLUMNS)), bool)
     usual, often = np.zeros(len(frame), bool), np.zeros((len(frame), len(PLACE_COLUMNS)), bool)
-    principal = principal_of(frame)
+    principal = alert_principal(frame)
     for version in set(versions.tolist()):
         of_version = np.flatnonzero(versions == version)
         _, first, inverse = np.unique(key[of_version], axis=0, return_index=True, return_inverse=True)
@@ -195,7 +195,7 @@ def find_elsewhere(
     for version in set(versions.tolist()):
         rows = np.flatnonzero(versions == version)
         bank, _ = explainer.bank_and_rows(batch, rows)
-        others = bank.same_person(principal_of(frame))[1][:MAX_ROLES]
+        others = bank.same_person(alert_principal(frame))[1][:MAX_ROLES]
         for place, column in enumerate(columns if len(others) else []):
             known[rows, place] = _used_at(bank, others, column, batch.codes[rows, column])
     tools = {

@@ -23,7 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.analysis import fingerprints as inspection
-from fingerprint.core.alert import LEVELS, Alert, Detector, Level
+from fingerprint.core.alert import LEVELS, Alert, DetectorName, Level
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import interval_detectors
@@ -122,7 +122,7 @@ class DailyVotes:
     """
 
     day: date
-    detector: Detector
+    detector: DetectorName
     kept: int
     votes: int
     strongest: float

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
-Detector = str
+DetectorName = str
 Level = Literal["entity", "principal", "peer", "generic"]
 Rarity = Literal["unseen", "rare", "infrequent", "frequent"]
 # Of the values seen; what is below both is rare.
@@ -43,17 +43,17 @@ ALERT_THRESHOLD_COLUMN = "alert_threshold"  # of a frame of events: the z that o
 NEWCOMER_COLUMN = "newcomer"  # of a frame of events: whether some detector judged them by how newcomers began
 
 
-def z_column(detector: Detector) -> str:
+def z_column(detector: DetectorName) -> str:
     """Return the column of a frame of events that holds a detector's z (NaN for no opinion)."""
     return f"{detector}_z"
 
 
-def vote_column(detector: Detector) -> str:
+def vote_column(detector: DetectorName) -> str:
     """Return the column of a frame of events that holds whether a detector voted."""
     return f"{detector}_vote"
 
 
-def threshold_column(detector: Detector) -> str:
+def threshold_column(detector: DetectorName) -> str:
     """Return the column of a frame of events that holds the threshold that a detector's z was compared with."""
     return f"{detector}_threshold"
 
@@ -87,7 +87,7 @@ class Vote:
     event_time: datetime
     principal: str
     entity: str
-    detector: Detector
+    detector: DetectorName
     z: float
     threshold: float
     vote: bool
@@ -234,26 +234,26 @@ class AlertEvent:
     user_agent: str
     error_code: str
     session: str
-    scores: Mapping[Detector, float | None] = field(hash=False)
+    scores: Mapping[DetectorName, float | None] = field(hash=False)
     raw: str
     bank_version: str = ""  # of the bank that measured it
     access_key: str = ""
     resource: str = ""
-    flagged_by: tuple[Detector, ...] = ()
-    thresholds: Mapping[Detector, float] = field(default_factory=dict, hash=False)
+    flagged_by: tuple[DetectorName, ...] = ()
+    thresholds: Mapping[DetectorName, float] = field(default_factory=dict, hash=False)
 
     @property
     def action_name(self) -> str:
         """Return its action as people and tables name it: `service:Action`."""
         return f"{self.service}:{self.action}"
 
-    def has_weak_vote(self, detector: Detector) -> bool:
+    def has_weak_vote(self, detector: DetectorName) -> bool:
         """Return whether a detector voted for a z that is usual by itself: enough beside another one that is very rare."""
         z = self.scores.get(detector)
         return detector in self.flagged_by and z is not None and z < WEAK_VOTE_Z
 
     @property
-    def weak_votes(self) -> tuple[Detector, ...]:
+    def weak_votes(self) -> tuple[DetectorName, ...]:
         """Return the detectors of `flagged_by` whose vote is a weak one."""
         return tuple(filter(self.has_weak_vote, self.flagged_by))
 
@@ -303,9 +303,9 @@ class Alert:
         return people_behind(self.human, self.events)
 
     @property
-    def highest_scores(self) -> dict[Detector, float]:
+    def highest_scores(self) -> dict[DetectorName, float]:
         """Return the highest z of each detector over the events; a detector without an opinion on any of them is left out."""
-        highest: dict[Detector, float] = {}
+        highest: dict[DetectorName, float] = {}
         for event in self.events:
             for name, z in event.scores.items():
                 if z is not None:
@@ -313,12 +313,12 @@ class Alert:
         return highest
 
     @property
-    def flagged_by(self) -> tuple[Detector, ...]:
+    def flagged_by(self) -> tuple[DetectorName, ...]:
         """Return the detectors that voted for any of its events."""
         return tuple(dict.fromkeys(name for event in self.events for name in event.flagged_by))
 
     @property
-    def weak_votes(self) -> tuple[Detector, ...]:
+    def weak_votes(self) -> tuple[DetectorName, ...]:
         """Return the detectors of `flagged_by` all of whose votes are weak ones."""
         full = {name for event in self.events for name in event.flagged_by if name not in event.weak_votes}
         return tuple(name for name in self.flagged_by if name not in full)

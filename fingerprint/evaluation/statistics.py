@@ -1,7 +1,7 @@
 """Confidence intervals (95 %) of figures, and figures of several organisations pooled into one.
 
 Example:
-    >>> wilson_interval(11, 12)
+    >>> share_interval(11, 12)
     [0.6461, 0.9851]
     >>> student_interval([0.8, 0.9, 0.7])
     [0.5516, 1.0484]
@@ -38,7 +38,7 @@ MEAN_FIGURES = (  # figures of an organisation of which the mean over seeds has 
 )
 
 
-def wilson_interval(found: float, total: float) -> ConfidenceInterval | None:
+def share_interval(found: float, total: float) -> ConfidenceInterval | None:
     """Return Wilson's interval of found / total; None if the total is 0."""
     if not total:
         return None
@@ -61,7 +61,7 @@ def clustered_interval(found: Sequence[int], totals: Sequence[int]) -> Confidenc
         residuals = np.asarray(found) - share * np.asarray(totals)
         between = float(np.sum(residuals**2)) * organisations / (organisations - 1) / total**2
         effective /= max(between / (share * (1 - share) / total), 1.0)
-    return wilson_interval(share * effective, effective)
+    return share_interval(share * effective, effective)
 
 
 def student_interval(values: Sequence[float]) -> ConfidenceInterval | None:

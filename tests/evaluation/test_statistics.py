@@ -11,30 +11,30 @@ from fingerprint.evaluation.statistics import (
     clustered_interval,
     confidence_intervals,
     pool_figures,
+    share_interval,
     student_interval,
-    wilson_interval,
 )
 
 
 @pytest.mark.parametrize(("found", "there"), [(0, 3), (11, 12), (48, 48), (70, 144)])
 def test_a_share_has_wilsons_interval(found: int, there: int) -> None:
     low, high = binomtest(found, there).proportion_ci(0.95, method="wilson")
-    assert wilson_interval(found, there) == pytest.approx([low, high], abs=1e-4)
+    assert share_interval(found, there) == pytest.approx([low, high], abs=1e-4)
 
 
 def test_of_nothing_there_is_no_share() -> None:
-    assert wilson_interval(0, 0) is None
+    assert share_interval(0, 0) is None
 
 
 def test_organisations_that_agree_are_one_and_those_that_differ_say_less() -> None:
-    assert clustered_interval([8, 9, 9], [12, 12, 12]) == wilson_interval(26, 36)
-    assert clustered_interval([11], [12]) == wilson_interval(11, 12)
-    differing, alone = clustered_interval([12, 12, 0], [12, 12, 12]), wilson_interval(24, 36)
+    assert clustered_interval([8, 9, 9], [12, 12, 12]) == share_interval(26, 36)
+    assert clustered_interval([11], [12]) == share_interval(11, 12)
+    differing, alone = clustered_interval([12, 12, 0], [12, 12, 12]), share_interval(24, 36)
     assert differing is not None
     assert alone is not None
     assert differing[0] < alone[0] - 0.2
     assert differing[1] > alone[1] + 0.1
-    assert clustered_interval([12, 12], [12, 12]) == wilson_interval(24, 24)
+    assert clustered_interval([12, 12], [12, 12]) == share_interval(24, 24)
     assert clustered_interval([0], [0]) is None
 
 

@@ -35,12 +35,12 @@ from fingerprint.detection.detectors.autoencoder.evidence import (
     SLOPE_COLUMNS,
     TAIL_COLUMNS,
     ObservedValues,
-    alert_nats,
     carried_amount_nats,
     could_be_left_to_services,
     discount_recent_amounts,
     discount_recent_novelty,
     feature_surprise,
+    nats_at_threshold,
 )
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, reaches_threshold
 from fingerprint.detection.inference import LocalInference
@@ -118,7 +118,7 @@ class AutoencoderDetector(Detector):
         self.usual_load = UsualLoad.from_bank(bank.scorer_state, state.placement)
         self.role_openers = RoleOpeners.from_bank(bank.scorer_state)
         self.known_paths = KnownPaths.from_bank(bank.scorer_state, state.placement)
-        self.alert_nats = alert_nats(bank, settings)
+        self.alert_nats = nats_at_threshold(bank, settings)
 
     @classmethod
     def vote_share_from(cls, settings: Settings) -> float | None:

@@ -21,11 +21,11 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Rarity, SurpriseDriver, rarity_of
 from fingerprint.detection.detectors import ExplanationContext, Floats, Mask, action_at
 from fingerprint.detection.detectors.autoencoder.evidence import (
-    alert_nats,
     carried_amount_nats,
     could_be_left_to_services,
     discount_recent_amounts,
     feature_surprise,
+    nats_at_threshold,
 )
 from fingerprint.estimators import amounts, autoencoder
 from fingerprint.estimators.amounts import UsualAmounts
@@ -201,7 +201,7 @@ def _amount_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext
     action = batch.codes[:, ACTION_COLUMN]
     counted, day = context.interval_amounts, context.series.intervals_per_day
     calls, nats = carried_amount_nats(batch, counted, day)
-    alerting = alert_nats(context.bank_and_row(batch, 0)[0], context.settings)
+    alerting = nats_at_threshold(context.bank_and_row(batch, 0)[0], context.settings)
     nats = discount_recent_amounts(nats, batch, counted, day, alerting)
     an_hour = amounts.span_text(context.settings.spectral.interval_seconds)
     spans, rarest = (an_hour, "a day", f"{an_hour} on unusual resources"), nats.argmax(axis=1)

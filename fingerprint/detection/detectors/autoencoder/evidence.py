@@ -69,7 +69,7 @@ def carried_amount_nats(batch: EventBatch, counted: IntervalAmounts, day: int) -
     return calls, amounts.amount_nats(calls, evidence[:, USUAL_COLUMNS], slope)
 
 
-def alert_nats(bank: Bank, settings: Settings) -> float:
+def nats_at_threshold(bank: Bank, settings: Settings) -> float:
     """Return the nats of an event that reaches the threshold of alerts."""
     threshold = quality.alert_threshold(bank.manifest["quality"], settings.alerts)
     return float(tail_calibration.z_to_nats(threshold))
