@@ -42,7 +42,7 @@ from fingerprint.detection.detectors import calibrated_detectors
 from fingerprint.detection.scorer import ScoredEvents
 from fingerprint.sources.active import SOURCE
 from fingerprint.state.alert_runs import AlertRuns
-from fingerprint.state.event_batch import EventBatch, Verdicts
+from fingerprint.state.event_batch import Verdicts
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 
@@ -235,7 +235,9 @@ class AlertGroups:
         if not len(rows) or not open_alerts.verdicts:
             return
         keys, names = _alerts_by_interval(open_alerts.verdicts)
-        place, found = find_sorted(keys, _principal_interval(scored.batch)[rows])
+        place, found = find_sorted(
+            keys, hashing.in_interval(scored.batch.principal, scored.batch.interval)[rows]
+        )
         if found.any():
             which = np.zeros(len(scored.batch), bool)
             which[rows[found]] = True
@@ -298,15 +300,13 @@ def _alerts_by_interval(parts: list[Verdicts]) -> tuple[Hashes, NDArray[np.objec
     Verdicts that came too late for a run of intervals are left out.
     """
     runs = [part.frame["alert_start"].to_numpy() < LATE_WINDOW for part in parts]
-    keys = [_principal_interval(part.batch)[run] for part, run in zip(parts, runs, strict=True)]
+    keys = [
+        hashing.in_interval(part.batch.principal, part.batch.interval)[run]
+        for part, run in zip(parts, runs, strict=True)
+    ]
     names = [part.frame["alert_id"].to_numpy(object)[run] for part, run in zip(parts, runs, strict=True)]
     distinct, first = np.unique(np.concatenate(keys), return_index=True)
     return distinct, np.concatenate(names)[first]
-
-
-def _principal_interval(batch: EventBatch) -> Hashes:
-    """Return a hash of each event's principal and interval, (N,)."""
-    return hashing.combine(batch.principal, batch.interval.astype(np.uint64))
 
 
 def _select_verdicts(scored: ScoredEvents) -> list[Verdicts]:

@@ -41,6 +41,7 @@ from fingerprint.core.alert import (
     names_person,
     succeeded_beside,
 )
+from fingerprint.core.sanitize import truncate
 from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, ONLY_BY
 from fingerprint.estimators.openers import OPENED, OPENER_FEATURE
 from fingerprint.features.encoding import FEATURE_SET, FEATURES
@@ -632,4 +633,4 @@ def _count(number: int, noun: str, where: str = "") -> str:
 
 
 def _cut(text: str, length: int = MAX_NAME_LENGTH) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+    return truncate(text, length)

@@ -24,11 +24,10 @@ from fingerprint.core.alert import AlertEvent, CredentialIssue
 from fingerprint.core.case import PrincipalEvent
 from fingerprint.core.story import ranked
 from fingerprint.detection.detectors.spectral import EVENT_CHANNEL
-from fingerprint.features.value_texts import program_and_version
+from fingerprint.features.value_texts import EPOCH_WEEKDAY, program_and_version
 from fingerprint.registry.bank import Bank
 
 MAX_VALUES = 200  # of a kind, the latest seen first
-EPOCH_WEEKDAY = 3  # 1 January 1970 was a Thursday; Monday is 0
 HOURS_OF_WEEK = 168
 HOUR = 3600  # seconds
 

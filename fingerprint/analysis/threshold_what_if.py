@@ -41,6 +41,7 @@ from fingerprint.core.alert import LEVELS, Decision, z_column
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import (
     calibrated_detectors,
@@ -59,7 +60,6 @@ Floats = NDArray[np.float64]
 LEAST_SHARE = 0.1  # of an alert's events, for it to be about the attack
 
 INTERVAL_ID_PREFIX = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
-DAY_SECONDS = 86_400  # seconds
 PEER_LEVELS = LEVELS[LEVELS.index("peer") :]
 ROUNDING = 0.005  # of alerts a day in an estimate
 SETTINGS_VALUE = "from the settings"  # in place of a value that no override gives

@@ -107,7 +107,7 @@ def _number_on_host(
 
     All are below `count`.
     """
-    compiled = _compiled()
+    compiled = compiled_functions()
     words = np.ascontiguousarray(values, None if values.dtype.itemsize == 8 else np.int64).view(np.uint64)
     words.flags.writeable = False  # so that all are of one type, and compiled once
     number, first = np.empty(len(words), np.intp), np.empty(len(words), np.intp)
@@ -117,8 +117,9 @@ def _number_on_host(
 
 
 @cache
-def _compiled() -> Any:
-    from fingerprint.compute import compiled  # numba takes half a second, and most commands number nothing
+def compiled_functions() -> Any:
+    """Return the module of compiled functions, once one is needed: numba takes half a second, and most commands need none."""
+    from fingerprint.compute import compiled
 
     return compiled
 
@@ -181,7 +182,7 @@ def stable_argsort(values: Array) -> Array:
     if len(first) == len(values):
         return first
     order = np.empty(len(values), np.intp)
-    _compiled().fill_counted_order(number, len(first), order)
+    compiled_functions().fill_counted_order(number, len(first), order)
     return order
 
 

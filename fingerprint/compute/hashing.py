@@ -20,7 +20,6 @@ of records) the rest of the hash is kept beside them.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,7 @@ from numpy.typing import NDArray
 from pandas._libs.hashing import hash_object_array  # type: ignore[import-not-found]  # the stubs leave it out
 
 from fingerprint.compute import frames
-from fingerprint.compute.arrays import Array, to_device_of
+from fingerprint.compute.arrays import Array, compiled_functions, to_device_of
 from fingerprint.core.ports.topics import VIRTUAL_PARTITIONS as VIRTUAL_PARTITIONS
 
 MURMUR2_SEED = 0x9747B28C
@@ -113,7 +112,7 @@ def hash_texts(texts: NDArray[np.object_]) -> Hashes:
         words = hash_object_array(texts, _PANDAS_KEY, "utf8")
     except TypeError:  # a number among them
         words = hash_object_array(texts.astype(str).astype(object), _PANDAS_KEY, "utf8")
-    hashes: Hashes = _compiled().finish_hashes(words)
+    hashes: Hashes = compiled_functions().finish_hashes(words)
     return hashes
 
 
@@ -183,15 +182,8 @@ def hash_pair(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hash
     """
     left, right = _as_uint64(left), _as_uint64(right)
     if isinstance(left, _ON_HOST) and isinstance(right, _ON_HOST):
-        return _compiled().hash_pairs(left, right)
+        return compiled_functions().hash_pairs(left, right)
     return mix_pairs(left, right)
-
-
-@cache
-def _compiled() -> Any:
-    from fingerprint.compute import compiled  # numba takes half a second, and most commands hash nothing
-
-    return compiled
 
 
 def mix_pairs(left: Any, right: Any) -> Any:
@@ -257,8 +249,13 @@ def combine(owner: Hashes, value: Hashes | np.uint64 | int) -> Hashes:
     """Return the hash of an owner and something of theirs, in the owner's bucket."""
     owner, value = _as_uint64(owner), _as_uint64(value)
     if isinstance(owner, _ON_HOST) and isinstance(value, _ON_HOST):
-        return _compiled().combine_hashes(owner, value)
+        return compiled_functions().combine_hashes(owner, value)
     return rebucket(owner, mix_pairs(owner, value))
+
+
+def in_interval(owner: Hashes, interval: NDArray[np.int32]) -> Hashes:
+    """Return the hash of an owner (N,) and a numbered interval of it (N,), in the owner's bucket."""
+    return combine(owner, interval.astype(np.uint64))
 
 
 def without_bucket(hashes: Hashes) -> Hashes:

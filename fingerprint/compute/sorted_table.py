@@ -16,7 +16,7 @@ back.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cache, reduce
+from functools import reduce
 from operator import or_
 from typing import Any
 
@@ -24,7 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays
-from fingerprint.compute.arrays import Placement, identity_placement, namespace, to_device_of
+from fingerprint.compute.arrays import (
+    Placement,
+    compiled_functions,
+    identity_placement,
+    namespace,
+    to_device_of,
+)
 
 Keys = NDArray[Any]  # uint64 or int64, sorted where it says so
 Columns = dict[str, NDArray[Any]]
@@ -189,7 +195,7 @@ def _copy_found(keys: Keys, column: NDArray[Any], wanted: Keys, out: NDArray[Any
     """Copy into `out` (N,) the column (M,) at those of `wanted` (N,) that are in sorted `keys` (M,)."""
     if _are_on_host(keys, wanted):
         word = _WORDS[column.dtype.itemsize]  # bits are copied: one kernel serves all types of a size
-        _compiled().copy_found(keys, column.view(word), wanted, out.view(word))
+        compiled_functions().copy_found(keys, column.view(word), wanted, out.view(word))
     else:
         place, found = search_sorted(keys, wanted)
         out[found] = column[place[found]]
@@ -204,15 +210,8 @@ def _are_on_host(keys: Keys, wanted: Keys) -> bool:
 
 def _find_compiled(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
     place, found = np.empty(len(wanted), np.intp), np.empty(len(wanted), bool)
-    _compiled().find_places(keys, wanted, place, found)
+    compiled_functions().find_places(keys, wanted, place, found)
     return place, found
-
-
-@cache
-def _compiled() -> Any:
-    from fingerprint.compute import compiled  # numba takes half a second, and most commands look nothing up
-
-    return compiled
 
 
 def search_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:

@@ -67,6 +67,15 @@ def _storable_text(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
+def truncate(text: str, max_length: int) -> str:
+    """Return at most `max_length` characters; a longer text ends with an ellipsis.
+
+    >>> truncate("role/administrators", 8)
+    'role/ad…'
+    """
+    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
+
+
 def index_key(text: str) -> str:
     """Return text as it is stored as a key: `storable`; its beginning and a digest where it is longer than MAX_KEY_LENGTH."""
     text = _storable_text(text)

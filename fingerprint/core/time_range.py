@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import pandas as pd
     from numpy.typing import NDArray
 
+DAY_SECONDS = 86_400
 MAX_DAYS = 36_500  # that a range counts back: a hundred years
 KEY_DAY_MARGIN = timedelta(days=1)  # between the day in a key and the day of an event in it, at most
 

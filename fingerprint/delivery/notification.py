@@ -12,14 +12,13 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from ipaddress import ip_address
-from typing import Literal, get_args
+from typing import Literal
 
 from fingerprint.core.address import NO_ADDRESS_TABLES, UNKNOWN_PLACE, AddressPlace, AddressTables
 from fingerprint.core.alert import Alert, AlertEvent, Decision, Disposition
 from fingerprint.core.incident import UNKNOWN_ORIGIN, SessionOrigin
 
 ChangeKind = Literal["new", "updated", "decided"]
-CHANGE_KINDS: tuple[ChangeKind, ...] = get_args(ChangeKind)
 # The newest; `event_count` says how many there are, and the alert store has all.
 MAX_NOTIFICATION_EVENTS = 200
 
@@ -58,7 +57,7 @@ class Notification:
         return self.alert.events[-MAX_NOTIFICATION_EVENTS:]
 
 
-def account_of(alert: Alert) -> str:
+def alert_account(alert: Alert) -> str:
     """Return the account of an alert's principal; empty for an AWS service."""
     account = alert.principal.partition(":")[0]
     return account if re.fullmatch(r"[0-9]{12}", account) else ""

@@ -445,9 +445,7 @@ class Scorer:
         priority = sum(priorities, np.zeros(len(batch), np.float32))
         order = np.lexsort((hashing.hash_strings(batch.frame["event_id"]), -priority))
         place = np.empty(len(batch), np.intp)
-        place[order] = occurrence_index(
-            hashing.combine(batch.principal, batch.interval.astype(np.uint64))[order]
-        )
+        place[order] = occurrence_index(hashing.in_interval(batch.principal, batch.interval)[order])
         order = order[np.argsort(place[order], kind="stable")]
         kept = place < max_events_each
         kept[order] &= occurrence_index(batch.interval[order]) < max_events
@@ -461,7 +459,7 @@ class Scorer:
             return False
         interval = np.concatenate([part.interval for part in self.pipeline_state.pending])
         principal = np.concatenate([part.principal for part in self.pipeline_state.pending])
-        names = hashing.combine(principal, interval.astype(np.uint64))
+        names = hashing.in_interval(principal, interval)
         sizes = [np.bincount(unique_inverse(each)[0]).max() for each in (interval, names)]
         return bool(sizes[0] > max_events or sizes[1] > max_events_each)
 

@@ -27,9 +27,9 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.time_range import DAY_SECONDS
 
 LABEL_COLUMNS = ("event_id", "session", "strength")
-DAY_SECONDS = 86400
 
 
 def attack_labels(labels: Iterable[Mapping[str, Any]]) -> pd.DataFrame:

@@ -25,11 +25,12 @@ from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import vote_column, z_column
 from fingerprint.core.settings import Entities
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection.detectors import calm_newcomer_rows, newcomer_rows
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.estimators import tail_calibration
-from fingerprint.evaluation.labels import DAY_SECONDS, find_label_rows
+from fingerprint.evaluation.labels import find_label_rows
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 

@@ -1,4 +1,4 @@
-"""Severity words of attacks and of harmless alerts, by rarity alone and with impact; and what rarity alone used to hide.
+"""Severity words of attacks and of harmless alerts, by rarity alone and with impact; and what rarity alone would hide.
 
 Example:
     >>> figures = severity_figures(alerts, attack_events={"e1"})
@@ -7,9 +7,8 @@ Example:
     >>> figures["hidden_actions"], figures["alerts_with_grave_action"]
     (21, 40)
 
-An alert is an attack's if it holds an event that labels call one. Rarity alone is what urgency was before impact joined it. An
-action is hidden if the alert's gravest new one (severe or grave) is not the one that rarity alone would have named in the title:
-the most surprising new action.
+An alert is an attack's if it holds an event that labels call one. An action is hidden if the alert's gravest new one (severe or
+grave) is not the one that rarity alone would have named in the title: the most surprising new action.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.evaluation.event_table import HOUR_SECONDS
 from fingerprint.evaluation.labels import find_label_rows, names_at
 from fingerprint.features.value_texts import network_range, program_and_version
@@ -36,7 +37,7 @@ IN_BULK = 100  # calls of one action in a session, of one that the victim makes 
 HOURS_OLD = 24 * HOUR_SECONDS  # age of a principal that is hours old
 USUAL_HOUR_SHARE = 0.02  # share of a principal's events that makes an hour of the day one of its usual hours
 THIEVES = ("smash", "session", "quiet")  # strengths whose attackers have tools and networks of their own
-DAY_HOURS, DAY_SECONDS = 24, 24 * HOUR_SECONDS
+DAY_HOURS = 24
 
 
 def activity_of(events: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:

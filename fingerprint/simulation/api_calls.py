@@ -17,7 +17,6 @@ from numpy.typing import ArrayLike, NDArray
 from fingerprint.simulation.identifiers import POOL_SIZE, IdentifierPools
 from fingerprint.simulation.user_agents import UserAgent
 
-DAY_SECONDS = 86_400
 USUAL_SALTS = 6  # names and ids of a kind that a person works with as a rule
 
 

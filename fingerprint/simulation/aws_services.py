@@ -12,8 +12,9 @@ from functools import cached_property
 
 import numpy as np
 
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.simulation import user_agents, user_identity
-from fingerprint.simulation.api_calls import DAY_SECONDS, CallerSession, Calls
+from fingerprint.simulation.api_calls import CallerSession, Calls
 from fingerprint.simulation.identifiers import IdentifierPools, key_id
 from fingerprint.simulation.job_tasks import SERVICE_POPULARITY, parse_actions
 from fingerprint.simulation.organisation import Account, Organisation

@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.simulation.api_calls import DAY_SECONDS, CallerSession, Calls
+from fingerprint.core.time_range import DAY_SECONDS
+from fingerprint.simulation.api_calls import CallerSession, Calls
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.record_writer import render_records, to_uuids
 

@@ -12,9 +12,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.simulation import user_agents, user_identity
 from fingerprint.simulation.api_calls import (
-    DAY_SECONDS,
     CallerSession,
     Calls,
     concatenate_calls,

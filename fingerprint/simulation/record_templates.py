@@ -41,7 +41,6 @@ EVENT_VERSIONS = {  # eventVersion by service; the others by a hash: a service k
 }
 GLOBAL_SERVICES = {
     "iam",
-    "sts",
     "route53",
     "cloudfront",
     "organizations",
@@ -81,7 +80,7 @@ class RecordTemplate:
     def __post_init__(self) -> None:
         self.service = self.source.partition(".")[0]
         self.dated = any(kind in ("when", "iso") for kind, _ in self.placeholders)
-        self.region = "us-east-1" if self.service in GLOBAL_SERVICES - {"sts"} else ""
+        self.region = "us-east-1" if self.service in GLOBAL_SERVICES else ""
         self.template = self._template()
 
     @property
@@ -124,7 +123,7 @@ def _tls(service: str, region: str) -> str:
     )
     host = (
         f"{service}.amazonaws.com"
-        if service in GLOBAL_SERVICES - {"sts", "signin"}
+        if service in GLOBAL_SERVICES - {"signin"}
         else f"{service}.{region}.amazonaws.com"
     )
     host = f"{region}.signin.aws.amazon.com" if service == "signin" else host

@@ -23,12 +23,12 @@ from numpy.typing import NDArray
 
 from fingerprint.compute.arrays import to_host
 from fingerprint.compute.hashing import Hashes
+from fingerprint.core.time_range import DAY_SECONDS
 
 Longs = NDArray[np.int64]
 
 CONFIRMATIONS = 20  # events that confirm an instant together
 MAX_PENDING_AGE = 1_000  # events that come after one that lies ahead, before it is forgotten
-DAY_SECONDS = 86_400
 MAX_PAUSE_SECONDS = 7 * DAY_SECONDS  # after which one principal alone does not make a history go on
 
 

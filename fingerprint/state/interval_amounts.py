@@ -72,4 +72,4 @@ def calls_before(counted: IntervalAmounts, day: int, late: int) -> Callable[[Has
 
 
 def _amount_key(principal: Hashes, interval: Ints, action: Hashes) -> Hashes:
-    return hashing.combine(hashing.combine(principal, interval.astype(np.uint64)), action)
+    return hashing.combine(hashing.in_interval(principal, interval), action)

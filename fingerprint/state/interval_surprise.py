@@ -65,11 +65,11 @@ class IntervalSurprise:
         """Count the surprising values of events; a value that came before counts by the larger of its surprises."""
         xp = namespace(surprise)
         near = (place_surprise(surprise) < RECHECK_THRESHOLD) & FEATURE_SET.is_from_address(codes)
-        self.usual_place.add(_interval_key(principal[near], interval[near]), interval=interval[near])
+        self.usual_place.add(hashing.in_interval(principal[near], interval[near]), interval=interval[near])
         row, column = xp.nonzero((surprise >= RECHECK_THRESHOLD) & to_device_of(COUNTED_FEATURES, surprise))
         if not len(row):
             return
-        owner = _interval_key(principal[row], interval[row])
+        owner = hashing.in_interval(principal[row], interval[row])
         keys = hashing.combine(hashing.combine(owner, column.astype(np.uint64)), codes[row, column])
         nats = surprise[row, column]
         order = lexsort(-nats, keys)
@@ -87,11 +87,11 @@ class IntervalSurprise:
 
     def total(self, principal: Hashes, interval: Ints) -> Floats:
         """Return the surprise of each event's principal in its interval so far, in nats: (N,)."""
-        return self.sums.get(_interval_key(principal, interval), "nats", missing=0).astype(np.float32)
+        return self.sums.get(hashing.in_interval(principal, interval), "nats", missing=0).astype(np.float32)
 
     def from_usual_place(self, principal: Hashes, interval: Ints) -> NDArray[np.bool_]:
         """Return whether each event's principal did anything from a usual place in its interval so far: (N,)."""
-        return self.usual_place.has(_interval_key(principal, interval))
+        return self.usual_place.has(hashing.in_interval(principal, interval))
 
     def expire(self, before: int) -> None:
         """Drop intervals before this one."""
@@ -103,7 +103,3 @@ class IntervalSurprise:
             old = table.compact()[1][column] < before
             if old.any():
                 table.retain(~old)
-
-
-def _interval_key(principal: Hashes, interval: Ints) -> Hashes:
-    return hashing.combine(principal, interval.astype(np.uint64))

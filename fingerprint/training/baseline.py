@@ -51,7 +51,7 @@ class HoldoutLosses:
     @property
     def principal_interval(self) -> hashing.Hashes:
         """The principal's interval of each row (N,)."""
-        return hashing.combine(self.principal, self.interval.astype(np.uint64))
+        return hashing.in_interval(self.principal, self.interval)
 
 
 def baseline_centers(

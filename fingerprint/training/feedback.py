@@ -33,12 +33,12 @@ from numpy.typing import NDArray
 
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Training
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank, with_manifest_entries
 
 DISPOSITION_HALF_LIFE_DAYS = 90.0  # of event time, after which a disposition's influence has halved
 DISPOSITION_COLUMNS = ("alert", "principal", "entity", "event_time", "decision")  # of what was judged
 DECISION_WEIGHTS: Mapping[str, float] = {"benign": 1.0, "false_positive": 1.0, "true_positive": -2.0}
-DAY_SECONDS = 86_400  # seconds
 SHIFT_DECIMALS = 4  # of a shift: what has faded to less is nothing
 
 Doubles = NDArray[np.float64]

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings, Voting
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import load_detector
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
@@ -46,7 +47,6 @@ from fingerprint.training.partition_fit import WEEK_SECONDS, Arrays, learned_col
 Texts = NDArray[np.object_]
 Floats = NDArray[np.float32]
 
-DAY_SECONDS = 86400
 MIN_JOINING_PRINCIPALS = 3  # of an account that joins the organisation
 MOST_USUAL_DAYS = 7 / 5  # that a day can be worth: a workday, where nothing happens on two days of seven
 

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 
 Doubles = NDArray[np.float64]
 
-DAY_SECONDS = 86_400
 PACES = {"a day": 1, "a week": 7, "a month": 30, "later": float("inf")}  # in so many days at most
 
 

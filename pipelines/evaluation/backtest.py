@@ -39,7 +39,7 @@ from fingerprint.compute import frames
 from fingerprint.core.alert import Alert
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.core.time_range import ALL_TIME, TimeRange
+from fingerprint.core.time_range import ALL_TIME, DAY_SECONDS, TimeRange
 from fingerprint.evaluation.labels import attack_labels, read_labels
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry import bank as banks
@@ -54,7 +54,6 @@ from pipelines.score import save_results
 
 ABOUT_FILE, BANK_FOLDER = "backtest.json", "bank"
 EVENTS_FILE, DATABASE_FILE = "events.parquet", "alerts.sqlite"
-DAY_SECONDS = 86_400
 MIN_SECONDS_FOR_MIDNIGHT_SPLIT = 4 * DAY_SECONDS  # a shorter history is split at any second
 
 SAMPLE_PRINCIPALS, SAMPLE_DAYS, SAMPLE_SEED, SAMPLE_ATTACKS, SAMPLE_SCALE = 20, 28, 5, 12, 0.4

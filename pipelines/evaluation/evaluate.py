@@ -24,6 +24,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import hashing
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection.detectors import detector_names
 from fingerprint.evaluation import leakage_check, peers, time_to_alert
 from fingerprint.evaluation.delivery_floor import floor_figures
@@ -31,7 +32,6 @@ from fingerprint.evaluation.event_table import HOUR_SECONDS, WINDOW_SECONDS, Eve
 from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
 from fingerprint.evaluation.idle_votes import idle_detectors, vote_effects
 from fingerprint.evaluation.labels import (
-    DAY_SECONDS,
     HistoryOverview,
     attack_labels,
     choose_split_time,

@@ -24,9 +24,9 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import frames, hashing
 from fingerprint.core.alert import NEWCOMER_COLUMN, vote_column, z_column
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection.detectors import detector_names
 from fingerprint.evaluation.labels import (
-    DAY_SECONDS,
     HistoryOverview,
     attack_labels,
     choose_split_time,

@@ -14,6 +14,7 @@ from fingerprint.evaluation.false_alert_causes import ORDINARY_DAY
 from fingerprint.evaluation.metrics import ALERT_BUDGETS
 from fingerprint.evaluation.severity import WORDS
 from pipelines.evaluation.standing_table import (
+    EMPTY_CELL,
     figures_table,
     format_duration,
     real_attack_tables,
@@ -28,7 +29,6 @@ CONFIDENCE = "95 %"  # interval
 CONSOLE_WIDTH = 110  # columns where the output is no terminal
 MAX_WIDTH = 1_000  # characters, more than any table has
 MOST_NAMED = 5  # sessions
-EMPTY_CELL = "[dim]-[/dim]"
 SIMULATED = "All of the above is simulated, but for the attack calls: what holds here alone is a claim about simulation."
 
 

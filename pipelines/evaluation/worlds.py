@@ -34,9 +34,15 @@ from pipelines.evaluation.evaluate import (
     pool_results,
 )
 from pipelines.evaluation.organisations import DEFAULT_ORGANISATION, Organisation, world_seeds
-from pipelines.evaluation.report import CONSOLE_WIDTH, EMPTY_CELL, time_to_alert_table
+from pipelines.evaluation.report import CONSOLE_WIDTH, time_to_alert_table
 from pipelines.evaluation.side_by_side import run_tasks, workers_for
-from pipelines.evaluation.standing_table import TABLE_ROLES, figures_table, most_found, standing_tables
+from pipelines.evaluation.standing_table import (
+    EMPTY_CELL,
+    TABLE_ROLES,
+    figures_table,
+    most_found,
+    standing_tables,
+)
 from pipelines.runtime import host
 
 Figures = dict[str, Any]

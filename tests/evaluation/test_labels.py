@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.evaluation.labels import (
-    DAY_SECONDS,
     attack_labels,
     choose_split_time,
     join_labels,

@@ -103,11 +103,17 @@ class FetchBuffer:
 class BaseConsumer(Consumer):
     """A consumer's book-keeping: buffered messages, paused partitions, first positions, retries and lag."""
 
+    _client: Any  # the consumer of the library
+
     def __init__(self, settings: Kafka) -> None:
         self._settings = settings
         self._buffer = FetchBuffer()
         self._paused: set[Partition] = set()
         self._closed = False
+
+    def assignment(self) -> frozenset[Partition]:
+        """Return the partitions that this member owns now."""
+        return frozenset() if self._closed else frozenset(to_partitions(self._client.assignment()))
 
     # --- calls of the library ---------------------------------------------------------------------------------------
 

@@ -117,10 +117,6 @@ class ConfluentConsumer(base.BaseConsumer):
         for each in partitions:
             self._next_offsets.pop(each, None)
 
-    def assignment(self) -> frozenset[Partition]:
-        """Return the partitions that this member owns now."""
-        return frozenset() if self._closed else frozenset(base.to_partitions(self._client.assignment()))
-
     def generation(self) -> int:
         """Return the generation of the group."""
         return read_generation(self._client.consumer_group_metadata())

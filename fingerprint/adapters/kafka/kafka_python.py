@@ -85,10 +85,6 @@ class KafkaPythonConsumer(base.BaseConsumer):
             for topic in topics:  # a leader that knows its topics need not assign twice
                 self._client.partitions_for_topic(topic)
 
-    def assignment(self) -> frozenset[Partition]:
-        """Return the partitions that this member owns now."""
-        return frozenset() if self._closed else frozenset(base.to_partitions(self._client.assignment()))
-
     def generation(self) -> int:
         """Return the generation of the group."""
         return int(self._client.group_metadata().generation_id)

@@ -17,16 +17,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from fingerprint.core.alert import AlertEvent, severity_of
-from fingerprint.core.sanitize import printable
+from fingerprint.core.sanitize import printable, truncate
 from fingerprint.core.time_range import format_iso
 from fingerprint.delivery.formats.text import (
     impact_text,
     opener_texts,
     other_record_texts,
     step_text,
-    truncate,
 )
-from fingerprint.delivery.notification import Notification, account_of, distinct_values
+from fingerprint.delivery.notification import Notification, alert_account, distinct_values
 
 MAX_CELL_LENGTH = 32_000  # characters of a cell; a spreadsheet takes 32,767
 _WORKED_OUT = re.compile(
@@ -75,7 +74,7 @@ CELLS: Mapping[str, Callable[[Notification], str]] = {
     "title": lambda each: each.alert.title,
     "principal": lambda each: each.alert.principal,
     "human": lambda each: each.alert.human,
-    "account": lambda each: account_of(each.alert),
+    "account": lambda each: alert_account(each.alert),
     "first_event_time": lambda each: format_iso(each.alert.first_event_time),
     "last_event_time": lambda each: format_iso(each.alert.last_event_time),
     "events": lambda each: str(len(each.alert.events)),

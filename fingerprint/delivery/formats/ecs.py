@@ -24,7 +24,7 @@ from fingerprint.delivery.formats.text import (
 )
 from fingerprint.delivery.notification import (
     Notification,
-    account_of,
+    alert_account,
     display_name,
     distinct_values,
     parse_address,
@@ -92,7 +92,7 @@ def _event_fields(notification: Notification) -> dict[str, Any]:
 def _cloud_fields(alert: Alert) -> dict[str, Any]:
     return without_empty(
         provider=SOURCE.CLOUD_PROVIDER.lower(),
-        account=without_empty(id=account_of(alert)),
+        account=without_empty(id=alert_account(alert)),
         region=distinct_values(event.region for event in alert.events),
         service=without_empty(name=distinct_values(event.service for event in alert.events)),
     )

@@ -39,7 +39,7 @@ from fingerprint.delivery.formats.text import (
 from fingerprint.delivery.notification import (
     ChangeKind,
     Notification,
-    account_of,
+    alert_account,
     display_name,
     distinct_values,
     parse_address,
@@ -293,7 +293,7 @@ def _cloud_fields(alert: Alert) -> dict[str, Any]:
 
 
 def _account_fields(alert: Alert) -> dict[str, Any]:
-    uid = account_of(alert)
+    uid = alert_account(alert)
     provider = SOURCE.CLOUD_PROVIDER
     type_id = ACCOUNT_TYPE_IDS.get(provider, OTHER_TYPE_ID)
     return {"uid": uid, "type_id": type_id, "type": f"{provider} Account"} if uid else {}
@@ -350,7 +350,7 @@ def _find_observables(notification: Notification) -> Iterator[dict[str, Any]]:
     found = {
         ("user", "actor.user.name"): [display_name(alert)],
         ("email", "actor.user.email_addr"): [parse_email(alert.human) or ""],
-        ("account", "cloud.account.uid"): [account_of(alert)],
+        ("account", "cloud.account.uid"): [alert_account(alert)],
         ("account", "resources[].labels"): [
             account
             for row in alert.impact_of

@@ -18,8 +18,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from fingerprint.core.alert import severity_of
-from fingerprint.core.sanitize import printable
-from fingerprint.delivery.formats.text import impact_text, truncate
+from fingerprint.core.sanitize import printable, truncate
+from fingerprint.delivery.formats.text import impact_text
 from fingerprint.delivery.notification import Notification, display_name, distinct_values
 
 MAX_HEADER_LENGTH = 150  # characters; this and the next two are Slack's own limits

@@ -17,15 +17,10 @@ from typing import Any
 from fingerprint.alerting.impact import MAX_RESOURCES
 from fingerprint.core.alert import ActionImpact, NextStep, on_resources
 from fingerprint.core.incident import SessionOrigin
-from fingerprint.core.sanitize import storable
+from fingerprint.core.sanitize import storable, truncate
 from fingerprint.sources.active import SOURCE
 
 MAX_TEXT_LENGTH = 4_096  # characters of one text
-
-
-def truncate(text: str, max_length: int = MAX_TEXT_LENGTH) -> str:
-    """Return at most `max_length` characters; a longer text ends with an ellipsis."""
-    return text if len(text) <= max_length else f"{text[: max_length - 1]}…"
 
 
 def truncate_texts(value: Any, max_length: int = MAX_TEXT_LENGTH) -> Any:

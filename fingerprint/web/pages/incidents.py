@@ -44,6 +44,7 @@ from fingerprint.core.incident import (
     IncidentRow,
     IncidentStatusFilter,
 )
+from fingerprint.core.sanitize import truncate
 from fingerprint.registry.bank import Bank
 from fingerprint.web import queue_query, urls
 from fingerprint.web.audit_text import ActivityLine, activity_log
@@ -235,7 +236,7 @@ def incident_url(incident_id: str) -> str:
 def shortened_principal(principal: str) -> str:
     """Return a principal without its account, at most MAX_SHORT_NAME characters."""
     name = principal.partition(":")[2] or principal or gettext("without a name")
-    return name if len(name) <= MAX_SHORT_NAME else f"{name[: MAX_SHORT_NAME - 1]}…"
+    return truncate(name, MAX_SHORT_NAME)
 
 
 def _to_action(form: IncidentForm, caller_name: str) -> CaseAction:

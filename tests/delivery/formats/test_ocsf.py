@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pytest
 from ocsf_json_schema import OcsfJsonSchemaEmbedded, get_ocsf_schema
@@ -15,7 +15,7 @@ from fingerprint.core.alert import SEVERITY_LEVELS, ActionImpact, CredentialIssu
 from fingerprint.core.incident import OtherRecord, SessionOrigin
 from fingerprint.delivery.formats.ocsf import OCSF_VERSION, PROFILES, ocsf_finding
 from fingerprint.delivery.formats.text import MAX_TEXT_LENGTH, to_json_line
-from fingerprint.delivery.notification import CHANGE_KINDS, MAX_NOTIFICATION_EVENTS, Notification
+from fingerprint.delivery.notification import MAX_NOTIFICATION_EVENTS, ChangeKind, Notification
 from tests.support.alerts import KNOWN_ADDRESSES, NASTY, nasty, new_pipeline, stolen_session
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def notifications() -> list[Notification]:
     every = [
         Notification(alert, happened, each, "https://store.example/alerts/1")
         for alert in alerts
-        for happened in CHANGE_KINDS
+        for happened in get_args(ChangeKind)
         for each in (None, *decided)
     ]
     issue = CredentialIssue(
