@@ -88,7 +88,7 @@ class NewcomerTails:
         if not self.learned:
             return namespace(count).full(len(count), np.nan, np.float32)
         nats = self.strongest(rows, count)
-        return z_of_log_survival(log_share(self.tail[rows], nats, NATS_STEP).astype(np.float64))
+        return z_of_log_survival(log_share(self.tail, (rows,), nats, NATS_STEP).astype(np.float64))
 
     def strongest(self, rows: Ints, count: Floats) -> Floats:
         """Return the nats of each interval's strongest channel, (N,)."""

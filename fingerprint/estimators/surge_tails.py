@@ -58,12 +58,15 @@ def log_surge(count: Floats, expected: Floats, spread: Floats, burst: Floats) ->
     return out
 
 
-def log_share(tail: Floats, value: Floats, step: float) -> Floats:
-    """Return the log share at values (N,) of tails (N, knots) that are known at 0, step, 2 step ...; 0 for NaN."""
-    xp, last = namespace(tail), tail.shape[1] - 1
+def log_share(tails: Floats, which: tuple[Ints, ...], value: Floats, step: float) -> Floats:
+    """Return the log share at values (N,), 0 for NaN, of those `which` (places (N,) by axis) of tails (..., knots).
+
+    The knots are at 0, step, 2 step ...
+    """
+    xp, last = namespace(tails), tails.shape[-1] - 1
     place = xp.where(xp.isnan(value), 0, value) / step
     below = xp.clip(xp.floor(place).astype(np.int64), 0, last - 1)
-    left, right = (xp.take_along_axis(tail, (below + k)[:, None], axis=1)[:, 0] for k in (0, 1))
+    left, right = tails[(*which, below)], tails[(*which, below + 1)]
     part = place - below
     inside = left + (right - left) * xp.minimum(part, 1)
     behind = LAST_SLOPE * step * xp.maximum(place - last, 0)
@@ -106,13 +109,13 @@ class SurgeTails:
         out: Ints = xp.where(found, place, other).astype(np.int32)
         return out
 
-    def nats(self, rows: Ints, channel: Any, surge: Floats) -> Floats:
-        """Return minus the log share of surges (N,) in channels (N,) or one channel, 0 for NaN."""
-        return -log_share(self.channel[self.kind_of[rows], channel], surge, SURGE_STEP)
+    def nats(self, rows: Ints, channel: Ints, surge: Floats) -> Floats:
+        """Return minus the log share of surges (N,) in channels (N,), 0 for NaN."""
+        return -log_share(self.channel, (self.kind_of[rows], channel), surge, SURGE_STEP)
 
     def z_of_nats(self, rows: Ints, nats: Floats) -> Floats:
         """Return the z of the strongest channel's nats (N,)."""
-        return z_of_log_survival(log_share(self.tail[rows], nats, NATS_STEP).astype(np.float64))
+        return z_of_log_survival(log_share(self.tail, (rows,), nats, NATS_STEP).astype(np.float64))
 
     def z(self, rows: Ints, surge: Floats) -> Floats:
         """Return the z of surges (N, C), NaN where no channel has one."""
@@ -123,8 +126,11 @@ class SurgeTails:
 
     def strongest(self, rows: Ints, surge: Floats) -> Floats:
         """Return the nats of each row's strongest channel, (N,)."""
-        each = [self.nats(rows, place, surge[:, place]) for place in range(surge.shape[1])]
-        out: Floats = namespace(surge).stack(each).max(axis=0)
+        xp = namespace(surge)
+        row, channel = xp.nonzero(~xp.isnan(surge))
+        each = xp.zeros(surge.shape, np.float32)
+        each[row, channel] = self.nats(rows[row], channel, surge[row, channel])
+        out: Floats = each.max(axis=1)
         return out
 
 

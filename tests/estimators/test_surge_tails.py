@@ -46,6 +46,21 @@ def test_a_larger_surge_never_has_a_smaller_z() -> None:
         assert z[-1] > z[100] > z[0]
 
 
+def test_the_strongest_channel_is_the_rarest_of_those_that_have_a_surge() -> None:
+    rows = over_dispersed(500)
+    surge, _, principal, kind, _ = rows
+    tails = fit_surge_tails(*rows)
+    tail = tails.rows(principal, kind)
+    alone = [
+        tails.nats(tail, np.full(len(tail), channel), surge[:, channel])
+        for channel in range(surge_tails.CHANNELS)
+    ]
+    np.testing.assert_array_equal(tails.strongest(tail, surge), np.maximum.reduce(alone))
+    by_hand = [-float(tails.channel[tails.kind_of[tail[row]], 5, 4]) for row in range(len(tail))]
+    at_a_knot = np.full(len(tail), 4 * surge_tails.SURGE_STEP, np.float32)
+    np.testing.assert_array_equal(tails.nats(tail, np.full(len(tail), 5), at_a_knot), np.float32(by_hand))
+
+
 def test_an_event_without_any_surge_has_no_opinion() -> None:
     tails = fit_surge_tails(*over_dispersed())
     surge = np.full((2, surge_tails.CHANNELS), np.nan, np.float32)

@@ -347,10 +347,13 @@ def event_surges(keys: Hashes, interval: Ints, series: ActivitySeries, bursts: B
 
     `keys` (N, 9) are of series, 0 for none; `interval` (N,).
     """
-    flat = keys.ravel()
-    row = series.find_rows(flat)
-    residuals = series.residuals(row, namespace(keys).repeat(interval, keys.shape[1]))
-    return surge_tails.log_surge(*residuals, bursts.usual(flat)).reshape(keys.shape)
+    xp = namespace(keys)
+    event, place = keys.nonzero()
+    counted = keys[event, place]
+    residuals = series.residuals(series.find_rows(counted), interval[event])
+    surge: Floats = xp.full(keys.shape, np.nan, np.float32)
+    surge[event, place] = surge_tails.log_surge(*residuals, bursts.usual(counted))
+    return surge
 
 
 class SeriesOwners(NamedTuple):
