@@ -68,6 +68,12 @@ def dictionary_of(frame: Frame, name: str) -> TextDictionary | None:
     return frame.dictionary(name) if isinstance(frame, ColumnTable) else None
 
 
+def texts_of(frame: Frame, name: str) -> FrameColumn | TextDictionary:
+    """Return a column of texts to be read by its distinct ones: its dictionary where that has fewer than there are rows."""
+    known = dictionary_of(frame, name)
+    return known if known and len(known.values) < len(frame) else column_of(frame, name)
+
+
 def select_rows(frame: Frame, which: Array) -> Frame:
     """Return the rows of a mask (N,) or at places (M,), numbered from 0; where none is left out, the table itself."""
     if not is_host_frame(frame):

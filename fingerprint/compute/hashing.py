@@ -29,6 +29,7 @@ from pandas._libs.hashing import hash_object_array  # type: ignore[import-not-fo
 
 from fingerprint.compute import frames
 from fingerprint.compute.arrays import Array, compiled_functions, to_device_of
+from fingerprint.compute.column_table import TextDictionary
 from fingerprint.core.ports.topics import VIRTUAL_PARTITIONS as VIRTUAL_PARTITIONS
 
 MURMUR2_SEED = 0x9747B28C
@@ -81,11 +82,13 @@ def kafka_partitions(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64
     return (murmur2(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
 
 
-def hash_strings(values: frames.FrameColumn) -> Hashes:
-    """Hash a column of strings: (N,) -> (N,) uint64; missing values become MISSING.
+def hash_strings(values: frames.FrameColumn | TextDictionary) -> Hashes:
+    """Hash a column of strings, or strings with a dictionary: (N,) -> (N,) uint64; missing values become MISSING.
 
     Each distinct string is hashed once, here (`hash_texts`), then spread over the rows, where they lie.
     """
+    if isinstance(values, TextDictionary):
+        return hash_distinct(values.values)[values.codes]
     if _are_few_texts(values):
         return np.array(_STRINGS.look_up(values.tolist()), np.uint64)
     codes, distinct = _factorize(values)
@@ -202,12 +205,14 @@ def _as_uint64(value: Any) -> Any:
 # --- buckets ----------------------------------------------------------------------------------------------------------
 
 
-def hash_with_bucket(principals: frames.FrameColumn) -> Hashes:
-    """Hash a column of principals: (N,) -> (N,) uint64, the bucket in the top 16 bits.
+def hash_with_bucket(principals: frames.FrameColumn | TextDictionary) -> Hashes:
+    """Hash a column of principals, as `hash_strings` takes it: (N,) -> (N,) uint64, the bucket in the top 16 bits.
 
     A virtual partition is murmur2 of the UTF-8 key, without its sign, modulo 256: with 2^k Kafka partitions (k up to 8),
     virtual partition modulo 2^k is the partition that the principal's records lie in.
     """
+    if isinstance(principals, TextDictionary):
+        return np.array(_PRINCIPALS.look_up(principals.values.tolist()), np.uint64)[principals.codes]
     if _are_few_texts(principals):
         return np.array(_PRINCIPALS.look_up(principals.tolist()), np.uint64)
     codes, texts = _factorize(principals)

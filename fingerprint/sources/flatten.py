@@ -39,7 +39,7 @@ def dedup_key(events: Frame) -> Array:
 
     It is equal for a repeat, stable over runs, and the same from every library.
     """
-    account = hashing.hash_strings(frames.column_of(events, "recipient_account"))
+    account = hashing.hash_strings(frames.texts_of(events, "recipient_account"))
     account = arrays.namespace(account).where(account == hashing.MISSING, _NO_ACCOUNT, account)
     return _hash_each(frames.column_of(events, "event_id")) ^ (account * np.uint64(_ODD))
 

@@ -78,8 +78,8 @@ def code_events(events: Frame | CodedEvents) -> CodedEvents:
     return CodedEvents(
         events,
         frames.epoch_seconds(frames.column_of(events, "event_time")),
-        hashing.hash_with_bucket(frames.column_of(events, "principal")),
-        hashing.hash_strings(frames.column_of(events, "entity")),
+        hashing.hash_with_bucket(frames.texts_of(events, "principal")),
+        hashing.hash_strings(frames.texts_of(events, "entity")),
         dedup_key(events),
         encoding.FEATURE_SET.encode(events),
     )

@@ -100,7 +100,7 @@ class EventBatch:
     @property
     def kind(self) -> Hashes:
         """Return the hash of each event's kind of principal, (N,)."""
-        kinds: Hashes = to_device_of(hashing.hash_strings(frames.column_of(self.frame, "kind")), self.codes)
+        kinds: Hashes = to_device_of(hashing.hash_strings(frames.texts_of(self.frame, "kind")), self.codes)
         return kinds
 
     @property

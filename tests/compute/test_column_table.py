@@ -115,6 +115,32 @@ def test_texts_keep_their_dictionary_however_rows_are_taken() -> None:
     assert few.compact().dictionary("text") is None
 
 
+def test_a_kept_table_keeps_a_dictionary_of_far_fewer_values_than_rows() -> None:
+    """Put together with others, it has one dictionary; with a part without one, texts. The rows are the same."""
+
+    def rows_of(texts: list[str | None], rows: int) -> ColumnTable:
+        column = pd.Series(texts * FEW_ROWS, dtype="str")
+        whole = ColumnTable.from_pandas(pd.DataFrame({"text": column, "at": np.arange(len(column))}))
+        return whole.take(np.arange(rows)[::-1]).compact()
+
+    one, other = rows_of(["a", None, "b"], 40), rows_of(["c", "b", None, "d"], 40)
+    few = rows_of(["e", "a", None], 7)
+    assert few.dictionary("text") is None, "most of what is kept would be texts of other rows"
+    for parts in ([one, one], [one, other], [other, one, other]):
+        table = ColumnTable.concat(parts)
+        texts = [text for part in parts for text in part.array("text").tolist()]
+        assert table.array("text").tolist() == texts
+        codes, values = table.dictionary("text").factorize()
+        assert [values[at] for at in codes.tolist()] == texts
+        assert sorted(map(str, values)) == sorted(set(map(str, texts)))
+        assert len(set(table._columns["text"][2].tolist())) == len(table._columns["text"][2])
+    mixed = ColumnTable.concat([one, few, other])
+    assert mixed.dictionary("text") is None
+    assert mixed.array("text").tolist() == [
+        text for part in (one, few, other) for text in part.array("text").tolist()
+    ]
+
+
 def test_flags_are_an_array_of_pandas_and_have_plain_values() -> None:
     flags = pd.Series([True, None, False, True], dtype="boolean")
     table = ColumnTable.from_pandas(pd.DataFrame({"mfa": flags})).take(np.array([2, 1, 0, 0]))

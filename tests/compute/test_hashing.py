@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from kafka.partitioner import murmur2 as theirs
 
-from fingerprint.compute import hashing
+from fingerprint.compute import frames, hashing
+from fingerprint.compute.column_table import FEW_ROWS, ColumnTable, TextDictionary
 from fingerprint.compute.hashing import hash_with_bucket, kafka_partitions, murmur2
 
 
@@ -18,6 +19,18 @@ def test_pairs_of_small_numbers_do_not_collide() -> None:
     in_order = np.sort(hashing.hash_pair(left, right))
     assert len(in_order) == 1500 * 1500
     assert (in_order[1:] != in_order[:-1]).all()
+
+
+def test_texts_with_a_dictionary_have_the_hashes_of_the_column() -> None:
+    texts = ["123456789012:user/ann", None, "", "123456789012:user/bob"] * FEW_ROWS
+    table = ColumnTable.from_pandas(pd.DataFrame({"who": pd.Series(texts, dtype="str")}))
+    some = table.take(np.arange(len(table))[:2:-1])
+    known = frames.texts_of(some, "who")
+    assert isinstance(known, TextDictionary)
+    assert not isinstance(frames.texts_of(some.take(np.arange(2)), "who"), TextDictionary), "texts are fewer"
+    for hash_column in (hashing.hash_strings, hash_with_bucket):
+        np.testing.assert_array_equal(hash_column(known), hash_column(pd.Series(some.array("who"))))
+        assert hash_column(known)[-1] == hash_column(pd.Series(["123456789012:user/bob"]))[0]
 
 
 def test_a_pair_is_not_its_reverse() -> None:

@@ -307,7 +307,7 @@ class AutoencoderDetector(Detector):
         of_event, some = unique_examples(batch.principal[rows])
         principals = frames.to_pandas(frames.select_rows(frames.select_columns(named, ["principal"]), some))
         own = to_device_of(hashing.hash_strings(accounts_of(principals["principal"])), batch.principal)
-        log = to_device_of(hashing.hash_strings(frames.column_of(named, ACCOUNT_COLUMN)), batch.principal)
+        log = to_device_of(hashing.hash_strings(frames.texts_of(named, ACCOUNT_COLUMN)), batch.principal)
         joined: Mask = (own[of_event] == log) & ~self.bank.knows_account(own)[of_event]
         return joined
 
