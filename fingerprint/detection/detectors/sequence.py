@@ -101,10 +101,25 @@ class SequenceDetector(Detector):
         An action that had the vote in an earlier interval is no news: its z is 0 at most. Which intervals of this batch had it
         is known before any z of it is changed, so it makes no difference in how many batches they come.
         """
-        z = self._z(batch, self._surprise(batch)[0])
-        known_z: Floats = namespace(z).where(self._is_no_news(batch, z), namespace(z).minimum(z, 0), z)
-        known_z[~self.has_opinion(batch)] = np.nan
-        return known_z
+        z: Floats = namespace(batch.codes).full(len(batch), np.nan, np.float32)
+        rows = self.has_opinion(batch).nonzero()[0]
+        if len(rows):
+            some = self._rows_of(batch, rows)
+            z[rows] = self._z(some, self._surprise(some)[0])
+            no_news = rows[self._is_no_news(some, z[rows])]
+            z[no_news] = namespace(z).minimum(z[no_news], 0)
+        return z
+
+    def _rows_of(self, batch: EventBatch, rows: NDArray[np.intp]) -> EventBatch:
+        """Return some events (M,) with what is read here of them; their frame stays that of all."""
+        return replace(
+            batch,
+            codes=batch.codes[rows],
+            principal=batch.principal[rows],
+            interval=batch.interval[rows],
+            level=batch.level[rows],
+            evidence={self.name: batch.evidence[self.name][rows]},
+        )
 
     def _is_no_news(self, batch: EventBatch, z: Floats) -> Mask:
         """Return which actions had the vote in an earlier interval, also one of this batch (N,).
@@ -170,19 +185,14 @@ class SequenceDetector(Detector):
         keys, interval = self._vote_keys(batch)
         known = self.state.sequence.has_earlier_vote(keys, interval)
         least = min(self.threshold, self.strong_vote_z)
-        may = ~known & (self._z(batch, sequence.start_surprise(self.transitions, self._done(batch))) >= least)
+        opinion = self.has_opinion(batch)
+        may = opinion & ~known
+        may &= self._z(batch, sequence.start_surprise(self.transitions, self._done(batch))) >= least
         rows = may.nonzero()[0]
         if len(rows):
-            some = replace(
-                batch,
-                codes=batch.codes[rows],
-                principal=batch.principal[rows],
-                interval=batch.interval[rows],
-                level=batch.level[rows],
-                evidence={self.name: batch.evidence[self.name][rows]},
-            )
+            some = self._rows_of(batch, rows)
             may[rows] = self._z(some, self._surprise(some)[0]) >= least
-        return may | ~self.has_opinion(batch)
+        return may | ~opinion
 
     def priority(self, batch: EventBatch) -> Floats:
         """Return the surprise of each event (N,)."""

@@ -24,7 +24,7 @@ from fingerprint.detection.detectors.sequence import (
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators.sequence import ORGANISATION, START, count_of
 from fingerprint.pipeline import DetectionPipeline
-from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
@@ -105,6 +105,21 @@ def test_an_action_may_vote_after_one_that_a_late_record_may_still_explain(
     detector.threshold = float(detector.score(batch)[0])
     assert (detector.score(batch) >= detector.threshold).tolist() == [True, False]
     assert detector.can_still_vote(batch).all()
+
+
+def test_what_was_done_while_nothing_was_learned_of_a_principal_is_news_when_it_comes_again(
+    detector: SequenceDetector, encode: Encode, events: pd.DataFrame
+) -> None:
+    """Pending events keep the level at which an earlier bank measured them. Judged in one batch or in two, it is the same."""
+    principal, _, then = pair_of(detector.bank, events)
+    twice = measured(detector, encode(acting(events, principal, [(then, 600), (then, 4200)]), detector.state))
+    detector.threshold = float(detector.score(twice)[0])
+    young = replace(twice, level=np.array([PEER_LEVEL, twice.level[1]], np.int8))
+    z = detector.score(young)
+    assert np.isnan(z[0])
+    assert z[1] >= detector.threshold
+    assert z[1] == detector.score(young.take(np.array([1])))[0]
+    assert detector.can_still_vote(young).all(), "what has no opinion waits for the others"
 
 
 def test_the_context_that_explains_an_event_is_kept_for_its_alert(
