@@ -33,6 +33,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import (
     ALERT_THRESHOLD_COLUMN,
+    GRAVE_OR_SEVERE,
     LEVELS,
     NEWCOMER_COLUMN,
     VOTE_COLUMNS,
@@ -47,6 +48,8 @@ from fingerprint.detection.batch import encode_batch
 from fingerprint.detection.detectors import Detector, IntervalScores, build_detectors
 from fingerprint.detection.inference import LocalInference
 from fingerprint.detection.owner_names import OwnerNames
+from fingerprint.estimators import harm
+from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.registry import quality
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import Floats, Ints
@@ -414,14 +417,17 @@ class Scorer:
     def _is_over_limit(self, batch: EventBatch, reportable: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which of the reportable events (N,) are of unknown principals beyond the limit of a day.
 
-        They are neither pending nor voted on.
+        They are neither pending nor voted on. Calls that can do harm, and did not fail, have more room than others.
         """
         refused = namespace(reportable).zeros(len(batch), bool)
         at = (reportable & ~self.owner_names.is_in_bank(batch.principal)).nonzero()[0]
         if len(at):
             principal, interval = (to_host(each[at]) for each in (batch.principal, batch.interval))
             inside = self.state.admit_unknown(
-                principal, interval, self.settings.voting.max_unknown_principals_per_day
+                principal,
+                interval,
+                _rooms_of_calls(batch, at),
+                self.settings.voting.max_unknown_principals_per_day,
             )
             refused[at] = to_device_of(~inside, refused)
             self.pipeline_state.counters.refuse_events(principal[~inside])
@@ -547,6 +553,18 @@ class Scorer:
         kept[order] = occurrence_index(interval[order]) < self.settings.voting.max_unknown_principals_per_day
         self.pipeline_state.counters.over_limit_intervals += len(kept) - int(kept.sum())
         return kept
+
+
+def _rooms_of_calls(batch: EventBatch, rows: NDArray[np.intp]) -> Ints:
+    """Return how many rooms of an unknown principal calls at rows (M,) may use, (M,) on the host: 1, grave ones 2, severe ones 3.
+
+    Of what a call can do its action says enough; what failed did nothing, and anyone can make as many such calls as they like.
+    """
+    named = frames.select_rows(frames.select_columns(batch.frame, ["service", "action"]), rows)
+    nats = to_host(harm.harm_of_events(batch.codes[rows, ACTION_COLUMN], named))
+    graver = sum(nats >= np.float32(harm.HARM_NATS[gravity]) for gravity in GRAVE_OR_SEVERE)
+    rooms: Ints = (1 + graver * ~to_host(batch.is_error[rows])).astype(np.int32)
+    return rooms
 
 
 def _score_measured(detector: Detector, batch: EventBatch) -> Floats:

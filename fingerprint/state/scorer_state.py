@@ -31,7 +31,6 @@ from fingerprint.compute.arrays import (
     is_on_host,
     lexsort,
     namespace,
-    occurrence_index,
     to_device_of,
     to_host,
     unique_places,
@@ -40,7 +39,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, rank_in_run, run_starts
 from fingerprint.core import settings
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
-from fingerprint.state import alert_runs
+from fingerprint.state import alert_runs, unknown_principals
 from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.state.activity_series import ActivitySeries, Ints
 from fingerprint.state.event_clock import EventClock
@@ -62,8 +61,6 @@ DEDUPLICATION_DAYS = 14  # days of event time for which the id of a record is ke
 # Of the arrays of a state that is kept in a file: another name, column or scalar is another format.
 STATE_FORMAT = 2
 SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies before the clock in its array
-# Events a day of one principal that the bank does not know, that may wait or have a vote.
-MAX_UNKNOWN_PRINCIPAL_EVENTS = 500
 NOVELTY_DAYS = 35  # days for which a novelty is kept: longer than banks live
 # Novelties that are kept of one hash bucket, the latest, 12 bytes each, and 40 those of tools and places: who chooses resources
 # and tools can make up many.
@@ -284,34 +281,17 @@ class ScorerState:
         table: SortedTable = getattr(getattr(self, owner) if owner else self, part)
         return table
 
-    def admit_unknown(self, principal: Hashes, interval: Ints, max_principals: int) -> NDArray[np.bool_]:
-        """Return which events of unknown principals (N,) are admitted, on the host.
+    def admit_unknown(
+        self, principal: Hashes, interval: Ints, rooms: Ints, max_principals: int
+    ) -> NDArray[np.bool_]:
+        """Return which events of unknown principals (N,) are admitted, on the host (`unknown_principals.admit`).
 
-        Admitted are the first `max_principals` of a day in the order in which they come, each with its first
-        MAX_UNKNOWN_PRINCIPAL_EVENTS events. Events more than a day late count as yesterday's.
+        Events more than a day late count as yesterday's.
         """
-        day = np.maximum(interval // self.series.intervals_per_day, self.watermark // 86400 - 1).astype(
-            np.int32
+        day = np.maximum(interval // self.series.intervals_per_day, self.watermark // 86400 - 1)
+        return unknown_principals.admit(
+            self.unknown_principals, principal, day.astype(np.int32), rooms, max_principals
         )
-        names = hashing.combine(principal, day.astype(np.uint64))
-        distinct, first, which = np.unique(names, return_index=True, return_inverse=True)
-        before = self.unknown_principals.get(distinct, "events", missing=0)
-        new = np.flatnonzero(~self.unknown_principals.has(distinct))
-        new = new[np.argsort(first[new])]
-        days = np.sort(self.unknown_principals.compact()[1]["day"])
-        there = np.diff([np.searchsorted(days, day[first[new]] + after) for after in (0, 1)], axis=0)[0]
-        room = new[there + occurrence_index(day[first[new]]) < max_principals]
-        inside = self.unknown_principals.has(distinct)
-        inside[room] = True
-        admitted = inside[which] & (before[which] + occurrence_index(names) < MAX_UNKNOWN_PRINCIPAL_EVENTS)
-        self.unknown_principals.add(
-            distinct[room], day=day[first[room]], events=np.zeros(len(room), np.int32)
-        )
-        events = np.bincount(which[admitted], minlength=len(distinct))
-        self.unknown_principals.add(
-            distinct[inside], day=np.zeros(int(inside.sum()), np.int32), events=events[inside]
-        )
-        return admitted
 
     def first_seen(self, principal: Hashes) -> Ints:
         """Return the interval in which each principal was first seen (N,)."""

@@ -298,14 +298,15 @@ def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> N
 def _print_refused(figures: dict[str, Any]) -> None:
     """Print how many events were not judged because their principals, which the bank does not know, had too many on a day."""
     from fingerprint.state.pipeline_state import MAX_COUNTED_PRINCIPALS  # late: not needed for help
-    from fingerprint.state.scorer_state import MAX_UNKNOWN_PRINCIPAL_EVENTS
+    from fingerprint.state.unknown_principals import EVENTS_PER_ROOM
 
     if figures["refused"]:
         principals = figures["refused_principals"]
         print(
             f"not judged: {pluralize(figures['refused'], 'event')} of {'at least ' * (principals >= MAX_COUNTED_PRINCIPALS)}"
             f"{pluralize(principals, 'principal')} that the bank does not know: a day has room for "
-            f"{MAX_UNKNOWN_PRINCIPAL_EVENTS} that may have a vote of each, and for voting.max_unknown_principals_per_day of them"
+            f"{EVENTS_PER_ROOM} that may have a vote of each, and for voting.max_unknown_principals_per_day of them; "
+            "for calls that can do harm there is more"
         )
 
 

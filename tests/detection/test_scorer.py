@@ -31,7 +31,7 @@ from fingerprint.detection.ensemble import (
 from fingerprint.detection.scorer import Scorer
 from fingerprint.registry import bank as banks
 from fingerprint.registry.bank import Bank
-from fingerprint.state import scorer_state as scorer_state_module
+from fingerprint.state import unknown_principals
 from fingerprint.state.coded_events import code_events
 from fingerprint.state.event_batch import EventBatch, concat_batches
 from fingerprint.state.pipeline_state import MAX_PENDING_PARTS, PipelineState
@@ -187,7 +187,10 @@ def test_events_of_too_many_unknown_principals_are_neither_pending_nor_voted_on(
     known = {str(name) for part in scorer.pipeline_state.pending for name in part.frame["principal"]} | set(
         votes["principal"]
     )
-    assert len(known) <= len(pd.to_datetime(strange["event_time"]).dt.date.unique())
+    days = len(pd.to_datetime(strange["event_time"]).dt.date.unique())
+    assert days < len(known) <= unknown_principals.ROOMS * days, (
+        "who did harm comes beside the first of a day"
+    )
     counters = scorer.pipeline_state.counters
     assert counters.over_limit_events >= len(counters.over_limit_principals) > 0
 
@@ -195,7 +198,7 @@ def test_events_of_too_many_unknown_principals_are_neither_pending_nor_voted_on(
 def test_to_keep_all_events_refuses_no_others(
     bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scorer_state_module, "MAX_UNKNOWN_PRINCIPAL_EVENTS", 5)
+    monkeypatch.setattr(unknown_principals, "EVENTS_PER_ROOM", 5)
     monkeypatch.setattr(Scorer, "_can_reach_quorum", lambda self, batch, z: np.arange(len(batch)) % 2 == 0)
     stranger, quiet = "999999999999:user/stranger", Database(min_vote_score=99.0)
     events = pd.concat([step.events for step in steps], ignore_index=True)
@@ -210,6 +213,31 @@ def test_to_keep_all_events_refuses_no_others(
     assert len(some.over_limit_principals) == 1
     assert len(pending_ids(scorers[1])) == measured[1] - everything.over_limit_events
     assert pending_ids(scorers[0]) < pending_ids(scorers[1])
+
+
+def test_reads_of_an_unknown_principal_buy_no_silence_for_what_it_does_next(
+    bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What failed did nothing: it has the room of a read."""
+    monkeypatch.setattr(unknown_principals, "EVENTS_PER_ROOM", 5)
+    stranger, everything = "999999999999:user/stranger", Database(min_vote_score=-99.0)
+    scorer = scorer_of(bank, SETTINGS.model_copy(update={"database": everything}), keep_all_events=True)
+    step = pd.concat([step.events for step in steps], ignore_index=True).iloc[:30]
+    calls = [("ec2", "DescribeInstances", None)] * 10 + [("cloudtrail", "StopLogging", "AccessDenied")] * 10
+    calls += [("cloudtrail", "StopLogging", None), ("ec2", "AuthorizeSecurityGroupIngress", None)] * 5
+    service, action, error = zip(*calls, strict=True)
+    events = step.assign(
+        principal=stranger, entity=f"{stranger}|s3", service=service, action=action, error_code=error
+    )
+    events["event_time"] = step["event_time"].iloc[0]
+    scorer.measure(events)
+    kept = concat_batches(scorer.pipeline_state.pending).frame["action"].astype(str).value_counts()
+    assert kept.to_dict() == {
+        "DescribeInstances": 5,
+        "StopLogging": 5,
+        "AuthorizeSecurityGroupIngress": 2,
+    }
+    assert scorer.pipeline_state.counters.over_limit_events == 18
 
 
 # --- the quorum ------------------------------------------------------------------------------------------------------

@@ -156,7 +156,7 @@ def test_strangers_that_are_put_away_make_no_room_for_others(tmp_path: Path) -> 
         scorer_state.update_history(who, at, codes)
         channel = np.full(len(who), EVENT_CHANNEL)
         scorer_state.series.add_counts(who, channel, at, at, np.ones(len(who), np.float32))
-        admitted += int(scorer_state.admit_unknown(who, at, limit).sum())
+        admitted += int(scorer_state.admit_unknown(who, at, np.ones(len(who), np.int32), limit).sum())
         scorer_state.watermark, scorer_state.voted_until = (interval + 2) * 3600, interval + 1
         spill.evict(np.zeros(hashing.BUCKETS, bool))
     assert spill.evicted.any()

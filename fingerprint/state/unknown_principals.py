@@ -1,0 +1,83 @@
+"""Unknown principals: how many events of them a day are judged, as anyone can make up principals.
+
+Example:
+    >>> table = SortedTable.empty(day=np.int32, events=np.int32)
+    >>> admit(table, principal, day, rooms, 1000)        # (N,) which events are judged; the table counts them
+
+A principal that the bank does not know has a room of EVENTS_PER_ROOM events a day, and a day has so many such principals. Who
+fills that with everyday reads, or with the failed calls of a thousand made-up names, would buy silence for what comes after. So
+calls that can do harm find more rooms behind the first: grave ones a second, severe ones a third, and the same holds of the
+principals of a day. Events are taken in the order in which they come: where a batch is cut changes nothing.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing
+from fingerprint.compute.arrays import occurrence_index
+from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import SortedTable
+
+EVENTS_PER_ROOM = 500  # a day, of one principal
+ROOMS = 3  # most of one event
+Ints = NDArray[np.int32]
+Rows = NDArray[np.intp]
+
+
+def admit(
+    table: SortedTable, principal: Hashes, day: Ints, rooms: Ints, max_principals: int
+) -> NDArray[np.bool_]:
+    """Return which events of unknown principals (N,) are admitted, by their principal, day and `rooms` (1 to ROOMS); count them.
+
+    `table` has a row for each principal and day, `day` and `events`. A principal is admitted with its first event that still has
+    room among `max_principals` a room; of its events those from there on that have room among EVENTS_PER_ROOM a room.
+    """
+    names = hashing.combine(principal, day.astype(np.uint64))
+    distinct, example, which = np.unique(names, return_index=True, return_inverse=True)
+    known = table.has(distinct)
+    entry = _entries(table, known, which, day[example], rooms, max_principals)
+    inside = np.flatnonzero(np.arange(len(names)) >= entry[which])
+    before: Ints = table.get(distinct, "events", missing=0)
+    admitted = np.zeros(len(names), bool)
+    admitted[inside] = _find_room(which[inside], rooms[inside], before)
+    events = np.bincount(which[admitted], minlength=len(distinct))
+    new, counted = ~known & (entry < len(names)), known & (events > 0)
+    table.add(distinct[new], day=day[example[new]], events=events[new])
+    table.add(distinct[counted], day=np.zeros(int(counted.sum()), np.int32), events=events[counted])
+    return admitted
+
+
+def _entries(
+    table: SortedTable, known: NDArray[np.bool_], which: Rows, day: Ints, rooms: Ints, max_principals: int
+) -> Rows:
+    """Return the first event with which each principal of a day (P,) is admitted: 0 if it was before, N if with none.
+
+    `which` (N,) is the principal of each event.
+    """
+    never = len(which)
+    entry = np.where(known, 0, never)
+    days, of_day = np.unique(day, return_inverse=True)
+    kept = np.sort(table.compact()[1]["day"])
+    there = np.searchsorted(kept, days, side="right") - np.searchsorted(kept, days)
+    for room in range(1, ROOMS + 1):
+        at = np.flatnonzero((rooms >= room) & (entry[which] == never))
+        comers, first = np.unique(which[at], return_index=True)
+        order = np.argsort(first)
+        comers, first = comers[order], at[first[order]]
+        place = there[of_day[comers]] + occurrence_index(of_day[comers])
+        has_room = place < room * max_principals
+        entry[comers[has_room]] = first[has_room]
+        there = there + np.bincount(of_day[comers[has_room]], minlength=len(days))
+    return entry
+
+
+def _find_room(which: Rows, rooms: Ints, before: Ints) -> NDArray[np.bool_]:
+    """Return which events (N,) find room, by the principal of each and the events that each one (P,) had `before`."""
+    admitted = np.zeros(len(which), bool)
+    for room in range(1, ROOMS + 1):
+        at = np.flatnonzero((rooms >= room) & ~admitted)
+        used = before + np.bincount(which[admitted], minlength=len(before))
+        admitted[at] = used[which[at]] + occurrence_index(which[at]) < room * EVENTS_PER_ROOM
+    return admitted
