@@ -51,9 +51,9 @@ Ints = NDArray[np.int32]
 LATE_WINDOW = 1 << 40  # beyond the number of any interval
 MIN_GROWTH = 0.05  # an alert is built again when it has grown by more than this share
 MAX_ALERT_SECONDS = 86_400  # largest length of an alert; what follows is another one
-MAX_ALERT_EVENTS = 10_000  # of one alert, the most unusual ones
-# Of one alert, more than a person reads: what did harm first, then the most unusual ones.
-MAX_SUPPORTING_EVENTS = 50
+# Of one alert, what did harm first, then the most unusual ones: no noise displaces it.
+MAX_ALERT_EVENTS = 10_000
+MAX_SUPPORTING_EVENTS = 50  # more than a person reads
 
 
 def runs_of(settings: Settings, state: ScorerState | None = None) -> AlertRuns:
@@ -220,9 +220,9 @@ class AlertGroups:
         return over
 
     def _limit_events(self) -> None:
-        """Keep the MAX_ALERT_EVENTS most unusual verdicts of each alert."""
+        """Keep MAX_ALERT_EVENTS verdicts of each alert."""
         verdicts = self.state.open_alerts.verdicts
-        kept = _most_unusual(verdicts, MAX_ALERT_EVENTS)
+        kept = _select_events(verdicts, MAX_ALERT_EVENTS)
         self.state.counters.dropped_events += _count(verdicts) - _count(kept)
         self.state.open_alerts.verdicts = kept
 
@@ -244,7 +244,7 @@ class AlertGroups:
             taken = Verdicts(scored.batch, scored.table).take(which)
             frame = frames.with_columns(taken.frame, {"alert_id": names[place[found]]})
             parts = [*open_alerts.supporting, Verdicts(taken.batch, frame)]
-            open_alerts.supporting = _most_unusual(parts, MAX_SUPPORTING_EVENTS, harm_first=True)
+            open_alerts.supporting = _select_events(parts, MAX_SUPPORTING_EVENTS)
 
     def _support_of(self, ids: Collection[str]) -> dict[str, Support]:
         """Return what supports these alerts, by id."""
@@ -257,10 +257,10 @@ class AlertGroups:
         open_alerts.supporting = _select_alerts(open_alerts.supporting, others)
 
 
-def _most_unusual(parts: list[Verdicts], limit: int, harm_first: bool = False) -> list[Verdicts]:
-    """Return the `limit` most unusual events of each alert: which ones does not depend on where batches are cut.
+def _select_events(parts: list[Verdicts], limit: int) -> list[Verdicts]:
+    """Return `limit` events of each alert: those that succeeded and can do harm first, then the most unusual ones.
 
-    `harm_first`: what succeeded and can do harm comes before the others, so that no noise displaces it.
+    Which ones does not depend on where batches are cut.
     """
     if _count(parts) <= limit:
         return parts
@@ -269,7 +269,7 @@ def _most_unusual(parts: list[Verdicts], limit: int, harm_first: bool = False) -
     if names.value_counts().iloc[0] <= limit:
         return parts
     z = highest_calibrated_z(together.batch, together.frame)
-    harm = _did_harm(together.frame) if harm_first else np.zeros(len(z), bool)
+    harm = _did_harm(together.frame)
     order = np.lexsort((hashing.hash_strings(together.frame["event_id"]), -z, ~harm))
     place = np.empty(len(order), np.intp)
     place[order] = occurrence_index(hashing.hash_strings(names)[order])

@@ -1,23 +1,30 @@
-"""Which events support an alert: few, and no noise displaces what did harm."""
+"""Which events an alert keeps: few, and no noise displaces what did harm."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import pandas as pd
+import pytest
 
-from fingerprint.alerting.grouping import _most_unusual as most_unusual
+from fingerprint.alerting import grouping
+from fingerprint.alerting.explainer import Explainer
+from fingerprint.alerting.grouping import AlertGroups
 from fingerprint.compute import frames
 from fingerprint.core.alert import z_column
 from fingerprint.detection.batch import encode_batch
 from fingerprint.registry.bank import Bank
 from fingerprint.state.event_batch import Verdicts
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from tests.support.stepwise_pipeline import SETTINGS, Step
 
 
-def test_no_noise_displaces_from_what_supports_an_alert_what_did_harm(bank: Bank, steps: list[Step]) -> None:
+def test_no_noise_displaces_from_an_alert_what_did_harm(
+    bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Who deletes a bucket may make stranger calls by the hundred: its urgency must not fall by them."""
     events = pd.concat([step.events for step in steps], ignore_index=True)
     events = events.drop_duplicates("event_id", ignore_index=True).head(200)
@@ -30,11 +37,13 @@ def test_no_noise_displaces_from_what_supports_an_alert_what_did_harm(bank: Bank
     frame = frames.to_pandas(batch.frame).assign(
         alert_id="one", **{z_column("autoencoder"): np.where(deleted, 2.0, 3.0)}
     )
-    parts = [Verdicts(batch, frame)]
-    [kept] = most_unusual(parts, 50, harm_first=True)
+    state = PipelineState(ScorerState(SETTINGS))
+    state.open_alerts.verdicts = [Verdicts(batch, frame)]
+    monkeypatch.setattr(grouping, "MAX_ALERT_EVENTS", 50)
+    AlertGroups(cast(Explainer, None), state)._limit_events()
+    [kept] = state.open_alerts.verdicts
     assert kept.frame["action"].value_counts().to_dict() == {"DeleteObject": 45, "ListNothingKnown": 5}
-    [strangest] = most_unusual(parts, 50)
-    assert "DeleteObject" not in set(strangest.frame["action"])
+    assert state.counters.dropped_events == 150
     denied = Verdicts(batch, frame.assign(error_code="AccessDenied"))
-    [kept] = most_unusual([denied], 50, harm_first=True)
+    [kept] = grouping._select_events([denied], 50)
     assert "DeleteObject" not in set(kept.frame["action"]), "what failed did no harm"

@@ -121,6 +121,22 @@ def test_one_principal_keeps_its_strangest_events_of_an_hour(
     assert 0 < max(sizes) <= 600, "a hundred an hour of a window of six"
 
 
+def test_calls_as_strange_displace_none_that_does_harm(
+    organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame
+) -> None:
+    """Of one principal in an hour there is room for the strangest: what can do harm counts as stranger."""
+    call = events[events["error_code"].isna()].iloc[[0]].assign(service="cloudtrail", action="ListNothing")
+    many = call.loc[call.index.repeat(41)].assign(event_id=[f"call-{number}" for number in range(41)])
+    many.iloc[-1, many.columns.get_loc("action")] = "StopLogging"
+    pipeline, _ = walked(organisation, many.iloc[:0])
+    measured = pipeline.scorer.measure(many.reset_index(drop=True))
+    assert measured.events == 41
+    [part] = pipeline.state.pending
+    nats = sum(each.priority(part) for each in pipeline.scorer.detectors)
+    harmful = part.frame["action"].astype(str).eq("StopLogging").to_numpy()
+    assert nats[harmful].min() > nats[~harmful].max() + 5
+
+
 @pytest.fixture(scope="module")
 def minted(events: pd.DataFrame, scored: sample_organisation.Run) -> pd.DataFrame:
     """The strangest call of the days before the last, by a thousand principals of foreign accounts, an event each."""

@@ -80,7 +80,7 @@ def test_its_evidence_is_the_surprise_of_every_feature_and_the_tail_of_the_finge
     np.testing.assert_array_equal(evidence[:, -5], bank.shift[batch.fingerprint])
     np.testing.assert_array_equal(evidence[:, -4:-1], bank.baseline.interval_tail[batch.fingerprint])
     np.testing.assert_array_equal(
-        detector.priority(batch), autoencoder.total_surprise(feature_surprise(batch))
+        detector.priority(batch), autoencoder.total_surprise(feature_surprise(batch)) + evidence[:, -1]
     )
 
 

@@ -434,8 +434,12 @@ class AutoencoderDetector(Detector):
         )
 
     def priority(self, batch: EventBatch) -> Floats:
-        """Return the summed surprise (N,), by which pending events are kept when there are too many."""
-        return autoencoder.total_surprise(feature_surprise(batch))
+        """Return the summed surprise and the nats of what a call can do (N,): so pending events are kept where too many wait.
+
+        Without the latter, thousands of calls hardly less strange, none of them an alert, would displace the one that does harm.
+        """
+        able: Floats = batch.evidence[DETECTOR_NAME][:, -1]
+        return autoencoder.total_surprise(feature_surprise(batch)) + able
 
     @classmethod
     def drivers(cls, batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
