@@ -42,6 +42,7 @@ from fingerprint.core.alert import (
     succeeded_beside,
 )
 from fingerprint.core.sanitize import truncate
+from fingerprint.estimators.amounts import most_text_with_span
 from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, ONLY_BY
 from fingerprint.estimators.openers import OPENED, OPENER_FEATURE
 from fingerprint.features.encoding import FEATURE_SET, FEATURES
@@ -281,7 +282,7 @@ def _often(facts: TitleFacts, action: str) -> str:
         shorter = _shorter_span(facts, action, calls)
         span, unusual, _ = span.partition(UNUSUAL_RESOURCES)
         places = f" on resources unusual for {_them(facts)}" if unusual else ""
-        compared = f"{driver.expected} in {span}" if shorter else driver.expected
+        compared = most_text_with_span(driver.expected, span) if shorter else driver.expected
         before = f" ({compared})" if action not in facts.new_actions else ""
         together, by = _callers(facts, action)
         return f"{together} {calls} times in {shorter or span}{by}{places}{before}"

@@ -71,6 +71,7 @@ class AmountTail(NamedTuple):
     slope: float = DEFAULT_SLOPE
 
 
+IN_HISTORY = " in the history"  # ends the text of what was learned of an amount
 NO_TAILS = (AmountTail(),) * len(AMOUNTS)  # before any was fitted
 
 
@@ -268,6 +269,24 @@ def usual_by_window(
 def amount_text(calls: int, action: str, span: str) -> str:
     """Return an amount as a driver shows it: `2,006 calls of s3:GetObject in an hour`."""
     return f"{calls:,} calls of {action} in {span}"
+
+
+def most_text(most: int) -> str:
+    """Return the most calls that were learned, as a driver says what is usual: after that there may have been more.
+
+    >>> most_text(46), most_text(0)
+    ('at most 46 in the history', 'none in the history')
+    """
+    return (f"at most {most:,}" if most else "none") + IN_HISTORY
+
+
+def most_text_with_span(text: str, span: str) -> str:
+    """Return the text of the most calls with the span in which they were made.
+
+    >>> most_text_with_span("at most 46 in the history", "an hour")
+    'at most 46 in an hour in the history'
+    """
+    return f"{text.removesuffix(IN_HISTORY)} in {span}{IN_HISTORY}"
 
 
 def span_text(seconds: int) -> str:

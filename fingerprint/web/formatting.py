@@ -313,7 +313,7 @@ def impact_facts(each: ActionImpact) -> str:
             gettext("all failed") if all_failed else gettext("%(num)s failed", num=format_count(each.failed))
         )
     new = gettext("from a new network") if each.new_place else gettext("usual here")
-    new = gettext("more than ever before") if each.in_bulk else new
+    new = gettext("more than ever in the history") if each.in_bulk else new
     support = [gettext("supports the alert")] if each.supporting else []
     return ", ".join([*parts, gettext("new") if each.new else new, *support])
 

@@ -25,7 +25,7 @@ def test_what_is_shown_is_bounded_by_rank_but_for_new_networks() -> None:
 
 def test_the_number_of_calls_is_read_from_what_drives_an_alert() -> None:
     seen = amount_text(2006, "s3:DeleteObject", "an hour")
-    amount = SurpriseDriver("amount", seen, "none before", "unseen", 8.2)
+    amount = SurpriseDriver("amount", seen, "none in the history", "unseen", 8.2)
     found = [amount, replace(amount, feature="action", seen="s3:GetObject")]
     names = ["s3:DeleteObject", "s3:DeleteObject", "s3:GetObject"]
     assert drivers.counted_calls(found, names) == {"s3:DeleteObject": 2006}
@@ -33,7 +33,7 @@ def test_the_number_of_calls_is_read_from_what_drives_an_alert() -> None:
 
 def test_what_was_called_most_is_an_amount_that_was_never_as_large() -> None:
     amount = SurpriseDriver(
-        "amount", amount_text(239, "s3:GetObject", "an hour"), "at most 46 before", "unseen", 9.2
+        "amount", amount_text(239, "s3:GetObject", "an hour"), "at most 46 in the history", "unseen", 9.2
     )
     names = ["s3:GetObject", "s3:ListObjects"]
     assert drivers.called_most([amount], names) == {"s3:GetObject"}
@@ -42,7 +42,9 @@ def test_what_was_called_most_is_an_amount_that_was_never_as_large() -> None:
 
 def test_a_call_is_unusual_by_its_amount_or_by_a_resource_that_is_new() -> None:
     names = ["s3:GetObject", "secretsmanager:GetSecretValue", "ssm:GetParameter"]
-    amount = SurpriseDriver("amount", "12 calls of s3:GetObject in an hour", "at most 1 before", "rare", 9.0)
+    amount = SurpriseDriver(
+        "amount", "12 calls of s3:GetObject in an hour", "at most 1 in the history", "rare", 9.0
+    )
     of = SurpriseDriver("resource", "ssm:GetParameter on parameter:/db", "nothing yet", "unseen", 9.0)
     assert drivers.unusual_calls([amount, of], names) == {"s3:GetObject", "ssm:GetParameter"}
     known, other = replace(of, rarity="frequent"), replace(of, feature="action")

@@ -171,7 +171,7 @@ def test_a_read_of_data_counts_where_it_is_more_than_ever_and_from_the_usual_pla
     assert impact.alert_impact([download], {"s3:GetObject"}, {download.event_id}) == ()
     [row] = in_bulk(download, call("s3:GetObject", 1, "AccessDenied", resource="bucket:lake"))
     assert (row.gravity, row.tactic, row.technique) == ("severe", "Collection", "T1530")
-    assert row.effect == "takes stored data, more than ever before"
+    assert row.effect == "takes stored data, more than ever in the history"
     assert (row.calls, row.failed, row.resources, row.in_bulk) == (2, 1, ("bucket:lake",), True)
     assert (row.new, row.new_place) == (False, False)
     assert impact.action_nats(row) == impact.GRAVITY_NATS["severe"]

@@ -244,7 +244,7 @@ def test_a_caller_of_which_the_log_has_nothing_is_said_to_have_no_name() -> None
 
 def test_a_bulk_names_what_it_was_called_on_and_that_several_people_called_it() -> None:
     seen = amount_text(4, "dynamodb:GetItem", "an hour on unusual resources")
-    amount = SurpriseDriver("amount", seen, "none before", "unseen", 4.9, 4)
+    amount = SurpriseDriver("amount", seen, "none in the history", "unseen", 4.9, 4)
     events = [
         replace(each, resource=f"table:t{at % 2}")
         for at, each in enumerate(called(*["dynamodb:GetItem"] * 4))
@@ -253,13 +253,13 @@ def test_a_bulk_names_what_it_was_called_on_and_that_several_people_called_it() 
     some = facts(events, set(), (amount,), humans=people)
     assert title_of(some, "123456789012:role/Media") == (
         "role/Media (ann@example.com and 1 other) called dynamodb:GetItem on table:t0 and 1 other, together 4 times in 3 minutes "
-        "on resources unusual for them (none before in an hour) from 84.17.50.9"
+        "on resources unusual for them (none in an hour in the history) from 84.17.50.9"
     )
     assert questioned(some).startswith(
         "dynamodb:GetItem together 4 times in 3 minutes on resources unusual for them"
     )
     machine = title_of(facts(events, set(), (amount,)))
-    assert "4 times in 3 minutes on resources unusual for it (none before in an hour) from" in machine
+    assert "4 times in 3 minutes on resources unusual for it (none in an hour in the history) from" in machine
     new = title_of(facts(events, {"dynamodb:GetItem"}, (amount,)))
     assert "4 times in 3 minutes, new to it, from" in new, "as are all its resources"
     alone = facts([*events[:1] * 4], set(), (amount,), humans=people[:1] * 4)
@@ -270,7 +270,12 @@ def test_what_failed_is_counted_plainly_where_the_alert_has_more_calls_than_were
     """Five of six downloads were of unusual buckets: "1 of the 13 shown failed" read as if more had been made."""
     name = "s3:GetObject"
     amount = SurpriseDriver(
-        "amount", amount_text(5, name, "an hour on unusual resources"), "none before", "unseen", 4.9, 5
+        "amount",
+        amount_text(5, name, "an hour on unusual resources"),
+        "none in the history",
+        "unseen",
+        4.9,
+        5,
     )
     events = called(*[name] * 6, "iam:ListUsers", failed=("iam:ListUsers",))
     assert title_of(facts(events, set(), (amount,))).endswith("from 84.17.50.9; 1 failed")
@@ -289,27 +294,32 @@ def test_a_session_of_another_name_is_counted_beside_the_person_at_a_shared_role
 def test_a_count_says_whose_calls_it_counts() -> None:
     """Of 35 calls the alert has one, of one of its three people."""
     amount = SurpriseDriver(
-        "amount", amount_text(35, "events:PutRule", "a day"), "at most 9 before", "unseen", 4.9
+        "amount", amount_text(35, "events:PutRule", "a day"), "at most 9 in the history", "unseen", 4.9
     )
     events = called("events:PutRule", "iam:ListUsers", "iam:ListRoles")
     some = facts(events, set(), (amount,), humans=[f"{each}@example.com" for each in ("ann", "bob", "cid")])
     role = "123456789012:role/Media"
-    assert "called events:PutRule 35 times in a day by all at the role (at most 9 before)" in title_of(
-        some, role
+    assert (
+        "called events:PutRule 35 times in a day by all at the role (at most 9 in the history)"
+        in title_of(some, role)
     )
     twice = replace(amount, seen=amount_text(2, "events:PutRule", "a day"))
     both = facts([events[0], *events], set(), (twice,), humans=["bob@example.com", *some.humans])
-    assert "called events:PutRule 2 times in a day by 2 of them (at most 9 before)" in title_of(both, role)
+    assert "called events:PutRule 2 times in a day by 2 of them (at most 9 in the history)" in title_of(
+        both, role
+    )
 
 
 @pytest.mark.parametrize("principal", [WHO, "976280145156:account/AROAPGA3KWCATOSOSJNFU"])
 def test_nothing_is_named_beside_a_count_of_calls_that_the_alert_does_not_have(principal: str) -> None:
     """Of 42 calls one was on this secret: "on webhook-1 42 times" would be false."""
     name = "secretsmanager:GetSecretValue"
-    amount = SurpriseDriver("amount", amount_text(42, name, "an hour"), "at most 23 before", "unseen", 5.6)
+    amount = SurpriseDriver(
+        "amount", amount_text(42, name, "an hour"), "at most 23 in the history", "unseen", 5.6
+    )
     events = [replace(each, resource=f"secret:webhook-{at}") for at, each in enumerate(called(name, name))]
     title = title_of(facts(events, set(), (amount,)), principal)
-    assert f"called {name} 42 times in an hour (at most 23 before) from 84.17.50.9" in title
+    assert f"called {name} 42 times in an hour (at most 23 in the history) from 84.17.50.9" in title
     roles = [replace(each, resource="role:admin") for each in events]
     assert "role:admin" not in title_of(facts(roles, set(), (amount,)), principal)
     all_of_them = replace(amount, seen=amount_text(2, name, "an hour"))
@@ -419,11 +429,11 @@ def test_of_a_principal_that_no_history_has_it_is_said_once_that_nothing_was_lea
 def test_beside_a_number_of_all_calls_a_title_says_of_how_many_shown_ones_failed() -> None:
     """Of 177 calls 3 are events; "2 failed" would read as 175 that succeeded."""
     amount = SurpriseDriver(
-        "amount", amount_text(177, "s3:GetObject", "an hour"), "at most 3 before", "unseen", 15.5
+        "amount", amount_text(177, "s3:GetObject", "an hour"), "at most 3 in the history", "unseen", 15.5
     )
     some = called(*["s3:GetObject"] * 3, failed=("s3:GetObject",))
     partly = [replace(some[0], error_code=""), *some[1:]]
-    counted = "called s3:GetObject 177 times in an hour (at most 3 before) from 84.17.50.9; "
+    counted = "called s3:GetObject 177 times in an hour (at most 3 in the history) from 84.17.50.9; "
     assert title_of(facts(partly, set(), (amount,))) == f"user/grace {counted}2 of the 3 shown failed"
     assert title_of(facts(some, set(), (amount,))) == f"user/grace {counted}3 of the 3 shown failed"
     assert title_of(facts(partly, set())).endswith("; 2 failed")
@@ -433,22 +443,22 @@ def test_beside_a_number_of_all_calls_a_title_says_of_how_many_shown_ones_failed
 
 def test_counted_calls_were_only_tried_where_all_of_them_are_known_to_have_failed() -> None:
     amount = SurpriseDriver(
-        "amount", amount_text(3, "s3:GetObject", "an hour"), "at most 1 before", "unseen", 5.5
+        "amount", amount_text(3, "s3:GetObject", "an hour"), "at most 1 in the history", "unseen", 5.5
     )
     some = called(*["s3:GetObject"] * 3, failed=("s3:GetObject",))
     assert title_of(facts(some, set(), (amount,))) == (
-        "user/grace tried s3:GetObject 3 times in 2 minutes (at most 1 before in an hour) from 84.17.50.9; all failed"
+        "user/grace tried s3:GetObject 3 times in 2 minutes (at most 1 in an hour in the history) from 84.17.50.9; all failed"
     )
     more = replace(amount, seen=amount_text(4, "s3:GetObject", "an hour"))
     assert title_of(facts(some, set(), (more,))) == (
-        "user/grace called s3:GetObject 4 times in an hour (at most 1 before) from 84.17.50.9; 3 of the 3 shown failed"
+        "user/grace called s3:GetObject 4 times in an hour (at most 1 in the history) from 84.17.50.9; 3 of the 3 shown failed"
     )
 
 
 def test_of_the_shown_calls_that_failed_those_that_support_an_alert_are_counted_as_well() -> None:
     """A thief tries fourteen roles: what failed is strange enough to be the alert, what succeeded mostly supports it."""
     name = "sts:AssumeRole"
-    amount = SurpriseDriver("amount", amount_text(14, name, "an hour"), "none before", "unseen", 15.5)
+    amount = SurpriseDriver("amount", amount_text(14, name, "an hour"), "none in the history", "unseen", 15.5)
     own = called(*[name] * 8, failed=(name,))
     own[0] = replace(own[0], error_code="")
     some = facts(own, {name}, (amount,), supporting=called(*[name] * 6))
@@ -461,7 +471,7 @@ def test_a_new_action_counts_the_calls_of_the_alert_on_whatever_they_were_made()
     """Two of eight secrets were those that no one of the organisation reads, and the title said two calls."""
     name = "secretsmanager:GetSecretValue"
     seen = amount_text(2, name, "an hour on unusual resources")
-    amount = SurpriseDriver("amount", seen, "none before", "unseen", 3.9, 2)
+    amount = SurpriseDriver("amount", seen, "none in the history", "unseen", 3.9, 2)
     some = facts(called(*[name] * 8), {name}, (amount,))
     assert f"called {name} 8 times in 7 minutes, new to it, from" in title_of(some)
     start = some.events[0].event_time
@@ -470,7 +480,7 @@ def test_a_new_action_counts_the_calls_of_the_alert_on_whatever_they_were_made()
     assert unusual in title_of(replace(some, events=days)), "eight in an hour would be too many"
     assert unusual in title_of(facts(called(name), {name}, (amount,))), "not all calls are events"
     assert (
-        "called s3:GetObject 2 times in an hour on resources unusual for it (none before) from"
+        "called s3:GetObject 2 times in an hour on resources unusual for it (none in the history) from"
         in title_of(
             facts(
                 called(*["s3:GetObject"] * 8),
@@ -484,10 +494,10 @@ def test_a_new_action_counts_the_calls_of_the_alert_on_whatever_they_were_made()
 def test_bulk_is_told_by_the_number_of_calls_where_that_drives_the_alert() -> None:
     """Few of the calls are events: those that came after the amount had become strange."""
     seen = amount_text(2006, "s3:GetObject", "an hour")
-    amount = SurpriseDriver("amount", seen, "at most 11 before", "unseen", 15.5, 240)
+    amount = SurpriseDriver("amount", seen, "at most 11 in the history", "unseen", 15.5, 240)
     some = facts(called("s3:GetObject", "s3:HeadObject"), set(), (amount,))
     assert title_of(some) == (
-        "user/grace called s3:GetObject 2,006 times in an hour (at most 11 before) and 1 other action from 84.17.50.9"
+        "user/grace called s3:GetObject 2,006 times in an hour (at most 11 in the history) and 1 other action from 84.17.50.9"
     )
     assert "called s3:GetObject 2,006 times in an hour, new to it, from" in title_of(
         facts(called("s3:GetObject"), {"s3:GetObject"}, (amount,))
@@ -502,9 +512,9 @@ def test_bulk_is_told_by_the_number_of_calls_where_that_drives_the_alert() -> No
 def test_a_bulk_of_a_usual_action_leads_where_no_call_can_do_harm_and_is_told_beside_one_that_can() -> None:
     """As of a thief who lists a bucket once and downloads all of it."""
     seen = amount_text(398, "s3:GetObject", "an hour")
-    amount = SurpriseDriver("amount", seen, "at most 16 before", "unseen", 8.1, 397)
+    amount = SurpriseDriver("amount", seen, "at most 16 in the history", "unseen", 8.1, 397)
     listing = SurpriseDriver("action", "s3:ListObjects", "s3:GetObject", "unseen", 10.0, 4)
-    bulk = "s3:GetObject 398 times in an hour (at most 16 before)"
+    bulk = "s3:GetObject 398 times in an hour (at most 16 in the history)"
     some = facts(called("s3:ListObjects", "s3:GetObject"), {"s3:ListObjects"}, (listing, amount))
     assert title_of(some) == f"user/grace called {bulk} and s3:ListObjects, new to it, from 84.17.50.9"
     assert questioned(some) == f"{bulk} and s3:ListObjects, new to it, from 84.17.50.9"
@@ -523,7 +533,7 @@ def test_a_bulk_of_a_usual_action_leads_where_no_call_can_do_harm_and_is_told_be
 def taking(*names: str, new: tuple[str, ...] = (), bulk: tuple[str, ...] = ("s3:GetObject",)) -> TitleFacts:
     """Return an alert in which 398 objects were downloaded, more than ever, beside some calls."""
     seen = amount_text(398, "s3:GetObject", "an hour")
-    amount = SurpriseDriver("amount", seen, "at most 16 before", "unseen", 8.1, 1)
+    amount = SurpriseDriver("amount", seen, "at most 16 in the history", "unseen", 8.1, 1)
     events = called(*names, "s3:GetObject")
     actions = impact.alert_impact(events, new, (), in_bulk=bulk)
     return replace(facts(events, {*new}, (amount,)), actions=actions)
@@ -531,7 +541,7 @@ def taking(*names: str, new: tuple[str, ...] = (), bulk: tuple[str, ...] = ("s3:
 
 def test_data_that_were_taken_stand_beside_a_severe_call_and_lead_where_nothing_else_counts() -> None:
     """Who took data and then made a key was said to have made a key alone."""
-    bulk = "s3:GetObject 398 times in an hour (at most 16 before)"
+    bulk = "s3:GetObject 398 times in an hour (at most 16 in the history)"
     made = taking("iam:CreateAccessKey", new=("iam:CreateAccessKey",))
     assert title_of(made) == f"user/grace called iam:CreateAccessKey, new to it, from 84.17.50.9; also {bulk}"
     read = taking("secretsmanager:GetSecretValue", new=("secretsmanager:GetSecretValue",))
@@ -558,8 +568,8 @@ def test_what_was_taken_leads_before_a_graver_call_that_failed() -> None:
     events = [replace(read.events[0], error_code="AccessDenied"), *read.events[1:]]
     actions = impact.alert_impact(events, {name}, (), in_bulk=("s3:GetObject",))
     assert title_of(replace(read, events=events, actions=actions)) == (
-        f"user/grace called s3:GetObject 398 times in an hour (at most 16 before) and {name}, new to it, from 84.17.50.9; "
-        f"1 of the 2 shown failed ({name})"
+        f"user/grace called s3:GetObject 398 times in an hour (at most 16 in the history) and {name}, new to it, "
+        f"from 84.17.50.9; 1 of the 2 shown failed ({name})"
     )
     assert title_of(read).startswith(f"user/grace called {name}")
 
@@ -583,7 +593,7 @@ def test_what_a_newcomer_took_leads_with_its_number() -> None:
 
 def test_a_bulk_of_minutes_is_not_said_to_have_taken_a_day() -> None:
     amount = SurpriseDriver(
-        "amount", amount_text(60, "s3:CopyObject", "a day"), "none before", "unseen", 4.9, 60
+        "amount", amount_text(60, "s3:CopyObject", "a day"), "none in the history", "unseen", 4.9, 60
     )
     copies = called(*["s3:CopyObject"] * 60)
     start = copies[0].event_time
@@ -591,7 +601,9 @@ def test_a_bulk_of_minutes_is_not_said_to_have_taken_a_day() -> None:
     assert "called s3:CopyObject 60 times in 2 minutes, new to it, from" in title_of(
         facts(quick, {"s3:CopyObject"}, (amount,))
     )
-    assert "60 times in 2 minutes (none before in a day) from" in title_of(facts(quick, set(), (amount,)))
+    assert "60 times in 2 minutes (none in a day in the history) from" in title_of(
+        facts(quick, set(), (amount,))
+    )
     at_once = [replace(each, event_time=start) for each in copies]
     slow = [replace(each, event_time=start + n * timedelta(minutes=9)) for n, each in enumerate(copies)]
     for events in (slow, quick[:-1], at_once):
@@ -714,7 +726,7 @@ def test_the_title_names_what_a_call_succeeded_on_beside_those_of_it_that_failed
     same = replace(some, supporting=[replace(strange, resource="role:vendor")])
     assert title_of(same).endswith("; failed, but other calls of it succeeded")
     amount = SurpriseDriver(
-        "amount", amount_text(9, "sts:AssumeRole", "an hour"), "at most 1 before", "unseen", 9
+        "amount", amount_text(9, "sts:AssumeRole", "an hour"), "at most 1 in the history", "unseen", 9
     )
     assert title_of(replace(some, drivers=(amount,))).endswith(
         "; 1 of the 3 shown failed, but other calls of it on role:broker-admin and 1 other succeeded"
@@ -745,7 +757,7 @@ def test_a_call_that_was_throttled_did_not_fail(errors: tuple[str, ...], said: s
     ]
     assert title_of(facts(events, set())).endswith(f" from 84.17.50.9{said}")
     amount = SurpriseDriver(
-        "amount", amount_text(9, "iam:ListUsers", "an hour"), "at most 1 before", "unseen", 9
+        "amount", amount_text(9, "iam:ListUsers", "an hour"), "at most 1 in the history", "unseen", 9
     )
     counted = said.removeprefix("; ").replace("all ", "")
     first = counted if counted[0].isdigit() else f"{len(errors)} {counted}"

@@ -152,3 +152,12 @@ def test_an_action_that_is_named_as_the_text_of_another_one_has_no_amount_of_tha
     text = amounts.amount_text(2_006, "s3:Get calls of s3:List", "an hour")
     assert amounts.read_amount_text(text, "s3:Get calls of s3:List") == ("2,006", "an hour")
     assert amounts.read_amount_text(text, "s3:List") is None
+
+
+def test_the_most_that_was_learned_is_said_to_be_that_of_the_history() -> None:
+    """After it there may have been more: "at most 3 before" was wrong where 21 came four days earlier."""
+    assert amounts.most_text(1_234) == "at most 1,234 in the history"
+    assert amounts.most_text_with_span(amounts.most_text(0), "a day") == "none in a day in the history"
+    assert amounts.most_text_with_span("at most 3 in the history", "an hour").startswith(
+        "at most 3 in an hour "
+    )

@@ -193,7 +193,7 @@ def bulk_read(service: str, action: str) -> CallImpact:
     """Return what calls of an action do that read data or secrets, where they are more than their principal ever made.
 
     >>> bulk_read("s3", "GetObject").effect, bulk_read("s3", "GetBucketPolicy").gravity
-    ('takes stored data, more than ever before', 'none')
+    ('takes stored data, more than ever in the history', 'none')
     """
     return _bulk_reads().get((service, without_api_version(action)), NO_IMPACT)
 

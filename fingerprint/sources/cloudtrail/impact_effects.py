@@ -626,35 +626,35 @@ EFFECTS = (
 # What reads data or secrets does, where it is more than its principal ever read: by the amount, not by the action or its request.
 BULK_READS = (
     Effect(
-        "severe", "takes stored data, more than ever before", "Collection", "T1530",
+        "severe", "takes stored data, more than ever in the history", "Collection", "T1530",
         "s3:GetObject GetObjectTorrent SelectObjectContent ebs:GetSnapshotBlock glacier:GetJobOutput",
     ),
     Effect(
-        "severe", "takes items of databases, more than ever before", "Collection", "T1530",
+        "severe", "takes items of databases, more than ever in the history", "Collection", "T1530",
         "dynamodb:GetItem BatchGetItem Query Scan ExecuteStatement BatchExecuteStatement ExecuteTransaction TransactGetItems "
         "athena:StartQueryExecution GetQueryResults redshift-data:ExecuteStatement BatchExecuteStatement GetStatementResult "
         "rds-data:ExecuteStatement BatchExecuteStatement timestream:Query cassandra:Select sagemaker:GetRecord BatchGetRecord",
     ),
     Effect(
-        "severe", "takes messages or records of people, more than ever before", "Collection", "T1530",
+        "severe", "takes messages or records of people, more than ever in the history", "Collection", "T1530",
         "kinesis:GetRecords sqs:ReceiveMessage cognito-idp:ListUsers ListUsersInGroup AdminGetUser connect:SearchContacts "
         "profile:SearchProfiles BatchGetProfile workmail:StartMailboxExportJob ses:GetArchiveMessageContent "
         "rds:DownloadDBLogFilePortion DownloadCompleteDBLogFile",
     ),
     Effect(  # who looks for a fault reads logs all day
-        "grave", "takes logs, more than ever before", "Collection", "T1530",
+        "grave", "takes logs, more than ever in the history", "Collection", "T1530",
         "logs:FilterLogEvents GetLogEvents GetQueryResults StartQuery cloudtrail:StartQuery GetQueryResults",
     ),
     Effect(  # so do a release and a new machine
-        "grave", "takes code, images or models, more than ever before", "Collection", "T1530",
+        "grave", "takes code, images or models, more than ever in the history", "Collection", "T1530",
         "lambda:GetFunction GetLayerVersion codecommit:GitPull GetFile GetBlob GetFolder "
         "codeartifact:GetPackageVersionAsset ecr:BatchGetImage GetDownloadUrlForLayer",
     ),
     Effect(  # a log without data events has nothing else of a download of encrypted objects
-        "grave", "takes what a key encrypts, more than ever before", "Collection", "T1530", "kms:Decrypt",
+        "grave", "takes what a key encrypts, more than ever in the history", "Collection", "T1530", "kms:Decrypt",
     ),
     Effect(
-        "severe", "reads secrets or parameters, more than ever before", "Credential Access", "T1555.006",
+        "severe", "reads secrets or parameters, more than ever in the history", "Credential Access", "T1555.006",
         "secretsmanager:GetSecretValue BatchGetSecretValue ssm:GetParameter GetParameters GetParametersByPath "
         "GetParameterHistory ec2:GetPasswordData apigateway:GetApiKey GetApiKeys appsync:ListApiKeys",
     ),

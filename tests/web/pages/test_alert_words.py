@@ -29,7 +29,9 @@ DRIVERS = (
     SurpriseDriver("action", f"lambda:{RAW}", "lambda:GetPolicy20150331v2, s3:GetObject", "unseen", 9.4),
     SurpriseDriver("next action", f"lambda:{RAW} after s3:GetObject", "nothing yet", "unseen", 9.0),
     SurpriseDriver("resource", "bucket:Backup20240101", "(none)", "unseen", 2.7),
-    SurpriseDriver("amount", "9 calls of s3:GetObject in an hour", "at most 2 before", "unseen", 33.0),
+    SurpriseDriver(
+        "amount", "9 calls of s3:GetObject in an hour", "at most 2 in the history", "unseen", 33.0
+    ),
 )
 
 

@@ -213,10 +213,11 @@ def _amount_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext
         known, amount = UsualAmounts.from_arrays(bank.scorer_state, identity_placement), int(rarest[row])
         most = int(known.most(batch.principal[[row]], action[[row]])[0, amount])
         called = int(calls[row, amount])
-        expected = f"at most {most:,} before" if most else "none before"
         rarity: Rarity = "unseen" if called > most else "rare"
         seen = amounts.amount_text(called, action_at(frame, row), spans[amount])
-        drivers.append(SurpriseDriver("amount", seen, expected, rarity, round(value, 2), count))
+        drivers.append(
+            SurpriseDriver("amount", seen, amounts.most_text(most), rarity, round(value, 2), count)
+        )
     return drivers
 
 
