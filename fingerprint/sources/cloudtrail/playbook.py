@@ -17,7 +17,7 @@ access key" and "Revoking IAM role temporary security credentials" (IAM user gui
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC
 
@@ -304,8 +304,7 @@ def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
     `event` is the call of it that is asked about. `cut`: there are other actions that are not among them.
     """
     first = graver[0]
-    same = tuple(f"{event.resource} {word} ".lstrip() for word in ("in", "for"))  # no resource may be known
-    own = (each for each in first.resources if each == event.resource or each.startswith(same))
+    own = (each for each in first.resources if _is_of(each, event.resource))  # no resource may be known
     touched = next(own, event.resource) if event.action_name == first.action else "".join(first.resources[:1])
     on = on_resources([touched[:200]] if touched else [])
     others = len(graver) - 1
@@ -362,32 +361,61 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     calls = _successful_calls(suspicion)
     by_root = principal_type(suspicion.principal) == "root"
     steps: list[NextStep] = []
-    left: dict[str, list[ActionImpact]] = {why: [] for why in NOT_SET_BACK}
-    for row in suspicion.actions:
-        if not _belongs(row, suspicion) or row.gravity == "minor":
-            continue
+    left: dict[str, list[str]] = {why: [] for why in NOT_SET_BACK}
+    rows = [row for row in suspicion.actions if _belongs(row, suspicion) and row.gravity != "minor"]
+    elsewhere = {row.action: _elsewhere(row, calls, suspicion) for row in rows if row.supporting}
+    for row in sorted(rows, key=lambda row: row.supporting and bool(elsewhere[row.action])):
         harm, events = _gravest(calls.get((row.action, row.supporting), []))
-        if not row.succeeded:  # the gravest calls, and maybe milder ones did
-            if harm.gravity in ("none", "minor"):
-                continue
-            row = replace(
-                row, resources=tuple(dict.fromkeys(each.resource for each in events if each.resource))
-            )
+        if not row.succeeded and harm.gravity in ("none", "minor"):
+            continue  # the gravest calls failed, and no milder ones did harm
+        subject = _subject(_on_done(row, events), elsewhere.get(row.action, "") if row.supporting else "")
         called, unread = events[:MAX_RECORDS_READ], max(0, len(events) - MAX_RECORDS_READ)
         made = [call_of(event) for event in called]
         to_undo = [each for each in made if not only_denies(without_api_version(row.action), each)]
         if made and not to_undo and not unread:
-            left["denies"].append(row)
+            left["denies"].append(subject)
             continue
-        undone = list(_undo_action(row, to_undo, unread, by_root)) if len(steps) < MAX_UNDO_STEPS else []
+        may = len(steps) < MAX_UNDO_STEPS
+        undone = list(_undo_action(row, subject, to_undo, unread, by_root)) if may else []
         steps += undone
         why = "" if undone else _why_not_set_back(row, called)
         if why:
-            left[why].append(row)
+            left[why].append(subject)
     yield from steps
-    for why, rows in left.items():
-        if rows:
-            yield NextStep("undo", f"{NOT_SET_BACK[why]} {_subjects(rows)}.")
+    for why, subjects in left.items():
+        if subjects:
+            yield NextStep("undo", f"{NOT_SET_BACK[why]} {_listed(subjects)}.")
+
+
+def _elsewhere(
+    row: ActionImpact, calls: Mapping[tuple[str, bool], Sequence[AlertEvent]], suspicion: Suspicion
+) -> str:
+    """Return from where supporting calls came, if the alert's own came from a new place and these from others; empty for none.
+
+    Who was robbed works on, and what they changed in that hour is not the thief's.
+    """
+    own = {event.source_address for event in suspicion.events}
+    origins = {event.source_address for event in calls.get((row.action, True), [])}
+    if not origins or origins & own or row.new_place or not suspicion.from_new_origin:
+        return ""
+    return f"from {sorted(origins)[0][:60]}{' and others' if len(origins) > 1 else ''}"
+
+
+def _on_done(row: ActionImpact, done: Sequence[AlertEvent]) -> ActionImpact:
+    """Return an action with those of its resources alone on which calls succeeded: `done` are these."""
+    if not row.failed:
+        return row
+    touched = list(dict.fromkeys(event.resource for event in done))
+    named = [text for text in row.resources if any(_is_of(text, each) for each in touched)]
+    rest = [each for each in touched if each and not any(_is_of(text, each) for text in named)]
+    return replace(row, resources=(*named, *rest))
+
+
+def _is_of(text: str, resource: str) -> bool:
+    """Return whether a text is of a resource, with the accounts behind it or without: `role:Operator in 2 accounts: ...`."""
+    return text == resource or text.startswith(
+        tuple(f"{resource} {word} ".lstrip() for word in ("in", "for"))
+    )
 
 
 def _belongs(row: ActionImpact, suspicion: Suspicion) -> bool:
@@ -431,10 +459,12 @@ def _why_not_set_back(row: ActionImpact, called: Sequence[AlertEvent]) -> str:
     return next((why for why in ("reads", "takes") if row.effect.startswith(why)), "")
 
 
-def _undo_action(row: ActionImpact, made: Sequence[Call], unread: int, by_root: bool) -> Iterator[NextStep]:
+def _undo_action(
+    row: ActionImpact, subject: str, made: Sequence[Call], unread: int, by_root: bool
+) -> Iterator[NextStep]:
     """Yield how to undo the calls of an action, by the account in which they were made; nothing where no call sets it back.
 
-    `unread` is how many more calls there are, whose records are not read.
+    `subject` names the action and what it touched. `unread` is how many more calls there are, whose records are not read.
     """
     by_account: dict[str, list[Call]] = {}
     for each in made:
@@ -443,7 +473,7 @@ def _undo_action(row: ActionImpact, made: Sequence[Call], unread: int, by_root: 
         step = undo_step(row.action, calls, row.technique, by_root)
         if step:
             place = f"In account {account}: " if account else ""
-            text = f"{place}{_subject(row)}. {step.text}{not_shown(unread, 'event')}"
+            text = f"{place}{subject}. {step.text}{not_shown(unread, 'event')}"
             yield NextStep(step.phase, text, step.command)
 
 
@@ -455,14 +485,19 @@ def _only_reads(action: str, calls: Sequence[AlertEvent]) -> bool:
     )
 
 
-def _subjects(rows: Sequence[ActionImpact]) -> str:
-    named = ", ".join(_subject(row) for row in rows[:MAX_NAMED_ACTIONS])
-    return named + (f" and {len(rows) - MAX_NAMED_ACTIONS:,} more" if len(rows) > MAX_NAMED_ACTIONS else "")
+def _listed(subjects: Sequence[str]) -> str:
+    more = len(subjects) - MAX_NAMED_ACTIONS
+    return ", ".join(subjects[:MAX_NAMED_ACTIONS]) + (f" and {more:,} more" if more > 0 else "")
 
 
-def _subject(row: ActionImpact) -> str:
-    """Return the action and what it touched: `iam:CreateUser on user:eve`; of supporting events with a word on it."""
+def _subject(row: ActionImpact, elsewhere: str) -> str:
+    """Return the action and what it touched: `iam:CreateUser on user:eve`; of supporting events with a word on it.
+
+    `elsewhere`: they came from there, not from the new place of the alert's own, and may be the owner's.
+    """
     more = f" and {len(row.resources) - 3} more" if len(row.resources) > 3 else ""
     name = without_api_version(row.action)[:120]
     touched = f"{name}{on_resources([each[:100] for each in row.resources[:3]])}{more}"
+    if elsewhere:
+        return f"{touched} (unusual in the same hour, but {elsewhere}: ask first whether it was the owner's own work)"
     return f"{touched} (unusual in the same hour)" if row.supporting else touched

@@ -17,7 +17,7 @@ import pytest
 from fingerprint.alerting.impact import alert_impact, with_support
 from fingerprint.core.alert import STEP_PHASES, AlertEvent, CredentialIssue, NextStep
 from fingerprint.sources.base import Suspicion, escape_key
-from fingerprint.sources.cloudtrail import playbook_undo
+from fingerprint.sources.cloudtrail import playbook, playbook_undo
 from fingerprint.sources.cloudtrail.impact import listed_actions
 from fingerprint.sources.cloudtrail.impact_effects import listed_calls
 from fingerprint.sources.cloudtrail.playbook import MAX_UNDO_STEPS, next_steps
@@ -1344,6 +1344,48 @@ def test_what_supporting_events_did_is_undone_and_followed_and_asked_about_where
     assert "for name in AssumeRole; do" in extent
     assert ASIA in extent, "the key that opened the session"
     assert ASIA not in commands(steps, "contain")
+
+
+def test_what_was_only_tried_is_no_part_of_what_is_undone() -> None:
+    """Of a user whose making was refused there is nothing to delete, and no responder should look for it."""
+    made, other, refused = (
+        replace(call("iam:CreateUser", {"userName": name}, resource=f"user:{name}"), event_id=name)
+        for name in ("eve", "mal", "bob")
+    )
+    refused = replace(refused, error_code="AccessDenied")
+    [undo] = (step for step in next_steps(suspicion(made, refused, other)) if step.phase == "undo")
+    assert undo.text.startswith(f"In account {ACCOUNT}: iam:CreateUser on user:eve, user:mal. ")
+    assert "bob" not in undo.text + undo.command
+    opened = call("sts:AssumeRole", {"roleArn": "x"}, resource="role:Operator")
+    row = replace(alert_impact([opened], {"sts:AssumeRole"}, ())[0], calls=2, failed=1)
+    row = replace(row, resources=("role:Operator in account 210987654321", "role:Admin for account 1"))
+    assert playbook._on_done(row, [opened]).resources == ("role:Operator in account 210987654321",)
+
+
+def test_what_the_robbed_owner_changed_themselves_is_not_undone_unasked() -> None:
+    """A thief comes from a new network; what the owner did in that hour from their own is listed last, with that word."""
+    own = call("iam:CreateUser", {"userName": "eve"}, resource="user:eve", source_address="194.158.3.4")
+    theirs = call(
+        "ec2:AuthorizeSecurityGroupIngress",
+        {"groupId": "sg-1"},
+        resource="security group:sg-1",
+        source_address="198.54.7.191",
+    )
+    rule = call("events:PutRule", {"name": "r"}, resource="rule:r", source_address="194.158.3.4")
+    some = suspicion(own)
+
+    def undone(*support: AlertEvent, new_places: tuple[str, ...] = ()) -> list[str]:
+        rows = alert_impact(support, (), new_places)
+        beside = some._replace(actions=with_support(some.actions, rows), supporting=support)
+        return [step.text for step in next_steps(beside) if step.phase == "undo"]
+
+    word = "(unusual in the same hour, but from 198.54.7.191: ask first whether it was the owner's own work)"
+    first, second, last = undone(theirs, rule)
+    assert first.startswith(f"In account {ACCOUNT}: iam:CreateUser on user:eve. ")
+    assert "events:PutRule on rule:r (unusual in the same hour)." in second
+    assert f"ec2:AuthorizeSecurityGroupIngress on security group:sg-1 {word}." in last
+    moved = " ".join(undone(theirs, new_places=(theirs.event_id,)))
+    assert "sg-1 (unusual in the same hour)." in moved, "from another new network it may be the thief"
 
 
 def test_secrets_are_to_be_rotated_also_by_who_reads_others_in_usual_work() -> None:
