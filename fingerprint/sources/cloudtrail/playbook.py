@@ -123,7 +123,8 @@ def _led_by(lead: str, step: NextStep) -> NextStep:
 
 def _verify(suspicion: Suspicion) -> NextStep:
     """Return the question to ask, and by which channel: never by one that the suspect session could answer."""
-    gravest = _gravest_new(suspicion)
+    own = _gravest_new(suspicion)
+    gravest = [*_graver_beside(suspicion, own), *own]
     event = _event_of(suspicion, gravest[0].action) if gravest else suspicion.lead or suspicion.events[0]
     human = _person(suspicion, event)
     who = _whom_to_ask(suspicion, event, human)
@@ -160,6 +161,7 @@ def _what_to_ask(suspicion: Suspicion, event: AlertEvent, gravest: Sequence[Acti
     where = f" in {region[:40]} (new region)" if region else ""
     where += suspicion.new_origins.get(at.event_id, "")[:200]
     there = _called_there(suspicion, at) if where else {row.action for row in gravest}
+    there |= {row.action for row in gravest if row.supporting}
     beside = [row for row in gravest[1:] if row.action in there]
     apart = {row.action for row in gravest[1:]} - there if not suspicion.cut else set()
     return _named([gravest[0], *beside], event, suspicion.cut) + where + _apart(suspicion, event, apart)
@@ -169,9 +171,11 @@ def _own_call(suspicion: Suspicion, event: AlertEvent) -> AlertEvent:
     """Return the alert's own call that an event is, or that a supporting one was made beside: where they came from is known."""
     if event in suspicion.events:
         return event
-    same = (event.action_name, event.source_address)
-    own = (each for each in suspicion.events if (each.action_name, each.source_address) == same)
-    return next(own, event)
+    from_there = [each for each in suspicion.events if each.source_address == event.source_address]
+    same = (each for each in from_there if each.action_name == event.action_name)
+    way = (event.user_agent, event.region)
+    alike = (each for each in from_there if (each.user_agent, each.region) == way)
+    return next(same, next(alike, event))
 
 
 def _called_there(suspicion: Suspicion, event: AlertEvent) -> set[str]:
@@ -298,6 +302,32 @@ def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
     return [*leading, *(row for row in new if row.action != lead)] if leading else []
 
 
+def _graver_beside(suspicion: Suspicion, own: Sequence[ActionImpact]) -> list[ActionImpact]:
+    """Return the supporting actions to ask about first: grave, new and done from an address of the alert's own calls.
+
+    None where its own calls did such harm: the question is about these. `own` are the actions that it would ask about.
+    """
+    if any(row.succeeded and row.gravity in GRAVE_OR_SEVERE for row in own):
+        return []
+    done = {event.action_name for event in _done_there(suspicion)}
+    known = {row.action for row in own}
+    return [
+        row
+        for row in suspicion.actions
+        if row.supporting
+        and row.new
+        and row.gravity in GRAVE_OR_SEVERE
+        and row.action in done
+        and row.action not in known
+    ]
+
+
+def _done_there(suspicion: Suspicion) -> list[AlertEvent]:
+    """Return the supporting events that succeeded, from addresses of the alert's own."""
+    addresses = {event.source_address for event in suspicion.events}
+    return [each for each in suspicion.supporting if not each.error_code and each.source_address in addresses]
+
+
 def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
     """Return the first of some actions as the subject of a question, and how many others there are.
 
@@ -321,7 +351,9 @@ def _event_of(suspicion: Suspicion, action: str) -> AlertEvent:
     """
     own = [each for each in suspicion.events if each.action_name == action]
     done = [each for each in own if not each.error_code]
-    _, called = _gravest(done or succeeded_beside(action, own, suspicion.supporting) or own)
+    there = [each for each in _done_there(suspicion) if each.action_name == action]
+    beside = succeeded_beside(action, own, suspicion.supporting) if own else there
+    _, called = _gravest(done or beside or own)
     if suspicion.lead in called:
         return suspicion.lead
     return next(iter(called), suspicion.events[0])

@@ -344,6 +344,31 @@ def test_the_question_about_a_role_of_other_accounts_names_these() -> None:
     assert "about sts:AssumeRole on role:Operator in 2 accounts: 222222222222, 333333333333 at" in verify
 
 
+def test_the_question_is_about_a_severe_call_that_succeeded_beside_what_was_only_tried() -> None:
+    """A title of a read that was refused leads nowhere: the owner is asked about the trust that was changed from there."""
+    tried = call("iam:GetLoginProfile", error_code="AccessDenied", source_address="194.158.3.4")
+    trust = call("iam:UpdateAssumeRolePolicy", {}, resource="role:ops", source_address="194.158.3.4")
+    key = call("iam:CreateAccessKey", {}, source_address="194.158.3.4")
+    place = {tried.event_id: " from 194.158.0.0/16 (new network)"}
+    some = suspicion(tried)._replace(lead=tried, new_origins=place)
+
+    def asked(*support: AlertEvent, own: Suspicion = some) -> str:
+        rows = alert_impact(support, {each.action_name for each in support}, ())
+        beside = own._replace(actions=with_support(own.actions, rows), supporting=support)
+        return next(step.text for step in next_steps(beside) if step.phase == "verify")
+
+    assert "about iam:UpdateAssumeRolePolicy on role:ops from 194.158.0.0/16 (new network) at" in asked(trust)
+    two = asked(trust, key)
+    assert "elsewhere" not in two
+    assert " and 1 other from 194.158.0.0/16 (new network) at" in two
+    elsewhere = replace(trust, source_address="198.54.7.191")
+    refused = replace(trust, error_code="AccessDenied")
+    for none in (elsewhere, refused):
+        assert "UpdateAssumeRolePolicy" not in asked(none)
+    harm = suspicion(tried, call("cloudtrail:StopLogging", source_address="194.158.3.4"))
+    assert "about cloudtrail:StopLogging" in asked(trust, own=harm), "its own harm comes first"
+
+
 def test_the_question_is_about_what_was_done_before_what_was_only_tried() -> None:
     tried = call("ec2:AuthorizeSecurityGroupIngress", error_code="Client.UnauthorizedOperation")
     [verify] = (
