@@ -248,13 +248,18 @@ def plain_principal(principal: str) -> str:
         return name
     if provider == COGNITO:
         return f"Cognito's identity pools in {subject}"
+    if _is_digest(provider):
+        return subject
     host = provider.rpartition("-provider/")[2].removeprefix("https://").partition("/")[0]
     whole = f"{subject} ({host})"
-    return whole if host and not _is_digest(host) and len(whole) <= MAX_PLAIN_LENGTH else subject
+    return whole if host and len(whole) <= MAX_PLAIN_LENGTH else subject
 
 
 def _is_digest(provider: str) -> bool:
-    """Return whether all that records have of a provider is a digest, as of one of SAML: it says nothing to people."""
+    """Return whether all that records have of a provider is a digest, as of one of SAML: it says nothing to people.
+
+    It is base64, so a slash may stand anywhere in it: it is no path.
+    """
     return provider.endswith("=")
 
 

@@ -374,6 +374,8 @@ def test_no_name_can_be_made_into_another_principals_key() -> None:
         ),
         ("https://accounts.google.com/x", "1/2", "1/2 (accounts.google.com)"),
         (f"arn:aws:iam::{ACCOUNT}:saml-provider/Okta", "ann", "ann (Okta)"),
+        ("e/8e8BF4+/6+d+0DEF7BBe7FD94=", "ann@example.com", "ann@example.com"),  # a digest of SAML: no path
+        ("Cf4+32dEc80F6//d78eB5CaF9B0=", "ann@example.com", "ann@example.com"),
         ("cognito-identity.amazonaws.com", "eu-west-1", "Cognito's identity pools in eu-west-1"),
         ("oidc.example.com", "s" * 90, "s" * 90),
         ("p" * 90, "subject", "subject"),
