@@ -68,7 +68,7 @@ CREDENTIAL_LABELS = {
     "service": N_("AWS service"),
     "other account": N_("another account"),
 }
-ACTION_FEATURES = ("action", "next action", "parameters", "call path")  # whose values name actions
+ACTION_FEATURES = ("action", "next action", "parameters", "call path")  # whose values are actions
 RARITY_LABELS = {
     "unseen": N_("not in the history"),
     "rare": N_("rare"),
@@ -178,6 +178,25 @@ def plain_actions(text: str) -> str:
     from fingerprint.sources.active import SOURCE  # late, as above
 
     return "".join(SOURCE.plain_action(part) for part in _BREAKS.split(text))
+
+
+def plain_value(feature: str, text: str) -> str:
+    """Return a value of a feature with actions as people call them, and names that someone chose as they are.
+
+    >>> plain_value("resource", "lambda:GetFunction20150331v2 on function:Backup20240101")
+    'lambda:GetFunction on function:Backup20240101'
+    >>> plain_value("amount", "2 calls of lambda:GetFunction20150331v2 in an hour")
+    '2 calls of lambda:GetFunction in an hour'
+    """
+    if feature in ACTION_FEATURES:
+        return plain_actions(text)
+    words = text.split(" ")
+    return " ".join(
+        plain_actions(word)
+        if words[place + 1 : place + 2] == ["on"] or words[max(0, place - 2) : place] == ["calls", "of"]
+        else word
+        for place, word in enumerate(words)
+    )
 
 
 def level_description(name: Level) -> str:

@@ -265,8 +265,8 @@ def _drivers_table(alert: Alert) -> Table:
         peers = formatting.RARITY_LABELS[driver.peers] if driver.peers else ""
         table.add_row(
             terminal_text(driver.feature),
-            terminal_text(_value_text(driver.feature, driver.seen)),
-            terminal_text(_value_text(driver.feature, driver.expected)),
+            terminal_text(formatting.plain_value(driver.feature, driver.seen)),
+            terminal_text(formatting.plain_value(driver.feature, driver.expected)),
             rarity,
             peers,
             surprise,
@@ -284,16 +284,11 @@ def _driver_lines(driver: SurpriseDriver) -> tuple[Text, Text]:
     """Return a row of the drivers' table as two lines."""
     peers = f", {formatting.RARITY_LABELS[driver.peers]} among peers" if driver.peers else ""
     rarity = f"{_rarity_text(driver)}{peers}, surprise {driver.surprise:.1f}"
-    seen, expected = (_value_text(driver.feature, each) for each in (driver.seen, driver.expected))
+    seen, expected = (formatting.plain_value(driver.feature, each) for each in (driver.seen, driver.expected))
     return (
         Text.assemble(terminal_text(driver.feature), ": ", terminal_text(seen, "bold")),
         Text.assemble(f"{rarity}; usual here: ", terminal_text(expected)),
     )
-
-
-def _value_text(feature: str, value: str) -> str:
-    """Return a value of a feature, actions as people call them."""
-    return formatting.plain_actions(value) if feature in formatting.ACTION_FEATURES else value
 
 
 def _call_text(event: AlertEvent) -> str:

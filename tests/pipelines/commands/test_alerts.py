@@ -317,12 +317,19 @@ def test_an_action_has_one_name_in_title_evidence_and_events(store_url, capsys, 
         "action", f"lambda:{dated}", f"lambda:GetPolicy20150331v2, lambda:{dated}", "unseen", 9
     )
     after = SurpriseDriver("next action", f"lambda:{dated} after lambda:{dated}", "nothing yet", "unseen", 9)
+    on = SurpriseDriver(
+        "resource", f"lambda:{dated} on function:a", f"lambda:{dated} on function:b", "unseen", 5
+    )
+    amount = SurpriseDriver(
+        "amount", f"2 calls of lambda:{dated} in an hour on unusual resources", "none before", "unseen", 4
+    )
     row = replace(alert.impact_of[0], action=f"lambda:{dated}")
-    changed = replace(alert, events=(first,), drivers=(seen, after), impact_of=(row,), next_steps=())
+    drivers = (seen, after, on, amount)
+    changed = replace(alert, events=(first,), drivers=drivers, impact_of=(row,), next_steps=())
     open_store(store_url).alerts.save([changed])
     show_alert(store_url, alert.alert_id)
     shown = capsys.readouterr().out
-    assert shown.count("lambda:UpdateFunctionCode") == 6
+    assert shown.count("lambda:UpdateFunctionCode") == 9
     assert "lambda:GetPolicy" in shown
     assert "20150331" not in shown
 

@@ -29,8 +29,9 @@ DRIVERS = (
     SurpriseDriver("action", f"lambda:{RAW}", "lambda:GetPolicy20150331v2, s3:GetObject", "unseen", 9.4),
     SurpriseDriver("next action", f"lambda:{RAW} after s3:GetObject", "nothing yet", "unseen", 9.0),
     SurpriseDriver("resource", "bucket:Backup20240101", "(none)", "unseen", 2.7),
+    SurpriseDriver("resource", f"lambda:{RAW} on function:Sync20240101", "(none)", "unseen", 2.6),
     SurpriseDriver(
-        "amount", "9 calls of s3:GetObject in an hour", "at most 2 in the history", "unseen", 33.0
+        "amount", f"9 calls of lambda:{RAW} in an hour", "at most 2 in the history", "unseen", 33.0
     ),
 )
 
@@ -90,6 +91,8 @@ def test_actions_stand_without_their_api_version_and_the_record_keeps_it(page: s
     assert "lambda:UpdateFunctionCode after s3:GetObject" in " ".join(unusual.split())
     assert "lambda:GetPolicy, s3:GetObject" in unusual
     assert "bucket:Backup20240101" in unusual  # a name that a person chose
+    assert "lambda:UpdateFunctionCode on function:Sync20240101" in unusual
+    assert "9 calls of lambda:UpdateFunctionCode in an hour" in unusual
     assert f'title="{RAW}"' in page
     assert f"lambda: {RAW}" in Page.lenient(page[page.index('class="timeline"') :]).text
 
