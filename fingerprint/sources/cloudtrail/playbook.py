@@ -57,6 +57,7 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     account_number,
     call_of,
     calling_service,
+    center_roles,
     center_user_id,
     credential_kind,
     principal_name,
@@ -97,7 +98,8 @@ def _is_urgent(suspicion: Suspicion) -> bool:
 def _lead(suspicion: Suspicion) -> str:
     """Return where containing is done, and on which condition: names of roles and users repeat across accounts."""
     account = account_number(suspicion.principal.partition(":")[0])
-    elsewhere = credential_kind(suspicion.principal, access_keys(suspicion)) in ("root", "single sign-on")
+    kind = credential_kind(suspicion.principal, access_keys(suspicion))
+    elsewhere = kind in ("root", "single sign-on") or bool(center_roles(suspicion))
     foreign = _is_foreign(suspicion)  # where no one here can do anything
     place = f"in account {account}" if account and not elsewhere and not foreign else ""
     condition = "" if _is_urgent(suspicion) else "if no one confirms it"

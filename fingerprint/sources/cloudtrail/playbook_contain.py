@@ -35,6 +35,7 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     access_keys,
     call_of,
     calling_service,
+    center_roles,
     center_user_id,
     credential_kind,
     first_events,
@@ -57,6 +58,7 @@ DEVICE_ID_LENGTH = 64  # hexadecimal digits, of a certificate of AWS IoT
 MAX_SERIAL_LENGTH = 40  # hexadecimal digits, of a certificate's serial number
 UUID_LENGTH = 36  # characters of a UUID
 _FUNCTION = "AWS::Lambda::Function"
+_CENTER_PROVIDER = "AWSSSO_"  # what the name of Identity Center's provider begins with: AWSSSO_0a1b2c3d4e5f6071_DO_NOT_DELETE
 _HEX_DIGITS = frozenset("0123456789abcdef")
 _NOW = "'\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\"'"  # within a text in single quotes
 _REVOKE = (
@@ -126,23 +128,36 @@ def contain_steps(suspicion: Suspicion) -> Iterator[NextStep]:
             yield by_certificate
         case "unknown" if (pod := _service_account(suspicion.principal)) is not None:
             yield from _contain_service_account(suspicion, *pod)
+        case "unknown" if roles := center_roles(suspicion):
+            yield from _contain_single_sign_on(suspicion, roles[0] if len(roles) == 1 else "")
         case "unknown":
             yield _contain_at_provider(suspicion)
 
 
 def _contain_at_provider(suspicion: Suspicion) -> NextStep:
-    """Return how to keep out an identity from elsewhere; a provider of SAML may itself be a thief's, or its key be stolen."""
+    """Return how to keep out an identity from elsewhere; a provider of SAML may itself be a thief's, or its key be stolen.
+
+    No command deletes what is named as Identity Center's provider, by which everyone signs in: a refused call may name it, too.
+    """
     named = dict.fromkeys(safe_argument(saml_provider(each.raw)) for each in first_events(suspicion))
     providers = [each for each in named if each][:MAX_KEYS]
     text = "Block the identity at its provider, and deny it in the trust policy of every role that it may assume."
-    if providers:
+    may_be_center = any(each.rpartition("/")[2].startswith(_CENTER_PROVIDER) for each in providers)
+    if may_be_center:
+        text += (
+            " Look at the provider: that of IAM Identity Center, by which everyone signs in, has such a name. Where that is it, "
+            "delete nothing: disable the person in Identity Center. Where its metadata name another issuer, it is a thief's."
+        )
+    elif providers:
         text += (
             " Look at the provider: where it is not the organisation's own, or the key that it signs with may be stolen, "
             "delete it. No one signs in by it then."
         )
     look = [f"aws iam get-saml-provider --saml-provider-arn {each}" for each in providers]
-    delete = ["aws iam delete-saml-provider --saml-provider-arn PROVIDER_ARN"] if providers else []
-    return NextStep("contain", text, "\n".join([_LIST_TRUST, *look, *delete]))
+    delete = ["aws iam delete-saml-provider --saml-provider-arn PROVIDER_ARN"]
+    return NextStep(
+        "contain", text, "\n".join([_LIST_TRUST, *look, *(delete if look and not may_be_center else [])])
+    )
 
 
 def _service_account(principal: str) -> tuple[str, str] | None:

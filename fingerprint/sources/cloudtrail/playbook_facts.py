@@ -35,6 +35,8 @@ IN_PERSON = ", by telephone or in person,"
 BY_ANOTHER_CHANNEL = " by telephone or in person, not by mail or chat that the same login opens,"
 SERVICE_DOMAIN = ".amazonaws.com"
 BY_CERTIFICATE = "rolesanywhere:CreateSession"
+_BY_SAML = "AssumeRoleWithSAML"
+_CENTER_ROLE = "role:aws-reserved/sso.amazonaws.com/"  # only Identity Center makes roles there, for its own provider alone
 _SERVICE_ROLE = "AWSServiceRoleFor"
 # Where global services (IAM, the global STS) log, by what the regions of a partition begin with; us-east-1 in the others.
 _GLOBAL_REGIONS = {"cn-": "cn-north-1", "us-gov-": "us-gov-west-1", "eusc-": "eusc-de-east-1"}
@@ -93,6 +95,22 @@ def center_user_id(suspicion: Suspicion) -> str:
     return (
         principal_name(suspicion.principal) if principal_type(suspicion.principal) == "identitycenter" else ""
     )
+
+
+def center_roles(suspicion: Suspicion) -> list[str]:
+    """Return the roles that someone opened by SAML from Identity Center, empty for any other provider.
+
+    A role of Identity Center lets in no provider but Identity Center's own, whatever one of a thief's may be called. So a call
+    that succeeded says it; the provider that a refused one names is the caller's word.
+    """
+    if principal_type(suspicion.principal) != "federated":
+        return []
+    opened = (
+        event.resource.rpartition("/")[2]
+        for event in suspicion.events
+        if event.action == _BY_SAML and event.resource.startswith(_CENTER_ROLE) and not event.error_code
+    )
+    return list(dict.fromkeys(opened))
 
 
 def session_of_person(principal: str) -> str:

@@ -135,6 +135,26 @@ def test_a_provider_of_saml_that_may_be_a_thiefs_is_looked_at_and_its_sessions_a
     assert "saml" not in commands(other, "contain")
 
 
+def test_a_person_who_came_by_identity_center_is_cut_there_and_its_provider_is_left_alone() -> None:
+    """Everyone signs in by it, and it is called AWSSSO_..._DO_NOT_DELETE for that."""
+    provider = f"arn:aws:iam::{ACCOUNT}:saml-provider/AWSSSO_0a1b2c3d4e5f6071_DO_NOT_DELETE"
+    role = "role:aws-reserved/sso.amazonaws.com/eu-central-1/AWSReservedSSO_Quant_f7230099b9ea687c"
+    made = call("sts:AssumeRoleWithSAML", {"principalArn": provider}, key="", resource=role)
+    made = replace(made, raw=json.dumps(json.loads(made.raw) | {"eventName": "AssumeRoleWithSAML"}))
+    person = f"{ACCOUNT}:federated/e%2F8e8BF4+%2F6+d+0DEF7BBe7FD94=/ann@example.com"
+    steps = next_steps(suspicion(made, principal=person, human="ann@example.com"))
+    [contain] = [step for step in steps if step.phase == "contain"]
+    assert "AttributePath=UserName,AttributeValue=ann@example.com" in contain.command
+    assert "put-inline-policy-to-permission-set" in contain.command
+    assert "inline policy of Quant." in contain.text
+    assert ACCOUNT not in contain.text, "it is done where Identity Center is administered"
+    assert "saml-provider" not in contain.command
+    for other in (replace(made, error_code="AccessDenied"), replace(made, resource="role:admin")):
+        shown = commands(next_steps(suspicion(other, principal=person)), "contain")
+        assert f"get-saml-provider --saml-provider-arn {provider}" in shown, "the name alone may be a thief's"
+        assert "delete-saml-provider" not in shown
+
+
 def with_session(made: AlertEvent, **context: Any) -> AlertEvent:
     """Return a call by a role, whose record says so much of its session."""
     record = json.loads(made.raw)
