@@ -37,6 +37,7 @@ MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
 MAX_SESSIONS_NAMED, MAX_SESSION_NAME_LENGTH = 5, 64  # in one text; characters, the most that AWS allows
 MANY_PRINCIPALS = 5  # a network that more of them used in the history is usual for others
 ORDER_FEATURE = "next action"  # of a driver of the sequence detector
+NOTHING_USUAL = "nothing yet"  # what a driver expects where no usual value is known
 WEAK_VOTE_Z = 0.84  # a vote of a lower z, which one harmless event in five reaches, is a weak one
 LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
 ALERT_THRESHOLD_COLUMN = "alert_threshold"  # of a frame of events: the z that opens an alert

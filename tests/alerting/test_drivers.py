@@ -23,6 +23,20 @@ def test_what_is_shown_is_bounded_by_rank_but_for_new_networks() -> None:
     assert drivers.shown_drivers([*new, *loud]) == (*new, *loud[: most - 2])
 
 
+def test_orders_that_nothing_is_usual_for_take_one_row_and_leave_the_others_to_what_says_more() -> None:
+    def after(context: str, expected: str, nats: float) -> SurpriseDriver:
+        return SurpriseDriver("next action", f"s3:DeleteObjects after {context}", expected, "unseen", nats)
+
+    compared = after("s3:GetBucketVersioning", "s3:GetObject", 21.9)
+    orders = [
+        after(f"s3:{name}", "nothing yet", 12.9) for name in ("CopyObject", "DeleteObjects", "PutObject")
+    ]
+    action = SurpriseDriver("action", "s3:DeleteObjects", "nothing yet", "unseen", 10.0)
+    others = [replace(action, seen=f"s3:Put{place}") for place in range(drivers.MAX_DRIVERS - 3)]
+    shown = drivers.shown_drivers([compared, *orders, action, *others])
+    assert shown == (compared, orders[0], action, *others)
+
+
 def test_the_number_of_calls_is_read_from_what_drives_an_alert() -> None:
     seen = amount_text(2006, "s3:DeleteObject", "an hour")
     amount = SurpriseDriver("amount", seen, "none in the history", "unseen", 8.2)

@@ -26,7 +26,7 @@ from fingerprint.compute.arrays import namespace, to_device_of
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
-from fingerprint.core.alert import ORDER_FEATURE, Rarity, SurpriseDriver, rarity_of
+from fingerprint.core.alert import NOTHING_USUAL, ORDER_FEATURE, Rarity, SurpriseDriver, rarity_of
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import SequenceSettings, Settings
 from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Ints, Mask, action_at
@@ -262,11 +262,11 @@ def sequence_text(bank: Bank, fingerprint: int, principal: np.uint64, before: np
     """
     own = _own_usual(bank, fingerprint, principal, before)
     if before == START and not len(own):
-        return "nothing yet"
+        return NOTHING_USUAL
     place, found = find_sorted(bank.transitions.contexts, np.array([before], np.uint64))
     usual = own if len(own) else bank.transitions.usual[place[0]] if found[0] else own
     named = ", ".join(text for text in bank.value_texts(usual[usual != 0]) if text)
-    return f"{named}{'' if len(own) else ' (in the organisation)'}" if named else "nothing yet"
+    return f"{named}{'' if len(own) else ' (in the organisation)'}" if named else NOTHING_USUAL
 
 
 def _own_usual(bank: Bank, fingerprint: int, principal: np.uint64, before: np.uint64) -> Hashes:

@@ -18,7 +18,7 @@ from fingerprint.compute import frames
 from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import Rarity, SurpriseDriver, rarity_of
+from fingerprint.core.alert import NOTHING_USUAL, Rarity, SurpriseDriver, rarity_of
 from fingerprint.detection.detectors import ExplanationContext, Floats, Mask, action_at
 from fingerprint.detection.detectors.autoencoder.evidence import (
     carried_amount_nats,
@@ -167,7 +167,7 @@ class _KnownValues(NamedTuple):
         whose = " (in the organisation)" if self.fingerprint == GENERIC_ROW else self._calls_so_far
         often = ", often a new one" if self.often_new[feature] and feature in PLACE_FEATURES else ""
         shown = map(encoding.FEATURES[feature].shown, usual[:MAX_USUAL_VALUES])
-        return ", ".join(shown) + often + whose if usual else "nothing yet"
+        return ", ".join(shown) + often + whose if usual else NOTHING_USUAL
 
 
 def _is_of_action(text: str, action: str) -> bool:
