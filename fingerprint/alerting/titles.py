@@ -63,15 +63,15 @@ COMPARABLE_SURPRISE = 0.5  # share of an upgrade's nats, from which on another d
 
 
 def build_title(principal: str, facts: TitleFacts) -> str:
-    """Return one line: who called what, from where, how much of it failed; of a newcomer also when it was first seen.
+    """Return one line: who called what, from where, how much of it failed; of a newcomer last, when it was first seen.
 
     Who and where are those of the leading call. Others at a role are counted; a new network of other calls is named as theirs.
     """
     lead = facts.leading_row
     human = facts.humans[lead] if facts.humans else ""
     who = actor_name(principal, human, _actors(facts, human))
-    who += f" ({facts.first_seen})" if facts.first_seen else ""
     late = f"; delivered {_count(facts.late_days, 'day')} late" if facts.late_days else ""
+    late += f"; newcomer: {facts.first_seen}" if facts.first_seen else ""
     signed_in = _how_signed_in(facts.events[lead])
     what = _called(facts, _reached(principal, facts, lead) + (f" {signed_in}" if signed_in else ""))
     others = "" if signed_in else _signed_in_beside(facts)

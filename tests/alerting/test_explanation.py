@@ -291,7 +291,8 @@ def test_a_grave_call_of_a_stranger_is_new_although_others_make_it(
     [alert] = sample_organisation.run([source], organisation.bank, tmp_path, EVERYTHING).alerts
     service = grave["eventSource"].split(".")[0]
     assert [each.action for each in alert.impact_of] == [f"{service}:{grave['eventName']}"]
-    assert "(not in the history; first seen in the same hour) called " in alert.title
+    assert alert.title.startswith("user/made called ")
+    assert alert.title.endswith("; newcomer: not in the history; first seen in the same hour")
     assert "not in their history" not in alert.title, "it says so already"
     assert alert.impact > 0
     assert alert.urgency >= 35, "no grave new call is low"

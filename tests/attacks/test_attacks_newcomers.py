@@ -134,7 +134,7 @@ def test_an_attack_by_a_principal_that_no_one_ever_saw_is_an_alert(
     alerts = [alert for alert in run.alerts if alert.principal == who]
     assert alerts
     joined = ", nor is its account" * who.startswith(JOINED)
-    assert f"(not in the history{joined}; first seen" in alerts[0].title
+    assert f"; newcomer: not in the history{joined}; first seen" in alerts[0].title
     asked = any("ask who made it or uses it again" in step.text for step in alerts[0].next_steps)
     assert asked is not who.endswith(":root"), "root is not made"
     assert all(event.scores["sequence"] is None for event in alerts[0].events if "sequence" in event.scores)
@@ -145,14 +145,14 @@ def test_an_attack_by_a_principal_that_no_one_ever_saw_is_an_alert(
 def test_the_account_of_a_caller_is_known_where_that_of_the_log_is_not(run: sample_organisation.Run) -> None:
     callers = [alert for alert in run.alerts if alert.principal == CALLED]
     assert callers
-    assert "(not in the history; first seen" in callers[0].title
+    assert "; newcomer: not in the history; first seen" in callers[0].title
 
 
 def test_a_known_person_at_a_new_role_is_neither_new_nor_from_a_new_network(
     run: sample_organisation.Run, organisation: sample_organisation.SampleOrganisation
 ) -> None:
     (alert,) = (alert for alert in run.alerts if NEW_ROLE in alert.principal)
-    assert "(new at Support, known at " in alert.title
+    assert "; newcomer: new at Support, known at " in alert.title
     assert "not in the history" not in alert.title
     assert "(new network)" not in alert.title
     [ask] = (step.text for step in alert.next_steps if step.phase == "verify")
