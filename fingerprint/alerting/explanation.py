@@ -210,9 +210,18 @@ def _telling_calls(events: Sequence[AlertEvent], facts: TitleFacts) -> list[tupl
 
 
 def _has_new_origin(facts: TitleFacts) -> bool:
-    """Return whether calls came from a new network, other than another range of a known one, or with a new tool."""
-    tools = (each.rarity for each in facts.drivers if each.feature == PROGRAM_FEATURE)
-    return not facts.new_networks.keys() <= set(facts.new_ranges) or "unseen" in tools
+    """Return whether calls came from a new network, other than another range of a known one, or with a new tool.
+
+    A service that calls for a person is neither.
+    """
+    between = {
+        event.event_id: service
+        for row, event in enumerate(facts.events)
+        if (service := titles.service_between(facts, row))
+    }
+    programs = [each for each in facts.drivers if each.feature == PROGRAM_FEATURE]
+    new_tool = any(each.rarity == "unseen" and each.seen not in between.values() for each in programs)
+    return not facts.new_networks.keys() - between.keys() <= {*facts.new_ranges} or new_tool
 
 
 def _find_curve(batch: EventBatch, frame: Frame, explainer: Explainer) -> ActivityCurve | None:

@@ -38,6 +38,7 @@ from fingerprint.core.alert import (
     GRAVITIES,
     AlertEvent,
     SurpriseDriver,
+    find_cause,
     names_person,
     succeeded_beside,
 )
@@ -75,8 +76,13 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     signed_in = _how_signed_in(facts.events[lead])
     what = _called(facts, _reached(principal, facts, lead) + (f" {signed_in}" if signed_in else ""))
     others = "" if signed_in else _signed_in_beside(facts)
-    origin = f"{_origin(facts, lead)}{_strangest_tool(facts, lead)}{_strangest_account(facts, lead)}"
-    return f"{who} {what} from {origin}{_new_opener(facts)}{_own_call(facts)}{_failures(facts)}{_also(facts)}{others}{late}"
+    if service_between(facts, lead):
+        where = _cause(facts, lead)
+        what = what if where.startswith(" ") else what.rstrip(",")
+    else:
+        where = f" from {_origin(facts, lead)}"
+    origin = f"{where}{_strangest_tool(facts, lead)}{_strangest_account(facts, lead)}"
+    return f"{who} {what}{origin}{_new_opener(facts)}{_own_call(facts)}{_failures(facts)}{_also(facts)}{others}{late}"
 
 
 def _actors(facts: TitleFacts, human: str) -> set[str]:
@@ -140,7 +146,8 @@ def questioned(facts: TitleFacts) -> str:
     lead, _ = facts.lead
     if lead not in facts.new_to_all:
         what = f"{_cut(SOURCE.plain_action(lead))}{_often(facts, lead)}{_beside_usual(facts)}"
-        return f"{what} from {_origin(facts, facts.leading_row)}"
+        by_service = service_between(facts, facts.leading_row)
+        return what if by_service else f"{what} from {_origin(facts, facts.leading_row)}"
     row = facts.leading_row
     origin = new_origin(facts, row)
     new = list(dict.fromkeys((lead, *(each for each in facts.ranked if each in facts.new_to_all))))
@@ -152,11 +159,13 @@ def questioned(facts: TitleFacts) -> str:
 
 
 def new_origin(facts: TitleFacts, row: int) -> str:
-    """Return the network and the tool of an event where they are new; empty for none.
+    """Return the network and the tool of an event where they are new; empty for none: a service is no place to be.
 
     >>> new_origin(facts, 0)
     ' from 159.65.0.0/16 (new network), new tool TruffleHog'
     """
+    if service_between(facts, row):
+        return ""
     name = facts.events[row].event_id
     place = f" from {_new_network(facts, name)}" if has_strange_network(facts, name) else ""
     return f"{place}{_tool(facts, row)}"
@@ -213,6 +222,8 @@ def _called(facts: TitleFacts, on: str) -> str:
     often = _often(facts, lead)
     # "and 1 other 2 times" would be read as two of the other
     on += "," if often and on.endswith(OTHERS) else ""
+    if service := service_between(facts, facts.leading_row):
+        verb = f"had {_cut(service, MAX_NAME_LENGTH // 2)} {'try' if verb == 'tried' else 'call'}"
     call = f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{often}"
     if lead not in facts.new_to_all:
         return call + (_beside_usual(facts) or _and_others(facts, {*facts.ranked} - {lead}, "other action"))
@@ -354,7 +365,33 @@ def _elsewhere(facts: TitleFacts, event_id: str = "") -> str:
     if not event_id:
         return f"; {counted} from elsewhere" if left else ""
     there = left <= called_from(facts, facts.new_networks[event_id])
+    row = next(row for row, event in enumerate(facts.events) if event.event_id == event_id)
+    if service := service_between(facts, row):
+        by = f"by {_cut(service, MAX_NAME_LENGTH // 2)} for {_them(facts)}"
+        return f"; {counted} {'' if there else 'from elsewhere, as '}{by}"
     return f"; {counted} from {'' if there else 'elsewhere, as from '}{_new_network(facts, event_id)}"
+
+
+def service_between(facts: TitleFacts, row: int) -> str:
+    """Return the service that made a call for a person, who never made it themselves; empty for a call of their own.
+
+    What a service does with a role that no person holds is said to come from that service.
+    """
+    return facts.events[row].by_service if _is_person(facts) else ""
+
+
+def _cause(facts: TitleFacts, lead: int) -> str:
+    """Return the person's own call for which a service made the leading one, where it is known, and what came from elsewhere."""
+    own = [each for each in facts.events if not each.by_service]
+    cause = find_cause(facts.events[lead], (*own, *facts.supporting), SOURCE.changes_something)
+    called = (
+        f" for {_cut(SOURCE.plain_action(cause.action_name))} from {_cut(cause.source_address)}"
+        if cause
+        else ""
+    )
+    networks = [each.event_id for each in own if has_strange_network(facts, each.event_id)]
+    networks.sort(key=lambda name: how_usual(facts, name))
+    return f"{called}{_elsewhere(facts, *networks[:1])}"
 
 
 def _new_network(facts: TitleFacts, event_id: str) -> str:

@@ -248,6 +248,15 @@ class AlertEvent:
         """Return its action as people and tables name it: `service:Action`."""
         return f"{self.service}:{self.action}"
 
+    @property
+    def by_service(self) -> str:
+        """Return the service that made the call for its caller: its domain stands in place of an address; empty for their own."""
+        return (
+            self.source_address
+            if self.source_address.rpartition(".")[2].isalpha() and "." in self.source_address
+            else ""
+        )
+
     def has_weak_vote(self, detector: DetectorName) -> bool:
         """Return whether a detector voted for a z that is usual by itself: enough beside another one that is very rare."""
         z = self.scores.get(detector)
@@ -351,6 +360,7 @@ class CredentialIssue:
     region: str
 
 
+CAUSED_WITHIN = timedelta(seconds=10)  # between an own call to a service and what that service calls for it
 MINUTES_BESIDE = timedelta(minutes=5)  # between an alert's event and what the same session did beside it
 # Words for what runs. None is a first or last name, as Dev, Job and Jenkins are.
 _WORKLOADS = (
@@ -396,6 +406,27 @@ def succeeded_beside(
         if event.action_name == action and not event.error_code and event.source_address in addresses
     )
     return sorted(done, key=lambda event: -max(filter(None, event.scores.values()), default=0.0))
+
+
+def find_cause(
+    event: AlertEvent, events: Sequence[AlertEvent], changes: Callable[[str], bool]
+) -> AlertEvent | None:
+    """Return the last own call to the service that made a call for them, with the same key and just before; None without one.
+
+    One whose action `changes` something comes first: a query was started before it was asked whether it is done.
+
+    >>> find_cause(decrypt, [read_secret], SOURCE.changes_something).action_name  # of kms:Decrypt by secretsmanager.amazonaws.com
+    'secretsmanager:GetSecretValue'
+    """
+    service = event.by_service.partition(".")[0]
+    before = (
+        each
+        for each in events
+        if event.access_key
+        and (each.access_key, each.service, each.by_service) == (event.access_key, service, "")
+        and timedelta() <= event.event_time - each.event_time <= CAUSED_WITHIN
+    )
+    return max(before, key=lambda each: (changes(each.action), each.event_time, each.event_id), default=None)
 
 
 def made_beside(events: Sequence[AlertEvent], supporting: Sequence[AlertEvent]) -> list[AlertEvent]:

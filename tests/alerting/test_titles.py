@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from fingerprint.alerting import impact
+from fingerprint.alerting import explanation, impact
 from fingerprint.alerting.prevalence import feature_labels
 from fingerprint.alerting.title_facts import TitleFacts
 from fingerprint.alerting.titles import (
@@ -20,6 +20,7 @@ from fingerprint.alerting.titles import (
     build_title,
     known_at,
     new_at,
+    new_origin,
     questioned,
 )
 from fingerprint.core.alert import AlertEvent, Rarity, SurpriseDriver
@@ -91,6 +92,50 @@ def test_the_gravest_new_call_leads_and_the_others_are_counted() -> None:
         "grace@example.com called cloudtrail:StopLogging and 53 other new actions from 139.59.0.0/16 (new network)"
     )
     assert len(title) <= 120
+
+
+def test_what_a_service_calls_for_a_person_is_said_to_be_that_services_call_for_their_own() -> None:
+    """A person was said to have called kms:Decrypt, and was asked about it: they had read a secret."""
+    read, decrypt = called("secretsmanager:GetSecretValue", "kms:Decrypt")
+    service = "secretsmanager.amazonaws.com"
+    decrypt = replace(
+        decrypt, source_address=service, access_key="ASIA1", event_time=read.event_time + timedelta(seconds=1)
+    )
+    read = replace(read, access_key="ASIA1")
+    program = SurpriseDriver("program", service, "aws-cli", "unseen", 8.0)
+    network = SurpriseDriver("network", service, "84.17.0.0/16", "unseen", 7.0)
+    alone = facts([decrypt], {"kms:Decrypt"}, (program, network), programs=[service])
+    assert (
+        title_of(alone, human="ann@example.com")
+        == f"ann@example.com had {service} call kms:Decrypt, new to them"
+    )
+    caused = replace(alone, supporting=[read])
+    assert title_of(caused, human="ann@example.com") == (
+        f"ann@example.com had {service} call kms:Decrypt, new to them, for secretsmanager:GetSecretValue from 84.17.50.9"
+    )
+    for other in (
+        replace(read, access_key="ASIA2"),
+        replace(read, service="ssm", action="GetParameter"),
+        replace(read, event_time=decrypt.event_time - timedelta(minutes=1)),
+    ):
+        assert "GetSecretValue" not in title_of(replace(alone, supporting=[other]), human="ann@example.com")
+    harm = called("support:CreateCase")[0]
+    beside = facts([harm, replace(decrypt, event_id="1")], {"support:CreateCase", "kms:Decrypt"}, (program,))
+    beside = replace(beside, new_networks={"1": service}, usual_for_others={"1"})
+    assert title_of(beside, human="ann@example.com").endswith(
+        f"from 84.17.50.9; 1 other new action by {service} for them"
+    )
+    assert title_of(beside).endswith(f"1 other new action from {service} (new to it, usual for others)")
+    started, asked = (replace(read, action=name) for name in ("RotateSecret", "ListSecrets"))
+    later = replace(asked, event_time=decrypt.event_time)
+    for supporting in ([started, later], [later, started]):
+        title = title_of(replace(alone, supporting=supporting), human="ann@example.com")
+        assert title.endswith(" for secretsmanager:RotateSecret from 84.17.50.9")
+    assert title_of(caused) == f"user/grace called kms:Decrypt, new to it, from {service} (new network)"
+    person = replace(caused, humans=["ann@example.com"])
+    assert not new_origin(person, 0)
+    assert not explanation._has_new_origin(person), "neither its name nor its domain is where they were"
+    assert explanation._has_new_origin(replace(caused, humans=["user/grace"]))
 
 
 def test_a_call_that_failed_each_time_was_tried() -> None:

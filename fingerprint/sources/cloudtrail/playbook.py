@@ -28,6 +28,7 @@ from fingerprint.core.alert import (
     ActionImpact,
     AlertEvent,
     NextStep,
+    find_cause,
     made_beside,
     names_person,
     on_resources,
@@ -140,10 +141,26 @@ def _verify(suspicion: Suspicion) -> NextStep:
     until = " Until they confirm it, treat it as stolen." if _is_urgent(suspicion) and may_be_stolen else ""
     return NextStep(
         "verify",
-        f"{who} about {_what_to_ask(suspicion, event, gravest)} {when}.{chosen}"
+        f"{who} about {_as_own(suspicion, event, human, _what_to_ask(suspicion, event, gravest))} {when}.{chosen}"
         f"{_own_record(suspicion)}{until}{_why_new(suspicion)}{_own_doing(suspicion, who, human)}",
         "" if names_person(human) else _who_it_is_command(suspicion),
     )
+
+
+def _as_own(suspicion: Suspicion, event: AlertEvent, human: str, what: str) -> str:
+    """Return what to ask a person about what a service called for them: their own call to it, where that is known.
+
+    >>> _as_own(suspicion, decrypt, "ann@example.com", "kms:Decrypt on key:d7a6")
+    'secretsmanager:GetSecretValue on secret:db, for which secretsmanager.amazonaws.com called kms:Decrypt on key:d7a6,'
+    """
+    service = event.by_service[:100]
+    if not service or not names_person(human):
+        return what
+    cause = find_cause(event, (*suspicion.events, *suspicion.supporting), changes_something)
+    if not cause:
+        return f"what they did with {service}, which called {what} for them,"
+    on = on_resources([cause.resource[:200]] if cause.resource else [])
+    return f"{without_api_version(cause.action_name)[:200]}{on}, for which {service} called {what},"
 
 
 def _acts_by_itself(suspicion: Suspicion) -> bool:

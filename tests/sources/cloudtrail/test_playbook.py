@@ -276,6 +276,19 @@ def test_a_service_that_calls_in_a_persons_session_is_contained_at_the_person() 
     assert "*:bo@example.com" in commands(steps, "contain")
 
 
+def test_a_person_is_asked_about_their_own_call_and_not_about_what_a_service_did_for_it() -> None:
+    person = f"{ACCOUNT}:role/AWSReservedSSO_Ops_0a1b2c3d4e5f6071/bo%40example.com"
+    service = "secretsmanager.amazonaws.com"
+    decrypt = call("kms:Decrypt", key=ASIA, source_address=service, resource="key:d7a6")
+    some = suspicion(decrypt, principal=person, human="bo@example.com")
+    [asked] = [step.text for step in next_steps(some) if step.phase == "verify"]
+    assert f"about what they did with {service}, which called kms:Decrypt on key:d7a6 for them, at" in asked
+    read = call("secretsmanager:GetSecretValue", key=ASIA, resource="secret:db")
+    [asked] = [step.text for step in next_steps(some._replace(supporting=(read,))) if step.phase == "verify"]
+    asked_about = "secretsmanager:GetSecretValue on secret:db"
+    assert f"about {asked_about}, for which {service} called kms:Decrypt on key:d7a6, at" in asked
+
+
 def test_a_person_answers_for_no_session_of_another_name() -> None:
     own = call("s3:ListBuckets", key=ASIA, session="tom@example.com")
     other = replace(own, event_id="other", session="session-4821", access_key="ASIAOTHER")
