@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fingerprint.alerting.alert_events import alert_principal
 from fingerprint.alerting.explainer import Explainer
 from fingerprint.alerting.impact import PROGRAM_FEATURE
+from fingerprint.alerting.prevalence import NETWORK_FEATURES
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.frames import Frame
@@ -31,7 +32,7 @@ from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
 
-NETWORKS = ("network", "address")  # the wider one first
+NETWORKS = NETWORK_FEATURES
 PLACES = (*NETWORKS, "region")
 MAX_ROLES = 50  # of one person, whose places are looked at
 VERSION = "version"  # of a program

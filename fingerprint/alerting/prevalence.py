@@ -35,7 +35,8 @@ URGENCY_PER_DOUBLING = 5.0  # urgency, for each doubling of the other principals
 MAX_REDUCTION = 20  # of urgency
 
 SHARED_FEATURES = ("action", "parameters", "error", "program", "version")
-PLACE_FEATURES = ("network", "address", "target")
+NETWORK_FEATURES = ("network", "address")  # the wider one first
+PLACE_FEATURES = (*NETWORK_FEATURES, "target")
 CALL_FEATURES = ("action", "parameters")
 
 

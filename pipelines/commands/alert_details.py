@@ -13,7 +13,7 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.alerting.prevalence import MAX_COUNTED_OTHERS
+from fingerprint.alerting.prevalence import MAX_COUNTED_OTHERS, NETWORK_FEATURES, feature_labels
 from fingerprint.analysis import principal_profile
 from fingerprint.core.alert import (
     SESSION_NAMES_CHOSEN,
@@ -80,7 +80,9 @@ def show_alert(
             alert_detail(alert) | _origin_as_json(origin) | {"dispositions": decided, "thresholds": moved}
         )
     else:
-        _explain(Console(), alert, row, dispositions, moved, origin)
+        _explain(
+            Console(), alert, row, dispositions, moved, origin, store.prevalence.of_alert(alert.alert_id)
+        )
         print(f"page: {page}" if page else "`--page FILE` writes it as a page")
 
 
@@ -91,8 +93,9 @@ def _explain(
     disposition: list[Disposition],
     moved: list[dict[str, Any]],
     origin: SessionOrigin,
+    shared: Sequence[tuple[str, str, int]],
 ) -> None:
-    _print_summary(console, alert, row, disposition, moved, origin)
+    _print_summary(console, alert, row, disposition, moved, origin, shared)
     for each in alert.impact_of[:MAX_IMPACT_ROWS]:
         console.print(Text.assemble((f"{each.gravity}: ", "bold"), terminal_text(impact_text(each))))
     if alert.drivers:
@@ -104,7 +107,7 @@ def _explain(
         console.print("\nalso unusual in the same hours, without a verdict", style="dim")
         _print_events(console, alert, alert.supporting_events, style="dim")
     if row.urgency < row.own_urgency:
-        others = _others_text(row)
+        others = _others_text(row.sharing)
         same = f"{others[:1].upper()}{others[1:]} did the same within a day, as after a change to all"
         console.print(Text.assemble(("verify: ", "bold"), f"{same}: ask first who made that change."))
     for step in alert.next_steps:
@@ -115,10 +118,21 @@ def _explain(
             console.print(command_text(step.command), soft_wrap=True)
 
 
-def _others_text(row: QueueRow) -> str:
-    """Return how many other principals share an alert's surprise; counting ends at a number."""
-    least = "at least " if row.sharing >= MAX_COUNTED_OTHERS else ""
-    return f"{least}{row.sharing:,} other principal{'s' * (row.sharing != 1)}"
+def _others_text(others: int) -> str:
+    """Return how many other principals show the same as an alert; counting ends at a number."""
+    least = "at least " if others >= MAX_COUNTED_OTHERS else ""
+    return f"{least}{others:,} other principal{'s' * (others != 1)}"
+
+
+def _shared_networks(shared: Sequence[tuple[str, str, int]]) -> list[str]:
+    """Return the unusual networks that alerts of other principals have, too; `shared` are feature, value and how many others.
+
+    >>> _shared_networks([("network", "62.156.0.0/16", 16), ("action", "s3:GetObject", 3)])
+    ['62.156.0.0/16: 16 other principals with alerts within a day']
+    """
+    names = feature_labels(NETWORK_FEATURES)
+    found = [(seen, others) for feature, seen, others in shared if feature in names]
+    return [f"{seen}: {_others_text(others)} with alerts within a day" for seen, others in found]
 
 
 def command_text(command: str) -> Text:
@@ -186,6 +200,7 @@ def _print_summary(
     disposition: list[Disposition],
     moved: list[dict[str, Any]],
     origin: SessionOrigin,
+    shared: Sequence[tuple[str, str, int]],
 ) -> None:
     console.print(Text.assemble(urgency_text(row.urgency), "  ", terminal_text(alert.title, "bold")))
     facts = Table.grid(padding=(0, 2))
@@ -193,7 +208,9 @@ def _print_summary(
     facts.add_row("urgency from", f"rarity {alert.rarity}, impact {alert.impact}")
     if row.sharing:
         lowered = f", so its own urgency of {row.own_urgency} is lowered" * (row.urgency < row.own_urgency)
-        facts.add_row("shared with", f"{_others_text(row)} within a day{lowered}")
+        facts.add_row("shared with", f"{_others_text(row.sharing)} within a day{lowered}")
+    for place, network in enumerate(_shared_networks(shared)):
+        facts.add_row("" if place else "also from", terminal_text(network))
     _add_origin(facts, alert, origin)
     facts.add_row("when", formatting.format_span(alert.first_event_time, alert.last_event_time))
     _add_judgement(facts, alert, moved)

@@ -284,6 +284,26 @@ def test_who_opened_the_session_is_behind_an_alert_whose_records_name_no_one(sto
     assert "tara@example.com, who opened the session" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("others", "said"), [(0, ""), (1, "1 other principal "), (24, "at least 20 other principals ")]
+)
+def test_it_says_how_many_others_have_alerts_from_the_same_new_network(store_url, capsys, others, said):
+    """Of a VPN that failed over to another exit, as of a thief with many keys: the analyst tells which, no urgency falls."""
+    network = SurpriseDriver("network", "62.156.0.0/16", "195.145.0.0/16", "unseen", 10.0)
+    made = [
+        replace(
+            stolen_session(), alert_id=f"{place:02x}" * 8, principal=f"1:user/{place}", drivers=(network,)
+        )
+        for place in range(others + 1)
+    ]
+    open_store(store_url).alerts.save(made)
+    show_alert(store_url, "0000")  # the beginning of its id
+    shown = " ".join(capsys.readouterr().out.split())
+    expected = f"also from 62.156.0.0/16: {said}with alerts within a day"
+    assert (expected in shown) if others else ("also from" not in shown)
+    assert shown.startswith("91 ")
+
+
 def test_a_narrow_terminal_cuts_no_name_and_no_time(store_url, capsys, monkeypatch):
     """What has no room as a table is two lines for each row; a curve is one line."""
     monkeypatch.setenv("COLUMNS", "80")
