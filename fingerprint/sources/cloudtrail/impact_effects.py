@@ -599,8 +599,7 @@ EFFECTS = (
         "notable", "prepares mail or message abuse", "Impact", "T1496",
         "ses:VerifyEmailIdentity VerifyDomainIdentity CreateEmailIdentity UpdateAccountSendingEnabled PutAccountDetails "
         "PutAccountSendingAttributes VerifyDomainDkim DeleteIdentity sns:SetSMSAttributes CreateSMSSandboxPhoneNumber "
-        "sms-voice:RequestPhoneNumber SetTextMessageSpendLimitOverride workmail:CreateOrganization RegisterToWorkMail "
-        "support:CreateCase",
+        "sms-voice:RequestPhoneNumber SetTextMessageSpendLimitOverride workmail:CreateOrganization RegisterToWorkMail",
     ),
     Effect(
         "notable", "prepares calls or text messages that cost money", "Impact", "T1496",
@@ -621,6 +620,8 @@ EFFECTS = (
         "bedrock:PutUseCaseForModelAccess CreateFoundationModelAgreement PutFoundationModelEntitlement",
     ),
     Effect("notable", QUOTA, "Impact", "T1496", "servicequotas:RequestServiceQuotaIncrease"),
+    # who works on an outage does; for a higher limit: `GRAVER_EFFECTS`
+    Effect("minor", "opens a case with AWS Support", "", "", "support:CreateCase"),
 )  # fmt: skip
 
 # What reads data or secrets does, where it is more than its principal ever read: by the amount, not by the action or its request.
@@ -742,6 +743,7 @@ GRAVER_EFFECTS = (
         "grave", "takes a key store or certificate authority out of use", "Impact", "T1489",
         "acm-pca:UpdateCertificateAuthority",
     ),
+    Effect("notable", QUOTA, "Impact", "T1496", "support:CreateCase"),
 )  # fmt: skip
 
 # What a call does that its request made less grave, where the harm that the action can do is none that it did.

@@ -73,6 +73,7 @@ _QUOTAS = {  # service codes of Service Quotas -> what a thief wants more of
         ("ec2", "ecs", "fargate", "lightsail", "batch", "elasticmapreduce", "gamelift"), "machines"
     ),
 }
+_LIMIT_CASE = "limit-increase"  # in the service or category of a case with AWS Support
 # Members of requests, in small letters, that say which machines and how many of them.
 _TYPES = "instancetype instancetypes ec2instancetype allowedinstancetypes computetype computetypename"
 _MACHINE_TYPES = frozenset(_TYPES.split())
@@ -177,6 +178,12 @@ def _quota(request: Request) -> RequestEffect | None:
     code = request.get("serviceCode")
     more = _QUOTAS.get(code, "") if isinstance(code, str) else ""
     return (f"{QUOTA} of {more}", "Impact", "T1496") if more else None
+
+
+def _asks_for_limit(request: Request, account: str) -> Gravity | None:
+    """Return notable for a case with AWS Support about a higher limit, as thieves open for mail and machines."""
+    codes = (text for name, text in request_values(request) if name in ("serviceCode", "categoryCode"))
+    return "notable" if any(_LIMIT_CASE in code for code in codes) else None
 
 
 def _tunnel(request: Request) -> RequestEffect | None:
@@ -714,6 +721,7 @@ _CHECKS: dict[tuple[str, str], Check] = (
     | _table(_LIFECYCLE, _expiry)
     | _table("s3:PutObject s3:CopyObject s3:CreateMultipartUpload", _by_own_key)
     | _table(_DATABASES, _database_opened)
+    | _table("support:CreateCase", _asks_for_limit)
     | _table(_PARAMETERS, _with_decryption)
     | _table("ssm:GetParametersByPath", _all_parameters)
     | _table("ecs:RunTask ecs:StartTask", _other_role)

@@ -483,6 +483,22 @@ def test_a_request_for_a_quota_is_told_by_the_service_that_it_is_for(service: An
 
 
 @pytest.mark.parametrize(
+    ("request_", "gravity", "effect"),
+    [
+        ({"serviceCode": "amazon-s3"}, "minor", "opens a case with AWS Support"),
+        ({}, "minor", "opens a case with AWS Support"),
+        ({"serviceCode": "service-limit-increase"}, "notable", "asks for a higher quota"),
+        ({"categoryCode": "service-limit-increase-ses"}, "notable", "asks for a higher quota"),
+    ],
+)
+def test_a_case_with_support_is_more_than_minor_where_it_asks_for_a_limit(
+    request_: dict[str, str], gravity: str, effect: str
+) -> None:
+    found = impact_of("support", "CreateCase", json.dumps({"requestParameters": request_}))
+    assert (found.gravity, found.effect) == (gravity, effect)
+
+
+@pytest.mark.parametrize(
     ("call", "request_members", "lets_in"),
     [
         ("s3:PutBucketPolicy", {"bucketPolicy": policy({"AWS": "arn:aws:iam::210987654321:root"})}, True),
