@@ -14,7 +14,9 @@ the gravest counts in full and each further one with a fading weight, so an aler
 
 What a principal does every day from where it always is says nothing about an attack, whatever it can do: only an action that is
 new for the principal counts in full, one that only comes from a network new for it by KNOWN_ACTION_SHARE. A right that is given
-to an account which no one dealt with is new, too: who makes roles all day does not let a stranger in with them. A call that
+to an account which no one dealt with is new, too: who makes roles all day does not let a stranger in with them. So is harm that
+a request does by parameters which the principal never gave, as its own key, and a grave call from a new network in a region that
+is new as well: who writes objects all day encrypts none for ransom, and who trains models does so at home. A call that
 failed counts less (FAILED_SHARE): it shows what is wanted, and has done nothing yet. A read of data or secrets counts in full
 where it is more than the principal ever read: a thief came for it, and an insider needs no new action to take it.
 
@@ -70,7 +72,7 @@ def alert_impact(
     new_actions: Collection[str],
     new_places: Collection[str],
     other_accounts: Mapping[str, str] = MappingProxyType({}),
-    outsider_grants: Collection[str] = (),
+    new_requests: Collection[str] = (),
     judged: Sequence[CallImpact] = (),
     in_bulk: Collection[str] = (),
 ) -> tuple[ActionImpact, ...]:
@@ -78,9 +80,10 @@ def alert_impact(
 
     `new_actions` are the `service:Action` that are new for the principal, `new_places` the ids of events from a network that is.
     `other_accounts` maps the ids of events to the account that they were made on, where that is not the log's own, and
-    `outsider_grants` are the ids of those that gave everybody a right, or an account that no one dealt with before: that is
-    new, however often others were given one. `judged` is what each event can do, where that is known (`judge_calls`). `in_bulk`
-    are the actions that were called more often than ever before, which tells of those that read data or secrets.
+    `new_requests` are the ids of those that are new however often their action was called: they give everybody a right, or an
+    account that no one dealt with before, or do harm as never before (`novel_impact`). `judged` is what each event can do, where
+    that is known (`judge_calls`). `in_bulk` are the actions that were called more often than ever before, which tells of those
+    that read data or secrets.
     """
     by_action: dict[str, tuple[list[AlertEvent], list[CallImpact]]] = {}
     for event, found in zip(events, judged or judge_calls(events), strict=True):
@@ -92,7 +95,7 @@ def alert_impact(
             name,
             called,
             impacts,
-            name in new_actions or any(event.event_id in outsider_grants for event in called),
+            name in new_actions or any(event.event_id in new_requests for event in called),
             new_places,
             other_accounts,
             name in in_bulk,

@@ -20,8 +20,9 @@ from fingerprint.alerting.explainer import Explainer
 from fingerprint.alerting.novelty import Novelty
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.frames import Frame
-from fingerprint.core.alert import ActionImpact, AlertEvent
+from fingerprint.core.alert import GRAVE_OR_SEVERE, GRAVITIES, ActionImpact, AlertEvent
 from fingerprint.registry.bank import Bank
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import EVERYBODY, CallImpact
 from fingerprint.state.event_batch import Verdicts
 
@@ -42,10 +43,35 @@ def find_impact(
         novelty.actions,
         novelty.networks,
         _other_accounts(part.frame),
-        frozenset(event.event_id for event in compress(events, grants)),
+        frozenset(event.event_id for event in compress(events, grants)) | _new_harm(events, judged, novelty),
         [each.within(own) for each in judged],
         in_bulk,
     )
+
+
+def _new_harm(events: Sequence[AlertEvent], judged: Sequence[CallImpact], novelty: Novelty) -> frozenset[str]:
+    """Return the ids of grave or severe calls that are new, whatever their action is.
+
+    Those are calls that their request makes graver than their action by parameters that the principal never gave it, and calls
+    from a network in a region that are both new.
+    """
+    strange = (novelty.networks.keys() & novelty.regions.keys()) - novelty.usual_places
+    grave = (
+        (event, found)
+        for event, found in zip(events, judged, strict=True)
+        if found.gravity in GRAVE_OR_SEVERE
+    )
+    return frozenset(
+        event.event_id
+        for event, found in grave
+        if event.event_id in strange or (event.event_id in novelty.requests and _is_graver(event, found))
+    )
+
+
+def _is_graver(event: AlertEvent, found: CallImpact) -> bool:
+    """Return whether a call is graver by its request than its action is."""
+    of_action = SOURCE.impact_of(event.service, event.action, "").gravity
+    return GRAVITIES.index(found.gravity) > GRAVITIES.index(of_action)
 
 
 def _own_accounts(judged: Sequence[CallImpact], bank: Bank) -> frozenset[str]:

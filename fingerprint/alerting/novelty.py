@@ -39,6 +39,7 @@ VERSION = "version"  # of a program
 PROGRAM_COLUMN, VERSION_COLUMN = (FEATURE_NAMES.index(name) for name in (PROGRAM_FEATURE, VERSION))
 NETWORK_COLUMN, RANGE_COLUMN = (FEATURE_NAMES.index(name) for name in NETWORKS)
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
+PARAMETERS_COLUMN = FEATURE_NAMES.index("parameters")
 
 
 class Novelty(NamedTuple):
@@ -46,7 +47,8 @@ class Novelty(NamedTuple):
 
     `ranges` are the ids of those of the networks that are new address ranges of a network that the principal used before;
     `usual_for_others` of those whose address range many principals used in the history; `usual_places` of those whose principal
-    comes from new ones all the time, so that another is nothing strange. Such a region is not among `regions`.
+    comes from new ones all the time, so that another is nothing strange. Such a region is not among `regions`. `requests` are the
+    ids of events whose request has parameters that the principal never gave the action.
     Never is: not in what the bank learned. What began after the training stays new until the next one, so that a thief who comes
     again the next day is still one.
     """
@@ -57,6 +59,7 @@ class Novelty(NamedTuple):
     ranges: frozenset[str]
     usual_for_others: frozenset[str]
     usual_places: frozenset[str]
+    requests: frozenset[str]
 
 
 def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explainer: Explainer) -> Novelty:
@@ -65,11 +68,11 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
         [
             batch.fingerprint.astype(np.uint64),
             batch.principal,
-            batch.codes[:, [ACTION_COLUMN, *PLACE_COLUMNS]],
+            batch.codes[:, [ACTION_COLUMN, *PLACE_COLUMNS, PARAMETERS_COLUMN]],
         ]
     )
     versions = np.asarray(frames.column_of(frame, "bank_version"), object)
-    unseen = np.zeros((len(frame), 1 + len(PLACE_COLUMNS)), bool)
+    unseen = np.zeros((len(frame), 2 + len(PLACE_COLUMNS)), bool)
     usual, often = np.zeros(len(frame), bool), np.zeros((len(frame), len(PLACE_COLUMNS)), bool)
     principal = alert_principal(frame)
     for version in set(versions.tolist()):
@@ -85,10 +88,11 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
     return Novelty(
         frozenset(compress(names, unseen[:, 0])),
         _new_networks(batch, frame, new_networks),
-        _new_regions(frame, unseen[:, -1] & ~often[:, -1]),
+        _new_regions(frame, unseen[:, len(PLACE_COLUMNS)] & ~often[:, -1]),
         frozenset(compress(ids, new_networks[:, -1] & ~new_networks[:, 0])),
         frozenset(compress(ids, new_networks.any(axis=1) & usual)),
         frozenset(compress(ids, new_networks.any(axis=1) & often[np.arange(len(often)), named])),
+        frozenset(compress(ids, unseen[:, -1])),
     )
 
 
@@ -144,7 +148,7 @@ def feature_texts(batch: EventBatch, frame: Frame, name: str) -> list[str]:
 def _new_to_principal(
     batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer, principal: str
 ) -> NDArray[np.bool_]:
-    """Return whether action and places (PLACE_COLUMNS) of one version's events are new to their principal, (R, 1 + places).
+    """Return whether action, places and parameters of one version's events are new to their principal, (R, 1 + places + 1).
 
     A place is one of the principal, whichever service it was used with. A principal that was not learned is known for no places:
     those are compared with what its peers use, and of a person also with what the same one used at other roles.
@@ -154,14 +158,15 @@ def _new_to_principal(
     whole = np.where(bank.whole[at] >= 0, bank.whole[at], at)
     unseen, unseen_anywhere = (bank.vocabulary.observed_share(each, codes) == 0 for each in (at, whole))
     action, places = unseen[:, ACTION_COLUMN], (unseen & unseen_anywhere)[:, PLACE_COLUMNS]
+    parameters = (unseen & unseen_anywhere)[:, PARAMETERS_COLUMN]
     if stranger.any():
         places[stranger] &= _new_to_person(codes[stranger], bank.same_person(principal)[1], bank)
         known = UsualAmounts.from_arrays(bank.scorer_state, identity_placement)
         action[stranger] = known.is_new(batch.principal[rows], codes[:, ACTION_COLUMN])[stranger]
-    columns = [ACTION_COLUMN, *PLACE_COLUMNS]
+    columns = [ACTION_COLUMN, *PLACE_COLUMNS, PARAMETERS_COLUMN]
     silent = np.array([encoding.CODES_WITHOUT_EVIDENCE.get(at, hashing.MISSING) for at in columns], np.uint64)
     says = (codes[:, columns] != hashing.MISSING) & (codes[:, columns] != silent)
-    return np.column_stack([action, places]) & says
+    return np.column_stack([action, places, parameters]) & says
 
 
 def _new_to_person(codes: Hashes, others: NDArray[np.int32], bank: Bank) -> NDArray[np.bool_]:

@@ -143,12 +143,13 @@ class ActionImpact:
 
     `action` is `service:Action`, `effect` completes "the call ..." ("stops or removes an audit log"). `tactic` and `technique`
     are MITRE ATT&CK's, empty where none fits. `new`: the principal never called it before, or gave a right by it to an account
-    that no one dealt with. `new_place`: it came from a network that is new for the principal. `calls` counts its events in the
-    alert, `failed` those of them that were refused or failed. `resources` are the first few, `type:name`, with the accounts
-    that it lies `in` or is opened `for`; of a call that names no resource, whom it is `for` alone. `supporting`: the
-    calls are those of events that support the alert, beside any row of its own events, and count only where they are grave, new
-    and succeeded (`alerting.impact`). `in_bulk`: it reads data or secrets, and the principal never read as much. `dry_run`: its
-    calls only asked whether they may, and may: `failed` counts them, for none was carried out, and none was refused.
+    that no one dealt with, or did harm by it as never before (`alerting.novel_impact`). `new_place`: it came from a network that
+    is new for the principal. `calls` counts its events in the alert, `failed` those of them that were refused or failed.
+    `resources` are the first few, `type:name`, with the accounts that it lies `in` or is opened `for`; of a call that names no
+    resource, whom it is `for` alone. `supporting`: the calls are those of events that support the alert, beside any row of its
+    own events, and count only where they are grave, new and succeeded (`alerting.impact`). `in_bulk`: it reads data or secrets,
+    and the principal never read as much. `dry_run`: its calls only asked whether they may, and may: `failed` counts them, for
+    none was carried out, and none was refused.
     """
 
     action: str

@@ -412,7 +412,7 @@ def test_a_right_for_an_account_that_no_one_dealt_with_counts_in_full_by_a_known
     made, stranger = trust("210987654321"), {"iam:CreateRole 0": "210987654321"}
     [known] = impact.alert_impact([made], (), (), stranger)
     assert impact.action_nats(known) == 0
-    [found] = impact.alert_impact([made], (), (), stranger, outsider_grants={made.event_id})
+    [found] = impact.alert_impact([made], (), (), stranger, new_requests={made.event_id})
     assert impact.action_nats(found) == impact.GRAVITY_NATS["severe"]
     assert found.resources == ("role:backup for account 210987654321",)
 

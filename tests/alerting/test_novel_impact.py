@@ -67,7 +67,53 @@ def test_a_record_is_read_once_to_say_what_its_call_can_do(monkeypatch: pytest.M
     )
     part: Any = SimpleNamespace(frame=frame, batch=SimpleNamespace(codes=np.arange(3)))
     explainer: Any = SimpleNamespace(bank=bank, bank_and_rows=lambda batch, rows: (bank, rows))
-    novelty: Any = SimpleNamespace(actions=frozenset(), networks={})
+    novelty: Any = SimpleNamespace(
+        actions=frozenset(), networks={}, regions={}, usual_places=frozenset(), requests=frozenset()
+    )
     [row] = novel_impact.find_impact(part, events, novelty, explainer)
     assert (row.gravity, row.new) == ("severe", True)
     assert sorted(read) == sorted(records)
+
+
+OWN_KEY = json.dumps({"requestParameters": {"x-amz-server-side-encryption-customer-algorithm": "AES256"}})
+
+
+@pytest.mark.parametrize(
+    ("record", "strange", "is_new"),
+    [
+        (OWN_KEY, {"requests": {"event-0"}}, True),
+        (OWN_KEY, {}, False),
+        ("", {"requests": {"event-0"}}, False),
+        (OWN_KEY, {"networks": {"event-0": "45.141.0.0/16"}}, False),
+        (OWN_KEY, {"networks": {"event-0": "45.141.0.0/16"}, "regions": {"event-0": "us-west-2"}}, True),
+        ("", {"networks": {"event-0": "45.141.0.0/16"}, "regions": {"event-0": "us-west-2"}}, False),
+        (
+            OWN_KEY,
+            {
+                "networks": {"event-0": "45.141.0.0/16"},
+                "regions": {"event-0": "us-west-2"},
+                "usual_places": {"event-0"},
+            },
+            False,
+        ),
+    ],
+)
+def test_harm_that_is_asked_for_as_never_before_is_new_though_the_action_is_usual(
+    record: str, strange: dict[str, Any], is_new: bool
+) -> None:
+    """Who writes objects all day and now encrypts them with a key of its own, or from a network in a region both new."""
+    named = {"networks": {}, "regions": {}, "usual_places": frozenset(), "requests": frozenset(), **strange}
+    novelty: Any = SimpleNamespace(**named)
+    written = replace(made_event(0, "s3", "PutObject"), event_id="event-0", raw=record)
+    judged = [SOURCE.impact_of("s3", "PutObject", record)]
+    found = novel_impact._new_harm([written], judged, novelty)
+    assert found == ({"event-0"} if is_new else frozenset())
+
+
+def test_a_grave_call_of_a_grave_action_is_not_new_by_its_parameters_alone() -> None:
+    named = {"networks": {}, "regions": {}, "usual_places": frozenset(), "requests": {"event-0"}}
+    novelty: Any = SimpleNamespace(**named)
+    called = replace(made_event(0, "ec2", "PurchaseHostReservation"), event_id="event-0", raw="{}")
+    judged = [SOURCE.impact_of("ec2", "PurchaseHostReservation", "{}")]
+    assert judged[0].gravity == "grave"
+    assert not novel_impact._new_harm([called], judged, novelty)

@@ -27,18 +27,18 @@ def test_a_network_is_new_where_the_principal_never_used_it_with_any_service() -
     explainer = SimpleNamespace(bank_and_rows=lambda _, rows: (bank, np.array([0, 1, 2])[rows]))
     new = novelty._new_to_principal(batch, np.arange(3), explainer, "1:user/ann")
     new_place = [[True, True, True], [False, True, False], [False, False, False]]
-    assert new.tolist() == [[False, *each] for each in new_place]
+    assert new.tolist() == [[False, *each, False] for each in new_place]
     [region] = (at for at in encoding.CODES_WITHOUT_EVIDENCE if FEATURE_NAMES[at] == "region")
     batch.codes[:, region] = encoding.CODES_WITHOUT_EVIDENCE[region]
     silent = novelty._new_to_principal(batch, np.arange(1), explainer, "1:user/ann")
-    assert silent.tolist() == [[False, True, True, False]], (
+    assert silent.tolist() == [[False, True, True, False, False]], (
         "what a global service logs is no region of the caller"
     )
 
 
 def test_an_address_range_is_new_alone_where_its_network_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Columns: the action, then network, address range and region."""
-    new = np.array([[0, 1, 1, 0], [0, 0, 1, 0], [0, 0, 0, 0], [1, 0, 0, 1]], bool)
+    """Columns: the action, then network, address range and region, then the parameters."""
+    new = np.array([[0, 1, 1, 0, 0], [0, 0, 1, 0, 1], [0, 0, 0, 0, 0], [1, 0, 0, 1, 0]], bool)
     monkeypatch.setattr(novelty, "_new_to_principal", lambda *_: new)
     monkeypatch.setattr(novelty, "_new_networks", lambda *_: {})
     monkeypatch.setattr(novelty, "_is_usual_range", lambda *_: np.array([True, False, True, True]))
@@ -59,6 +59,7 @@ def test_an_address_range_is_new_alone_where_its_network_is_known(monkeypatch: p
     assert found.ranges == {"b"}
     assert found.usual_for_others == {"a"}, "what is new to the principal alone"
     assert found.actions == {"iam:d"}
+    assert found.requests == {"b"}
     assert found.usual_places == {"b"}
     assert not found.regions, "that it was in a new one is nothing strange"
     often[:] = False
@@ -91,8 +92,8 @@ def test_a_network_that_a_person_used_at_another_role_is_not_new_at_this_one(
     def new(who: str) -> list[list[bool]]:
         return novelty._new_to_principal(batch, np.arange(2), explainer, who).tolist()
 
-    assert new("1:role/Support/ann") == [[True, False, False, False]] * 2
-    assert new("1:role/Support/eve") == [[True, True, True, True]] * 2
+    assert new("1:role/Support/ann") == [[True, False, False, False, False]] * 2
+    assert new("1:role/Support/eve") == [[True, True, True, True, False]] * 2
 
 
 def test_what_a_person_did_at_another_role_is_known_of_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,7 +65,7 @@ def test_a_title_names_the_account_that_a_call_lets_in() -> None:
     raw = json.dumps({"requestParameters": {"assumeRolePolicyDocument": document}})
     made = replace(made, resource="role:backup", raw=raw)
     accounts = {made.event_id: "210987654321"}
-    actions = impact.alert_impact([made], (), (), accounts, outsider_grants={made.event_id})
+    actions = impact.alert_impact([made], (), (), accounts, new_requests={made.event_id})
     driver = SurpriseDriver(ACCOUNT_FEATURE, "210987654321", "own account", "unseen", 9.3)
     title = title_of(replace(facts([made], set(), (driver,)), actions=actions))
     assert title == (
