@@ -184,8 +184,8 @@ def _reached(principal: str, facts: TitleFacts, lead: int) -> str:
     if SOURCE.plain_principal(principal) != principal.split(":", 1)[-1]:
         provider = SOURCE.signed_in_by(event.raw)
         return f"{on} by {_cut(provider, length)}" if provider else on
-    if account := _let_in(facts, event):
-        return f"{on} for {_cut(account)}"
+    if accounts := _let_in(facts, event):
+        return f"{on} ({SOURCE.access_words(_effect_of(facts, action), _cut(accounts))})"
     if not on or not (event.resource.startswith("role:") or _often(facts, action)):
         return ""
     others = {each.resource for each in calls_of(facts, action)} - {"", event.resource}
@@ -197,6 +197,24 @@ def _let_in(facts: TitleFacts, event: AlertEvent) -> str:
     start, action = f"{event.resource} for ".lstrip(), event.action_name
     named = (each for row in facts.actions if row.action == action and row.new for each in row.resources)
     return next((each.removeprefix(start) for each in named if each.startswith(start)), "")
+
+
+def _effect_of(facts: TitleFacts, action: str) -> str:
+    """Return what the alert's own calls of a new action do; empty for nothing."""
+    return next((row.effect for row in facts.actions if row.action == action and row.new), "")
+
+
+def _how_requested(facts: TitleFacts, action: str) -> str:
+    """Return what the request of a new action made of it, ` (with a key that only the caller has)`; empty for nothing more.
+
+    Also of an action of which other calls succeeded, and that one alone failed.
+    """
+    row = next((row for row in facts.actions if row.action == action and row.new), None)
+    done = {event.error_code for event in calls_of(facts, action)}
+    if row is None or (not row.succeeded and "" in done):
+        return ""
+    words = SOURCE.request_words(row.effect)
+    return f" ({words})" if words else ""
 
 
 def _how_signed_in(event: AlertEvent) -> str:
@@ -224,7 +242,7 @@ def _called(facts: TitleFacts, on: str) -> str:
     on += "," if often and on.endswith(OTHERS) else ""
     if service := service_between(facts, facts.leading_row):
         verb = f"had {_cut(service, MAX_NAME_LENGTH // 2)} {'try' if verb == 'tried' else 'call'}"
-    call = f"{verb} {_cut(SOURCE.plain_action(lead))}{on}{often}"
+    call = f"{verb} {_cut(SOURCE.plain_action(lead))}{_how_requested(facts, lead)}{on}{often}"
     if lead not in facts.new_to_all:
         return call + (_beside_usual(facts) or _and_others(facts, {*facts.ranked} - {lead}, "other action"))
     # Of a newcomer all is new, also what its peers do every day.

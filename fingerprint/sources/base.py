@@ -435,6 +435,12 @@ class LogSource(Protocol):
     def bulk_read(self, service: str, action: str) -> CallImpact:
         """Return what calls of an action do that read data or secrets, where they are more than ever; no impact of others."""
 
+    def request_words(self, effect: str) -> str:
+        """Return what a title says of a call that its request made another one than its action, by its effect; maybe nothing."""
+
+    def access_words(self, effect: str, accounts: str) -> str:
+        """Return what a title says of a call that names `accounts`, as `account 210987654321`: what it does for them."""
+
     def typed_resource(self, service: str, action: str, resource: str) -> str:
         """Return a resource of a call with its type, where what names it does not say one."""
 

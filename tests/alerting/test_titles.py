@@ -69,7 +69,7 @@ def test_a_title_names_the_account_that_a_call_lets_in() -> None:
     driver = SurpriseDriver(ACCOUNT_FEATURE, "210987654321", "own account", "unseen", 9.3)
     title = title_of(replace(facts([made], set(), (driver,)), actions=actions))
     assert title == (
-        "user/grace called iam:CreateRole on role:backup for account 210987654321 from 84.17.50.9"
+        "user/grace called iam:CreateRole on role:backup (to let account 210987654321 assume it) from 84.17.50.9"
     )
 
 
@@ -80,7 +80,8 @@ def test_a_title_names_the_account_that_a_call_without_a_resource_lets_in() -> N
     title = title_of(facts([made], {"events:PutPermission"}))
     assert actions[0].resources == ("for account 210987654321",)
     assert (
-        title == "user/grace called events:PutPermission for account 210987654321, new to it, from 84.17.50.9"
+        title
+        == "user/grace called events:PutPermission (to open it to account 210987654321), new to it, from 84.17.50.9"
     )
 
 
@@ -150,6 +151,24 @@ def test_an_action_of_which_only_the_harmful_call_failed_was_called() -> None:
     denied = replace(denied, raw=raw, error_code="AccessDenied")
     title = title_of(facts([denied, usual], {"s3:PutObject"}))
     assert title == "user/grace called s3:PutObject, new to it, from 84.17.50.9; 1 failed"
+
+
+def test_a_title_says_that_a_request_encrypts_with_the_callers_own_key() -> None:
+    """The action says nothing of it: who writes objects all day encrypts them for ransom with the same one."""
+    raw = json.dumps({"requestParameters": {"x-amz-server-side-encryption-customer-algorithm": "AES256"}})
+    written, deleted = called("s3:PutObject", "s3:DeleteObject")
+    written = replace(written, raw=raw)
+    made = facts([written, deleted], {"s3:DeleteObject"})
+    assert title_of(made) == "user/grace called s3:DeleteObject, new to it, from 84.17.50.9"
+    actions = impact.alert_impact(made.events, made.new_actions, (), new_requests={written.event_id})
+    assert title_of(replace(made, actions=actions)) == (
+        "user/grace called s3:PutObject (with a key that only the caller has) and s3:DeleteObject, new to it, from 84.17.50.9"
+    )
+    denied = replace(written, error_code="AccessDenied")
+    actions = impact.alert_impact([denied], (), (), new_requests={written.event_id})
+    assert title_of(replace(facts([denied], set()), actions=actions)) == (
+        "user/grace tried s3:PutObject (with a key that only the caller has) from 84.17.50.9; failed"
+    )
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,7 @@ from fingerprint.sources.cloudtrail.credential_facts import (
     signed_in_with_device_code,
     signed_in_without_mfa,
 )
+from fingerprint.sources.cloudtrail.effect_words import access_words, request_words
 from fingerprint.sources.cloudtrail.envelopes import (
     RECORD_PREFIX,
     may_be_envelope,
@@ -83,6 +84,7 @@ __all__ = [
     "NAME",
     "NO_EVENT_FIELDS",
     "RECORD_PREFIX",
+    "access_words",
     "bulk_read",
     "changes_something",
     "check_batches",
@@ -112,6 +114,7 @@ __all__ = [
     "principal_queries",
     "record_account",
     "record_searches",
+    "request_words",
     "serves_attackers",
     "shared_call",
     "signed_in_as",

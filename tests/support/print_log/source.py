@@ -191,6 +191,14 @@ def bulk_read(service: str, action: str) -> CallImpact:
     return CallImpact("none", "", "", "")
 
 
+def request_words(effect: str) -> str:
+    return ""
+
+
+def access_words(effect: str, accounts: str) -> str:
+    return f"for {accounts}"
+
+
 def next_steps(suspicion: Suspicion) -> tuple[NextStep, ...]:
     return (NextStep("verify", f"Ask {suspicion.principal}."),)
 
