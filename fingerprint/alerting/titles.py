@@ -36,6 +36,7 @@ from fingerprint.alerting.title_facts import (
 )
 from fingerprint.core.alert import (
     GRAVITIES,
+    ActionImpact,
     AlertEvent,
     SurpriseDriver,
     find_cause,
@@ -242,12 +243,53 @@ def _called(facts: TitleFacts, on: str) -> str:
     on += "," if often and on.endswith(OTHERS) else ""
     if service := service_between(facts, facts.leading_row):
         verb = f"had {_cut(service, MAX_NAME_LENGTH // 2)} {'try' if verb == 'tried' else 'call'}"
-    call = f"{verb} {_cut(SOURCE.plain_action(lead))}{_how_requested(facts, lead)}{on}{often}"
+    call = f"{_cut(SOURCE.plain_action(lead))}{_how_requested(facts, lead)}{on}{often}"
     if lead not in facts.new_to_all:
-        return call + (_beside_usual(facts) or _and_others(facts, {*facts.ranked} - {lead}, "other action"))
-    # Of a newcomer all is new, also what its peers do every day.
-    is_counted = len(facts.new_to_all) > 1 and facts.is_learned
-    return call + _and_others(facts, *_new_beside(facts)) + ("" if is_counted else _how_new(facts))
+        others = _beside_usual(facts) or _and_others(facts, {*facts.ranked} - {lead}, "other action")
+    else:
+        # Of a newcomer all is new, also what its peers do every day.
+        is_counted = len(facts.new_to_all) > 1 and facts.is_learned
+        others = _and_others(facts, *_new_beside(facts)) + ("" if is_counted else _how_new(facts))
+    graver = _graver_beside(facts)
+    between = ", " if others.startswith(" and ") else " and "
+    first = f"{_supporting_call(graver)}{between}" if graver else ""
+    return f"{verb} {first}{call}{others}"
+
+
+def _graver_beside(facts: TitleFacts) -> ActionImpact | None:
+    """Return the supporting action that stands before the leading one: new, grave or severe, and graver; None for none.
+
+    None is graver than data that are taken in bulk. What the title says of where calls came from must be true of it, too.
+    """
+    lead, tried = facts.lead
+    if any(row.in_bulk for row in facts.actions if row.action == lead):
+        return None
+    row = next(filter(impact.is_named_beside, facts.supporting_actions), None)
+    least = max(GRAVITIES.index("grave"), _own_gravity(facts, lead) + 1)
+    if row is None or tried or row.action == lead or GRAVITIES.index(row.gravity) < least:
+        return None
+    event = facts.events[facts.leading_row]
+    is_new_region = event.event_id in facts.new_regions
+    there = (
+        (each.source_address, each.session) == (event.source_address, event.session)
+        and (each.region == event.region or not is_new_region)
+        for each in facts.supporting
+        if each.action_name == row.action and not each.error_code
+    )
+    return row if any(there) else None
+
+
+def _supporting_call(row: ActionImpact) -> str:
+    """Return a supporting action, what its request made of it, and how often it was called."""
+    words = SOURCE.request_words(row.effect)
+    how, done = f" ({words})" if words else "", row.calls - row.failed
+    return f"{_cut(SOURCE.plain_action(row.action))}{how}{f' {done:,} times' if done > 1 else ''}"
+
+
+def _own_gravity(facts: TitleFacts, action: str) -> int:
+    """Return the place among GRAVITIES of what the alert's own calls of an action do, but for their number."""
+    own = (row for row in facts.actions if row.action == action and not row.in_bulk)
+    return max((GRAVITIES.index(row.gravity) for row in own), default=0)
 
 
 def _beside_usual(facts: TitleFacts) -> str:
@@ -649,8 +691,7 @@ def _also(facts: TitleFacts) -> str:
     beside a severe call that leads, only what was taken is named.
     """
     lead, _ = facts.lead
-    own = (row for row in facts.actions if row.action == lead and not row.in_bulk)
-    leading = max((GRAVITIES.index(row.gravity) for row in own), default=0)
+    leading, named = _own_gravity(facts, lead), _graver_beside(facts)
     grave, notable = GRAVITIES.index("grave"), GRAVITIES.index("notable")
     if all(event.error_code for event in facts.events):
         return ""
@@ -658,7 +699,7 @@ def _also(facts: TitleFacts) -> str:
     bulk = next(taken, "")
     if GRAVITIES[leading] == "severe":
         return f"; also {_cut(SOURCE.plain_action(bulk))}{_often(facts, bulk)}" if bulk else ""
-    for row in facts.supporting_actions:
+    for row in facts.supporting_actions if named is None else ():
         least = notable if impact.is_named_beside(row) and leading < notable else max(leading, grave)
         if row.succeeded and row.action != lead and GRAVITIES.index(row.gravity) >= least:
             return f"; also {_cut(SOURCE.plain_action(row.action))}{_by_another(facts, row.action)}"

@@ -400,7 +400,9 @@ def test_what_another_person_at_the_role_did_is_said_to_be_theirs() -> None:
         "; also cloudtrail:StopLogging by bob@example.com"
     )
     own = replace(some, supporting=[replace(other, session="ann@example.com")])
-    assert title_of(own, "123456789012:role/Media").endswith("; also cloudtrail:StopLogging")
+    assert " called cloudtrail:StopLogging and iam:ListUsers from " in title_of(
+        own, "123456789012:role/Media"
+    )
     hostile = replace(some, supporting=[replace(other, session="x" * 300)])
     assert title_of(hostile, "123456789012:role/Media").endswith("; also cloudtrail:StopLogging")
 
@@ -862,8 +864,36 @@ def test_a_grave_supporting_call_is_named_where_the_leading_one_is_no_graver() -
     assert "also" not in beside(facts(called("iam:CreateRole"), {"iam:CreateRole"}), secrets), "as grave"
     severe = facts(called("iam:CreateUser"), {"iam:CreateUser"})
     assert "also" not in beside(severe, called("iam:CreateAccessKey")), "it is urgent anyway"
-    assert beside(facts(called("iam:ListUsers"), set()), called("iam:CreateUser")).endswith(
-        "; also iam:CreateUser"
+    elsewhere = [replace(each, source_address="45.141.3.4") for each in called("iam:CreateUser")]
+    assert beside(facts(called("iam:ListUsers"), set()), elsewhere).endswith("; also iam:CreateUser")
+
+
+def test_a_graver_supporting_call_from_the_same_place_stands_before_the_leading_one() -> None:
+    """Three training jobs on GPUs made the harm; that their list was called for the first time made the alert."""
+    raw = json.dumps({"requestParameters": {"resourceConfig": {"instanceType": "ml.g5.48xlarge"}}})
+    job = "sagemaker:CreateTrainingJob"
+    jobs = [replace(each, raw=raw, region="us-west-2") for each in called(job, job, job)]
+    [listed] = called("sagemaker:ListTrainingJobs")
+    listed = replace(listed, region="us-west-2")
+    own = facts([listed], {listed.action_name}, new_regions={listed.event_id: "us-west-2"})
+    rows = impact.alert_impact(jobs, (), (), new_requests={each.event_id for each in jobs})
+    some = replace(own, supporting=jobs, supporting_actions=rows)
+    assert title_of(some) == (
+        "user/grace called sagemaker:CreateTrainingJob (for machines that cost much) 3 times and "
+        "sagemaker:ListTrainingJobs, new to it, from 84.17.50.9 in us-west-2 (new region)"
+    )
+    for strange in (
+        {"region": "eu-central-1"},
+        {"source_address": "45.141.3.4"},
+        {"session": "another"},
+        {"error_code": "AccessDenied"},
+    ):
+        others = [replace(each, **strange) for each in jobs]
+        assert title_of(replace(some, supporting=others)).endswith("; also sagemaker:CreateTrainingJob")
+    several = facts([listed, *called("iam:ListUsers")], {listed.action_name, "iam:ListUsers"})
+    assert title_of(replace(several, supporting=jobs, supporting_actions=rows)).startswith(
+        "user/grace called sagemaker:CreateTrainingJob (for machines that cost much) 3 times, "
+        "sagemaker:ListTrainingJobs and 1 other new action from "
     )
 
 
