@@ -146,6 +146,7 @@ def _gather_facts(
         here=titles.new_at(alert_principal(frame)),
         supporting=support.events,
         supporting_actions=supporting_actions,
+        supporting_new=support.new,
         first_seen=first_seen,
         in_history=in_history,
         is_learned=bool((batch.level < PEER_LEVEL).any()),

@@ -32,11 +32,13 @@ class Support(NamedTuple):
     """The events that support an alert, oldest first, with records, and what of it was new and can do harm, the gravest first.
 
     `usual` are the other actions that changed something, which belong to an alert where they were made beside its own events.
+    `new` are all actions that the principal never called, also those that only read.
     """
 
     events: tuple[AlertEvent, ...] = ()
     actions: tuple[ActionImpact, ...] = ()
     usual: tuple[ActionImpact, ...] = ()
+    new: frozenset[str] = frozenset()
 
     def actions_beside(self, events: Sequence[AlertEvent]) -> tuple[ActionImpact, ...]:
         """Return what was new, and what else the session of an alert's events changed in the same minutes."""
@@ -55,14 +57,15 @@ def find_support(supporting: Verdicts, explainer: Explainer) -> dict[str, Suppor
 
 def _find_new_actions(
     part: Verdicts, events: Sequence[AlertEvent], explainer: Explainer
-) -> tuple[tuple[ActionImpact, ...], tuple[ActionImpact, ...]]:
-    """Return what was new of supporting events and can do harm, and what else changed something that is more than minor."""
+) -> tuple[tuple[ActionImpact, ...], tuple[ActionImpact, ...], frozenset[str]]:
+    """Return what was new of supporting events and can do harm, what else changed something more than minor, and what was new."""
     novelty = find_novelty(*part, [event.action_name for event in events], explainer)
     found = find_impact(part, events, novelty, explainer)
     actions = _count_deletions(found, part, [event.action_name for event in events], explainer)
     new = tuple(row for row in actions if row.is_unusual)
     others = (row for row in actions if row not in new and row.gravity != "minor" and row.succeeded)
-    return new, tuple(row for row in others if SOURCE.changes_something(row.action.partition(":")[2]))
+    usual = tuple(row for row in others if SOURCE.changes_something(row.action.partition(":")[2]))
+    return new, usual, novelty.actions
 
 
 def _count_deletions(

@@ -43,7 +43,8 @@ class TitleFacts:
     them, nor calls them new.
     Of a person at several roles `actions_elsewhere`, `tools_elsewhere` and `networks_elsewhere` (ids of events) are what the
     same one used at others: new `here`, at this role, and not to them.
-    `supporting` are the events that support the alert, `supporting_actions` what they can do that was new, the gravest first.
+    `supporting` are the events that support the alert, `supporting_actions` what they can do that was new, the gravest first,
+    and `supporting_new` all actions of theirs that are new.
     `first_seen` says when a newcomer was first seen and whether that is in the history, else empty; `in_history`: it has some of
     the principal. `is_learned`: the principal has a fingerprint of its own, so what is new is new to it; of another one it may be
     what it has done since it came.
@@ -69,6 +70,7 @@ class TitleFacts:
     here: str = AT_ROLE
     supporting: Sequence[AlertEvent] = ()
     supporting_actions: Sequence[ActionImpact] = ()
+    supporting_new: Collection[str] = ()
     first_seen: str = ""
     in_history: bool = True
     is_learned: bool = True
@@ -219,6 +221,21 @@ def lasted(events: Sequence[AlertEvent]) -> timedelta:
 def has_succeeded_beside(facts: TitleFacts, action: str) -> bool:
     """Return whether a supporting call of an action succeeded, from an address that the alert's own calls of it came from."""
     return bool(succeeded_beside(action, facts.events, facts.supporting))
+
+
+def new_reads_beside(facts: TitleFacts) -> Counter[str]:
+    """Return how often supporting calls that succeeded read data by actions that the principal never called, by action.
+
+    >>> new_reads_beside(facts)
+    Counter({'s3:GetObject': 11})
+    """
+    return Counter(
+        event.action_name
+        for event in facts.supporting
+        if not event.error_code
+        and event.action_name in facts.supporting_new
+        and SOURCE.bulk_read(event.service, event.action).gravity == "severe"
+    )
 
 
 def from_there(facts: TitleFacts, actions: Collection[str]) -> set[str]:

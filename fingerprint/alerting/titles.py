@@ -32,6 +32,7 @@ from fingerprint.alerting.title_facts import (
     how_usual,
     largest_amount,
     lasted,
+    new_reads_beside,
     newcomers_bulk,
 )
 from fingerprint.core.alert import (
@@ -283,7 +284,7 @@ def _supporting_call(row: ActionImpact) -> str:
     """Return a supporting action, what its request made of it, and how often it was called."""
     words = SOURCE.request_words(row.effect)
     how, done = f" ({words})" if words else "", row.calls - row.failed
-    return f"{_cut(SOURCE.plain_action(row.action))}{how}{f' {done:,} times' if done > 1 else ''}"
+    return f"{_cut(SOURCE.plain_action(row.action))}{how}{_times(done)}"
 
 
 def _own_gravity(facts: TitleFacts, action: str) -> int:
@@ -651,23 +652,25 @@ def _failed_and_throttled(events: Sequence[AlertEvent]) -> Counter[str]:
 
 
 def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
-    """Return which supporting actions succeeded where all events failed, the gravest by name; empty for none.
+    """Return which supporting actions succeeded where all events failed, the gravest or a new read of data by name.
 
     Calls of the leading action from the same place are other calls of it, and come first; beside a count of those that failed
     that is said, but for what they were made on, which says nothing of one that was throttled.
     """
     gravest = [row.action for row in facts.supporting_actions if row.succeeded]
+    reads = new_reads_beside(facts)
     others = [event.action_name for event in facts.supporting if not event.error_code]
-    done = list(dict.fromkeys((*gravest, *others)))
+    done = list(dict.fromkeys((*gravest, *reads, *others)))
     named = []
     if has_succeeded_beside(facts, lead):
         done.remove(lead)
         throttled = {event.error_code for event in calls_of(facts, lead)} <= FEATURE_SET.throttled
         on = "" if throttled else _done_beside(facts, lead)
         named += [f"other calls of it{on}"] if on or not is_counted else []
-    if done and (gravest or not named):
+    if done and (gravest or reads or not named):
         elsewhere = " from elsewhere" if done[0] == lead else ""
-        named.append(f"{_cut(SOURCE.plain_action(done.pop(0)))}{elsewhere}")
+        how = f" (new to {_them(facts)})" if done[0] in reads and facts.is_learned else ""
+        named.append(f"{_cut(SOURCE.plain_action(done.pop(0)))}{elsewhere}{how}")
     if done:
         return f"{', '.join(named)} and {_count(len(done), 'other action')}"
     return " and ".join(named)
@@ -686,9 +689,9 @@ def _tried(facts: TitleFacts, failed: int) -> str:
 def _also(facts: TitleFacts) -> str:
     """Return the gravest supporting action that succeeded, where the leading one is no graver, nor severe.
 
-    A notable one, such as reading secrets, is named where it is new and the leading one minor or a read. Without any, the action
-    that was called as often as never before, best one that takes data. What succeeded while all events failed, `_failures` says;
-    beside a severe call that leads, only what was taken is named.
+    A notable one, such as reading secrets, is named where it is new and the leading one minor or a read. Without any, data that
+    were taken in bulk, a supporting read of data that is new, or the action that was called as often as never before. What
+    succeeded while all events failed, `_failures` says; beside a severe call that leads, only what was taken is named.
     """
     lead, _ = facts.lead
     leading, named = _own_gravity(facts, lead), _graver_beside(facts)
@@ -703,6 +706,10 @@ def _also(facts: TitleFacts) -> str:
         least = notable if impact.is_named_beside(row) and leading < notable else max(leading, grave)
         if row.succeeded and row.action != lead and GRAVITIES.index(row.gravity) >= least:
             return f"; also {_cut(SOURCE.plain_action(row.action))}{_by_another(facts, row.action)}"
+    reads = new_reads_beside(facts) if not bulk and facts.is_learned else Counter()
+    for name, calls in reads.items():
+        if name not in {event.action_name for event in facts.events}:
+            return f"; also {_cut(SOURCE.plain_action(name))}{_times(calls)}, new to {_them(facts)}"
     bulk = bulk or largest_amount(facts)
     return f"; also {_cut(SOURCE.plain_action(bulk))}{_often(facts, bulk)}" if bulk not in ("", lead) else ""
 
@@ -723,6 +730,10 @@ def _done_beside(facts: TitleFacts, action: str) -> str:
     done = list(dict.fromkeys(each.resource for each in beside if each.resource not in {"", *failed}))
     others = f" and {_count(len(done) - 1, 'other')}" if len(done) > 1 else ""
     return f" on {_cut(done[0], MAX_NAME_LENGTH // 2)}{others}" if done else ""
+
+
+def _times(calls: int) -> str:
+    return f" {calls:,} times" if calls > 1 else ""
 
 
 def _count(number: int, noun: str, where: str = "") -> str:

@@ -753,6 +753,32 @@ def test_all_failed_is_said_only_where_nothing_that_supports_the_alert_succeeded
     assert title_of(partly).endswith("; 1 failed"), "that others succeeded is no news"
 
 
+def test_a_read_of_data_that_is_new_is_named_where_all_that_was_tried_failed() -> None:
+    """A scanner was denied a secret, and read objects, which it never did."""
+    name = "secretsmanager:GetSecretValue"
+    tried = facts(called(name, failed=(name,)), {name})
+    done = called("s3:ListObjects", "s3:GetObject", "s3:GetObject")
+    some = replace(tried, supporting=done)
+    assert title_of(some).endswith("; failed, but s3:ListObjects and 1 other action succeeded")
+    some = replace(some, supporting_new={"s3:GetObject", "s3:ListObjects"})
+    assert title_of(some).endswith("; failed, but s3:GetObject (new to it) and 1 other action succeeded")
+    denied = [replace(each, error_code="AccessDenied") for each in done if each.action == "GetObject"]
+    assert "GetObject" not in title_of(replace(some, supporting=[done[0], *denied])).partition("; failed")[2]
+
+
+def test_a_new_read_of_data_that_supports_an_alert_is_named_beside_a_list() -> None:
+    listed = facts(called("s3:ListObjects"), {"s3:ListObjects"})
+    read = called(*["s3:GetObject"] * 7)
+    some = replace(listed, supporting=read, supporting_new={"s3:GetObject"})
+    before = "user/grace called s3:ListObjects, new to it, from 84.17.50.9"
+    assert title_of(some) == f"{before}; also s3:GetObject 7 times, new to it"
+    assert title_of(replace(some, supporting_new=set())) == before, "it reads them every day"
+    logs = called("logs:GetLogEvents")
+    assert title_of(replace(some, supporting=logs, supporting_new={"logs:GetLogEvents"})) == before
+    severe = facts(called("iam:CreateUser"), {"iam:CreateUser"})
+    assert "also" not in title_of(replace(severe, supporting=read, supporting_new={"s3:GetObject"}))
+
+
 def test_of_a_call_that_failed_while_others_of_it_succeeded_both_are_said() -> None:
     failed = called("sts:AssumeRole", "sts:AssumeRole", failed=("sts:AssumeRole",))
     some = facts(failed, {"sts:AssumeRole"}, supporting=called("sts:AssumeRole"))
