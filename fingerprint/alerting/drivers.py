@@ -21,7 +21,7 @@ from fingerprint.core.attack_tools import is_made_for_attacks
 from fingerprint.core.incident import NEW_RARITIES
 from fingerprint.detection.detectors import load_known_detectors
 from fingerprint.estimators import sequence
-from fingerprint.estimators.amounts import read_amount_text
+from fingerprint.estimators.amounts import IN_HISTORY, read_amount_text
 from fingerprint.state.event_batch import EventBatch
 
 MAX_DRIVERS = 10  # values shown, before new networks
@@ -101,14 +101,22 @@ def counted_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> di
     return {name: int(amount[0].replace(",", "")) for name, amount in read if amount}
 
 
-def called_most(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> frozenset[str]:
-    """Return the actions that were called more often than ever, where that drives an alert; `names` are `service:Action`.
+def called_most(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> dict[str, str]:
+    """Return how often actions were called that were called more often than ever; `names` are `service:Action`.
 
-    >>> amount = SurpriseDriver("amount", "239 calls of s3:GetObject in an hour", "at most 46 before", "unseen", 9.2)
+    Of several amounts of an action the one that drives the alert most: four objects are no theft of a thousand.
+
+    >>> amount = SurpriseDriver("amount", "239 calls of s3:GetObject in an hour", "at most 46 in the history", "unseen", 9.2)
     >>> called_most([amount], ["s3:GetObject", "s3:ListObjects"])
-    frozenset({'s3:GetObject'})
+    {'s3:GetObject': '239 calls in an hour, at most 46'}
     """
-    return frozenset(counted_calls([each for each in drivers if each.rarity == "unseen"], names))
+    unseen = (each for each in drivers if (each.feature, each.rarity) == (AMOUNT_FEATURE, "unseen"))
+    found: dict[str, str] = {}
+    for driver in sorted(unseen, key=lambda each: -each.surprise):
+        for name in {*names} - found.keys():
+            if amount := read_amount_text(driver.seen, name):
+                found[name] = f"{amount[0]} calls in {amount[1]}, {driver.expected.removesuffix(IN_HISTORY)}"
+    return found
 
 
 def unusual_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> frozenset[str]:

@@ -74,7 +74,7 @@ def alert_impact(
     other_accounts: Mapping[str, str] = MappingProxyType({}),
     new_requests: Collection[str] = (),
     judged: Sequence[CallImpact] = (),
-    in_bulk: Collection[str] = (),
+    in_bulk: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[ActionImpact, ...]:
     """Return the actions of an alert that can do harm, those that count most first.
 
@@ -82,8 +82,8 @@ def alert_impact(
     `other_accounts` maps the ids of events to the account that they were made on, where that is not the log's own, and
     `new_requests` are the ids of those that are new however often their action was called: they give everybody a right, or an
     account that no one dealt with before, or do harm as never before (`novel_impact`). `judged` is what each event can do, where
-    that is known (`judge_calls`). `in_bulk` are the actions that were called more often than ever before, which tells of those
-    that read data or secrets.
+    that is known (`judge_calls`). `in_bulk` are the actions that were called more often than ever before, and how often, which
+    tells of those that read data or secrets.
     """
     by_action: dict[str, tuple[list[AlertEvent], list[CallImpact]]] = {}
     for event, found in zip(events, judged or judge_calls(events), strict=True):
@@ -98,7 +98,7 @@ def alert_impact(
             name in new_actions or any(event.event_id in new_requests for event in called),
             new_places,
             other_accounts,
-            name in in_bulk,
+            in_bulk.get(name),
         )
         for name, (called, impacts) in by_action.items()
     ]
@@ -267,16 +267,16 @@ def _of_action(
     new: bool,
     new_places: Collection[str],
     other_accounts: Mapping[str, str],
-    most_ever: bool,
+    most_ever: str | None,
 ) -> ActionImpact:
     """Return what an action's calls can do: of those whose requests do the gravest harm, how many and on what.
 
-    Of a read that was called more often than ever (`most_ever`) all calls do it together.
+    Of a read that was called more often than ever all calls do it together; `most_ever` says how often that was, None for others.
     """
     from fingerprint.sources.base import NO_IMPACT, gravest_calls  # as in `judge_calls`
 
     gravest, harmful = gravest_calls(events, judged)
-    taken = _bulk_read(name) if most_ever else NO_IMPACT
+    taken = NO_IMPACT if most_ever is None else _bulk_read(name)._replace(detail=most_ever)
     if in_bulk := GRAVITIES.index(taken.gravity) > GRAVITIES.index(gravest.gravity):
         gravest, harmful = taken, list(events)
     outsiders = {event.event_id: found.outsiders for event, found in zip(events, judged, strict=True)}

@@ -9,8 +9,9 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,9 +33,9 @@ def find_impact(
     events: Sequence[AlertEvent],
     novelty: Novelty,
     explainer: Explainer,
-    in_bulk: Collection[str] = (),
+    in_bulk: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[ActionImpact, ...]:
-    """Return what events can do by what of them is new, and what was called `in_bulk`; `part` are their rows."""
+    """Return what events can do by what of them is new, and how often what was called `in_bulk`; `part` are their rows."""
     judged = impact.judge_calls(events)
     grants = _outsider_grants(part, judged, explainer)
     own = _own_accounts(judged, explainer.bank)

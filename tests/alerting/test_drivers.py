@@ -50,8 +50,11 @@ def test_what_was_called_most_is_an_amount_that_was_never_as_large() -> None:
         "amount", amount_text(239, "s3:GetObject", "an hour"), "at most 46 in the history", "unseen", 9.2
     )
     names = ["s3:GetObject", "s3:ListObjects"]
-    assert drivers.called_most([amount], names) == {"s3:GetObject"}
-    assert drivers.called_most([replace(amount, rarity="rare")], names) == frozenset()
+    assert drivers.called_most([amount], names) == {"s3:GetObject": "239 calls in an hour, at most 46"}
+    assert drivers.called_most([replace(amount, rarity="rare")], names) == {}
+    day = replace(amount, seen=amount_text(400, "s3:GetObject", "a day"), surprise=9.9)
+    found = drivers.called_most([amount, day], names)
+    assert found == {"s3:GetObject": "400 calls in a day, at most 46"}
 
 
 def test_a_call_is_unusual_by_its_amount_or_by_a_resource_that_is_new() -> None:

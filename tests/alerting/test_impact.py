@@ -162,7 +162,9 @@ def test_what_supports_an_alert_is_listed_and_no_urgency_comes_of_it(support: Ac
 
 
 def in_bulk(*events: AlertEvent, new: tuple[str, ...] = ()) -> tuple[ActionImpact, ...]:
-    return impact.alert_impact(events, new, (), in_bulk={each.action_name for each in events})
+    return impact.alert_impact(
+        events, new, (), in_bulk={each.action_name: "8 calls in an hour, none" for each in events}
+    )
 
 
 def test_a_read_of_data_counts_where_it_is_more_than_ever_and_from_the_usual_place_too() -> None:
@@ -171,7 +173,7 @@ def test_a_read_of_data_counts_where_it_is_more_than_ever_and_from_the_usual_pla
     assert impact.alert_impact([download], {"s3:GetObject"}, {download.event_id}) == ()
     [row] = in_bulk(download, call("s3:GetObject", 1, "AccessDenied", resource="bucket:lake"))
     assert (row.gravity, row.tactic, row.technique) == ("severe", "Collection", "T1530")
-    assert row.effect == "takes stored data, more than ever in the history"
+    assert row.effect == "takes stored data, more than ever in the history: 8 calls in an hour, none"
     assert (row.calls, row.failed, row.resources, row.in_bulk) == (2, 1, ("bucket:lake",), True)
     assert (row.new, row.new_place) == (False, False)
     assert impact.action_nats(row) == impact.GRAVITY_NATS["severe"]

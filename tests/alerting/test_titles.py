@@ -602,7 +602,7 @@ def taking(*names: str, new: tuple[str, ...] = (), bulk: tuple[str, ...] = ("s3:
     seen = amount_text(398, "s3:GetObject", "an hour")
     amount = SurpriseDriver("amount", seen, "at most 16 in the history", "unseen", 8.1, 1)
     events = called(*names, "s3:GetObject")
-    actions = impact.alert_impact(events, new, (), in_bulk=bulk)
+    actions = impact.alert_impact(events, new, (), in_bulk=dict.fromkeys(bulk, ""))
     return replace(facts(events, {*new}, (amount,)), actions=actions)
 
 
@@ -633,7 +633,7 @@ def test_what_was_taken_leads_before_a_graver_call_that_failed() -> None:
     name = "secretsmanager:GetSecretValue"
     read = taking(name, new=(name,))
     events = [replace(read.events[0], error_code="AccessDenied"), *read.events[1:]]
-    actions = impact.alert_impact(events, {name}, (), in_bulk=("s3:GetObject",))
+    actions = impact.alert_impact(events, {name}, (), in_bulk={"s3:GetObject": ""})
     assert title_of(replace(read, events=events, actions=actions)) == (
         f"user/grace called s3:GetObject 398 times in an hour (at most 16 in the history) and {name}, new to it, "
         f"from 84.17.50.9; 1 of the 2 shown failed ({name})"

@@ -1138,7 +1138,7 @@ def test_what_only_read_is_not_to_be_set_back() -> None:
 
 def test_what_was_taken_in_bulk_is_listed_for_those_who_must_be_told() -> None:
     download = replace(call("s3:GetObject"), resource="bucket:lake")
-    actions = alert_impact([download], (), (), in_bulk={"s3:GetObject"})
+    actions = alert_impact([download], (), (), in_bulk={"s3:GetObject": ""})
     steps = next_steps(suspicion(download)._replace(actions=actions))
     assert [step.text for step in steps if step.phase == "undo"] == [
         "What was taken cannot be called back: list what it was and whose data it holds, for those who must be told, of "
