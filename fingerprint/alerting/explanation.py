@@ -120,7 +120,7 @@ def _gather_facts(
     batch, frame = verdicts
     novelty = find_novelty(batch, frame, names, explainer)
     drivers = find_drivers(batch, frame, explainer)
-    own = find_impact(verdicts, events, novelty, explainer, called_most(drivers, names))
+    own = find_impact(verdicts, events, novelty, explainer, called_most(drivers, names), is_own=True)
     actions, supporting_actions = impact.count_together(
         own, support.actions_beside(events), counted_calls(drivers, names)
     )

@@ -9,7 +9,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import compress
 from types import MappingProxyType
 
@@ -34,18 +34,27 @@ def find_impact(
     novelty: Novelty,
     explainer: Explainer,
     in_bulk: Mapping[str, str] = MappingProxyType({}),
+    is_own: bool = False,
 ) -> tuple[ActionImpact, ...]:
-    """Return what events can do by what of them is new, and how often what was called `in_bulk`; `part` are their rows."""
+    """Return what events can do by what of them is new, and how often what was called `in_bulk`; `part` are their rows.
+
+    `is_own`: they are an alert's own, which say once that a credential was used elsewhere.
+    """
     judged = impact.judge_calls(events)
     grants = _outsider_grants(part, judged, explainer)
     own = _own_accounts(judged, explainer.bank)
+    strange = _new_harm(events, judged, novelty)
+    judged = [each.within(own) for each in judged]
+    if is_own:
+        judged, elsewhere = _used_elsewhere(events, judged, novelty, in_bulk)
+        strange |= elsewhere
     return impact.alert_impact(
         events,
         novelty.actions,
         novelty.networks,
         _other_accounts(part.frame),
-        frozenset(event.event_id for event in compress(events, grants)) | _new_harm(events, judged, novelty),
-        [each.within(own) for each in judged],
+        frozenset(event.event_id for event in compress(events, grants)) | strange,
+        judged,
         in_bulk,
     )
 
@@ -66,6 +75,41 @@ def _new_harm(events: Sequence[AlertEvent], judged: Sequence[CallImpact], novelt
         event.event_id
         for event, found in grave
         if event.event_id in strange or (event.event_id in novelty.requests and _is_graver(event, found))
+    )
+
+
+def _used_elsewhere(
+    events: Sequence[AlertEvent],
+    judged: Sequence[CallImpact],
+    novelty: Novelty,
+    in_bulk: Collection[str] = (),
+) -> tuple[list[CallImpact], frozenset[str]]:
+    """Return what events can do, one action of them by its credential's new place, and the ids of these events.
+
+    That one action is the gravest that came from there, of several the strangest, best none that was called `in_bulk`, which is
+    an effect of its own: many calls with one stolen credential are one theft. A service that calls for a machine, a range of a
+    known network, and one that many others use are no such place.
+    """
+    usual = novelty.usual_places | novelty.usual_for_others | novelty.ranges
+    away = {name for name, network in novelty.networks.items() if "/" in network} - usual
+    found = {
+        row: graver
+        for row, (event, each) in enumerate(zip(events, judged, strict=True))
+        if event.event_id in away and (graver := SOURCE.used_elsewhere(event.raw, each)) != each
+    }
+    if not found:
+        return list(judged), frozenset()
+
+    def order(row: int) -> tuple[bool, int, bool, bool, float]:
+        event, gravity = events[row], GRAVITIES.index(judged[row].gravity)
+        z = max(filter(None, event.scores.values()), default=0.0)
+        name = event.action_name
+        return name in in_bulk, -gravity, bool(event.error_code), name not in novelty.actions, -z
+
+    action = events[min(found, key=order)].action_name
+    found = {row: graver for row, graver in found.items() if events[row].action_name == action}
+    return [found.get(row, each) for row, each in enumerate(judged)], frozenset(
+        events[row].event_id for row in found
     )
 
 

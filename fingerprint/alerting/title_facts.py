@@ -158,9 +158,19 @@ def _minor_part(facts: TitleFacts) -> Collection[str]:
 def harmful_actions(facts: TitleFacts) -> list[ActionImpact]:
     """Return the actions that count by what they can do, those that count most first.
 
-    Data that were taken in bulk are none of them: what was changed or which secrets were read comes first, then the bulk.
+    Data that were taken in bulk are none of them: what was changed or which secrets were read comes first, then the bulk. Nor is
+    a look around that only its credential makes grave: a title says that of all calls.
     """
-    return [row for row in facts.actions if impact.action_nats(row) > 0 and not _takes_data(row)]
+    counted = (row for row in facts.actions if impact.action_nats(row) > 0 and not _takes_data(row))
+    return [row for row in counted if not _is_grave_by_credential(row)]
+
+
+def _is_grave_by_credential(row: ActionImpact) -> bool:
+    """Return whether an action does nothing by itself, and its credential was used where it is not."""
+    service, _, action = row.action.partition(":")
+    return (
+        bool(SOURCE.credential_words(row.effect)) and SOURCE.impact_of(service, action, "").gravity == "none"
+    )
 
 
 def _takes_data(row: ActionImpact) -> bool:

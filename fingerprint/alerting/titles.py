@@ -83,8 +83,8 @@ def build_title(principal: str, facts: TitleFacts) -> str:
         what = what if where.startswith(" ") else what.rstrip(",")
     else:
         where = f" from {_origin(facts, lead)}"
-    origin = f"{where}{_strangest_tool(facts, lead)}{_strangest_account(facts, lead)}"
-    return f"{who} {what}{origin}{_new_opener(facts)}{_own_call(facts)}{_failures(facts)}{_also(facts)}{others}{late}"
+    strangest = f"{_strangest_tool(facts, lead)}{_strangest_account(facts, lead)}{_credential(facts)}"
+    return f"{who} {what}{where}{strangest}{_new_opener(facts)}{_own_call(facts)}{_failures(facts)}{_also(facts)}{others}{late}"
 
 
 def _actors(facts: TitleFacts, human: str) -> set[str]:
@@ -217,6 +217,12 @@ def _how_requested(facts: TitleFacts, action: str) -> str:
         return ""
     words = SOURCE.request_words(row.effect)
     return f" ({words})" if words else ""
+
+
+def _credential(facts: TitleFacts) -> str:
+    """Return what is strange about the credential of the alert's calls; empty for nothing."""
+    words = next(filter(None, (SOURCE.credential_words(row.effect) for row in facts.actions)), "")
+    return f", {words}" if words else ""
 
 
 def _how_signed_in(event: AlertEvent) -> str:

@@ -432,11 +432,17 @@ class LogSource(Protocol):
     def impact_of(self, service: str, action: str, record: str) -> CallImpact:
         """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
 
+    def used_elsewhere(self, record: str, found: CallImpact) -> CallImpact:
+        """Return the impact of a call from a network new to its credential, maybe graver than `found`, the call alone."""
+
     def bulk_read(self, service: str, action: str) -> CallImpact:
         """Return what calls of an action do that read data or secrets, where they are more than ever; no impact of others."""
 
     def request_words(self, effect: str) -> str:
         """Return what a title says of a call that its request made another one than its action, by its effect; maybe nothing."""
+
+    def credential_words(self, effect: str) -> str:
+        """Return what a title says of the credential of calls, by what one of them did; maybe nothing."""
 
     def access_words(self, effect: str, accounts: str) -> str:
         """Return what a title says of a call that names `accounts`, as `account 210987654321`: what it does for them."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
@@ -117,3 +118,71 @@ def test_a_grave_call_of_a_grave_action_is_not_new_by_its_parameters_alone() -> 
     judged = [SOURCE.impact_of("ec2", "PurchaseHostReservation", "{}")]
     assert judged[0].gravity == "grave"
     assert not novel_impact._new_harm([called], judged, novelty)
+
+
+OF_INSTANCE = json.dumps({"userIdentity": {"sessionContext": {"ec2RoleDelivery": "2.0"}}})
+
+
+def stolen(
+    *names: str,
+    raw: str = OF_INSTANCE,
+    network: str = "194.36.0.0/16",
+    in_bulk: Collection[str] = (),
+    **more: Any,
+) -> Any:
+    """Return what events from a new network can do, and which of them a credential makes new."""
+    events = [
+        replace(
+            made_event(place, *name.split(":")),
+            event_id=f"event-{place}",
+            raw=raw,
+            scores={"autoencoder": place},
+        )
+        for place, name in enumerate(names)
+    ]
+    named = {
+        "networks": dict.fromkeys((each.event_id for each in events), network),
+        "actions": frozenset(),
+        **dict.fromkeys(("usual_places", "usual_for_others", "ranges"), frozenset()),
+        **more,
+    }
+    judged = [SOURCE.impact_of(each.service, each.action, "") for each in events]
+    return novel_impact._used_elsewhere(events, judged, SimpleNamespace(**named), in_bulk)
+
+
+def test_an_instances_credentials_from_a_new_network_are_grave_once() -> None:
+    """Who read them from a machine's metadata service calls from a hoster: the gravest action says so, and no other."""
+    names = ("sts:GetCallerIdentity", "secretsmanager:GetSecretValue", "secretsmanager:GetSecretValue")
+    found, ids = stolen(*names)
+    assert [each.gravity for each in found] == ["none", "grave", "grave"]
+    assert found[1].effect_in_full == (
+        "reads a secret or password: with an instance's credentials, outside of its networks"
+    )
+    assert ids == {"event-1", "event-2"}
+    found, ids = stolen("s3:ListBuckets", "iam:ListUsers", actions={"iam:ListUsers"})
+    assert [each.gravity for each in found] == ["none", "grave"], "of reads alone one that is new"
+    assert (found[1].technique, ids) == ("T1552.005", {"event-1"})
+    found, ids = stolen("sts:GetCallerIdentity", "s3:ListBuckets")
+    assert ids == {"event-1"}, "of such the strangest"
+    found, ids = stolen("s3:GetObject", "s3:ListObjects", in_bulk={"s3:GetObject"})
+    assert [each.gravity for each in found] == ["none", "grave"], "the bulk says something else"
+    found, ids = stolen("cloudtrail:StopLogging")
+    assert (found[0].gravity, ids) == ("severe", frozenset()), "it is graver anyway"
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"raw": ""},
+        {"raw": json.dumps({"requestParameters": {"ec2RoleDelivery": "2.0"}})},
+        {"network": "secretsmanager.amazonaws.com"},
+        {"network": "private"},
+        {"usual_places": {"event-0"}},
+        {"usual_for_others": {"event-0"}},
+        {"ranges": {"event-0"}},
+        {"networks": {}},
+    ],
+)
+def test_a_call_of_another_credential_or_from_a_place_of_others_is_no_theft(more: dict[str, Any]) -> None:
+    found, ids = stolen("secretsmanager:GetSecretValue", **more)
+    assert (found[0].gravity, ids) == ("notable", frozenset())

@@ -27,6 +27,7 @@ from fingerprint.core.alert import AlertEvent, Rarity, SurpriseDriver
 from fingerprint.estimators.amounts import amount_text
 from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, ONLY_BY
 from fingerprint.estimators.openers import OPENER_FEATURE
+from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import escape_key
 from tests.support.alerts import NASTY, event
 
@@ -151,6 +152,22 @@ def test_an_action_of_which_only_the_harmful_call_failed_was_called() -> None:
     denied = replace(denied, raw=raw, error_code="AccessDenied")
     title = title_of(facts([denied, usual], {"s3:PutObject"}))
     assert title == "user/grace called s3:PutObject, new to it, from 84.17.50.9; 1 failed"
+
+
+def test_a_title_says_that_an_instances_credentials_were_used_elsewhere() -> None:
+    [listed] = called("iam:ListUsers")
+    raw = json.dumps({"userIdentity": {"sessionContext": {"ec2RoleDelivery": "2.0"}}})
+    judged = [SOURCE.used_elsewhere(raw, SOURCE.impact_of("iam", "ListUsers", raw))]
+    made = facts([listed], {"iam:ListUsers"}, (NETWORK,))
+    actions = impact.alert_impact([listed], {"iam:ListUsers"}, {listed.event_id}, judged=judged)
+    assert title_of(replace(made, actions=actions)) == (
+        "user/grace called iam:ListUsers, new to it, from 139.59.0.0/16 (new network), "
+        "with an instance's credentials, used outside of it"
+    )
+    more = facts([listed, *called("kms:ListKeys")], {"iam:ListUsers", "kms:ListKeys"}, (NETWORK,))
+    surprising = SurpriseDriver("action", "kms:ListKeys", "iam:ListUsers", "unseen", 9.9)
+    more = replace(more, actions=actions, drivers=(surprising, NETWORK))
+    assert more.lead == ("kms:ListKeys", False), "the list of users leads no title for it"
 
 
 def test_a_title_says_that_a_request_encrypts_with_the_callers_own_key() -> None:

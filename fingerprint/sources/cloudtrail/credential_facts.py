@@ -95,6 +95,19 @@ def signed_in_with_device_code(record: str) -> bool:
     return "deviceCode" in request or as_text(request.get("grantType")).endswith(":device_code")
 
 
+def is_of_instance(record: str) -> bool:
+    """Return whether a call was made with the credentials that EC2 gives a machine: AWS writes by which metadata service.
+
+    The name of such a session, the machine's id, proves nothing: who assumes a role chooses any.
+
+    >>> is_of_instance('{"userIdentity": {"sessionContext": {"ec2RoleDelivery": "2.0"}}}')
+    True
+    """
+    read = decode_record(_DECODER, record) if '"ec2RoleDelivery"' in record else None
+    session = as_members(as_members(read.userIdentity).get("sessionContext")) if read else {}
+    return bool(session.get("ec2RoleDelivery"))
+
+
 def issued_key(record: str) -> str:
     """Return the access key that a call issued whose caller had none: SAML, a web identity, another account; else no text.
 

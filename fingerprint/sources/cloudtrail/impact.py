@@ -28,12 +28,14 @@ from fingerprint.core.alert import GRAVE_OR_SEVERE, GRAVITIES, Gravity
 from fingerprint.sources.base import NO_IMPACT, CallImpact
 from fingerprint.sources.cloudtrail.action_verbs import changes_something, without_batch
 from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, without_api_version
+from fingerprint.sources.cloudtrail.credential_facts import is_of_instance
 from fingerprint.sources.cloudtrail.impact_effects import (
     BULK_READS,
     EFFECTS,
     GRAVER_EFFECTS,
     LETS_OTHERS,
     MILDER_EFFECTS,
+    OUTSIDE_INSTANCE,
     Effect,
 )
 from fingerprint.sources.cloudtrail.impact_grants import outsiders_let_in, policy_gravity
@@ -196,6 +198,22 @@ def bulk_read(service: str, action: str) -> CallImpact:
     ('takes stored data, more than ever in the history', 'none')
     """
     return _bulk_reads().get((service, without_api_version(action)), NO_IMPACT)
+
+
+def used_elsewhere(record: str, found: CallImpact) -> CallImpact:
+    """Return the impact of a call that came from a network new to its credential: grave where that is an instance's.
+
+    Such credentials are read from the metadata service of a machine, which stays where it is; `found` is that of the call.
+
+    >>> record = '{"userIdentity": {"sessionContext": {"ec2RoleDelivery": "2.0"}}}'
+    >>> used_elsewhere(record, NO_IMPACT).effect_in_full, used_elsewhere("", NO_IMPACT).gravity
+    ("calls with an instance's credentials, outside of its networks", 'none')
+    """
+    if found.gravity in GRAVE_OR_SEVERE or not is_of_instance(record):
+        return found
+    if found.gravity == "none":
+        return CallImpact("grave", f"calls {OUTSIDE_INSTANCE}", "Credential Access", "T1552.005")
+    return found._replace(gravity="grave", detail=OUTSIDE_INSTANCE)
 
 
 @cache

@@ -21,6 +21,7 @@ STARTS_MACHINES = "starts machines or models"
 COSTLY_MACHINES = "starts machines that cost much: with GPUs, very large ones, or many"
 CODE_OF_OTHERS = "runs other code with the rights of a role that is there"
 LAYER_OF_OTHERS = "runs a layer of another account with a function's role"
+OUTSIDE_INSTANCE = "with an instance's credentials, outside of its networks"
 LETS_OTHERS = ("lets others use a resource", "Exfiltration", "T1537")
 
 

@@ -37,7 +37,7 @@ from fingerprint.sources.cloudtrail.credential_facts import (
     signed_in_with_device_code,
     signed_in_without_mfa,
 )
-from fingerprint.sources.cloudtrail.effect_words import access_words, request_words
+from fingerprint.sources.cloudtrail.effect_words import access_words, credential_words, request_words
 from fingerprint.sources.cloudtrail.envelopes import (
     RECORD_PREFIX,
     may_be_envelope,
@@ -54,7 +54,7 @@ from fingerprint.sources.cloudtrail.identity import (
     record_account,
     signed_in_by,
 )
-from fingerprint.sources.cloudtrail.impact import bulk_read, impact_of
+from fingerprint.sources.cloudtrail.impact import bulk_read, impact_of, used_elsewhere
 from fingerprint.sources.cloudtrail.lenient import NO_EVENT_FIELDS
 from fingerprint.sources.cloudtrail.opened_access import opened_access
 from fingerprint.sources.cloudtrail.playbook import next_steps
@@ -89,6 +89,7 @@ __all__ = [
     "changes_something",
     "check_batches",
     "credential_facts",
+    "credential_words",
     "event_links",
     "find_issued_credentials",
     "flatten",
@@ -129,6 +130,7 @@ __all__ = [
     "technique_name",
     "techniques_of",
     "typed_resource",
+    "used_elsewhere",
 ]
 
 

@@ -191,6 +191,14 @@ def bulk_read(service: str, action: str) -> CallImpact:
     return CallImpact("none", "", "", "")
 
 
+def used_elsewhere(record: str, found: CallImpact) -> CallImpact:
+    return found
+
+
+def credential_words(effect: str) -> str:
+    return ""
+
+
 def request_words(effect: str) -> str:
     return ""
 
