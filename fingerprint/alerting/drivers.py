@@ -16,7 +16,7 @@ from fingerprint.alerting.novelty import NETWORKS
 from fingerprint.alerting.prevalence import feature_labels
 from fingerprint.alerting.title_facts import ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE
 from fingerprint.compute.frames import Frame
-from fingerprint.core.alert import NOTHING_USUAL, ORDER_FEATURE, ActionImpact, SurpriseDriver
+from fingerprint.core.alert import MOVE_FEATURE, NOTHING_USUAL, ORDER_FEATURE, ActionImpact, SurpriseDriver
 from fingerprint.core.attack_tools import is_made_for_attacks
 from fingerprint.core.incident import NEW_RARITIES
 from fingerprint.detection.detectors import load_known_detectors
@@ -68,7 +68,7 @@ def lead_with_impact(
 
 
 def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ...]:
-    """Return the first MAX_DRIVERS of an alert, and all networks and address ranges that are new, and tools made for attacks.
+    """Return the first MAX_DRIVERS of an alert, and all moves, new networks and address ranges, and tools made for attacks.
 
     However many values are stranger than where it came from, a reader sees that, and alerts from there are linked by it. Of the
     actions that came after what nothing usually follows, the strangest is enough: each says little more than that it is new.
@@ -87,6 +87,7 @@ def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ..
         if place < MAX_DRIVERS
         or (each.feature in networks and each.rarity in NEW_RARITIES)
         or (each.feature == PROGRAM_FEATURE and is_made_for_attacks(each.seen))
+        or each.feature == MOVE_FEATURE
     )
 
 

@@ -36,6 +36,7 @@ from fingerprint.core.alert import (
     GRAVE_OR_SEVERE,
     GRAVITIES,
     MINIMUM_URGENCY,
+    MOVE_FEATURE,
     ActionImpact,
     AlertEvent,
     Gravity,
@@ -211,13 +212,17 @@ def urgency_floor(rows: Iterable[ActionImpact], drivers: Iterable[SurpriseDriver
     """Return the urgency below which an alert with these actions and drivers never falls.
 
     A severe action that is new and succeeded is never below high, nor is a program made for attacks that is new. Never below
-    medium are a severe action that failed, or that only the network makes new, and a grave one that is new and succeeded. A read
+    medium are a severe action that failed, or that only the network makes new, and a grave one that is new and succeeded, nor is
+    a machine that never moved and was used at another network: its credentials may be stolen. A read
     in bulk has no floor: a fleet that reads a new secret has one in each of its alerts, and prevalence must lower them.
     """
     counted = (row for row in rows if not row.in_bulk and (not row.supporting or _counts_beside(row)))
     actions = map(_floor, counted)
-    new = (each.seen for each in drivers if (each.feature, each.rarity) == (PROGRAM_FEATURE, "unseen"))
-    return max((*actions, MINIMUM_URGENCY["high"] * any(map(is_made_for_attacks, new))))
+    shown = [(each.feature, each.rarity, each.seen) for each in drivers]
+    new = (seen for feature, rarity, seen in shown if (feature, rarity) == (PROGRAM_FEATURE, "unseen"))
+    moved = any(feature == MOVE_FEATURE for feature, _, _ in shown)
+    tool = MINIMUM_URGENCY["high"] * any(map(is_made_for_attacks, new))
+    return max((*actions, MINIMUM_URGENCY["medium"] * moved, tool))
 
 
 def combined_urgency(

@@ -37,6 +37,7 @@ from fingerprint.alerting.title_facts import (
 )
 from fingerprint.core.alert import (
     GRAVITIES,
+    MOVE_FEATURE,
     ActionImpact,
     AlertEvent,
     SurpriseDriver,
@@ -84,7 +85,8 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     else:
         where = f" from {_origin(facts, lead)}"
     strangest = f"{_strangest_tool(facts, lead)}{_strangest_account(facts, lead)}{_credential(facts)}"
-    return f"{who} {what}{where}{strangest}{_new_opener(facts)}{_own_call(facts)}{_failures(facts)}{_also(facts)}{others}{late}"
+    habits = f"{_moved(facts)}{_new_opener(facts)}{_own_call(facts)}"
+    return f"{who} {what}{where}{strangest}{habits}{_failures(facts)}{_also(facts)}{others}{late}"
 
 
 def _actors(facts: TitleFacts, human: str) -> set[str]:
@@ -533,6 +535,12 @@ def _strangest_account(facts: TitleFacts, lead: int) -> str:
         return ""
     some = f"; {driver.events:,}" if driver.events < len(facts.events) else ","
     return f"{some} with another account that is new to {_them(facts)} ({_cut(driver.seen)})"
+
+
+def _moved(facts: TitleFacts) -> str:
+    """Return that a machine which never moved was used at another network, and where it always was; empty for none."""
+    driver = next((each for each in facts.drivers if each.feature == MOVE_FEATURE), None)
+    return f"; outside its usual networks ({_cut(driver.expected)})" if driver else ""
 
 
 def _new_opener(facts: TitleFacts) -> str:

@@ -35,6 +35,7 @@ GRAVE_OR_SEVERE: tuple[Gravity, ...] = ("grave", "severe")
 STEP_PHASES: tuple[StepPhase, ...] = ("contain", "verify", "extent", "undo")  # in the order of work
 MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
 MAX_SESSIONS_NAMED, MAX_SESSION_NAME_LENGTH = 5, 64  # in one text; characters, the most that AWS allows
+MOVE_FEATURE = "usual networks"  # of the driver of a settled machine that is seen at another network
 MANY_PRINCIPALS = 5  # a network that more of them used in the history is usual for others
 ORDER_FEATURE = "next action"  # of a driver of the sequence detector
 NOTHING_USUAL = "nothing yet"  # what a driver expects where no usual value is known

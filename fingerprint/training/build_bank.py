@@ -39,6 +39,7 @@ from fingerprint.training.partition_fit import (
     SAMPLE_ROWS,
     Arrays,
     learn_call_paths,
+    learn_moves,
     learn_openers,
     learned_arrays,
     learned_columns,
@@ -107,6 +108,7 @@ def _scorer_state(
         **_merge_by_key(dataset, "load", "load"),
         **_openers(dataset, settings),
         **_call_paths(dataset, settings),
+        **_moves(dataset, settings),
         **findings.surges.as_arrays(),
         **newcomers.as_arrays(),
         **{f"holdout.{name}": array for name, array in findings.losses.items()},
@@ -194,6 +196,12 @@ def _call_paths(dataset: PartitionedDataset, settings: Settings) -> Arrays:
     """Return what only services called for each principal."""
     learned = learn_call_paths(dataset, settings.spectral.intervals_per_day)
     return {f"path.{name}": array for name, array in learned.items()}
+
+
+def _moves(dataset: PartitionedDataset, settings: Settings) -> Arrays:
+    """Return the machines that keep to their networks."""
+    learned = learn_moves(dataset, settings.spectral.intervals_per_day)
+    return {f"move.{name}": array for name, array in learned.items()}
 
 
 def _newcomer_tails(

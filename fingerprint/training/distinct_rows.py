@@ -22,11 +22,14 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing, mapped_arrays
+from fingerprint.compute.dictionary import DictionaryEncoded
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import rank_in_run
+from fingerprint.core.alert import names_person
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import encode_batch
 from fingerprint.estimators.call_paths import PathRows, left_to_services
+from fingerprint.estimators.moves import NetworkRows, first_uses
 from fingerprint.estimators.openers import Openings
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN
@@ -39,6 +42,8 @@ from fingerprint.training.dataset import PartitionedDataset, make_once, require_
 from fingerprint.training.exclusions import is_learned
 
 SEED = 0  # of random choices in training
+# Of principals that can be machines. An IAM user is one if no person shows behind it.
+MACHINE_KINDS = frozenset({"role", "user", "federated", "account"})
 MAX_ROWS_PER_DAY = 400  # of one entity, that count where rows are learned together
 SHARD_BYTES = 1 << 30  # bytes of an array in one file
 
@@ -173,12 +178,13 @@ def collect_rows(dataset: PartitionedDataset, partition: int, settings: Settings
 
 def _collect_rows(dataset: PartitionedDataset, number: int, settings: Settings, folder: Path) -> None:
     state, names, repeats, total = ScorerState(settings), NameCollector(), 0, 0
-    parts, actions = [], []
+    parts, actions, people = [], [], np.empty(0, np.uint64)
     for batch, repeated in _batches(dataset, number, settings, state):
         repeats, total = repeats + repeated, total + len(batch)
         if len(batch):
             opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
             names.add(batch, opened)
+            people = np.union1d(people, _people(batch))
             learned = is_learned(batch.frame)
             parts.append(DistinctRows.from_batch(batch, learned, opened))
             seconds = frames.epoch_seconds(batch.frame["event_time"])
@@ -193,6 +199,7 @@ def _collect_rows(dataset: PartitionedDataset, number: int, settings: Settings, 
         {name: getattr(rows, name)[openings] for name in Openings._fields}, folder, "openings", SHARD_BYTES
     )
     mapped_arrays.write_arrays(_path_rows(rows)._asdict(), folder, "paths", SHARD_BYTES)
+    mapped_arrays.write_arrays(_network_rows(rows, people)._asdict(), folder, "networks", SHARD_BYTES)
     ActionRows.concatenate(actions).save(folder)
     mapped_arrays.write_arrays(state.as_arrays(LEARNED_TABLES), folder, "scorer_state", SHARD_BYTES)
     for name, table in names.to_tables(rows, settings.spectral.intervals_per_day).items():
@@ -206,6 +213,28 @@ def _path_rows(rows: DistinctRows) -> PathRows:
     network = encoding.FEATURE_SET.networks(rows.codes)
     every = PathRows(rows.mark, rows.interval, rows.learned, rows.principal, action, network, direct)
     return every.take(left_to_services(rows.principal, action, rows.wrote, direct))
+
+
+def _people(batch: EventBatch) -> Hashes:
+    """Return the principals of a batch that are no machines: by their kind, or as a record names a person behind them."""
+    who = ["kind", "human", "from_console", "mfa"]
+    code, distinct = DictionaryEncoded(frames.select_columns(batch.frame, who)).combined_column(who)
+    of_person = np.array([_is_persons(*values) for values in distinct], bool)
+    return np.unique(batch.principal[of_person[code]])
+
+
+def _is_persons(kind: str, human: str | None, from_console: bool | None, mfa: bool | None) -> bool:
+    """Return whether a record is of a person's call, as it names one, or has been given a second factor or the console."""
+    return kind not in MACHINE_KINDS or names_person(human or "") or bool(from_console) or bool(mfa)
+
+
+def _network_rows(rows: DistinctRows, people: Hashes) -> NetworkRows:
+    """Return the networks that principals called from, by interval; `people` are no machines."""
+    some = np.flatnonzero(encoding.FEATURE_SET.is_from_address(rows.codes))
+    network, principal = encoding.FEATURE_SET.networks(rows.codes)[some], rows.principal[some]
+    machine = ~np.isin(principal, people)
+    uses = NetworkRows(rows.mark[some], rows.interval[some], rows.learned[some], principal, network, machine)
+    return uses.take(first_uses(uses))
 
 
 def _batches(

@@ -28,6 +28,7 @@ from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.estimators.call_paths import PathRows
+from fingerprint.estimators.moves import NetworkRows
 from fingerprint.estimators.openers import Openings
 from fingerprint.features import peer_groups
 from fingerprint.training import distinct_rows
@@ -66,7 +67,9 @@ class HoldoutSplit:
     interval: int
     share: float
 
-    def is_held_out(self, rows: DistinctRows | ActionRows | Openings | PathRows) -> NDArray[np.bool_]:
+    def is_held_out(
+        self, rows: DistinctRows | ActionRows | Openings | PathRows | NetworkRows
+    ) -> NDArray[np.bool_]:
         """Return which rows are held out: a mask (R,)."""
         if self.share:
             return rows.mark >= np.uint64((1 - self.share) * 2.0**64)

@@ -1,4 +1,4 @@
-"""Checks of what a bank learned: figures, vocabulary, networks, tails, bursts, amounts, load, openers, paths, transitions.
+"""Checks of what a bank learned: figures, vocabulary, networks, tails, bursts, amounts, load, openers, paths, moves, transitions.
 
 Example:
     >>> list(find_broken_parts(bank))
@@ -23,6 +23,7 @@ from fingerprint.compute.arrays import identity_placement
 from fingerprint.estimators import amounts, sequence
 from fingerprint.estimators.call_paths import KnownPaths
 from fingerprint.estimators.load import BUSY_ACTIONS, UsualLoad
+from fingerprint.estimators.moves import RATES, SettledMachines
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.openers import RoleOpeners
 from fingerprint.estimators.sequence import ANY, ORGANISATION
@@ -49,6 +50,7 @@ def find_broken_parts(bank: Bank) -> Iterator[str]:
     yield from _first(_load_faults(bank))
     yield from _first(_opener_faults(bank))
     yield from _first(_path_faults(bank))
+    yield from _first(_move_faults(bank))
     yield from _first(_transition_faults(bank, enough))
 
 
@@ -154,6 +156,15 @@ def _path_faults(bank: Bank) -> Iterator[str]:
         yield "the actions that services called for its principals are not in order"
     if not (_all_finite(columns["nats"]) and (columns["nats"] >= 0).all()):
         yield "a direct call of what services called is worth no finite number of nats"
+
+
+def _move_faults(bank: Bank) -> Iterator[str]:
+    known = SettledMachines.from_bank(bank.scorer_state, identity_placement)
+    if not all(_ascends(table.old[0]) for table in (known.machines, known.own, known.everyones)):
+        yield "the networks of its settled machines are not in order"
+    nats = [known.machines.old[1][name] for name in RATES]
+    if not all(_all_finite(each) and (each >= 0).all() for each in nats):
+        yield "another network of its settled machines is worth no finite number of nats"
 
 
 def _transition_faults(bank: Bank, enough: bool) -> Iterator[str]:

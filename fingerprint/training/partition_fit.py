@@ -30,6 +30,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors.autoencoder.evidence import (
     ObservedValues,
     could_be_left_to_services,
+    could_have_moved,
     discount_recent_novelty,
 )
 from fingerprint.detection.detectors.spectral import (
@@ -43,6 +44,7 @@ from fingerprint.estimators import (
     call_paths,
     harm,
     load,
+    moves,
     newcomer_tails,
     openers,
     surge_tails,
@@ -76,7 +78,7 @@ WEEK_SECONDS = 7 * 86400
 SAMPLE_ROWS = 20_000  # rows kept for detectors that are fitted when they start
 
 Arrays = dict[str, NDArray[Any]]
-Rows = TypeVar("Rows", openers.Openings, call_paths.PathRows)
+Rows = TypeVar("Rows", openers.Openings, call_paths.PathRows, moves.NetworkRows)
 Learn = Callable[[PartitionedDataset, int, HoldoutSplit | None], Arrays]  # as `learn_openers`
 
 
@@ -182,6 +184,13 @@ class PartitionContext:
         write = partial(_write_before, self.dataset, learn_call_paths, self.intervals_per_day)
         before = mapped_arrays.open_arrays(make_once(self.dataset.folder / "paths", write), "before")
         return call_paths.KnownPaths.from_arrays(before, identity_placement)
+
+    @cached_property
+    def moves_before(self) -> moves.SettledMachines:
+        """The machines that were settled before the held-out days, of all partitions."""
+        write = partial(_write_before, self.dataset, learn_moves, self.intervals_per_day)
+        before = mapped_arrays.open_arrays(make_once(self.dataset.folder / "moves", write), "before")
+        return moves.SettledMachines.from_arrays(before, identity_placement)
 
     def load_of(self, late: NDArray[np.intp]) -> Floats:
         """Return the load of the principals of held-out rows (L,), as scoring measures it, by what was usual before."""
@@ -485,6 +494,7 @@ def _holdout_rows(
     losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
     rows, owners, at = piece.rows.take(late), piece.owners[late], np.arange(len(late))
     able = np.maximum(_harm_nats(piece, rows), _path_nats(piece, rows, finest))
+    able = np.maximum(able, _move_nats(piece, rows, finest))
     coarser = np.where((finest == ENTITY) & (not piece.entities_are_shared), PRINCIPAL, finest)
     measured = [(_losses_at_level(losses, level), owners[at, level]) for level in (finest, coarser)]
     return baseline.HoldoutLosses(*measured[0], *measured[1], rows.principal, rows.interval, rows.codes, able)
@@ -528,6 +538,17 @@ def _path_nats(piece: PartitionContext, rows: DistinctRows, level: NDArray[np.in
     return _until_come_again(piece, rows, action, nats)
 
 
+def _move_nats(piece: PartitionContext, rows: DistinctRows, level: NDArray[np.intp]) -> Floats:
+    """Return the nats of held-out rows (R,), judged at levels (R,), of settled machines that were seen at another network.
+
+    What else is new of a row is here its action alone.
+    """
+    network = FEATURE_SET.networks(rows.codes)
+    new = piece.usual_before.is_new(rows.principal, rows.codes[:, ACTION_COLUMN])
+    nats = piece.moves_before.evidence(rows.principal, network, new) * could_have_moved(rows.codes, level)
+    return _until_come_again(piece, rows, network, nats)
+
+
 def _opener_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
     """Return the nats of held-out rows (R,) in which someone opened a role for the first time, as scoring counts them."""
     nats = piece.openers_before.evidence(rows.role, rows.opener)
@@ -557,6 +578,14 @@ def learn_call_paths(
     """Return what only services called for each principal, of all partitions; of a `split` without what is held out."""
     rows = _learned_rows(dataset, "paths", call_paths.PathRows, split)
     return call_paths.learn_call_paths(rows, intervals_per_day)
+
+
+def learn_moves(
+    dataset: PartitionedDataset, intervals_per_day: int, split: HoldoutSplit | None = None
+) -> Arrays:
+    """Return the settled machines of all partitions; of a `split` without what is held out."""
+    rows = _learned_rows(dataset, "networks", moves.NetworkRows, split)
+    return moves.learn_moves(rows, intervals_per_day)
 
 
 def learn_openers(

@@ -13,6 +13,7 @@ from fingerprint.alerting import impact
 from fingerprint.core.alert import (
     GRAVITIES,
     MINIMUM_URGENCY,
+    MOVE_FEATURE,
     ActionImpact,
     AlertEvent,
     Rarity,
@@ -131,6 +132,14 @@ def test_a_program_made_for_attacks_that_is_new_is_never_below_high(
     assert impact.urgency_floor([], [driver]) == MINIMUM_URGENCY[floor]
     assert impact.combined_urgency(0.0, [], 85, [driver]) == MINIMUM_URGENCY[floor]
     assert impact.urgency_floor([], [replace(driver, feature="version")]) == 0
+
+
+def test_a_machine_that_never_moved_and_is_elsewhere_has_the_floor_of_medium() -> None:
+    driver = SurpriseDriver(MOVE_FEATURE, "45.141.0.0/16", "only private, in 21 days", "unseen", 7.8)
+    assert impact.urgency_floor([], [driver]) == MINIMUM_URGENCY["medium"]
+    assert impact.urgency_floor([row()], [driver]) == MINIMUM_URGENCY["high"]
+    assert impact.combined_urgency(0.0, [], 85, [driver]) == MINIMUM_URGENCY["medium"]
+    assert impact.urgency_floor([], [replace(driver, feature="network")]) == 0
 
 
 def test_without_impact_urgency_is_rarity_and_with_it_more() -> None:

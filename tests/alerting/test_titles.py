@@ -23,7 +23,7 @@ from fingerprint.alerting.titles import (
     new_origin,
     questioned,
 )
-from fingerprint.core.alert import AlertEvent, Rarity, SurpriseDriver
+from fingerprint.core.alert import MOVE_FEATURE, AlertEvent, Rarity, SurpriseDriver
 from fingerprint.estimators.amounts import amount_text
 from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, ONLY_BY
 from fingerprint.estimators.openers import OPENER_FEATURE
@@ -299,6 +299,16 @@ def test_a_direct_call_of_what_a_service_called_before_names_the_service() -> No
     assert f"; {service} lambda:UpdateFunctionCode for it" in beside
     long = replace(path, expected=f"{ONLY_BY}{'x' * 300} on 2 days")
     assert f"; before, only {'x' * 39}… called it for it" in title_of(facts(own, set(), (long,)), role)
+
+
+def test_a_machine_that_never_moved_is_said_to_be_outside_its_usual_networks() -> None:
+    own, role = called("s3:GetObject"), "123456789012:role/etl"
+    moved = SurpriseDriver(MOVE_FEATURE, "45.141.0.0/16", "only private, in 21 days", "unseen", 7.8)
+    title = title_of(facts(own, set(), (moved,)), role)
+    assert title == (
+        "role/etl called s3:GetObject from 84.17.50.9; outside its usual networks (only private, in 21 days)"
+    )
+    assert "usual networks" not in title_of(facts(own, set(), ()), role)
 
 
 def test_a_sign_in_by_saml_names_the_provider_and_not_its_digest() -> None:

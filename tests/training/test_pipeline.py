@@ -23,6 +23,7 @@ from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import harm
 from fingerprint.estimators.call_paths import KnownPaths
+from fingerprint.estimators.moves import SettledMachines
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.openers import RoleOpeners
 from fingerprint.features import encoding
@@ -379,6 +380,46 @@ def test_a_held_out_direct_call_counts_once_and_the_bank_knows_what_only_service
     action = hashing.hash_strings(np.array(["lambda:TagResource", "lambda:UpdateFunctionCode"], object))
     service, days_of = known.usual(np.repeat(hashing.hash_with_bucket(pd.Series([who])), 2), action)
     assert (bank.value_texts(service[:1]), days_of.tolist()) == ([stacks], [8, 0]), "it updated one itself"
+
+
+def test_a_held_out_move_counts_once_and_the_bank_knows_which_machines_are_settled(
+    events: list[pd.DataFrame], tmp_path: Path
+) -> None:
+    account = events[-1]["recipient_account"].iloc[-1]
+    machine, person, moved = (f"{account}:role/{name}" for name in ("server", "ann", "mover"))
+
+    def calls(who: str, hours_ago: NDArray[np.int64], source: str, human: str = "") -> pd.DataFrame:
+        made = copies(events, len(hours_ago), principal=who, entity=f"{who}|s3", kind="role", human=human)
+        made = made.assign(source_address=source, error_code=None, mfa=False, from_console=False)
+        made["event_time"] -= pd.to_timedelta(hours_ago, "h")
+        return made.assign(event_id=[f"{who} {source} {number}" for number in range(len(made))])
+
+    days, home, hoster = np.repeat(np.arange(14) * 24, 8), "81.2.69.160", "45.141.84.7"
+    parts = [
+        calls(machine, days, home),
+        calls(person, days, home, "ann.lee@example.com"),
+        calls(moved, days, home),
+        calls(moved, np.array([9, 1, 0]), hoster),
+        calls(moved, np.array([30, 0]), "cloudformation.amazonaws.com"),
+    ]
+    every = pd.concat([*events, *parts], ignore_index=True)
+    bank = learn([every.sort_values("event_time", kind="stable", ignore_index=True)], tmp_path, 2)
+    nats: list[float] = []
+    for number in range(2):
+        piece = partition_fit.PartitionContext(
+            dataset.PartitionedDataset(tmp_path, 2, 0, 0), number, SETTINGS
+        )
+        late = np.flatnonzero(piece.held_out)
+        level = partition_fit._measured_levels(piece, late)
+        worth = partition_fit._move_nats(piece, piece.rows.take(late), level)
+        nats += worth[worth > 0].tolist()
+        assert (partition_fit._holdout_rows(piece, late, level).harm >= worth).all()
+    assert len(nats) == 1, "the second call from there comes again"
+    known = SettledMachines.from_bank(bank.scorer_state, identity_placement)
+    who = hashing.hash_with_bucket(pd.Series([machine, person, moved]))
+    assert known.machines.has(who).tolist() == [True, False, False]
+    networks, seen_days = known.usual(who[0])
+    assert (bank.value_texts(networks), seen_days) == (["81.2.0.0/16"], 14)
 
 
 def copies(events: list[pd.DataFrame], count: int, **columns: Any) -> pd.DataFrame:

@@ -453,6 +453,27 @@ def test_broken_call_paths_keep_a_bank_back(
 
 
 @pytest.mark.parametrize(
+    ("keys", "nats", "sentence"),
+    [
+        ([1, 2], [3, 4], ""),
+        ([2, 1], [3, 4], "the networks of its settled machines are not in order"),
+        ([1, 2], [3, np.nan], "another network of its settled machines is worth no finite"),
+        ([1, 2], [3, -1], "another network of its settled machines is worth no finite"),
+    ],
+)
+def test_broken_networks_of_settled_machines_keep_a_bank_back(
+    champion: Bank, keys: list[int], nats: list[float], sentence: str
+) -> None:
+    hashes, worth = np.array(keys, np.uint64), np.array(nats, np.float32)
+    moves = dict.fromkeys(("move.principal", "move.key", "move.network", "move.everyones"), hashes)
+    moves |= dict.fromkeys(("move.new", "move.shared", "move.days", "move.behind"), worth)
+    broken = replace(champion, scorer_state={**champion.scorer_state, **moves})
+    word = promotion_gate.evaluate_promotion(broken, champion, SETTINGS)
+    assert word.passed == (not sentence)
+    assert any(sentence in reason for reason in word.reasons) == bool(sentence), word.reasons
+
+
+@pytest.mark.parametrize(
     "figures", [{"votes_per_day": np.nan}, {"loss": {"0.5": np.inf}}, {"alerts": [np.nan]}]
 )
 def test_a_bank_with_a_figure_that_is_not_finite_is_kept_back(

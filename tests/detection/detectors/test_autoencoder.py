@@ -10,6 +10,7 @@ import pytest
 
 from fingerprint.alerting.explainer import Explainer
 from fingerprint.compute import hashing
+from fingerprint.core.alert import MOVE_FEATURE
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.autoencoder.drivers import MIN_DRIVER_SURPRISE
 from fingerprint.detection.detectors.autoencoder.drivers import _known_values as known_values
@@ -25,6 +26,7 @@ from fingerprint.detection.ensemble import reaches_threshold
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, openers, tail_calibration
 from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, PathRows, learn_call_paths
+from fingerprint.estimators.moves import WEIGHT, NetworkRows, learn_moves
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURE_SET, IS_BIN
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, Bank
@@ -426,7 +428,7 @@ def test_a_first_direct_call_of_what_a_service_called_adds_nats_until_it_has_com
 ) -> None:
     state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
     batch = encode(direct_calls(bank, events), state)
-    here = with_stacks(bank, batch)
+    here = without_moves(with_stacks(bank, batch))
     detector = AutoencoderDetector(SETTINGS, here, state, LocalInference(here))
     nats, worth = detector.measure(batch)[:, -1], 2.5 * float(here.scorer_state["path.nats"][0])
     assert worth > 10
@@ -450,6 +452,92 @@ def test_a_direct_call_of_what_a_service_called_is_explained_by_that_service(
     [shown] = [each for each in drivers if each.feature == CALL_PATH_FEATURE]
     assert (shown.seen, shown.events) == ("lambda:TagResource", 3)
     assert shown.expected == "only by cloudformation.amazonaws.com on 14 days"
+
+
+def without_moves(bank: Bank) -> Bank:
+    """Return a bank from before it knew which machines keep to their networks."""
+    kept = {name: each for name, each in bank.scorer_state.items() if not name.startswith("move.")}
+    return replace(bank, scorer_state=kept)
+
+
+def with_settled(bank: Bank, batch: EventBatch) -> Bank:
+    """Return a bank in which the principal of a batch was at the network of its first event alone, on each of 14 days."""
+    day, every = np.arange(14, dtype=np.int32), np.ones(14, bool)
+    network = np.repeat(FEATURE_SET.networks(batch.codes)[:1], 14)
+    who = np.repeat(batch.principal[:1], 14)
+    learned = learn_moves(NetworkRows(who, day * 24, every, who, network, every), 24)
+    return replace(
+        bank, scorer_state={**bank.scorer_state, **{f"move.{name}": each for name, each in learned.items()}}
+    )
+
+
+def calls_elsewhere(bank: Bank, events: pd.DataFrame) -> pd.DataFrame:
+    """Return five calls of a ready principal: at its usual network, by a service, and three elsewhere, the last hours later."""
+    ready = bank.fingerprints[(bank.fingerprints["level"] == 1) & bank.fingerprints["ready"]]["key"]
+    usual = events["error_code"].isna() & events["principal"].isin(ready)
+    usual &= events["source_address"].str.fullmatch(r"\d+(\.\d+){3}")
+    calls = copies(events[usual].head(1), 5).assign(event_id=[f"call {place}" for place in range(5)])
+    calls.loc[1, "source_address"] = "cloudformation.amazonaws.com"
+    calls.loc[2:, "source_address"] = "45.141.84.7"
+    calls["event_time"] += pd.to_timedelta([0, 0, 0, 0, 9], "h")
+    return calls
+
+
+def test_a_settled_machine_at_another_network_adds_nats_until_it_has_come_again(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    batch = encode(calls_elsewhere(bank, events), state)
+    here = with_settled(bank, batch)
+    detector = AutoencoderDetector(SETTINGS, here, state, LocalInference(here))
+    nats, worth = detector.measure(batch)[:, -1], WEIGHT * float(here.scorer_state["move.new"][0])
+    assert worth > 5
+    assert (nats - nats[0]).tolist() == pytest.approx([0, 0, worth, worth, 0], abs=1e-4)
+    bare = detector.without("harm").measure(batch)[:, -1]
+    assert not (bare - bare[0]).any()
+    state.novelties = ScorerState(SETTINGS).novelties
+    newcomer = replace(batch, level=np.full(len(batch), PEER_LEVEL, np.int8))
+    surprise = np.zeros(batch.codes.shape, np.float32)
+    assert not detector._nats_of_moves(newcomer, surprise).any()
+    assert detector._nats_of_moves(batch, surprise).any()
+    older = without_moves(here)
+    before = AutoencoderDetector(SETTINGS, older, state, LocalInference(older))
+    assert not before._nats_of_moves(batch, surprise).any()
+
+
+@pytest.mark.parametrize(
+    ("feature", "counts"),
+    [("action", True), ("version", True), ("resource", False), ("mode", False), ("region", False)],
+)
+def test_a_machine_that_many_could_move_with_needs_another_action_or_tool_to_count_as_moved(
+    bank: Bank, encode: Encode, events: pd.DataFrame, feature: str, counts: bool
+) -> None:
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    batch = encode(calls_elsewhere(bank, events), state)
+    here = with_settled(bank, batch)
+    many = {**here.scorer_state, "move.behind": np.array([50], np.float32)}
+    here = replace(here, scorer_state=many)
+    detector = AutoencoderDetector(SETTINGS, here, state, LocalInference(here))
+    surprise = np.zeros(batch.codes.shape, np.float32)
+    assert not detector._nats_of_moves(batch, surprise).any()
+    surprise[:, FEATURE_NAMES.index(feature)] = 9
+    assert detector._nats_of_moves(batch, surprise)[2:4].all() == counts
+
+
+def test_another_network_of_a_settled_machine_is_explained_by_its_usual_ones(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    calls = calls_elsewhere(bank, events)
+    batch = encode(calls.assign(bank_version=bank.version), state)
+    here = with_settled(bank, batch)
+    of_alert = measured(AutoencoderDetector(SETTINGS, here, state, LocalInference(here)), batch)
+    drivers = AutoencoderDetector.drivers(of_alert, of_alert.frame, Explainer(here, state, SETTINGS))
+    [shown] = [each for each in drivers if each.feature == MOVE_FEATURE]
+    assert (shown.seen, shown.events, shown.rarity) == ("45.141.0.0/16", 3, "unseen")
+    [usual] = bank.value_texts(FEATURE_SET.networks(batch.codes)[:1])
+    assert usual
+    assert shown.expected == f"only {usual}, in 14 days"
 
 
 def test_that_a_principal_is_new_is_news_for_a_day(bank: Bank, encode: Encode, events: pd.DataFrame) -> None:

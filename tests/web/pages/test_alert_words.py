@@ -9,7 +9,7 @@ import pytest
 
 from fingerprint.alerting.title_facts import TitleFacts
 from fingerprint.alerting.titles import build_title
-from fingerprint.core.alert import WEAK_VOTE_Z, Alert, SurpriseDriver
+from fingerprint.core.alert import MOVE_FEATURE, WEAK_VOTE_Z, Alert, SurpriseDriver
 from fingerprint.core.case import MAX_THRESHOLD
 from fingerprint.core.sanitize import printable
 from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD
@@ -61,7 +61,8 @@ def page(site: Site) -> str:
 
 
 def test_every_feature_of_the_product_has_a_label_for_analysts() -> None:
-    labels = {each.label for each in FEATURES} | {"next action", "amount", OPENER_FEATURE, CALL_PATH_FEATURE}
+    labels = {each.label for each in FEATURES} | {"next action", "amount"}
+    labels |= {OPENER_FEATURE, CALL_PATH_FEATURE, MOVE_FEATURE}
     assert labels == set(FEATURE_LABELS)
     assert feature_label("from another detector") == "from another detector"
 

@@ -37,10 +37,12 @@ from fingerprint.detection.detectors.autoencoder.evidence import (
     ObservedValues,
     carried_amount_nats,
     could_be_left_to_services,
+    could_have_moved,
     discount_recent_amounts,
     discount_recent_novelty,
     feature_surprise,
     nats_at_threshold,
+    shows_more_than_a_place,
 )
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, reaches_threshold
 from fingerprint.detection.inference import LocalInference
@@ -48,6 +50,7 @@ from fingerprint.estimators import amounts, autoencoder, harm, tail_calibration
 from fingerprint.estimators.amounts import LOADED_AMOUNTS, UsualAmounts
 from fingerprint.estimators.call_paths import KnownPaths, novelty_code
 from fingerprint.estimators.load import UsualLoad
+from fingerprint.estimators.moves import SettledMachines, move_code
 from fingerprint.estimators.openers import RoleOpeners
 from fingerprint.features import encoding
 from fingerprint.features.encoding import (
@@ -88,7 +91,7 @@ TERMS = {
     UNUSUAL_AMOUNT: "how often the action was called on unusual resources in the interval",
     RECENT_AMOUNT: "an amount that came the day before is less of one",
     LOAD: "an amount is less of one where all that the principal usually does has risen",
-    HARM: "what a new action or tool can do, a strange account, a stranger's opening, a direct call of what services did",
+    HARM: "what a new action or tool can do, a strange account, a stranger's opening, a direct call, another network",
     **{f"{GROUP_TERM}{group}": f"all features of the group {group}" for group in EVIDENCE_GROUPS},
 }
 
@@ -118,6 +121,7 @@ class AutoencoderDetector(Detector):
         self.usual_load = UsualLoad.from_bank(bank.scorer_state, state.placement)
         self.role_openers = RoleOpeners.from_bank(bank.scorer_state)
         self.known_paths = KnownPaths.from_bank(bank.scorer_state, state.placement)
+        self.settled_machines = SettledMachines.from_bank(bank.scorer_state, state.placement)
         self.alert_nats = nats_at_threshold(bank, settings)
 
     @classmethod
@@ -284,6 +288,7 @@ class AutoencoderDetector(Detector):
         done = namespace(at).maximum(self._harm_of_new_actions(batch), self._harm_of_strangers(batch))
         done = namespace(at).maximum(done, self._nats_of_new_openers(batch))
         done = namespace(at).maximum(done, self._nats_of_direct_calls(batch))
+        done = namespace(at).maximum(done, self._nats_of_moves(batch, surprise))
         able = done + self._harm_of_new_tools(batch, surprise)
         able *= self.left_out != HARM
         return [*tails, usual.interval_tail[at], usual.newcomer[at] * new + able]
@@ -374,6 +379,27 @@ class AutoencoderDetector(Detector):
             return nats
         rows = rows[new]
         nats[rows] = self._until_come_again(batch, rows, novelty_code(action[new]), worth[new])
+        return nats
+
+    def _nats_of_moves(self, batch: EventBatch, surprise: Floats) -> Floats:
+        """Return the nats of settled machines that are seen at another network, until that has come again (N,).
+
+        `surprise` (N, F) says what else of the event is new.
+        """
+        xp = namespace(batch.codes)
+        nats: Floats = xp.zeros(len(batch), np.float32)
+        if not len(self.settled_machines.machines):
+            return nats
+        rows = xp.flatnonzero(could_have_moved(batch.codes, batch.level))
+        network = encoding.FEATURE_SET.networks(batch.codes)[rows]
+        worth = self.settled_machines.evidence(
+            batch.principal[rows], network, shows_more_than_a_place(surprise[rows])
+        )
+        new = xp.flatnonzero(worth)
+        if not len(new):
+            return nats
+        rows = rows[new]
+        nats[rows] = self._until_come_again(batch, rows, move_code(network[new]), worth[new])
         return nats
 
     def _until_come_again(

@@ -1,4 +1,4 @@
-"""The drivers of surprise in a group of events: values, amounts, openings and call paths, each beside what is usual.
+"""The drivers of surprise in a group of events: values, amounts, openings, call paths and moves, each beside what is usual.
 
 Example:
     >>> surprise_drivers(batch, frame, context)[0]
@@ -18,18 +18,21 @@ from fingerprint.compute import frames
 from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import NOTHING_USUAL, Rarity, SurpriseDriver, rarity_of
+from fingerprint.core.alert import MOVE_FEATURE, NOTHING_USUAL, Rarity, SurpriseDriver, rarity_of
 from fingerprint.detection.detectors import ExplanationContext, Floats, Mask, action_at
 from fingerprint.detection.detectors.autoencoder.evidence import (
     carried_amount_nats,
     could_be_left_to_services,
+    could_have_moved,
     discount_recent_amounts,
     feature_surprise,
     nats_at_threshold,
+    shows_more_than_a_place,
 )
 from fingerprint.estimators import amounts, autoencoder
 from fingerprint.estimators.amounts import UsualAmounts
 from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, ONLY_BY, KnownPaths
+from fingerprint.estimators.moves import SettledMachines
 from fingerprint.estimators.openers import OPENED, OPENER_FEATURE, RoleOpeners
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN, EVIDENCE_GROUP_FEATURES, FEATURE_NAMES
@@ -50,6 +53,7 @@ def surprise_drivers(batch: EventBatch, frame: Frame, context: ExplanationContex
     drivers += _amount_drivers(batch, frame, context)
     drivers += _opener_drivers(batch, context)
     drivers += _call_path_drivers(batch, frame, context)
+    drivers += _move_drivers(batch, frame, context)
     return sorted(drivers, key=lambda driver: -driver.surprise)
 
 
@@ -260,4 +264,28 @@ def _call_path_drivers(batch: EventBatch, frame: Frame, context: ExplanationCont
         expected = f"{ONLY_BY}{named or 'a service'} on {days[0]:,.0f} day{'s' if days[0] > 1 else ''}"
         seen = action_at(frame, int(rows[place]))
         drivers.append(SurpriseDriver(CALL_PATH_FEATURE, seen, expected, "unseen", round(value, 2), count))
+    return drivers
+
+
+def _move_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
+    """Return the networks of a group of events at which their settled machine was never seen, each once."""
+    rows = np.flatnonzero(could_have_moved(batch.codes, batch.level))
+    if not len(rows):
+        return []
+    bank, _ = context.bank_and_row(batch, 0)
+    known = SettledMachines.from_bank(bank.scorer_state, identity_placement)
+    network = encoding.FEATURE_SET.networks(batch.codes)[rows]
+    worth = known.evidence(
+        batch.principal[rows], network, shows_more_than_a_place(feature_surprise(batch)[rows])
+    )
+    nats = known.nats(batch.principal[rows], network) * (worth > 0)
+    drivers = []
+    for place, value, count in _rank_values(network, nats)[:MAX_DRIVERS]:
+        if value < MIN_DRIVER_SURPRISE:
+            break
+        usual, days = known.usual(batch.principal[rows[place]])
+        named = ", ".join(sorted(filter(None, bank.value_texts(usual))))
+        [seen] = encoding.FEATURE_SET.texts(frames.select_rows(frame, rows[[place]]), ["network"])["network"]
+        expected = f"only {named or 'others'}, in {days:,} days"
+        drivers.append(SurpriseDriver(MOVE_FEATURE, str(seen), expected, "unseen", round(value, 2), count))
     return drivers

@@ -21,7 +21,7 @@ from fingerprint.compute.arrays import namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import Floats, Mask
-from fingerprint.estimators import amounts, tail_calibration
+from fingerprint.estimators import amounts, autoencoder, tail_calibration
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES, IS_BIN
 from fingerprint.registry import quality
@@ -39,6 +39,10 @@ TAIL_COLUMNS = 8
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
 # (F,): features that show who calls, by a tool or a place, and not what is called.
 IS_OF_CALLER = np.array([feature.evidence_group in ("tool", "place") for feature in encoding.FEATURES])
+# Features that show what is done or with which tool, of those that are not new all the time, as resources are.
+WHAT_AND_TOOL = np.flatnonzero(
+    [feature.evidence_group in ("what", "tool") and feature.kind == "value" for feature in encoding.FEATURES]
+)
 RARE_NATS = 5.0  # of loss, from which on a learned value is rare
 # Of an amount, that stay however often it came: one day in e has them, so they add nothing to a novelty (Fisher's method).
 LEAST_AMOUNT_NATS = 1.0
@@ -173,3 +177,19 @@ def could_be_left_to_services(codes: Hashes, wrote: Mask, level: NDArray[np.inte
     """
     direct: Mask = wrote & encoding.FEATURE_SET.is_from_address(codes)
     return direct & (level < PEER_LEVEL) & ~encoding.FEATURE_SET.had_no_effect(codes)
+
+
+def shows_more_than_a_place(surprise: Floats) -> Mask:
+    """Return which events (N,) surprise by what they do, or with which tool, from the surprise of their features (N, F)."""
+    shown = surprise[:, to_device_of(WHAT_AND_TOOL, surprise)]
+    more: Mask = namespace(surprise).any(shown >= autoencoder.RECHECK_THRESHOLD, axis=1)
+    return more
+
+
+def could_have_moved(codes: Hashes, level: NDArray[np.integer[Any]]) -> Mask:
+    """Return which events (N,) show a place of a principal with a fingerprint: they came from an address.
+
+    `codes` (N, F), and the `level` (N,) that each is judged at. In training as in scoring.
+    """
+    placed: Mask = encoding.FEATURE_SET.is_from_address(codes) & (level < PEER_LEVEL)
+    return placed
