@@ -56,6 +56,7 @@ from fingerprint.features import vocabulary
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_SET, OTHER_ACCOUNT_FEATURE
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
 from fingerprint.state.activity_series import ACTION_CHANNELS
+from fingerprint.state.first_calls import FirstCalls
 from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
 from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
@@ -543,10 +544,14 @@ def _move_nats(piece: PartitionContext, rows: DistinctRows, level: NDArray[np.in
 
     What else is new of a row is here its action alone.
     """
-    network = FEATURE_SET.networks(rows.codes)
-    new = piece.usual_before.is_new(rows.principal, rows.codes[:, ACTION_COLUMN])
+    network, action = FEATURE_SET.networks(rows.codes), rows.codes[:, ACTION_COLUMN]
+    new = piece.usual_before.is_new(rows.principal, action)
     nats = piece.moves_before.evidence(rows.principal, network, new) * could_have_moved(rows.codes, level)
-    return _until_come_again(piece, rows, network, nats)
+    some = np.flatnonzero(nats)
+    value = hashing.combine(rows.principal[some], network[some])
+    age = FirstCalls().familiar_age(value, rows.interval[some], action[some])
+    nats[some[age > piece.settings.spectral.late_intervals]] = 0
+    return nats
 
 
 def _opener_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:

@@ -483,19 +483,23 @@ def calls_elsewhere(bank: Bank, events: pd.DataFrame) -> pd.DataFrame:
     return calls
 
 
-def test_a_settled_machine_at_another_network_adds_nats_until_it_has_come_again(
+def test_a_settled_machine_at_another_network_adds_nats_until_that_is_familiar(
     bank: Bank, encode: Encode, events: pd.DataFrame
 ) -> None:
+    """One trial call of a thief, or three, some hours before hide nothing."""
     state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
-    batch = encode(calls_elsewhere(bank, events), state)
+    calls = calls_elsewhere(bank, events)
+    later = copies(calls.tail(1), 3).assign(event_id=[f"later {place}" for place in range(3)])
+    later["event_time"] += pd.to_timedelta([9, 18, 36], "h")
+    batch = encode(pd.concat([calls, later], ignore_index=True), state)
     here = with_settled(bank, batch)
     detector = AutoencoderDetector(SETTINGS, here, state, LocalInference(here))
     nats, worth = detector.measure(batch)[:, -1], WEIGHT * float(here.scorer_state["move.new"][0])
     assert worth > 5
-    assert (nats - nats[0]).tolist() == pytest.approx([0, 0, worth, worth, 0], abs=1e-4)
+    assert (nats - nats[0]).tolist() == pytest.approx([0, 0, *[worth] * 5, 0], abs=1e-4)
     bare = detector.without("harm").measure(batch)[:, -1]
     assert not (bare - bare[0]).any()
-    state.novelties = ScorerState(SETTINGS).novelties
+    state.first_calls = ScorerState(SETTINGS).first_calls
     newcomer = replace(batch, level=np.full(len(batch), PEER_LEVEL, np.int8))
     surprise = np.zeros(batch.codes.shape, np.float32)
     assert not detector._nats_of_moves(newcomer, surprise).any()

@@ -382,9 +382,10 @@ class AutoencoderDetector(Detector):
         return nats
 
     def _nats_of_moves(self, batch: EventBatch, surprise: Floats) -> Floats:
-        """Return the nats of settled machines that are seen at another network, until that has come again (N,).
+        """Return the nats of settled machines that are seen at another network, until that is familiar (N,).
 
-        `surprise` (N, F) says what else of the event is new.
+        `surprise` (N, F) says what else of the event is new. A trial call of a thief hides no more than elsewhere
+        (`state.first_calls`).
         """
         xp = namespace(batch.codes)
         nats: Floats = xp.zeros(len(batch), np.float32)
@@ -399,7 +400,10 @@ class AutoencoderDetector(Detector):
         if not len(new):
             return nats
         rows = rows[new]
-        nats[rows] = self._until_come_again(batch, rows, move_code(network[new]), worth[new])
+        value = hashing.combine(batch.principal[rows], move_code(network[new]))
+        interval, action = batch.interval[rows], batch.codes[rows, ACTION_COLUMN]
+        age = self.state.first_calls.familiar_age(value, interval, action)
+        nats[rows] = worth[new] * (age <= self.state.series.late_intervals)
         return nats
 
     def _until_come_again(
