@@ -214,9 +214,11 @@ def urgency_floor(rows: Iterable[ActionImpact], drivers: Iterable[SurpriseDriver
     A severe action that is new and succeeded is never below high, nor is a program made for attacks that is new. Never below
     medium are a severe action that failed, or that only the network makes new, and a grave one that is new and succeeded, nor is
     a machine that never moved and was used at another network: its credentials may be stolen. A read
-    in bulk has no floor: a fleet that reads a new secret has one in each of its alerts, and prevalence must lower them.
+    in bulk has no floor: a fleet that reads a new secret has one in each of its alerts, and prevalence must lower them; but with
+    a credential outside of its networks it is a theft.
     """
-    counted = (row for row in rows if not row.in_bulk and (not row.supporting or _counts_beside(row)))
+    shared = (row for row in rows if row.is_elsewhere or not row.in_bulk)
+    counted = (row for row in shared if not row.supporting or _counts_beside(row))
     actions = map(_floor, counted)
     shown = [(each.feature, each.rarity, each.seen) for each in drivers]
     new = (seen for feature, rarity, seen in shown if (feature, rarity) == (PROGRAM_FEATURE, "unseen"))
@@ -277,6 +279,7 @@ def _of_action(
     """Return what an action's calls can do: of those whose requests do the gravest harm, how many and on what.
 
     Of a read that was called more often than ever all calls do it together; `most_ever` says how often that was, None for others.
+    What was done with a credential outside of its networks is grave at least.
     """
     from fingerprint.sources.base import NO_IMPACT, gravest_calls  # as in `judge_calls`
 
@@ -284,11 +287,13 @@ def _of_action(
     taken = NO_IMPACT if most_ever is None else _bulk_read(name)._replace(detail=most_ever)
     if in_bulk := GRAVITIES.index(taken.gravity) > GRAVITIES.index(gravest.gravity):
         gravest, harmful = taken, list(events)
+    elsewhere = next(filter(None, (found.elsewhere for found in judged)), "")
+    gravest = gravest._replace(elsewhere=elsewhere)
     outsiders = {event.event_id: found.outsiders for event, found in zip(events, judged, strict=True)}
     done = sum(not event.error_code for event in harmful)
     row = ActionImpact(
         action=name,
-        gravity=gravest.gravity,
+        gravity=max(gravest.gravity, "grave", key=GRAVITIES.index) if elsewhere else gravest.gravity,
         effect=gravest.effect_in_full,
         tactic=gravest.tactic,
         technique=gravest.technique,
@@ -299,6 +304,7 @@ def _of_action(
         resources=_resource_texts(harmful, outsiders, other_accounts),
         in_bulk=in_bulk,
         dry_run=gravest.dry_run,
+        gravity_at_home=gravest.gravity if elsewhere else None,
     )
     return _as_many(row, done)
 

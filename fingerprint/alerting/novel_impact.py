@@ -43,8 +43,8 @@ def find_impact(
     judged = impact.judge_calls(events)
     grants = _outsider_grants(part, judged, explainer)
     own = _own_accounts(judged, explainer.bank)
-    strange = _new_harm(events, judged, novelty)
     judged = [each.within(own) for each in judged]
+    strange = _new_harm(events, judged, novelty)
     if is_own:
         judged, elsewhere = _used_elsewhere(events, judged, novelty, in_bulk)
         strange |= elsewhere

@@ -162,15 +162,7 @@ def harmful_actions(facts: TitleFacts) -> list[ActionImpact]:
     a look around that only its credential makes grave: a title says that of all calls.
     """
     counted = (row for row in facts.actions if impact.action_nats(row) > 0 and not _takes_data(row))
-    return [row for row in counted if not _is_grave_by_credential(row)]
-
-
-def _is_grave_by_credential(row: ActionImpact) -> bool:
-    """Return whether an action does nothing by itself, and its credential was used where it is not."""
-    service, _, action = row.action.partition(":")
-    return (
-        bool(SOURCE.credential_words(row.effect)) and SOURCE.impact_of(service, action, "").gravity == "none"
-    )
+    return [row for row in counted if row.gravity_anywhere != "none"]
 
 
 def _takes_data(row: ActionImpact) -> bool:

@@ -223,8 +223,7 @@ def _how_requested(facts: TitleFacts, action: str) -> str:
 
 def _credential(facts: TitleFacts) -> str:
     """Return what is strange about the credential of the alert's calls; empty for nothing."""
-    words = next(filter(None, (SOURCE.credential_words(row.effect) for row in facts.actions)), "")
-    return f", {words}" if words else ""
+    return f", {SOURCE.ELSEWHERE_WORDS}" if any(row.is_elsewhere for row in facts.actions) else ""
 
 
 def _how_signed_in(event: AlertEvent) -> str:
@@ -296,9 +295,9 @@ def _supporting_call(row: ActionImpact) -> str:
 
 
 def _own_gravity(facts: TitleFacts, action: str) -> int:
-    """Return the place among GRAVITIES of what the alert's own calls of an action do, but for their number."""
+    """Return the place among GRAVITIES of what the alert's own calls of an action do, but for their number and place."""
     own = (row for row in facts.actions if row.action == action and not row.in_bulk)
-    return max((GRAVITIES.index(row.gravity) for row in own), default=0)
+    return max((GRAVITIES.index(row.gravity_anywhere) for row in own), default=0)
 
 
 def _beside_usual(facts: TitleFacts) -> str:
@@ -540,7 +539,10 @@ def _strangest_account(facts: TitleFacts, lead: int) -> str:
 def _moved(facts: TitleFacts) -> str:
     """Return that a machine which never moved was used at another network, and where it always was; empty for none."""
     driver = next((each for each in facts.drivers if each.feature == MOVE_FEATURE), None)
-    return f"; outside its usual networks ({_cut(driver.expected)})" if driver else ""
+    if driver is None:
+        return ""
+    known = _cut(driver.expected)
+    return f"; always {known}" if _credential(facts) else f"; outside its usual networks ({known})"
 
 
 def _new_opener(facts: TitleFacts) -> str:

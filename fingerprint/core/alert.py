@@ -150,7 +150,8 @@ class ActionImpact:
     resource, whom it is `for` alone. `supporting`: the calls are those of events that support the alert, beside any row of its
     own events, and count only where they are grave, new and succeeded (`alerting.impact`). `in_bulk`: it reads data or secrets,
     and the principal never read as much. `dry_run`: its calls only asked whether they may, and may: `failed` counts them, for
-    none was carried out, and none was refused.
+    none was carried out, and none was refused. `gravity_at_home`: its gravity had its credential been used where it belongs; None
+    where it was, else `gravity` is grave at least.
     """
 
     action: str
@@ -166,6 +167,17 @@ class ActionImpact:
     supporting: bool = False
     in_bulk: bool = False
     dry_run: bool = False
+    gravity_at_home: Gravity | None = None
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Return whether its credential was used outside of its networks."""
+        return self.gravity_at_home is not None
+
+    @property
+    def gravity_anywhere(self) -> Gravity:
+        """Return the gravity of its calls, wherever they came from."""
+        return self.gravity if self.gravity_at_home is None else self.gravity_at_home
 
     @property
     def is_unusual(self) -> bool:

@@ -3,7 +3,7 @@
 Example:
     >>> nats = harm_nats(["cloudtrail", "s3"], ["StopLogging", "ListBuckets"])
     >>> nats
-    array([12.8,  0. ], dtype=float32)
+    array([9.6, 0. ], dtype=float32)
 
 How unlikely a new action is by chance cannot tell `StopLogging` from `ListBuckets`. In harmless work severe and grave new actions
 are much rarer than in attacks. So nats are added to the event before the tail of its score is learned, and the alert budget goes
@@ -28,9 +28,9 @@ from fingerprint.core.attack_tools import is_made_for_attacks
 from fingerprint.features.vocabulary import Floats
 from fingerprint.sources.active import SOURCE
 
-# Nats of an event, of which about three are one of a z's. Measured (docs/explanation/experiments.md): twice as many for a severe
-# action find more attacks at as many harmless alerts, for grave ones they do not.
-HARM_NATS: Mapping[Gravity, float] = {"none": 0.0, "minor": 0.0, "notable": 0.3, "grave": 2.4, "severe": 12.8}
+# Nats of an event, of which about three are one of a z's. Measured (docs/explanation/experiments.md): more for a severe
+# action find more attacks, but what is not severe becomes more usual beside it.
+HARM_NATS: Mapping[Gravity, float] = {"none": 0.0, "minor": 0.0, "notable": 0.3, "grave": 2.4, "severe": 9.6}
 ATTACK_TOOL_NATS = 6.4  # who finds a key looks with it what it opens
 STRANGER_NATS = 6.4  # of a write that names an account which no one of the organisation named before
 MAX_NAMES = 16_384  # actions whose nats are kept; anybody can call one that does not exist

@@ -183,6 +183,7 @@ class CallImpact(NamedTuple):
 
     `outsiders` are whom it gives a right or a copy of data: accounts, users, `*` for everybody; `milder_effect` is the effect
     where none of these is one. `detail` is what its request adds to the effect. `dry_run`: it only asked whether it may, and may.
+    `elsewhere` says whose credential it was used with outside of its networks, empty where it was at home.
     """
 
     gravity: Gravity
@@ -193,11 +194,13 @@ class CallImpact(NamedTuple):
     milder_effect: str = ""
     detail: str = ""
     dry_run: bool = False
+    elsewhere: str = ""
 
     @property
     def effect_in_full(self) -> str:
-        """The effect, and what the request adds to it: `sets how long logs are kept: 3 days`."""
-        return f"{self.effect}: {self.detail}" if self.detail else self.effect
+        """The effect, and what request and credential add to it: `sets how long logs are kept: 3 days`."""
+        added = ", ".join(filter(None, (self.detail, self.elsewhere)))
+        return f"{self.effect}: {added}" if added else self.effect
 
     def within(self, own_accounts: Collection[str]) -> CallImpact:
         """Return the impact in an organisation with these accounts: a right for one of its own lets no outsider in."""
@@ -244,12 +247,18 @@ def _in_common(gravest: CallImpact, judged: Sequence[CallImpact]) -> CallImpact:
     >>> _in_common(kept[0], kept).effect_in_full
     'sets how long logs are kept'
     """
-    longest = min(judged, key=lambda each: (-len(each.effect_in_full), each.effect_in_full))
+
+    def by_length(each: CallImpact) -> tuple[int, str]:
+        text = each._replace(elsewhere="").effect_in_full
+        return -len(text), text
+
+    longest = min(judged, key=by_length)
     details = {each.detail for each in judged if each.effect == longest.effect}
     return gravest._replace(
         effect=longest.effect,
         detail=longest.detail if len(details) == 1 else "",
         dry_run=all(each.dry_run for each in judged),
+        elsewhere="",
     )
 
 
@@ -309,6 +318,10 @@ class LogSource(Protocol):
     @property
     def CLOUD_PROVIDER(self) -> str:
         """The provider whose accounts the log is about, as other systems name it: `AWS`."""
+
+    @property
+    def ELSEWHERE_WORDS(self) -> str:
+        """The words of a title for calls with a credential outside of its networks (`used_elsewhere`)."""
 
     @property
     def RECORD_PREFIX(self) -> bytes:
@@ -433,16 +446,13 @@ class LogSource(Protocol):
         """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
 
     def used_elsewhere(self, record: str, found: CallImpact) -> CallImpact:
-        """Return the impact of a call from a network new to its credential, maybe graver than `found`, the call alone."""
+        """Return the impact of a call from a network new to its credential: as `found`, maybe `elsewhere`."""
 
     def bulk_read(self, service: str, action: str) -> CallImpact:
         """Return what calls of an action do that read data or secrets, where they are more than ever; no impact of others."""
 
     def request_words(self, effect: str) -> str:
         """Return what a title says of a call that its request made another one than its action, by its effect; maybe nothing."""
-
-    def credential_words(self, effect: str) -> str:
-        """Return what a title says of the credential of calls, by what one of them did; maybe nothing."""
 
     def access_words(self, effect: str, accounts: str) -> str:
         """Return what a title says of a call that names `accounts`, as `account 210987654321`: what it does for them."""

@@ -12,10 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fingerprint.alerting import novel_impact
+from fingerprint.alerting import impact, novel_impact
 from fingerprint.compute import hashing
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.cloudtrail import record_members
+from fingerprint.sources.cloudtrail.impact_effects import COSTLY_MACHINES, OUTSIDE_INSTANCE
 from tests.support.alerts import event as made_event
 
 
@@ -150,24 +151,47 @@ def stolen(
     return novel_impact._used_elsewhere(events, judged, SimpleNamespace(**named), in_bulk)
 
 
-def test_an_instances_credentials_from_a_new_network_are_grave_once() -> None:
+def test_an_instances_credentials_from_a_new_network_are_said_once() -> None:
     """Who read them from a machine's metadata service calls from a hoster: the gravest action says so, and no other."""
     names = ("sts:GetCallerIdentity", "secretsmanager:GetSecretValue", "secretsmanager:GetSecretValue")
     found, ids = stolen(*names)
-    assert [each.gravity for each in found] == ["none", "grave", "grave"]
+    assert [bool(each.elsewhere) for each in found] == [False, True, True]
     assert found[1].effect_in_full == (
         "reads a secret or password: with an instance's credentials, outside of its networks"
     )
     assert ids == {"event-1", "event-2"}
     found, ids = stolen("s3:ListBuckets", "iam:ListUsers", actions={"iam:ListUsers"})
-    assert [each.gravity for each in found] == ["none", "grave"], "of reads alone one that is new"
-    assert (found[1].technique, ids) == ("T1552.005", {"event-1"})
+    assert (found[1].technique, ids) == ("T1552.005", {"event-1"}), "of reads alone one that is new"
     found, ids = stolen("sts:GetCallerIdentity", "s3:ListBuckets")
     assert ids == {"event-1"}, "of such the strangest"
     found, ids = stolen("s3:GetObject", "s3:ListObjects", in_bulk={"s3:GetObject"})
-    assert [each.gravity for each in found] == ["none", "grave"], "the bulk says something else"
+    assert ids == {"event-1"}, "the bulk says something else"
     found, ids = stolen("cloudtrail:StopLogging")
-    assert (found[0].gravity, ids) == ("severe", frozenset()), "it is graver anyway"
+    assert (found[0].gravity, bool(found[0].elsewhere), ids) == ("severe", True, {"event-0"})
+
+
+def test_what_was_done_elsewhere_is_grave_and_its_own_effect_is_kept() -> None:
+    """A cheap machine beside a costly one hid what the costly one is; a theft in bulk hid whose credential it was."""
+    asked = [json.dumps({**json.loads(OF_INSTANCE), **machines(each)}) for each in ("t3.micro", "p5.48xlarge")]
+    events = [replace(made_event(place, "ec2", "RunInstances"), raw=raw) for place, raw in enumerate(asked)]
+    judged = [SOURCE.used_elsewhere(raw, SOURCE.impact_of("ec2", "RunInstances", raw)) for raw in asked]
+    [row] = impact.alert_impact(events, {"ec2:RunInstances"}, (), judged=judged)
+    assert row.effect == f"{COSTLY_MACHINES}: {OUTSIDE_INSTANCE}"
+    [row] = impact.alert_impact(events[:1], {"ec2:RunInstances"}, (), judged=judged[:1])
+    assert (row.gravity, row.gravity_at_home, row.gravity_anywhere) == ("grave", "notable", "notable")
+    read = replace(made_event(0, "s3", "GetObject"), raw=OF_INSTANCE)
+    judged = [SOURCE.used_elsewhere(OF_INSTANCE, SOURCE.impact_of("s3", "GetObject", OF_INSTANCE))]
+    bulk = {"s3:GetObject": "400 calls in an hour, at most 3"}
+    [row] = impact.alert_impact([read], (), (), new_requests={read.event_id}, judged=judged, in_bulk=bulk)
+    assert (row.gravity, row.in_bulk, row.is_elsewhere) == ("severe", True, True)
+    assert row.effect.endswith(f"400 calls in an hour, at most 3, {OUTSIDE_INSTANCE}")
+    assert impact.urgency_floor([row]) == 50
+    assert impact.urgency_floor([replace(row, gravity_at_home=None)]) == 0
+
+
+def machines(kind: str) -> dict[str, Any]:
+    """Return the request of RunInstances for machines of a kind."""
+    return {"requestParameters": {"instanceType": kind}}
 
 
 @pytest.mark.parametrize(

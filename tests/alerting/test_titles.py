@@ -162,8 +162,11 @@ def test_a_title_says_that_an_instances_credentials_were_used_elsewhere() -> Non
     actions = impact.alert_impact([listed], {"iam:ListUsers"}, {listed.event_id}, judged=judged)
     assert title_of(replace(made, actions=actions)) == (
         "user/grace called iam:ListUsers, new to it, from 139.59.0.0/16 (new network), "
-        "with an instance's credentials, used outside of it"
+        "with an instance's credentials, used outside that instance"
     )
+    moved = SurpriseDriver(MOVE_FEATURE, "139.59.0.0/16", "only private, in 21 days", "unseen", 7.8)
+    title = title_of(replace(made, actions=actions, drivers=(NETWORK, moved)))
+    assert title.endswith("used outside that instance; always only private, in 21 days"), "once"
     more = facts([listed, *called("kms:ListKeys")], {"iam:ListUsers", "kms:ListKeys"}, (NETWORK,))
     surprising = SurpriseDriver("action", "kms:ListKeys", "iam:ListUsers", "unseen", 9.9)
     more = replace(more, actions=actions, drivers=(surprising, NETWORK))

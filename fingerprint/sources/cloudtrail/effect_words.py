@@ -17,9 +17,9 @@ from fingerprint.sources.cloudtrail.impact_effects import (
     COSTLY_MACHINES,
     LAYER_OF_OTHERS,
     LETS_OTHERS,
-    OUTSIDE_INSTANCE,
 )
 
+ELSEWHERE_WORDS = "with an instance's credentials, used outside that instance"
 _REQUEST_WORDS = {
     "encrypts stored data with a key that only the caller has": "with a key that only the caller has",
     "encrypts stored data with a key of another account": "with a key of another account",
@@ -46,11 +46,6 @@ _ACCESS_WORDS = {
 def request_words(effect: str) -> str:
     """Return what a request made of a call, by its effect; empty where the name of the action says it."""
     return next((words for each, words in _REQUEST_WORDS.items() if effect.startswith(each)), "")
-
-
-def credential_words(effect: str) -> str:
-    """Return what is strange about the credential of a call, by its effect; empty for nothing."""
-    return "with an instance's credentials, used outside of it" if OUTSIDE_INSTANCE in effect else ""
 
 
 def access_words(effect: str, accounts: str) -> str:

@@ -201,19 +201,19 @@ def bulk_read(service: str, action: str) -> CallImpact:
 
 
 def used_elsewhere(record: str, found: CallImpact) -> CallImpact:
-    """Return the impact of a call that came from a network new to its credential: grave where that is an instance's.
+    """Return the impact of a call that came from a network new to its credential: `elsewhere` where that is an instance's.
 
     Such credentials are read from the metadata service of a machine, which stays where it is; `found` is that of the call.
 
     >>> record = '{"userIdentity": {"sessionContext": {"ec2RoleDelivery": "2.0"}}}'
-    >>> used_elsewhere(record, NO_IMPACT).effect_in_full, used_elsewhere("", NO_IMPACT).gravity
-    ("calls with an instance's credentials, outside of its networks", 'none')
+    >>> used_elsewhere(record, NO_IMPACT).effect_in_full, used_elsewhere("", NO_IMPACT).elsewhere
+    ("makes calls: with an instance's credentials, outside of its networks", '')
     """
-    if found.gravity in GRAVE_OR_SEVERE or not is_of_instance(record):
+    if not is_of_instance(record):
         return found
     if found.gravity == "none":
-        return CallImpact("grave", f"calls {OUTSIDE_INSTANCE}", "Credential Access", "T1552.005")
-    return found._replace(gravity="grave", detail=OUTSIDE_INSTANCE)
+        found = CallImpact("none", "makes calls", "Credential Access", "T1552.005")
+    return found._replace(elsewhere=OUTSIDE_INSTANCE)
 
 
 @cache

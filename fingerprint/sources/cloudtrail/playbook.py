@@ -326,7 +326,7 @@ def _graver_beside(suspicion: Suspicion, own: Sequence[ActionImpact]) -> list[Ac
 
     None where its own calls did such harm: the question is about these. `own` are the actions that it would ask about.
     """
-    if any(row.succeeded and row.gravity in GRAVE_OR_SEVERE for row in own):
+    if any(row.succeeded and row.gravity_anywhere in GRAVE_OR_SEVERE for row in own):
         return []
     done = {event.action_name for event in _done_there(suspicion)}
     known = {row.action for row in own}

@@ -37,7 +37,7 @@ from fingerprint.sources.cloudtrail.credential_facts import (
     signed_in_with_device_code,
     signed_in_without_mfa,
 )
-from fingerprint.sources.cloudtrail.effect_words import access_words, credential_words, request_words
+from fingerprint.sources.cloudtrail.effect_words import ELSEWHERE_WORDS, access_words, request_words
 from fingerprint.sources.cloudtrail.envelopes import (
     RECORD_PREFIX,
     may_be_envelope,
@@ -80,6 +80,7 @@ CLOUD_PROVIDER = "AWS"
 
 __all__ = [
     "CLOUD_PROVIDER",
+    "ELSEWHERE_WORDS",
     "IDENTITY_COLUMNS",
     "NAME",
     "NO_EVENT_FIELDS",
@@ -89,7 +90,6 @@ __all__ = [
     "changes_something",
     "check_batches",
     "credential_facts",
-    "credential_words",
     "event_links",
     "find_issued_credentials",
     "flatten",

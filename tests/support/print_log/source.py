@@ -29,6 +29,7 @@ from fingerprint.sources.inflate import ExpansionBudget
 from fingerprint.sources.limits import ReadLimits
 
 NAME = "print log"
+ELSEWHERE_WORDS = ""
 CLOUD_PROVIDER = "office"
 NO_EVENT_FIELDS: tuple[tuple[str, str], ...] = ()
 RECORD_PREFIX = b"20"
@@ -193,10 +194,6 @@ def bulk_read(service: str, action: str) -> CallImpact:
 
 def used_elsewhere(record: str, found: CallImpact) -> CallImpact:
     return found
-
-
-def credential_words(effect: str) -> str:
-    return ""
 
 
 def request_words(effect: str) -> str:
