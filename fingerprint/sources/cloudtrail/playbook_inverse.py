@@ -15,8 +15,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
+from fingerprint.core.alert import GRAVE_OR_SEVERE
 from fingerprint.sources.cloudtrail.action_verbs import without_batch
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
+from fingerprint.sources.cloudtrail.impact import listed_actions
 from fingerprint.sources.cloudtrail.operations import Operation, cli_word, find_operation
 
 MAX_REMEMBERED = 2_000  # actions: names of records are as many as their writer likes
@@ -90,6 +92,60 @@ _LOST = ("T1485", "T1490")  # techniques of what destroys data, or the way back 
 _AWAY = "T1537"  # of what takes data to another account
 # How things end that hold no data
 _SETTINGS = ("Plan", "Configuration", "Policy", "Replication", "Rule", "Selection")
+# What watches or protects stays on: to set it back is itself an attack on defences (T1562).
+_LEAVE_WATCHING = "Leave it on: it only watches; look whether it sends its findings elsewhere."
+_MAY_WATCH_LESS = " Compare it with what it was before: it may watch less."
+_LEAVE_PROTECTING = "Leave it on: it only protects."
+_WATCH_TECHNIQUES = ("T1562.001", "T1562.008")  # of what switches off detection, logs and alarms
+# Guards whose inverse no table lists as an attack, or that have none
+_WATCHES = frozenset(
+    {
+        "access-analyzer:CreateServiceLinkedAnalyzer",
+        "auditmanager:RegisterAccount",
+        "config:PutOrganizationConformancePack",
+        "monitoring:EnableInsightRules",
+        "monitoring:PutAnomalyDetector",
+        "monitoring:PutCompositeAlarm",
+        "monitoring:PutInsightRule",
+        "monitoring:PutMetricAlarm",
+        "securityhub:EnableSecurityHubFeatureV2",
+    }
+)
+_PROTECTS = frozenset(
+    {
+        "ec2:EnableEbsEncryptionByDefault",
+        "ec2:EnableImageBlockPublicAccess",
+        "ec2:EnableImageDeregistrationProtection",
+        "ec2:EnableSnapshotBlockPublicAccess",
+        "kms:EnableKeyRotation",
+        "rolesanywhere:EnableCrl",
+        "route53:EnableHostedZoneDNSSEC",
+        "route53domains:EnableDomainTransferLock",
+        "shield:CreateProtection",
+    }
+)
+# What hands logs, findings or the rule over guards to another, or reacts to events: a thief's stays on if it is left.
+_ALSO_GIVES = frozenset(
+    {
+        "cloudtrail:CreateChannel",
+        "config:PutAggregationAuthorization",
+        "events:ActivateEventSource",
+        "events:EnableRule",
+        "fms:AssociateAdminAccount",
+        "guardduty:CreatePublishingDestination",
+        "logs:CreateDelivery",
+        "logs:CreateLogGroup",
+        "logs:CreateLogStream",
+        "logs:PutAccountPolicy",
+        "logs:PutDeliveryDestination",
+        "logs:PutDeliverySource",
+        "logs:PutDestination",
+        "logs:PutSubscriptionFilter",
+        "securitylake:CreateSubscriber",
+        "shield:AssociateDRTRole",
+    }
+)
+_GIVES_RULE = ("AdminAccount", "DelegatedAdmin", "DelegatedAdministrator")  # how such actions end
 # Verbs of what runs, sends or uses something once: there is nothing to set back.
 _ONCE = (
     "Invoke",
@@ -134,6 +190,8 @@ def inverse_undo(action: str, technique: str = "") -> Undo | None:
     done = find_operation(service, name)
     if done is None:
         return None
+    if technique != _AWAY and (guard := _left_on(service, name)):
+        return guard
     thing = name.removeprefix("Delete")
     if thing != name and technique in _LOST and not thing.endswith(_SETTINGS):
         return _restored(service, thing)
@@ -143,6 +201,31 @@ def inverse_undo(action: str, technique: str = "") -> Undo | None:
     return undo._replace(
         text=f"{undo.text} What was taken to another account stays there: treat its data as lost."
     )
+
+
+def _left_on(service: str, name: str) -> Undo | None:
+    """Return the advice to leave on what only watches or protects; None for anything else.
+
+    A guard is what the inverse of an action would switch off, by the technique of the inverse.
+
+    >>> _left_on("guardduty", "CreateDetector").text
+    'Leave it on: it only watches; look whether it sends its findings elsewhere.'
+    """
+    action = f"{service}:{name}"
+    if action in _PROTECTS:
+        return Undo(_LEAVE_PROTECTING, "")
+    if action not in _WATCHES and not _watches(service, name):
+        return None
+    return Undo(_LEAVE_WATCHING + (_MAY_WATCH_LESS if name.startswith("Put") else ""), "")
+
+
+def _watches(service: str, name: str) -> bool:
+    if f"{service}:{name}" in _ALSO_GIVES or name.endswith(_GIVES_RULE):
+        return False
+    inverses = (_counterpart(service, name, verbs) for verbs in (_RUNS, _PUTS, _GIVES))
+    inverse = next((each for each in inverses if each), None)
+    harm = listed_actions().get((service, without_api_version(inverse.name))) if inverse else None
+    return harm is not None and harm.gravity in GRAVE_OR_SEVERE and harm.technique in _WATCH_TECHNIQUES
 
 
 def _inverse(service: str, name: str, done: Operation) -> Undo | None:

@@ -176,6 +176,68 @@ def test_the_inverse_has_the_names_of_the_record(
     assert step.command == command
 
 
+@pytest.mark.parametrize(
+    "action",
+    [
+        "access-analyzer:CreateAnalyzer",
+        "cloudtrail:CreateTrail",
+        "cloudtrail:StartLogging",
+        "config:StartConfigurationRecorder",
+        "config:PutConfigurationRecorder",
+        "config:PutDeliveryChannel",
+        "detective:CreateGraph",
+        "ec2:CreateFlowLogs",
+        "ec2:EnableEbsEncryptionByDefault",
+        "guardduty:CreateDetector",
+        "inspector2:Enable",
+        "kms:EnableKeyRotation",
+        "macie2:EnableMacie",
+        "monitoring:EnableAlarmActions",
+        "monitoring:PutMetricAlarm",
+        "securityhub:BatchEnableStandards",
+        "securityhub:EnableSecurityHub",
+    ],
+)
+def test_no_step_switches_a_guard_off(action: str) -> None:
+    step = undo_step(action, [Call({"name": "audit"}, {}, "eu-west-1", ACCOUNT)])
+    assert step is not None
+    assert step.text.startswith("Leave it on: it only ")
+    assert step.command == ""
+
+
+@pytest.mark.parametrize(
+    ("action", "command"),
+    [
+        ("guardduty:CreateIPSet", "delete-ip-set"),  # its addresses are trusted
+        ("guardduty:CreateFilter", "delete-filter"),
+        ("guardduty:EnableOrganizationAdminAccount", "disable-organization-admin-account"),
+        ("logs:PutSubscriptionFilter", "delete-subscription-filter"),
+        ("securitylake:CreateSubscriber", "delete-subscriber"),
+        ("events:EnableRule", "disable-rule"),
+        ("secretsmanager:PutResourcePolicy", "delete-resource-policy"),
+    ],
+)
+def test_what_blinds_a_guard_or_hands_it_to_another_is_taken_back(action: str, command: str) -> None:
+    step = undo_step(action, [Call({}, {}, "eu-west-1", ACCOUNT)])
+    assert step is not None
+    assert command in step.command
+
+
+def test_logs_that_go_to_another_account_are_not_left_on() -> None:
+    step = undo_step("ec2:CreateFlowLogs", [Call({}, {}, "eu-west-1", ACCOUNT)], "T1537")
+    assert step is not None
+    assert "delete-flow-logs" in step.command
+
+
+def test_a_stack_is_looked_at_before_it_is_deleted() -> None:
+    step = undo_step("cloudformation:CreateStack", [Call({"stackName": "StackSet-base"}, {}, "eu-west-1")])
+    assert step is not None
+    assert (
+        step.command
+        == "aws cloudformation list-stack-resources --region eu-west-1 --stack-name StackSet-base"
+    )
+
+
 def test_what_a_record_calls_a_thing_is_no_option() -> None:
     step = undo_step("sagemaker:CreateTrainingJob", [Call({"trainingJobName": "--debug"}, {}, "eu-west-1")])
     assert step is not None
