@@ -146,6 +146,28 @@ _ALSO_GIVES = frozenset(
     }
 )
 _GIVES_RULE = ("AdminAccount", "DelegatedAdmin", "DelegatedAdministrator")  # how such actions end
+# Credentials that a Delete takes: to make one "again" makes another one, which lasts beyond the incident.
+_CREDENTIALS = {
+    "apigateway:DeleteApiKey": "key",
+    "appsync:DeleteApiKey": "key",
+    "codecatalyst:DeleteAccessToken": "token",
+    "ec2:DeleteKeyPair": "key pair",
+    "grafana:DeleteWorkspaceApiKey": "key",
+    "grafana:DeleteWorkspaceServiceAccountToken": "token",
+    "iam:DeleteAccessKey": "key",
+    "iam:DeleteLoginProfile": "password",
+    "iam:DeleteSSHPublicKey": "key",
+    "iam:DeleteServerCertificate": "certificate",
+    "iam:DeleteServiceSpecificCredential": "credential",
+    "iam:DeleteSigningCertificate": "certificate",
+    "iam:DeleteVirtualMFADevice": "second factor",
+    "iot:DeleteCertificate": "certificate",
+    "lightsail:DeleteBucketAccessKey": "key",
+    "lightsail:DeleteKeyPair": "key pair",
+    "route53globalresolver:DeleteAccessToken": "token",
+    "transfer:DeleteSshPublicKey": "key",
+    "wafv2:DeleteAPIKey": "key",
+}
 # Verbs of what runs, sends or uses something once: there is nothing to set back.
 _ONCE = (
     "Invoke",
@@ -192,6 +214,11 @@ def inverse_undo(action: str, technique: str = "") -> Undo | None:
         return None
     if technique != _AWAY and (guard := _left_on(service, name)):
         return guard
+    if credential := _CREDENTIALS.get(f"{service}:{name}"):
+        return Undo(
+            f"A deleted {credential} does not come back: give its owner a new one when the incident is over.",
+            "",
+        )
     thing = name.removeprefix("Delete")
     if thing != name and technique in _LOST and not thing.endswith(_SETTINGS):
         return _restored(service, thing)

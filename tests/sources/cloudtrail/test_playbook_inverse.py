@@ -160,12 +160,6 @@ ACCOUNT, FOREIGN = "123456789012", "662187304519"
             {},
             "aws cloudformation create-stack-instances --region eu-west-1 --stack-set-name s --regions us-east-1",
         ),
-        (
-            "iam:DeleteAccessKey",
-            {"userName": "ann", "accessKeyId": "AKIA"},
-            {},
-            "aws iam create-access-key --region eu-west-1 --user-name ann",
-        ),
     ],
 )
 def test_the_inverse_has_the_names_of_the_record(
@@ -236,6 +230,27 @@ def test_a_stack_is_looked_at_before_it_is_deleted() -> None:
         step.command
         == "aws cloudformation list-stack-resources --region eu-west-1 --stack-name StackSet-base"
     )
+
+
+@pytest.mark.parametrize(
+    ("action", "credential"),
+    [
+        ("iam:DeleteAccessKey", "key"),
+        ("iam:DeleteServiceSpecificCredential", "credential"),
+        ("iam:DeleteLoginProfile", "password"),
+        ("iam:DeleteVirtualMFADevice", "second factor"),
+        ("iam:DeleteSigningCertificate", "certificate"),
+        ("iam:DeleteSSHPublicKey", "key"),
+    ],
+)
+def test_no_credential_is_made_in_an_incident_for_one_that_was_deleted(action: str, credential: str) -> None:
+    step = undo_step(action, [Call({"userName": "ann"}, {}, "us-east-1", ACCOUNT)])
+    assert step is not None
+    expected = (
+        f"A deleted {credential} does not come back: give its owner a new one when the incident is over."
+    )
+    assert step.text == expected
+    assert step.command == ""
 
 
 def test_what_a_record_calls_a_thing_is_no_option() -> None:
