@@ -83,6 +83,9 @@ _SHOWS_SECRETS = frozenset(
         "storagegateway:DescribeChapCredentials",
     }
 )
+_BESIDE = ("tags", "description", "checksum", "contentMD5", "checksumAlgorithm")  # no part of what a Put puts
+_IS_DOCUMENT = ("policy", "policydocument")  # ends of members that hold a policy as JSON
+_NO_DOCUMENT = ("PropagationPolicy", "EntityPolicy")  # ends of those that hold a word or an ARN
 _SAYS_WHICH = ("Name", "Id", "Arn", "Identifier")  # ends of members that say which thing it is
 _SAYS_WHICH_TOO = (
     *(each.lower() for each in _SAYS_WHICH),
@@ -268,9 +271,34 @@ def _inverse(service: str, name: str, done: Operation) -> Undo | None:
         return None
     if _verb(give.name) not in _MAKES:
         return _with("Switch it on or give it again.", give, done)
-    known = {member for member, _, _ in done.parameters}
+    return _made_again(give, done)
+
+
+def _made_again(make: Operation, deleted: Operation) -> Undo:
+    """Return how to make what was deleted; a Put that names only the thing would clear it, so it has what else it may put."""
+    known = {member for member, _, _ in deleted.parameters}
     text = "Make it again, with the settings that your infrastructure code or AWS Config has."
-    return _with(text, give, done)._replace(command=_written(give, _needed(give), known))
+    members = _needed(make)
+    if make.name.startswith("Put") and all(member in known for member, _ in members):
+        put = _put_by(make, known)
+        members += put
+        text += " Leave out what it did not have." if len(put) > 1 else ""
+    return _with(text, make, deleted)._replace(command=_written(make, members, known))
+
+
+def _put_by(put: Operation, known: Collection[str]) -> list[tuple[str, str]]:
+    """Return the members that hold what a Put puts, of none that it needs: the one that it is named by, else all of them.
+
+    >>> _put_by(find_operation("backup", "PutBackupVaultAccessPolicy"), {"backupVaultName"})
+    [('policy', 's')]
+    """
+    others = [
+        (name, kind)
+        for name, kind, must in put.parameters
+        if not must and name not in known and name not in _BESIDE
+    ]
+    named = [each for each in others if put.name.lower().endswith(each[0].lower())]
+    return named or others
 
 
 def _restored(service: str, thing: str) -> Undo:
@@ -388,6 +416,8 @@ def _written(
         option = f"--{cli_word(name)}"
         if known is not None and name not in known:  # a switch stands for `--switch` or `--no-switch`
             word = f"EARLIER_{cli_word(name).upper().replace('-', '_')}"
+            if kind == "s" and name.lower().endswith(_IS_DOCUMENT) and not name.endswith(_NO_DOCUMENT):
+                word = f"file://{word}.json"
             parts.append(word if kind == "b" else f"{option} {word}")
         else:
             parts.append(option if kind == "b" else f"{option} {_value(name, thing)}")

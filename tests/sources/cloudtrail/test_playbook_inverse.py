@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from fingerprint.sources.cloudtrail.operations import find_operation
+from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
+from fingerprint.sources.cloudtrail.operations import find_operation, load_operations
+from fingerprint.sources.cloudtrail.playbook_inverse import inverse_undo
 from fingerprint.sources.cloudtrail.playbook_undo import Call, undo_step
 from tests.sources.cloudtrail.test_playbook import call, commands, next_steps, suspicion
 
@@ -160,6 +162,33 @@ ACCOUNT, FOREIGN = "123456789012", "662187304519"
             {},
             "aws cloudformation create-stack-instances --region eu-west-1 --stack-set-name s --regions us-east-1",
         ),
+        (
+            "backup:DeleteBackupVaultAccessPolicy",  # without a policy the call clears it
+            {"backupVaultName": "v"},
+            {},
+            "aws backup put-backup-vault-access-policy --region eu-west-1 --backup-vault-name v --policy file://EARLIER_POLICY.json",
+        ),
+        (
+            "s3:DeleteBucketLifecycle",
+            {"bucketName": "b"},
+            {},
+            "aws s3api put-bucket-lifecycle-configuration --region eu-west-1 --bucket b "
+            "--lifecycle-configuration EARLIER_LIFECYCLE_CONFIGURATION",
+        ),
+        (
+            "events:DeleteRule",
+            {"name": "r"},
+            {},
+            "aws events put-rule --region eu-west-1 --name r --schedule-expression EARLIER_SCHEDULE_EXPRESSION "
+            "--event-pattern EARLIER_EVENT_PATTERN --state EARLIER_STATE --role-arn EARLIER_ROLE_ARN",
+        ),
+        (
+            "eks:DeleteCapability",
+            {"clusterName": "c", "capabilityName": "argo"},
+            {},
+            "aws eks create-capability --region eu-west-1 --capability-name argo --cluster-name c --type EARLIER_TYPE "
+            "--role-arn EARLIER_ROLE_ARN --delete-propagation-policy EARLIER_DELETE_PROPAGATION_POLICY",
+        ),
     ],
 )
 def test_the_inverse_has_the_names_of_the_record(
@@ -257,6 +286,22 @@ def test_what_a_record_calls_a_thing_is_no_option() -> None:
     step = undo_step("sagemaker:CreateTrainingJob", [Call({"trainingJobName": "--debug"}, {}, "eu-west-1")])
     assert step is not None
     assert step.command.endswith("--training-job-name TRAINING_JOB_NAME")
+
+
+def test_no_put_in_place_of_a_delete_clears_what_it_should_bring_back() -> None:
+    """A Put names no more than the thing only where it has no other member than tags and a description."""
+    void = []
+    for action in map(without_api_version, load_operations()):
+        service, _, name = action.partition(":")
+        undo = inverse_undo(action) if name.startswith("Delete") else None
+        _, _, command = undo.command.partition(" put-") if undo else ("", "", "")
+        put = find_operation(service, f"Put{name.removeprefix('Delete')}")
+        deleted = find_operation(service, name)
+        if put and deleted and command and "EARLIER_" not in command:
+            named = {member for member, _, _ in deleted.parameters}
+            members = {member for member, _, _ in put.parameters}
+            void += [(action, each) for each in members - named - {"tags", "description", "checksum"}]
+    assert void == []
 
 
 def test_deleted_backups_are_said_to_be_gone_and_what_is_left_is_listed() -> None:
