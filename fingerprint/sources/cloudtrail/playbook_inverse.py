@@ -83,6 +83,7 @@ _SHOWS_SECRETS = frozenset(
         "storagegateway:DescribeChapCredentials",
     }
 )
+_PASSWORDS = ("password", "passwords")  # ends of members
 _BESIDE = ("tags", "description", "checksum", "contentMD5", "checksumAlgorithm")  # no part of what a Put puts
 _IS_DOCUMENT = ("policy", "policydocument")  # ends of members that hold a policy as JSON
 _NO_DOCUMENT = ("PropagationPolicy", "EntityPolicy")  # ends of those that hold a word or an ARN
@@ -225,7 +226,7 @@ def inverse_undo(action: str, technique: str = "") -> Undo | None:
     thing = name.removeprefix("Delete")
     if thing != name and technique in _LOST and not thing.endswith(_SETTINGS):
         return _restored(service, thing)
-    undo = _inverse(service, name, done) or _earlier(service, name, done)
+    undo = _reset(done) or _inverse(service, name, done) or _earlier(service, name, done)
     if undo is None or technique != _AWAY:
         return undo
     return undo._replace(
@@ -312,6 +313,21 @@ def _restored(service: str, thing: str) -> Undo:
     return Undo(lost, _look(service, f"{thing}s", None))
 
 
+def _reset(changed: Operation) -> Undo | None:
+    """Return how to take a password from who set it: by the same call with a new one; None for what sets none.
+
+    An earlier password is no help: it is what its owner alone knew. A call by a user's own token is no one else's to make.
+    """
+    needed = _needed(changed)
+    own = any(name.lower().endswith("token") for name, _ in needed)
+    secrets = [name for name, kind in needed if kind == "s" and name.lower().endswith(_PASSWORDS)]
+    if len(secrets) != 1 or not changed.name.removeprefix("Admin").startswith(_CHANGES):
+        return None
+    text = "The caller knows these passwords: reset each to a new random one, and give it to its owner alone."
+    named = _written(changed, [each for each in needed if each[0] not in secrets])
+    return Undo(text, "" if own else f"{named} --{cli_word(secrets[0])} NEW_PASSWORD")
+
+
 def _earlier(service: str, name: str, changed: Operation) -> Undo | None:
     """Return how to give what was changed its earlier values: look at it as it is, then the same call with these.
 
@@ -330,8 +346,16 @@ def _earlier(service: str, name: str, changed: Operation) -> Undo | None:
     look = _look(service, thing, changed)
     set_back = _written(changed, needed, known) if any(member not in known for member, _ in needed) else ""
     text = "Look at it as it is now, and set it back to what your infrastructure code or AWS Config has."
+    if _sets_password(service, changed):
+        text += " Where the call set a password, the caller knows it: set a new random one."
     command = "\n".join(each for each in (look, set_back) if each)
     return Undo(text, command) if command else None
+
+
+def _sets_password(service: str, changed: Operation) -> bool:
+    """Return whether a change may set a password. The catalogue has the first members of rds:ModifyDBInstance alone."""
+    named = any(kind in "sl" and name.lower().endswith(_PASSWORDS) for name, kind, _ in changed.parameters)
+    return named or f"{service}:{changed.name}" == "rds:ModifyDBInstance"
 
 
 def _verb(name: str) -> str:

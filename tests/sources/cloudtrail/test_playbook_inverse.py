@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.operations import find_operation, load_operations
 from fingerprint.sources.cloudtrail.playbook_inverse import inverse_undo
-from fingerprint.sources.cloudtrail.playbook_undo import Call, undo_step
+from fingerprint.sources.cloudtrail.playbook_undo import Call, undo_step, undo_table
 from tests.sources.cloudtrail.test_playbook import call, commands, next_steps, suspicion
 
 ACCOUNT, FOREIGN = "123456789012", "662187304519"
@@ -280,6 +281,53 @@ def test_no_credential_is_made_in_an_incident_for_one_that_was_deleted(action: s
     )
     assert step.text == expected
     assert step.command == ""
+
+
+@pytest.mark.parametrize(
+    ("action", "named", "command"),
+    [
+        (
+            "ds:ResetUserPassword",
+            {"directoryId": "d-1", "userName": "ann"},
+            "aws ds reset-user-password --region eu-west-1 --directory-id d-1 --user-name ann --new-password NEW_PASSWORD",
+        ),
+        (
+            "cognito-idp:AdminSetUserPassword",
+            {"userPoolId": "p-1", "username": "ann"},
+            "aws cognito-idp admin-set-user-password --region eu-west-1 --user-pool-id p-1 --username ann "
+            "--password NEW_PASSWORD",
+        ),
+        (
+            "workmail:ResetPassword",
+            {"organizationId": "m-1", "userId": "u-1"},
+            "aws workmail reset-password --region eu-west-1 --organization-id m-1 --user-id u-1 --password NEW_PASSWORD",
+        ),
+    ],
+)
+def test_a_password_that_a_thief_set_is_reset_to_a_new_one(
+    action: str, named: dict[str, Any], command: str
+) -> None:
+    other = {name: "bob" if value == "ann" else value for name, value in named.items()}
+    step = undo_step(action, [Call(named, {}, "eu-west-1"), Call(other, {}, "eu-west-1")])
+    assert step is not None
+    assert step.text.startswith("The caller knows these passwords: reset each to a new random one")
+    assert step.command.splitlines()[0] == command
+
+
+def test_no_step_sets_a_password_back_to_the_earlier_one() -> None:
+    actions = set(map(without_api_version, load_operations())) - set(undo_table())
+    undone = map(inverse_undo, actions)
+    changes = [each.command for each in undone if each and not each.text.startswith("Make it again")]
+    assert [each for each in changes if re.search(r"EARLIER_\w*PASSWORD\b", each)] == []
+
+
+@pytest.mark.parametrize(
+    "action", ["rds:ModifyDBInstance", "redshift:ModifyCluster", "elasticache:ModifyUser"]
+)
+def test_a_password_that_a_change_may_have_set_is_set_to_a_new_one(action: str) -> None:
+    step = undo_step(action, [Call({}, {}, "eu-west-1", ACCOUNT)])
+    assert step is not None
+    assert step.text.endswith("Where the call set a password, the caller knows it: set a new random one.")
 
 
 def test_what_a_record_calls_a_thing_is_no_option() -> None:
