@@ -66,6 +66,13 @@ _TAKES = {
     "Pause": ("Resume",),
     "Delete": ("Put", "Create", "Import"),
 }
+# What a verb does again; others give.
+_AGAIN = {
+    "Start": "Start it again.",
+    "Resume": "Resume it.",
+    "Enable": "Switch it on again.",
+    "Activate": "Switch it on again.",
+}
 _PUTS = {"Put": ("Delete",)}
 _MAKES = ("Create", "Put", "Import", "Register")
 _CHANGES = ("Update", "Modify", "Set", "Change", "Replace", "Put", "Reset", "Configure")
@@ -83,6 +90,10 @@ _SHOWS_SECRETS = frozenset(
         "storagegateway:DescribeChapCredentials",
     }
 )
+_ELSEWHERE = {
+    "bucket": ("bucketName",),
+    "instanceIds": ("instancesSet.items.instanceId",),
+}  # as records have them
 _PASSWORDS = ("password", "passwords")  # ends of members
 _BESIDE = ("tags", "description", "checksum", "contentMD5", "checksumAlgorithm")  # no part of what a Put puts
 _IS_DOCUMENT = ("policy", "policydocument")  # ends of members that hold a policy as JSON
@@ -270,8 +281,9 @@ def _inverse(service: str, name: str, done: Operation) -> Undo | None:
         return _with("Take it back, when its evidence is kept.", take, done)
     if (give := _counterpart(service, name, _TAKES)) is None:
         return None
-    if _verb(give.name) not in _MAKES:
-        return _with("Switch it on or give it again.", give, done)
+    gives = without_batch(give.name)
+    if _verb(gives) not in _MAKES:
+        return _with(_AGAIN.get(_beginning(gives, _AGAIN), "Give it again."), give, done)
     return _made_again(give, done)
 
 
@@ -359,7 +371,11 @@ def _sets_password(service: str, changed: Operation) -> bool:
 
 
 def _verb(name: str) -> str:
-    return next((verb for verb in (*_MAKES, *_CHANGES) if name.startswith(verb)), "")
+    return _beginning(name, (*_MAKES, *_CHANGES))
+
+
+def _beginning(name: str, verbs: Iterable[str]) -> str:
+    return next((verb for verb in verbs if name.startswith(verb)), "")
 
 
 def _counterpart(service: str, name: str, verbs: Mapping[str, tuple[str, ...]]) -> Operation | None:
@@ -458,11 +474,13 @@ def _thing(name: str) -> str:
 
 
 def _value(name: str, thing: str = "") -> str:
-    """Return the place of a member's value: records begin it with a small or a large letter, and S3's name buckets otherwise.
+    """Return the place of a member's value: records begin it with a small or a large letter.
+
+    S3's name buckets otherwise, and EC2's name machines in a list of their own.
 
     What makes a thing may call it otherwise than what deletes it: the `clusterName` of a request is a `cluster`.
     """
-    names = [name, name[:1].upper() + name[1:], *(["bucketName"] if name == "bucket" else []), f"*.{name}"]
+    names = [name, name[:1].upper() + name[1:], *_ELSEWHERE.get(name, ()), f"*.{name}"]
     if thing and name.lower() == thing.lower():
         names += [f"{at}{name}{each}" for each in _SAYS_WHICH for at in ("", "*.")]
     elif thing and name.lower().startswith(thing.lower()) and name[len(thing) :] in _SAYS_WHICH:

@@ -184,6 +184,12 @@ ACCOUNT, FOREIGN = "123456789012", "662187304519"
             "--event-pattern EARLIER_EVENT_PATTERN --state EARLIER_STATE --role-arn EARLIER_ROLE_ARN",
         ),
         (
+            "geo:BatchDeleteGeofence",
+            {"collectionName": "c"},
+            {},
+            "aws location batch-put-geofence --region eu-west-1 --collection-name c --entries EARLIER_ENTRIES",
+        ),
+        (
             "eks:DeleteCapability",
             {"clusterName": "c", "capabilityName": "argo"},
             {},
@@ -328,6 +334,38 @@ def test_a_password_that_a_change_may_have_set_is_set_to_a_new_one(action: str) 
     step = undo_step(action, [Call({}, {}, "eu-west-1", ACCOUNT)])
     assert step is not None
     assert step.text.endswith("Where the call set a password, the caller knows it: set a new random one.")
+
+
+@pytest.mark.parametrize(
+    ("action", "text", "command"),
+    [
+        ("ec2:StopInstances", "Start it again.", "aws ec2 start-instances --region r --instance-ids i-1 i-2"),
+        (
+            "ec2:StartInstances",
+            "Stop it: it goes on without the credential that started it.",
+            "aws ec2 stop-instances --region r --instance-ids i-1 i-2",
+        ),
+    ],
+)
+def test_machines_are_named_that_were_stopped_or_started(action: str, text: str, command: str) -> None:
+    machines = {"instancesSet": {"items": [{"instanceId": "i-1"}, {"instanceId": "i-2"}]}, "force": False}
+    step = undo_step(action, [Call(machines, {}, "r", ACCOUNT)])
+    assert step is not None
+    assert (step.text, step.command) == (text, command)
+
+
+@pytest.mark.parametrize(
+    ("action", "text"),
+    [
+        ("redshift:PauseCluster", "Resume it."),
+        ("account:DisableRegion", "Switch it on again."),
+        ("organizations:DetachPolicy", "Give it again."),
+    ],
+)
+def test_what_was_taken_away_is_given_again_in_words_of_its_own(action: str, text: str) -> None:
+    step = undo_step(action, [Call({}, {}, "r", ACCOUNT)])
+    assert step is not None
+    assert step.text == text
 
 
 def test_what_a_record_calls_a_thing_is_no_option() -> None:
