@@ -183,6 +183,15 @@ _CREDENTIALS = {
     "transfer:DeleteSshPublicKey": "key",
     "wafv2:DeleteAPIKey": "key",
 }
+# What makes or takes in a device's certificate, that no operation takes back while it is active
+_CERTIFICATES = frozenset(
+    {
+        "iot:CreateCertificateFromCsr",
+        "iot:CreateKeysAndCertificate",
+        "iot:RegisterCertificate",
+        "iot:RegisterCertificateWithoutCA",
+    }
+)
 # Verbs of what runs, sends or uses something once: there is nothing to set back.
 _ONCE = (
     "Invoke",
@@ -211,6 +220,12 @@ class Undo(NamedTuple):
     one_needed: bool = True
 
 
+_DEACTIVATED = Undo(
+    "Deactivate the certificate: who has its key connects as a device, however the credential is cut off.",
+    "aws iot update-certificate --region <region> --certificate-id <certificateId> --new-status INACTIVE",
+)
+
+
 def leaves_nothing(action: str) -> bool:
     """Return whether an action does something once, so that nothing is there to be set back.
 
@@ -229,6 +244,8 @@ def inverse_undo(action: str, technique: str = "") -> Undo | None:
         return None
     if technique != _AWAY and (guard := _left_on(service, name)):
         return guard
+    if f"{service}:{name}" in _CERTIFICATES:
+        return _DEACTIVATED
     if credential := _CREDENTIALS.get(f"{service}:{name}"):
         return Undo(
             f"A deleted {credential} does not come back: give its owner a new one when the incident is over.",

@@ -190,6 +190,12 @@ ACCOUNT, FOREIGN = "123456789012", "662187304519"
             "aws location batch-put-geofence --region eu-west-1 --collection-name c --entries EARLIER_ENTRIES",
         ),
         (
+            "iot:CreateKeysAndCertificate",
+            {"setAsActive": True},
+            {"certificateId": "0a1b", "certificateArn": "arn:aws:iot:eu-west-1:1:cert/0a1b"},
+            "aws iot update-certificate --region eu-west-1 --certificate-id 0a1b --new-status INACTIVE",
+        ),
+        (
             "eks:DeleteCapability",
             {"clusterName": "c", "capabilityName": "argo"},
             {},
