@@ -393,11 +393,11 @@ def _person(suspicion: Suspicion, event: AlertEvent) -> str:
 
 
 NOT_SET_BACK = {  # what to do about actions that no step of their own sets back, by why there is none
-    "denies": "Ask who did it, and leave it where that was a responder, for it only denies:",
-    "changes": "Compare with your infrastructure code or AWS Config, and set back what was changed by",
-    "leaves nothing": "There is nothing to set back; find out what came of it, and what it costs:",
-    "reads": "Treat as known, and change where it is used, what was read by",
-    "takes": "What was taken cannot be called back: list what it was and whose data it holds, for those who must be told, of",
+    "denies": "Ask who did it, and leave it where that was a responder, for it only denies: {}.",
+    "changes": "Compare with your infrastructure code or AWS Config, and set back what was changed by {}.",
+    "leaves nothing": "There is nothing to set back; find out what came of it, and what it costs: {}.",
+    "reads": "Treat as known, and change where it is used, what was read by {}.",
+    "takes": "{}. What was taken cannot be called back: list what it was and whose data it holds, for those who must be told.",
 }
 
 
@@ -435,7 +435,7 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
     yield from steps
     for why, subjects in left.items():
         if subjects:
-            yield NextStep("undo", f"{NOT_SET_BACK[why]} {_listed(subjects)}.")
+            yield NextStep("undo", NOT_SET_BACK[why].format(_listed(subjects)))
 
 
 def _elsewhere(

@@ -1141,8 +1141,8 @@ def test_what_was_taken_in_bulk_is_listed_for_those_who_must_be_told() -> None:
     actions = alert_impact([download], (), (), in_bulk={"s3:GetObject": ""})
     steps = next_steps(suspicion(download)._replace(actions=actions))
     assert [step.text for step in steps if step.phase == "undo"] == [
-        "What was taken cannot be called back: list what it was and whose data it holds, for those who must be told, of "
-        "s3:GetObject on bucket:lake."
+        "s3:GetObject on bucket:lake. What was taken cannot be called back: list what it was and whose data it holds, "
+        "for those who must be told."
     ]
 
 
