@@ -67,7 +67,7 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     safe_addresses,
     value_or_word,
 )
-from fingerprint.sources.cloudtrail.playbook_inverse import leaves_nothing
+from fingerprint.sources.cloudtrail.playbook_inverse import leaves_nothing, stays_on
 from fingerprint.sources.cloudtrail.playbook_undo import (
     Call,
     not_shown,
@@ -394,6 +394,8 @@ def _person(suspicion: Suspicion, event: AlertEvent) -> str:
 
 NOT_SET_BACK = {  # what to do about actions that no step of their own sets back, by why there is none
     "denies": "Ask who did it, and leave it where that was a responder, for it only denies: {}.",
+    "watches": "Leave on what only watches or protects, and look whether it sends its findings elsewhere or watches less than "
+    "before: {}.",
     "changes": "Compare with your infrastructure code or AWS Config, and set back what was changed by {}.",
     "leaves nothing": "There is nothing to set back; find out what came of it, and what it costs: {}.",
     "reads": "Treat as known, and change where it is used, what was read by {}.",
@@ -425,6 +427,9 @@ def _undo(suspicion: Suspicion) -> Iterator[NextStep]:
         to_undo = [each for each in made if not only_denies(without_api_version(row.action), each)]
         if made and not to_undo and not unread:
             left["denies"].append(subject)
+            continue
+        if stays_on(row.action, row.technique):
+            left["watches"].append(subject)
             continue
         may = len(steps) < MAX_UNDO_STEPS
         undone = list(_undo_action(row, subject, to_undo, unread, by_root)) if may else []

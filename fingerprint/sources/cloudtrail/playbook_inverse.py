@@ -146,6 +146,7 @@ _ALSO_GIVES = frozenset(
         "config:PutAggregationAuthorization",
         "events:ActivateEventSource",
         "events:EnableRule",
+        "events:PutRule",
         "fms:AssociateAdminAccount",
         "guardduty:CreatePublishingDestination",
         "logs:CreateDelivery",
@@ -158,6 +159,7 @@ _ALSO_GIVES = frozenset(
         "logs:PutSubscriptionFilter",
         "securitylake:CreateSubscriber",
         "shield:AssociateDRTRole",
+        "shield:CreateSubscription",  # costs much
     }
 )
 _GIVES_RULE = ("AdminAccount", "DelegatedAdmin", "DelegatedAdministrator")  # how such actions end
@@ -236,13 +238,24 @@ def leaves_nothing(action: str) -> bool:
 
 
 @lru_cache(maxsize=MAX_REMEMBERED)
+def stays_on(action: str, technique: str = "") -> bool:
+    """Return whether an action makes or starts what only watches or protects, and takes no data away: it is not undone.
+
+    >>> stays_on("guardduty:CreateDetector"), stays_on("iam:CreateUser")
+    (True, False)
+    """
+    service, _, name = without_api_version(action).partition(":")
+    return technique != _AWAY and _left_on(service, name) is not None
+
+
+@lru_cache(maxsize=MAX_REMEMBERED)
 def inverse_undo(action: str, technique: str = "") -> Undo | None:
     """Return how to undo an action, by the operations of its service; None where none of them sets it back."""
     service, _, name = without_api_version(action).partition(":")
     done = find_operation(service, name)
     if done is None:
         return None
-    if technique != _AWAY and (guard := _left_on(service, name)):
+    if stays_on(action, technique) and (guard := _left_on(service, name)):
         return guard
     if f"{service}:{name}" in _CERTIFICATES:
         return _DEACTIVATED

@@ -259,6 +259,28 @@ def test_what_blinds_a_guard_or_hands_it_to_another_is_taken_back(action: str, c
     assert command in step.command
 
 
+def test_guards_are_named_in_one_step_that_crowds_out_no_other() -> None:
+    guards = [
+        "config:PutConfigurationRecorder",
+        "config:StartConfigurationRecorder",
+        "guardduty:CreateDetector",
+        "securityhub:EnableSecurityHub",
+        *(f"inspector2:{name}" for name in ("Enable", "AssociateMember")),
+        *(f"securityhub:{name}" for name in ("BatchEnableStandards", "CreateMembers", "CreateAggregatorV2")),
+        *(f"config:{name}" for name in ("PutConfigRule", "PutDeliveryChannel", "PutConformancePack")),
+        *(f"macie2:{name}" for name in ("EnableMacie", "CreateMember")),
+        *(f"cloudtrail:{name}" for name in ("CreateTrail", "StartLogging")),
+    ]
+    calls = [call(action) for action in (*guards, "iam:CreateUser", "lambda:AddPermission")]
+    steps = [each for each in next_steps(suspicion(*calls)) if each.phase == "undo"]
+    assert len([each for each in steps if each.command]) == 2
+    [left] = [each.text for each in steps if not each.command]
+    assert left.startswith(
+        "Leave on what only watches or protects, and look whether it sends its findings elsewhere"
+    )
+    assert left.endswith(" and 8 more.")
+
+
 def test_logs_that_go_to_another_account_are_not_left_on() -> None:
     step = undo_step("ec2:CreateFlowLogs", [Call({}, {}, "eu-west-1", ACCOUNT)], "T1537")
     assert step is not None
