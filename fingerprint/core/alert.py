@@ -265,11 +265,7 @@ class AlertEvent:
     @property
     def by_service(self) -> str:
         """Return the service that made the call for its caller: its domain stands in place of an address; empty for their own."""
-        return (
-            self.source_address
-            if self.source_address.rpartition(".")[2].isalpha() and "." in self.source_address
-            else ""
-        )
+        return service_at(self.source_address)
 
     def has_weak_vote(self, detector: DetectorName) -> bool:
         """Return whether a detector voted for a z that is usual by itself: enough beside another one that is very rare."""
@@ -280,6 +276,17 @@ class AlertEvent:
     def weak_votes(self) -> tuple[DetectorName, ...]:
         """Return the detectors of `flagged_by` whose vote is a weak one."""
         return tuple(filter(self.has_weak_vote, self.flagged_by))
+
+
+def service_at(place: str) -> str:
+    """Return the service whose domain stands in place of an address or a network; empty for a place.
+
+    >>> service_at("athena.amazonaws.com")
+    'athena.amazonaws.com'
+    >>> service_at("198.51.100.0/24")
+    ''
+    """
+    return place if place.rpartition(".")[2].isalpha() and "." in place and " " not in place else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from fingerprint.core.alert import (
     Disposition,
     NextStep,
     SurpriseDriver,
+    service_at,
     session_names,
 )
 from fingerprint.core.case import QueueRow
@@ -127,12 +128,14 @@ def _others_text(others: int) -> str:
 def _shared_networks(shared: Sequence[tuple[str, str, int]]) -> list[str]:
     """Return the unusual networks that alerts of other principals have, too; `shared` are feature, value and how many others.
 
+    A service that called for them is no place. A value that is both the network and the address range is named once.
+
     >>> _shared_networks([("network", "62.156.0.0/16", 16), ("action", "s3:GetObject", 3)])
     ['62.156.0.0/16: 16 other principals with alerts within a day']
     """
     names = feature_labels(NETWORK_FEATURES)
-    found = [(seen, others) for feature, seen, others in shared if feature in names]
-    return [f"{seen}: {_others_text(others)} with alerts within a day" for seen, others in found]
+    found = {seen: others for feature, seen, others in shared if feature in names and not service_at(seen)}
+    return [f"{seen}: {_others_text(others)} with alerts within a day" for seen, others in found.items()]
 
 
 def command_text(command: str) -> Text:

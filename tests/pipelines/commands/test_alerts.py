@@ -16,7 +16,7 @@ from fingerprint.core.case import AlertFilter, AlertRevision, ReopenCase, Suppre
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store import open_store
-from pipelines.commands.alert_details import show_alert, sparkline
+from pipelines.commands.alert_details import _shared_networks, show_alert, sparkline
 from pipelines.commands.alert_export import export_alerts
 from pipelines.commands.alerts import list_alerts
 from pipelines.commands.triage import triage_alert
@@ -302,6 +302,17 @@ def test_it_says_how_many_others_have_alerts_from_the_same_new_network(store_url
     expected = f"also from 62.156.0.0/16: {said}with alerts within a day"
     assert (expected in shown) if others else ("also from" not in shown)
     assert shown.startswith("91 ")
+
+
+def test_a_service_is_no_place_that_others_have_alerts_from_and_no_place_is_named_twice():
+    """Athena, which calls for its caller, stands as network and as address range; a range may be a whole network."""
+    shared = [
+        (feature, seen, 5)
+        for feature in ("network", "address range")
+        for seen in ("athena.amazonaws.com", "62.156.0.0/16", "AS64500 example.com")
+    ]
+    said = "5 other principals with alerts within a day"
+    assert _shared_networks(shared) == [f"62.156.0.0/16: {said}", f"AS64500 example.com: {said}"]
 
 
 def test_a_narrow_terminal_cuts_no_name_and_no_time(store_url, capsys, monkeypatch):
