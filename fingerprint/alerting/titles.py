@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 
 from fingerprint.alerting import impact
 from fingerprint.alerting.title_facts import (
@@ -77,7 +78,10 @@ def build_title(principal: str, facts: TitleFacts) -> str:
     late = f"; delivered {_count(facts.late_days, 'day')} late" if facts.late_days else ""
     late += f"; newcomer: {facts.first_seen}" if facts.first_seen else ""
     signed_in = _how_signed_in(facts.events[lead])
-    what = _called(facts, _reached(principal, facts, lead) + (f" {signed_in}" if signed_in else ""))
+    reached = _reached(principal, facts, lead)
+    if reached or _how_requested(facts, facts.lead[0]):
+        facts = replace(facts, here=_role_by_name(principal, facts.here))
+    what = _called(facts, reached + (f" {signed_in}" if signed_in else ""))
     others = "" if signed_in else _signed_in_beside(facts)
     if service_between(facts, lead):
         where = _cause(facts, lead)
@@ -127,6 +131,12 @@ def access_text(principal: str, beside: str = "") -> str:
 def new_at(principal: str) -> str:
     """Return where a person has what is new to this principal of theirs: `at this role`, or the provider they sign in by."""
     return AT_ROLE if principal.partition(":")[2].startswith("role/") else AT_PROVIDER
+
+
+def _role_by_name(principal: str, here: str) -> str:
+    """Return where something is new with the name of the role: `at this role` behind another one would be read as that one."""
+    name = access_text(principal)
+    return f"at {name}" if here == AT_ROLE and name else here
 
 
 def known_at(principal: str, others: Sequence[str]) -> str:
@@ -330,7 +340,8 @@ def _and_others(facts: TitleFacts, actions: Collection[str], noun: str, where: s
 def _how_new(facts: TitleFacts) -> str:
     """Return how new the leading action is; empty where the title says that no history has the principal."""
     if facts.is_new_here:
-        return f", new {facts.here},"
+        whom = "" if facts.here in (AT_ROLE, AT_PROVIDER) else f"to {_them(facts)} "
+        return f", new {whom}{facts.here},"
     if facts.is_learned:
         return f", new to {_them(facts)},"
     return f", not in {_history(facts)}," if facts.in_history else ""

@@ -738,6 +738,32 @@ def test_what_a_person_did_at_another_role_is_new_at_this_one() -> None:
     assert new_at("1:role/Support/ann") == some.here
 
 
+def test_the_role_at_which_something_is_new_is_named_where_a_resource_stands_before() -> None:
+    """ "iam:UpdateAssumeRolePolicy on role:app, new at this role" was read as new at that role."""
+    trust = "iam:UpdateAssumeRolePolicy"
+    made = [replace(each, resource="role:app") for each in called(trust, "iam:ListRoles")]
+    sso = "1:role/AWSReservedSSO_PlatformAdmin_0123456789abcdef/ann@example.com"
+    one = facts(made[:1], {trust}, (NETWORK,), actions_elsewhere={trust}, networks_elsewhere={"0"})
+    assert title_of(one, sso, "ann@example.com") == (
+        "ann@example.com called iam:UpdateAssumeRolePolicy on role:app, new to them at PlatformAdmin, "
+        "from 139.59.0.0/16 (new at PlatformAdmin)"
+    )
+    two = facts(made, {trust, "iam:ListRoles"}, actions_elsewhere={trust, "iam:ListRoles"})
+    assert " on role:app and 1 other action new at PlatformAdmin from" in title_of(
+        two, sso, "ann@example.com"
+    )
+    put = facts(called("s3:PutObject"), {"s3:PutObject"}, actions_elsewhere={"s3:PutObject"})
+    rows = [
+        replace(each, effect="encrypts stored data with a key of another account") for each in put.actions
+    ]
+    assert "(with a key of another account), new to them at PlatformAdmin," in title_of(
+        replace(put, actions=rows), sso, "ann@example.com"
+    )
+    at_provider = replace(one, here=new_at("1:federated/x=/ann@example.com"))
+    assert " on role:app, new at this provider, " in title_of(at_provider, "1:federated/x=/ann@example.com")
+    assert len(title_of(one, f"1:role/{'R' * 300}/ann@example.com", "ann@example.com")) < 240
+
+
 def test_a_network_that_is_new_to_a_person_leads_before_one_that_is_new_at_this_role() -> None:
     networks = {"0": "139.59.0.0/16", "1": "86.40.0.0/16"}
     some = facts(called("iam:ListUsers", "iam:ListUsers"), set(), new_networks=networks)
