@@ -441,14 +441,28 @@ def _elsewhere(facts: TitleFacts, event_id: str = "") -> str:
     actions, noun, where = _new_beside(facts)
     left = actions - from_there(facts, actions)
     counted = _count(len(left), noun, where) if left else "others"
+    by = _by_services(facts, left)
     if not event_id:
-        return f"; {counted} from elsewhere" if left else ""
+        return f"; {counted} {by or 'from elsewhere'}" if left else ""
     there = left <= called_from(facts, facts.new_networks[event_id])
     row = next(row for row, event in enumerate(facts.events) if event.event_id == event_id)
     if service := service_between(facts, row):
-        by = f"by {_cut(service, MAX_NAME_LENGTH // 2)} for {_them(facts)}"
-        return f"; {counted} {'' if there else 'from elsewhere, as '}{by}"
+        strange = f"by {_cut(service, MAX_NAME_LENGTH // 2)} for {_them(facts)}"
+        return f"; {counted} {by or strange}" if by or there else f"; {counted} from elsewhere, as {strange}"
+    if by and not there:
+        return f"; {counted} {by}; others from {_new_network(facts, event_id)}"
     return f"; {counted} from {'' if there else 'elsewhere, as from '}{_new_network(facts, event_id)}"
+
+
+def _by_services(facts: TitleFacts, actions: Collection[str]) -> str:
+    """Return which service called all of some actions for a person; empty where others did, and where there are none."""
+    services = {
+        service_between(facts, row) for row, event in enumerate(facts.events) if event.action_name in actions
+    }
+    if not services or "" in services:
+        return ""
+    by = _cut(services.pop(), MAX_NAME_LENGTH // 2) if len(services) == 1 else "services"
+    return f"by {by} for {_them(facts)}"
 
 
 def service_between(facts: TitleFacts, row: int) -> str:

@@ -128,6 +128,25 @@ def test_what_a_service_calls_for_a_person_is_said_to_be_that_services_call_for_
         f"from 84.17.50.9; 1 other new action by {service} for them"
     )
     assert title_of(beside).endswith(f"1 other new action from {service} (new to it, usual for others)")
+    for networks, said in (
+        ({}, f"84.17.50.9; 1 other new action by {service} for them"),
+        (
+            {"0": "84.17.0.0/16"},
+            f"84.17.0.0/16 (new network); 1 other new action by {service} for them",
+        ),
+    ):
+        title = title_of(replace(beside, new_networks=networks), human="ann@example.com")
+        assert title.endswith(f" from {said}"), "a service is no place elsewhere"
+    listed = replace(called("iam:ListUsers")[0], event_id="2", source_address="139.59.1.1")
+    three = facts([*beside.events, listed], {*beside.new_actions}, new_networks={"2": "139.59.0.0/16"})
+    assert title_of(three, human="ann@example.com").endswith(
+        f"; 1 other new action by {service} for them; others from 139.59.0.0/16 (new network)"
+    )
+    two = replace(
+        decrypt, service="ec2", action="CreateTags", source_address="ssm.amazonaws.com", event_id="3"
+    )
+    both = facts([*beside.events, two], {*beside.new_actions, "ec2:CreateTags"})
+    assert title_of(both, human="ann@example.com").endswith("; 2 other new actions by services for them")
     started, asked = (replace(read, action=name) for name in ("RotateSecret", "ListSecrets"))
     later = replace(asked, event_time=decrypt.event_time)
     for supporting in ([started, later], [later, started]):

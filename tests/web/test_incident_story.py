@@ -143,7 +143,7 @@ def test_a_plan_counts_no_actions_that_an_alert_did_not_keep(
     monkeypatch.setattr("fingerprint.web.incident_story.MAX_SHOWN_ACTIONS", 1)
     told = incident_story(store, store.incidents.get("aaaa"))
     [ask] = [step for step in told.plans[0].steps if step.phase == "verify"]
-    assert " and others at " in ask.text
+    assert " and other actions at " in ask.text
 
 
 def test_actions_of_several_alerts_are_merged() -> None:

@@ -211,7 +211,12 @@ def _apart(suspicion: Suspicion, event: AlertEvent, apart: set[str]) -> str:
     """Return how many of the actions apart were called in other regions from the place of an event, how many from elsewhere."""
     regions = len(apart & {each.action_name for each in _from_there(suspicion, event)})
     counts = ((regions, "in other regions"), (len(apart) - regions, "from elsewhere"))
-    return "".join(f" and {count:,} other{'s' * (count > 1)} {where}" for count, where in counts if count)
+    return "".join(f" and {_other_actions(count)} {where}" for count, where in counts if count)
+
+
+def _other_actions(count: int) -> str:
+    """Return a count of actions beside those that are named; '1 other' behind a resource or a tool is read as one of these."""
+    return f"{count:,} other action{'s' * (count > 1)}"
 
 
 def _from_there(suspicion: Suspicion, event: AlertEvent) -> list[AlertEvent]:
@@ -357,8 +362,8 @@ def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
     touched = next(own, event.resource) if event.action_name == first.action else "".join(first.resources[:1])
     on = on_resources([touched[:200]] if touched else [])
     others = len(graver) - 1
-    counted = f" and {others:,} other{'s' * (others > 1)}" if others else ""
-    more = " and others" if cut else counted
+    counted = f" and {_other_actions(others)}" if others else ""
+    more = " and other actions" if cut else counted
     mfa = " without MFA" if event.action_name == first.action and signed_in_without_mfa(event.raw) else ""
     return f"{without_api_version(first.action)[:200]}{on}{mfa}{more}"
 

@@ -393,7 +393,7 @@ def test_the_question_is_about_a_severe_call_that_succeeded_beside_what_was_only
     assert "about iam:UpdateAssumeRolePolicy on role:ops from 194.158.0.0/16 (new network) at" in asked(trust)
     two = asked(trust, key)
     assert "elsewhere" not in two
-    assert " and 1 other from 194.158.0.0/16 (new network) at" in two
+    assert " and 1 other action from 194.158.0.0/16 (new network) at" in two
     elsewhere = replace(trust, source_address="198.54.7.191")
     refused = replace(trust, error_code="AccessDenied")
     for none in (elsewhere, refused):
@@ -407,7 +407,7 @@ def test_the_question_is_about_what_was_done_before_what_was_only_tried() -> Non
     [verify] = (
         step.text for step in next_steps(suspicion(tried, call("ec2:RunInstances"))) if step.phase == "verify"
     )
-    assert "about ec2:RunInstances and 1 other at" in verify
+    assert "about ec2:RunInstances and 1 other action at" in verify
 
 
 def test_the_account_that_is_let_in_is_asked_about_where_no_resource_is_known() -> None:
@@ -638,9 +638,9 @@ def test_where_no_call_is_more_than_minor_the_question_is_about_the_one_that_lea
         return ask.text
 
     assert "about xray:GetTraceSummaries, ecr:CreateRepository at" in question(read)
-    assert "about ecr:CreateRepository on repository:a and 1 other at" in question(created)
-    assert "about ecr:TagResource and 1 other at" in question(tagged)
-    assert "about ecr:CreateRepository on repository:a and 1 other at" in question(None)
+    assert "about ecr:CreateRepository on repository:a and 1 other action at" in question(created)
+    assert "about ecr:TagResource and 1 other action at" in question(tagged)
+    assert "about ecr:CreateRepository on repository:a and 1 other action at" in question(None)
 
 
 def test_the_question_goes_to_who_made_the_call_it_is_about_and_names_its_time_and_resource() -> None:
@@ -663,9 +663,12 @@ def test_the_question_goes_to_who_made_the_call_it_is_about_and_names_its_time_a
     [
         (
             ("s3:GetObject", "ec2:DeleteFlowLogs", "iam:ListUsers", "kms:DisableKey", "iam:CreateUser"),
-            "about ec2:DeleteFlowLogs and 2 others at 14:00 UTC",
+            "about ec2:DeleteFlowLogs and 2 other actions at 14:00 UTC",
         ),
-        (("lambda:TagResource", "iam:CreateUser", "kms:DisableKey"), "about iam:CreateUser and 1 other at"),
+        (
+            ("lambda:TagResource", "iam:CreateUser", "kms:DisableKey"),
+            "about iam:CreateUser and 1 other action at",
+        ),
         (("iam:ListUsers", "lambda:TagResource"), "about lambda:TagResource at"),
         (("iam:ListUsers",), "about iam:ListUsers at"),
     ],
@@ -711,17 +714,17 @@ def test_the_question_counts_as_from_a_new_network_what_came_from_there() -> Non
     some = suspicion(*made)._replace(new_origins=origins, lead=made[0])
     [ask] = (step.text for step in next_steps(some) if step.phase == "verify")
     assert (
-        "about iam:CreateAccessKey and 1 other from 159.65.0.0/16 (new network) and 2 others from elsewhere"
-        in ask
+        "about iam:CreateAccessKey and 1 other action from 159.65.0.0/16 (new network) "
+        "and 2 other actions from elsewhere" in ask
     )
     elsewhere = some._replace(new_regions={"1": "sa-east-1"})  # the thief's second call
     [apart] = (step.text for step in next_steps(elsewhere) if step.phase == "verify")
     assert (
-        "about iam:CreateAccessKey from 159.65.0.0/16 (new network) and 1 other in other regions "
-        "and 2 others from elsewhere at" in apart
+        "about iam:CreateAccessKey from 159.65.0.0/16 (new network) and 1 other action in other regions "
+        "and 2 other actions from elsewhere at" in apart
     )
     [usual] = (step.text for step in next_steps(some._replace(new_origins={})) if step.phase == "verify")
-    assert "about iam:CreateAccessKey and 3 others at" in usual
+    assert "about iam:CreateAccessKey and 3 other actions at" in usual
 
 
 def test_the_question_names_a_new_network_and_a_new_tool_of_the_call_that_it_is_about() -> None:
@@ -752,7 +755,7 @@ def test_a_notable_call_that_does_not_lead_the_title_leads_no_question() -> None
 
     assert "about ses:GetAccount from a new network at" in question(read, change, lead=read)
     assert "about lambda:UpdateFunctionCode at" in question(read, change, lead=change)
-    assert "about cloudtrail:StopLogging and 1 other at" in question(read, change, severe, lead=read)
+    assert "about cloudtrail:StopLogging and 1 other action at" in question(read, change, severe, lead=read)
 
 
 def test_where_no_person_is_recorded_the_question_gives_the_names_of_sessions() -> None:
@@ -874,7 +877,7 @@ def test_an_odd_shared_event_id_is_no_part_of_a_command(raw: str) -> None:
 def test_the_question_gives_no_count_where_the_actions_are_cut() -> None:
     some = suspicion(call("iam:CreateUser"), call("kms:DisableKey"))._replace(cut=True)
     [ask] = [step for step in next_steps(some) if step.phase == "verify"]
-    assert "about iam:CreateUser and others at" in ask.text
+    assert "about iam:CreateUser and other actions at" in ask.text
 
 
 @pytest.mark.parametrize(
