@@ -159,7 +159,8 @@ def questioned(facts: TitleFacts) -> str:
     """Return what to ask about where no call can do harm: the first new actions, else the leading one, and where it came from."""
     lead, _ = facts.lead
     if lead not in facts.new_to_all:
-        what = f"{_cut(SOURCE.plain_action(lead))}{_often(facts, lead)}{_beside_usual(facts)}"
+        often = _often(facts, lead)
+        what = f"{_cut(SOURCE.plain_action(lead))}{often}{_after_count(often, _beside_usual(facts))}"
         by_service = service_between(facts, facts.leading_row)
         return what if by_service else f"{what} from {_origin(facts, facts.leading_row)}"
     row = facts.leading_row
@@ -270,6 +271,7 @@ def _called(facts: TitleFacts, on: str) -> str:
         others = _and_others(facts, *_new_beside(facts)) + ("" if is_counted else _how_new(facts))
     graver = _graver_beside(facts)
     between = ", " if others.startswith(" and ") else " and "
+    others = _after_count(often or on * on.endswith(OTHERS), others)
     first = f"{_supporting_call(graver)}{between}" if graver else ""
     return f"{verb} {first}{call}{others}"
 
@@ -323,7 +325,7 @@ def _new_beside(facts: TitleFacts) -> tuple[set[str], str, str]:
     lead, _ = facts.lead
     new, other = {*facts.new_to_all} - {lead}, "other " if lead in facts.new_to_all else ""
     if not facts.is_learned:
-        return new, other.strip() or "new action", ""
+        return new, f"{other or 'new '}action", ""
     return (
         (new, f"{other}action", f" new {facts.here}")
         if facts.is_new_here
@@ -335,6 +337,16 @@ def _and_others(facts: TitleFacts, actions: Collection[str], noun: str, where: s
     """Return how many of other actions came from where the leading call did; `_elsewhere` says how many new ones did not."""
     there = len(from_there(facts, actions))
     return f" and {_count(there, noun, where)}" if there else ""
+
+
+def _after_count(before: str, others: str) -> str:
+    """Return a count of other actions, apart from the count of calls or of resources `before` it, if there is one.
+
+    >>> _after_count(" on bucket:lake and 6 others, 33 times in a minute", " and 4 other new actions")
+    ', and 4 other new actions'
+    """
+    stands_apart = not before or before.endswith(")")
+    return f",{others}" if not stands_apart and others[len(" and ") :][:1].isdigit() else others
 
 
 def _how_new(facts: TitleFacts) -> str:

@@ -697,7 +697,7 @@ def test_what_a_newcomer_took_leads_with_its_number() -> None:
     events = [replace(each, resource="bucket:lake") for each in events]
     some = facts(events, {"s3:ListObjects", "s3:GetObject"}, (listing,), is_learned=False)
     assert title_of(some) == (
-        "user/grace called s3:GetObject on bucket:lake 20 times and 1 other, not in its history, from 84.17.50.9"
+        "user/grace called s3:GetObject on bucket:lake 20 times, and 1 other action, not in its history, from 84.17.50.9"
     )
     assert "called s3:ListObjects" in title_of(replace(some, events=events[:-1])), "19 are no bulk"
     assert "called s3:ListObjects" in title_of(replace(some, is_learned=True))
@@ -705,6 +705,30 @@ def test_what_a_newcomer_took_leads_with_its_number() -> None:
     assert "times" not in title_of(
         facts(looked, {"s3:ListObjects", "s3:HeadObject"}, (listing,), is_learned=False)
     )
+
+
+def test_a_count_of_other_actions_stands_apart_from_a_count_of_calls_or_resources() -> None:
+    """ "on bucket:b0 and 2 others, 33 times in an hour and 4 other new actions" was read twice."""
+    amount = SurpriseDriver(
+        "amount", amount_text(3, "s3:PutObject", "an hour"), "none in the history", "unseen", 4.9, 3
+    )
+    written = [
+        replace(each, resource=f"bucket:b{at}") for at, each in enumerate(called(*["s3:PutObject"] * 3))
+    ]
+    others = [replace(each, event_id=each.action) for each in called("ec2:CreateTags", "iam:ListUsers")]
+    new = {"s3:PutObject", "ec2:CreateTags", "iam:ListUsers"}
+    some = facts([*written, *others], new, (amount,))
+    assert some.lead[0] == "s3:PutObject"
+    assert title_of(some).startswith(
+        "user/grace called s3:PutObject on bucket:b0 and 2 others, 3 times in 2 minutes, and 2 other new actions from"
+    )
+    roles = [
+        replace(each, resource=f"role:r{at}") for at, each in enumerate(called(*["iam:AttachRolePolicy"] * 2))
+    ]
+    both = facts([*roles, others[1]], {"iam:AttachRolePolicy", "iam:ListUsers"})
+    assert " on role:r0 and 1 other, and 1 other new action from" in title_of(both)
+    one = facts([roles[0], others[1]], {"iam:AttachRolePolicy", "iam:ListUsers"})
+    assert " on role:r0 and 1 other new action from" in title_of(one)
 
 
 def test_a_bulk_of_minutes_is_not_said_to_have_taken_a_day() -> None:
@@ -811,7 +835,7 @@ def test_what_is_new_to_a_role_or_a_machine_is_new_to_it(human: str, them: str, 
 def test_of_a_newcomer_no_action_is_called_new() -> None:
     names = ("s3:GetBucketPolicy", "ec2:DescribeInstances", "ec2:DescribeVolumes")
     some = replace(facts(called(*names), set(names)), is_learned=False)
-    assert "called s3:GetBucketPolicy and 2 others, not in its history, from" in title_of(some)
+    assert "called s3:GetBucketPolicy and 2 other actions, not in its history, from" in title_of(some)
 
 
 def test_all_failed_is_said_only_where_nothing_that_supports_the_alert_succeeded() -> None:
@@ -1276,7 +1300,7 @@ def test_a_title_counts_as_from_a_place_what_came_from_there() -> None:
     )
     listed = replace(events[1], source_address="10.9.8.7")
     newcomer = replace(facts([events[0], listed], {*names[:2]}), is_learned=False)
-    assert "from 84.17.50.9; 1 other from elsewhere" in title_of(newcomer)
+    assert "from 84.17.50.9; 1 other action from elsewhere" in title_of(newcomer)
 
 
 def test_a_new_region_is_named_and_asked_about() -> None:
