@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, ONLY_BY
 from fingerprint.estimators.openers import OPENER_FEATURE
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import escape_key
+from fingerprint.sources.cloudtrail.resources import resource_of
 from tests.support.alerts import NASTY, event
 
 WHO = "123456789012:user/grace"
@@ -84,6 +86,31 @@ def test_a_title_names_the_account_that_a_call_without_a_resource_lets_in() -> N
         title
         == "user/grace called events:PutPermission (to open it to account 210987654321), new to it, from 84.17.50.9"
     )
+
+
+@pytest.mark.parametrize(
+    ("action", "request_", "said"),
+    [
+        (
+            "ds:ShareDirectory",
+            {"directoryId": "d-9067012345", "shareTarget": {"id": "210987654321", "type": "ACCOUNT"}},
+            " on directory:d-9067012345 (to share it with account 210987654321), new to it, from",
+        ),
+        (
+            "kms:CreateGrant",
+            {"keyId": "8f600cda", "granteePrincipal": "arn:aws:iam::210987654321:root"},
+            " on key:8f600cda (to let account 210987654321 use it), new to it, from",
+        ),
+    ],
+)
+def test_a_title_says_on_what_and_how_an_account_is_let_in(
+    action: str, request_: dict[str, Any], said: str
+) -> None:
+    [made] = called(action)
+    member = next(iter(request_))
+    named = resource_of(f"{member}={request_[member]}") or ""
+    made = replace(made, resource=named, raw=json.dumps({"requestParameters": request_}))
+    assert said in title_of(facts([made], {action}))
 
 
 def test_the_gravest_new_call_leads_and_the_others_are_counted() -> None:

@@ -37,7 +37,8 @@ _ACCESS_WORDS = {
     "changes where data are sent": "to send data to {}",
     "copies stored data away": "to copy it to {}",
     LAYER_OF_OTHERS: "with a layer of {}",
-    LETS_OTHERS[0]: "to open it to {}",
+    LETS_OTHERS[0]: "to let {} use it",
+    "lets others use a directory": "to share it with {}",
     "lets others reach a resource, or send to it": "to open it to {}",
     "changes what code runs, or who may start it": "to open it to {}",
 }

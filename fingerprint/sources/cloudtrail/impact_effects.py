@@ -335,11 +335,12 @@ EFFECTS = (
         "appstream:UpdateImagePermissions workspaces:UpdateWorkspaceImagePermission securitylake:CreateSubscriber "
         "dataexchange:CreateDataGrant serverlessrepo:PutApplicationPolicy",
     ),
+    Effect("notable", "lets others use a directory", "Exfiltration", "T1537", "ds:ShareDirectory"),
     Effect(  # to another account or everybody: `adjust_gravity`
         "notable", "lets others reach a resource, or send to it", "Exfiltration", "T1537",
         "events:PutPermission redshift:AuthorizeEndpointAccess es:AuthorizeVpcEndpointAccess CreateDomain "
         "ec2:ModifyVpcEndpointServicePermissions CreateNetworkInterfacePermission EnableAddressTransfer "
-        "servicecatalog:CreatePortfolioShare UpdatePortfolioShare ds:ShareDirectory lakeformation:PutDataLakeSettings "
+        "servicecatalog:CreatePortfolioShare UpdatePortfolioShare lakeformation:PutDataLakeSettings "
         "workspaces:UpdateConnectionAliasPermission signer:AddProfilePermission iot:TransferCertificate "
         "config:PutAggregationAuthorization es:AcceptInboundConnection AcceptInboundCrossClusterSearchConnection",
     ),
@@ -754,6 +755,7 @@ MILDER_EFFECTS = {
     LAYER_OF_OTHERS: "changes code or configuration that runs",
     "opens stored data to outsiders": "changes who may use stored data",
     "lets others use a resource": "changes who may use a resource",
+    "lets others use a directory": "changes who may use a directory",
     "lets others reach a resource, or send to it": "changes who reaches a resource",
     "sends data to another account": "changes where data are sent",
     "copies stored data away": "copies stored data",

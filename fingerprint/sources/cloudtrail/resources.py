@@ -91,6 +91,7 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "jobName": "job",
     "workGroup": "workgroup",  # Athena
     "serviceArn": "service",  # App Runner
+    "directoryId": "directory",
     "targetId": "target",  # an account, a unit of the organisation
     "permissionSetArn": "permission set",
     "recoveryPointArn": "",  # the type is the ARN's
@@ -180,6 +181,7 @@ _KEPT_WHOLE = (
     "knowledge base:",
     "user pool:",
     "identity pool:",
+    "directory:",
 )
 
 

@@ -94,6 +94,7 @@ def resource(parameters: Any = None, **fields: Any) -> str | None:
         ({"secretIdList": ["prod/db", "prod/api"], "maxResults": 2}, "secret:prod/db"),
         ({"clusterIdentifier": "dwh", "dbUser": "x"}, "cluster:dwh"),
         ({"endpointName": "churn"}, "endpoint:churn"),
+        ({"directoryId": "d-9067012345", "shareMethod": "HANDSHAKE"}, "directory:d-9067012345"),
         ({"serviceArn": "arn:aws:apprunner:eu-west-1:111122223333:service/web/8fe1"}, "service:web/8fe1"),
         (
             {"targetId": "111122223333", "permissionSetArn": "arn:aws:sso:::permissionSet/ssoins-1/ps-2"},
@@ -158,6 +159,7 @@ def test_identity_center_gives_a_permission_set_of_an_account() -> None:
         ("service:web/8fe1a2b3c4d5e6f78fe1a2b3c4d5e6f7", "service:web/*"),
         ("account:111122223333", "account:111122223333"),
         ("user pool:eu-west-1_4abc5def6", "user pool:eu-west-1_4abc5def6"),
+        ("directory:d-9067012345", "directory:d-9067012345"),
         ("log group:run-8f600cda-04e8-6f51-bf9e-f36bf7e8715e", "log group:run-*"),
         ("instance:i-0f3e19049378e4fbd", "instance:i-*"),
         ("database:terraform-20231208145149286600000001", "database:terraform-*"),
