@@ -624,6 +624,7 @@ EFFECTS = (
     Effect("notable", QUOTA, "Impact", "T1496", "servicequotas:RequestServiceQuotaIncrease"),
     # who works on an outage does; for a higher limit: `GRAVER_EFFECTS`
     Effect("minor", "opens a case with AWS Support", "", "", "support:CreateCase"),
+    Effect("minor", "writes to AWS Support about a case", "", "", "support:AddCommunicationToCase AddAttachmentsToSet"),
 )  # fmt: skip
 
 # What reads data or secrets does, where it is more than its principal ever read: by the amount, not by the action or its request.

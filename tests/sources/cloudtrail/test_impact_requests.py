@@ -498,6 +498,13 @@ def test_a_case_with_support_is_more_than_minor_where_it_asks_for_a_limit(
     assert (found.gravity, found.effect) == (gravity, effect)
 
 
+def test_who_writes_to_support_about_a_case_does_no_more_than_who_opened_it() -> None:
+    found = impact_of(
+        "support", "AddCommunicationToCase", json.dumps({"requestParameters": {"caseId": "case-1"}})
+    )
+    assert (found.gravity, found.effect) == ("minor", "writes to AWS Support about a case")
+
+
 @pytest.mark.parametrize(
     ("call", "request_members", "lets_in"),
     [
