@@ -43,7 +43,7 @@ def test_a_read_in_bulk_is_said_to_be_more_than_ever_in_both_languages():
     row = ActionImpact("s3:GetObject", "severe", "takes stored data", "", "", 8, 0, False, True, in_bulk=True)
     assert impact_facts(row) == "8 events, more than ever in the history"
     with using_language("de"):
-        assert impact_facts(row).endswith(", mehr als je gelernt")
+        assert impact_facts(row).endswith(", mehr als je zuvor")
     assert impact_facts(replace(row, in_bulk=False)) == "8 events, from a new network"
 
 

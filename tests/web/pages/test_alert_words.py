@@ -19,6 +19,7 @@ from fingerprint.features.encoding import FEATURES
 from fingerprint.sources.active import SOURCE
 from fingerprint.web.alert_story import shown_scores
 from fingerprint.web.formatting import FEATURE_LABELS, feature_label, format_duration, plain_actions
+from fingerprint.web.language import using_language
 from fingerprint.web.static_report import render_alert
 from tests.support.alerts import NASTY, START, event, stolen_session, supporting_event
 from tests.support.web_app import Site, store_in
@@ -187,3 +188,19 @@ def test_a_label_or_an_action_of_an_attacker_is_text(text: str) -> None:
     drivers = tuple(SurpriseDriver(name, text, text, "unseen", 9.0) for name in ("action", "resource", text))
     shown = check_harmless(render_alert(stolen_session(drivers=drivers)))
     assert shown.text.count(printable(text)) >= len(drivers)
+
+
+@pytest.mark.parametrize(
+    ("code", "whole", "single"), [("en", "in all services", "in s3"), ("de", "in allen Diensten", "in s3")]
+)
+def test_the_fingerprint_that_was_asked_stands_in_the_case_that_its_language_asks(
+    code: str, whole: str, single: str
+) -> None:
+    """ "in alle Dienste" is a direction."""
+    made = stolen_session()
+    of = (made.principal, f"{made.principal}|s3|direct")
+    drivers = tuple(replace(DRIVERS[0], fingerprint=key) for key in of)
+    with using_language(code):
+        text = " ".join(Page.lenient(render_alert(replace(made, drivers=drivers))).text.split())
+    assert whole in text
+    assert single in text
