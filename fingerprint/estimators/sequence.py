@@ -55,7 +55,7 @@ MAX_PAIRS = 1 << 20  # of actions and contexts, that are compared at a time
 USUAL_ACTIONS = 3  # actions that usually follow a context, which an explanation names
 GRID_STEP, GRID_SIZE = 0.25, 96  # nats between two points of a tail, and their number
 # After an action, what explains it best where no other one does.
-FIRST_TEXT = "judged as the first in a minute"
+FIRST_TEXT = "judged as first after a minute's pause"
 ALL_KINDS = np.uint64(0)  # the tail of principals whose kind was never seen
 KIND_PRIOR_EVENTS = 200  # events of all kinds that stand behind the tail of one
 

@@ -252,7 +252,7 @@ def _after(bank: Bank, batch: EventBatch, frame: Frame, before: np.uint64) -> st
     here = np.flatnonzero(batch.codes[:, ACTION_COLUMN] == before)
     if not known and len(here):
         known = action_at(frame, here[0])
-    return f"after {known or 'an action that was never learned'}"
+    return f"after {known or 'an action that is not in the history'}"
 
 
 def sequence_text(bank: Bank, fingerprint: int, principal: np.uint64, before: np.uint64) -> str:

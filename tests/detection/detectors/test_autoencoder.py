@@ -767,8 +767,8 @@ def test_the_usual_resources_of_an_action_are_not_those_of_other_actions(
     for row, action in enumerate(texts["action"]):
         text = found[row].driver(ShownValue(given, row, 2.0, 1), texts["resource"][row], str(action)).expected
         nothing += text == "nothing yet"
-        unnamed += text == "others, none often"
-        is_said = not text.startswith(("nothing", "others"))
+        unnamed += text == "many others, each seldom"
+        is_said = not text.startswith(("nothing", "many others"))
         usual += [(str(action), each) for each in text.split(", ") if is_said]
     assert nothing
     assert unnamed

@@ -19,10 +19,11 @@ from fingerprint.detection.detectors.sequence import (
     NATS,
     NATS_SCALE,
     SequenceDetector,
+    _after,
     sequence_text,
 )
 from fingerprint.detection.inference import LocalInference
-from fingerprint.estimators.sequence import ORGANISATION, START, count_of
+from fingerprint.estimators.sequence import FIRST_TEXT, ORGANISATION, START, count_of
 from fingerprint.pipeline import DetectionPipeline
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
@@ -230,6 +231,7 @@ def test_what_usually_comes_next_is_the_principals_own_where_known_else_said_to_
     assert sequence_text(bank, 0, np.uint64(5), np.uint64(5)) == "nothing yet"
     assert START in bank.transitions.contexts
     stranger = sequence_text(bank, int(batch.fingerprint[0]), hashing.hash_string("no principal"), START)
+    assert _after(bank, batch, batch.frame, np.uint64(5)) == "after an action that is not in the history"
     assert stranger == "nothing yet", "how the organisation's machines begin is no habit of a person"
 
 
@@ -241,11 +243,12 @@ def test_an_alert_says_after_what_an_action_came_and_what_usually_comes_there(
     drivers = [driver for alert in alerts for driver in alert.drivers if driver.feature == "next action"]
     assert drivers
     assert all(
-        " after " in each.seen or " judged as the first in a minute" in each.seen for each in drivers
+        " after " in each.seen.replace(FIRST_TEXT, "") or each.seen.endswith(f" {FIRST_TEXT}")
+        for each in drivers
     ), "calls that came before it and explain it less leave it judged as the first"
     assert any(driver.expected != "nothing yet" for driver in drivers)
     assert all(driver.surprise > 2 for driver in drivers)
     for alert in alerts:
         new = {each.seen for each in alert.drivers if (each.feature, each.rarity) == ("action", "unseen")}
-        first = {each.seen.partition(" judged as")[0] for each in alert.drivers if " judged as" in each.seen}
+        first = {each.seen.partition(" judged as")[0] for each in alert.drivers if FIRST_TEXT in each.seen}
         assert not new & first, "that it is new is said already"

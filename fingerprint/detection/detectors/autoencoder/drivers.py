@@ -164,7 +164,7 @@ class _KnownValues(NamedTuple):
         if encoding.GIVEN_FEATURE[feature] == ACTION_COLUMN:
             usual = [each for each in usual if _is_of_action(each, action)]
             if not usual and self.share[ACTION_COLUMN] > 0 and slots.all():
-                return "others, none often"  # what it had is not among the values that the fingerprint names
+                return "many others, each seldom"  # what it had is not among the values that the fingerprint names
         if usual == [seen]:
             return "nothing else"
         usual = [each for each in usual if each != seen]
