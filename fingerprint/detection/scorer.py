@@ -560,10 +560,14 @@ def _rooms_of_calls(batch: EventBatch, rows: NDArray[np.intp]) -> Ints:
 
     Of what a call can do its action says enough; what failed did nothing, and anyone can make as many such calls as they like.
     """
-    named = frames.select_rows(frames.select_columns(batch.frame, ["service", "action"]), rows)
-    nats = to_host(harm.harm_of_events(batch.codes[rows, ACTION_COLUMN], named))
+    rooms: Ints = np.ones(len(rows), np.int32)
+    done = (~batch.is_error[rows]).nonzero()[0]
+    if not len(done):
+        return rooms
+    named = frames.select_rows(frames.select_columns(batch.frame, ["service", "action"]), rows[done])
+    nats = to_host(harm.harm_of_events(batch.codes[rows[done], ACTION_COLUMN], named))
     graver = sum(nats >= np.float32(harm.HARM_NATS[gravity]) for gravity in GRAVE_OR_SEVERE)
-    rooms: Ints = (1 + graver * ~to_host(batch.is_error[rows])).astype(np.int32)
+    rooms[to_host(done)] += graver
     return rooms
 
 

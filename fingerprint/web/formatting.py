@@ -56,7 +56,7 @@ FEATURE_LABELS = {
     "next action": N_("Order of actions"),
     "opener of the role": N_("Who opened the role"),
     "call path": N_("Called without a service"),
-    "usual networks": N_("Outside its usual networks"),
+    "another network": N_("Outside its usual networks"),
 }
 CREDENTIAL_LABELS = {
     "access key": N_("long-term access key"),

@@ -172,7 +172,9 @@ def test_an_instances_credentials_from_a_new_network_are_said_once() -> None:
 
 def test_what_was_done_elsewhere_is_grave_and_its_own_effect_is_kept() -> None:
     """A cheap machine beside a costly one hid what the costly one is; a theft in bulk hid whose credential it was."""
-    asked = [json.dumps({**json.loads(OF_INSTANCE), **machines(each)}) for each in ("t3.micro", "p5.48xlarge")]
+    asked = [
+        json.dumps({**json.loads(OF_INSTANCE), **machines(each)}) for each in ("t3.micro", "p5.48xlarge")
+    ]
     events = [replace(made_event(place, "ec2", "RunInstances"), raw=raw) for place, raw in enumerate(asked)]
     judged = [SOURCE.used_elsewhere(raw, SOURCE.impact_of("ec2", "RunInstances", raw)) for raw in asked]
     [row] = impact.alert_impact(events, {"ec2:RunInstances"}, (), judged=judged)

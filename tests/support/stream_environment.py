@@ -327,7 +327,19 @@ def _told(alert: dict[str, Any]) -> Any:
 
 
 def _vote(vote: dict[str, Any]) -> Any:
-    return vote["principal"], vote["entity"], bool(vote["vote"]), round(vote["z"], 3)
+    return vote["principal"], vote["entity"], bool(vote["vote"]), _NearlyEqual(vote["z"])
+
+
+class _NearlyEqual(float):
+    """A z that equals others within 1e-4: rounded ones fall to either side of a boundary."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, float) and abs(float(self) - float(other)) < 1e-4
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None  # type: ignore[assignment]
 
 
 def environment(table: dict[str, Any]) -> dict[str, str]:

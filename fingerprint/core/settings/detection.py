@@ -183,7 +183,8 @@ class Voting(Section):
     max_unknown_principals_per_day: int = Field(
         1_000,
         gt=0,
-        description="Largest number of principals unknown to the bank that receive votes on one day, in one partition.",
+        description="Largest number of principals unknown to the bank that receive votes on one day, in one partition. Grave "
+        "calls of as many more do, and severe ones of twice as many more.",
     )
 
     @model_validator(mode="after")
