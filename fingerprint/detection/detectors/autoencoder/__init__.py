@@ -466,7 +466,8 @@ class AutoencoderDetector(Detector):
     def priority(self, batch: EventBatch) -> Floats:
         """Return the summed surprise and the nats of newcomers and of what a call can do (N,), by which pending events are kept.
 
-        Without what it can do, thousands of calls hardly less strange, none of them an alert, would displace the one that does harm.
+        Without what it can do, thousands of calls hardly less strange, none of them an alert, would displace the one that does
+        harm.
         """
         able: Floats = batch.evidence[DETECTOR_NAME][:, -1]
         return autoencoder.total_surprise(feature_surprise(batch)) + able
