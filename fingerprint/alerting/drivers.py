@@ -12,8 +12,7 @@ from collections.abc import Sequence
 
 from fingerprint.alerting import impact
 from fingerprint.alerting.explainer import Explainer
-from fingerprint.alerting.novelty import NETWORKS
-from fingerprint.alerting.prevalence import feature_labels
+from fingerprint.alerting.prevalence import NETWORK_FEATURES, feature_labels
 from fingerprint.alerting.title_facts import ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import MOVE_FEATURE, NOTHING_USUAL, ORDER_FEATURE, ActionImpact, SurpriseDriver
@@ -78,7 +77,7 @@ def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ..
         >>> [each.feature for each in shown_drivers([*[action] * 20, network])][-2:]
         ['action', 'network']
     """
-    networks = feature_labels(NETWORKS)
+    networks = feature_labels(NETWORK_FEATURES)
     repeated = [each for each in drivers if (each.feature, each.expected) == (ORDER_FEATURE, NOTHING_USUAL)]
     shown = [each for each in drivers if each not in repeated[1:]]
     return tuple(

@@ -32,12 +32,11 @@ from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
 
-NETWORKS = NETWORK_FEATURES
-PLACES = (*NETWORKS, "region")
+PLACES = (*NETWORK_FEATURES, "region")
 MAX_ROLES = 50  # of one person, whose places are looked at
 VERSION = "version"  # of a program
 PROGRAM_COLUMN, VERSION_COLUMN = (FEATURE_NAMES.index(name) for name in (PROGRAM_FEATURE, VERSION))
-NETWORK_COLUMN, RANGE_COLUMN = (FEATURE_NAMES.index(name) for name in NETWORKS)
+NETWORK_COLUMN, RANGE_COLUMN = (FEATURE_NAMES.index(name) for name in NETWORK_FEATURES)
 PLACE_COLUMNS = [FEATURE_NAMES.index(name) for name in PLACES]
 PARAMETERS_COLUMN = FEATURE_NAMES.index("parameters")
 
@@ -82,7 +81,7 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
         unseen[of_version] = new[inverse.reshape(-1)]
         usual[of_version] = _is_usual_range(batch, of_version[first], explainer)[inverse.reshape(-1)]
         often[of_version] = _often_new(batch, of_version[first], explainer)[inverse.reshape(-1)]
-    new_networks = unseen[:, 1 : 1 + len(NETWORKS)]
+    new_networks = unseen[:, 1 : 1 + len(NETWORK_FEATURES)]
     named = new_networks.argmax(axis=1)  # the wider one that is new
     ids = list(map(str, frames.column_of(frame, "event_id").tolist()))
     return Novelty(
@@ -124,15 +123,17 @@ def _new_regions(frame: Frame, unseen: NDArray[np.bool_]) -> dict[str, str]:
 
 
 def _new_networks(batch: EventBatch, frame: Frame, unseen: NDArray[np.bool_]) -> dict[str, str]:
-    """Return the network of each event from a new one, by id: the wider of its NETWORKS (N, networks) that is `unseen`."""
+    """Return the network of each event from a new one, by id: the wider of NETWORK_FEATURES (N, networks) that is `unseen`."""
     rows = np.flatnonzero(unseen.any(axis=1))
     if not len(rows):
         return {}
     place = unseen[rows].argmax(axis=1)
     codes = batch.codes[rows, np.array(PLACE_COLUMNS)[place]]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
-    texts = encoding.FEATURE_SET.texts(frames.select_rows(frame, rows[first]), NETWORKS)
-    named = [frames.text_or_empty(texts[NETWORKS[of]][at]) for at, of in enumerate(place[first].tolist())]
+    texts = encoding.FEATURE_SET.texts(frames.select_rows(frame, rows[first]), NETWORK_FEATURES)
+    named = [
+        frames.text_or_empty(texts[NETWORK_FEATURES[of]][at]) for at, of in enumerate(place[first].tolist())
+    ]
     ids = np.asarray(frames.column_of(frame, "event_id"), object)[rows]
     return {str(name): named[at] for name, at in zip(ids, inverse.reshape(-1).tolist(), strict=True)}
 

@@ -366,15 +366,7 @@ def test_a_held_out_direct_call_counts_once_and_the_bank_knows_what_only_service
     ]
     every = pd.concat([*events, *parts], ignore_index=True)
     bank = learn([every.sort_values("event_time", kind="stable", ignore_index=True)], tmp_path, 2)
-    nats: list[float] = []
-    for number in range(2):
-        here = dataset.PartitionedDataset(tmp_path, 2, 0, 0)
-        piece = partition_fit.PartitionContext(here, number, SETTINGS)
-        late = np.flatnonzero(piece.held_out)
-        level = partition_fit._measured_levels(piece, late)
-        worth = partition_fit._path_nats(piece, piece.rows.take(late), level)
-        nats += worth[worth > 0].tolist()
-        assert (partition_fit._holdout_rows(piece, late, level).harm >= worth).all()
+    nats = holdout_nats(tmp_path, partition_fit._path_nats)
     assert len(nats) == 1, "the second repair comes again"
     known = KnownPaths.from_bank(bank.scorer_state, identity_placement)
     action = hashing.hash_strings(np.array(["lambda:TagResource", "lambda:UpdateFunctionCode"], object))
@@ -404,22 +396,26 @@ def test_a_held_out_move_counts_until_it_is_familiar_and_the_bank_knows_which_ma
     ]
     every = pd.concat([*events, *parts], ignore_index=True)
     bank = learn([every.sort_values("event_time", kind="stable", ignore_index=True)], tmp_path, 2)
-    nats: list[float] = []
-    for number in range(2):
-        piece = partition_fit.PartitionContext(
-            dataset.PartitionedDataset(tmp_path, 2, 0, 0), number, SETTINGS
-        )
-        late = np.flatnonzero(piece.held_out)
-        level = partition_fit._measured_levels(piece, late)
-        worth = partition_fit._move_nats(piece, piece.rows.take(late), level)
-        nats += worth[worth > 0].tolist()
-        assert (partition_fit._holdout_rows(piece, late, level).harm >= worth).all()
+    nats = holdout_nats(tmp_path, partition_fit._move_nats)
     assert len(nats) == 4, "the network is familiar with the fourth call from there"
     known = SettledMachines.from_bank(bank.scorer_state, identity_placement)
     who = hashing.hash_with_bucket(pd.Series([machine, person, moved]))
     assert known.machines.has(who).tolist() == [True, False, False]
     networks, seen_days = known.usual(who[0])
     assert (bank.value_texts(networks), seen_days) == (["81.2.0.0/16"], 14)
+
+
+def holdout_nats(folder: Path, measure: Callable[..., NDArray[np.float32]]) -> list[float]:
+    """Return the nats above zero that a measure gives held-out rows of two partitions; each has that much harm at least."""
+    nats: list[float] = []
+    for number in range(2):
+        piece = partition_fit.PartitionContext(dataset.PartitionedDataset(folder, 2, 0, 0), number, SETTINGS)
+        late = np.flatnonzero(piece.held_out)
+        level = partition_fit._measured_levels(piece, late)
+        worth = measure(piece, piece.rows.take(late), level)
+        nats += worth[worth > 0].tolist()
+        assert (partition_fit._holdout_rows(piece, late, level).harm >= worth).all()
+    return nats
 
 
 def copies(events: list[pd.DataFrame], count: int, **columns: Any) -> pd.DataFrame:

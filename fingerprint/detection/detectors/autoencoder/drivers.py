@@ -57,13 +57,19 @@ def surprise_drivers(batch: EventBatch, frame: Frame, context: ExplanationContex
     return sorted(drivers, key=lambda driver: -driver.surprise)
 
 
-def _rank_values(codes: Hashes, surprise: Floats) -> list[tuple[int, float, int]]:
-    """Return the distinct values of a feature by their surprise: (an example row, nats, events that share it)."""
+def _strangest_values(
+    codes: Hashes, surprise: Floats, most: int = MAX_DRIVERS
+) -> list[tuple[int, float, int]]:
+    """Return the distinct values of a feature by their surprise: (an example row, nats, events that share it).
+
+    At most so many, and none that is not worth an analyst's time.
+    """
     order = np.lexsort((-surprise, codes))
     _, first, counts = np.unique(codes[order], return_index=True, return_counts=True)
     rows = order[first]
-    ranked = np.lexsort((codes[rows], -surprise[rows]))
-    return [(int(rows[at]), float(surprise[rows[at]]), int(counts[at])) for at in ranked]
+    ranked = np.lexsort((codes[rows], -surprise[rows]))[:most]
+    found = [(int(rows[at]), float(surprise[rows[at]]), int(counts[at])) for at in ranked]
+    return [each for each in found if each[1] >= MIN_DRIVER_SURPRISE]
 
 
 def _value_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
@@ -111,9 +117,8 @@ def _shown_values(batch: EventBatch) -> Iterator[_ShownValue]:
     surprise = feature_surprise(batch)
     for feature in range(len(encoding.FEATURES)):
         most = MAX_ACTION_DRIVERS if feature == ACTION_COLUMN else MAX_DRIVERS
-        for row, nats, count in _rank_values(batch.codes[:, feature], surprise[:, feature])[:most]:
-            if nats >= MIN_DRIVER_SURPRISE:
-                yield _ShownValue(feature, row, nats, count)
+        for row, nats, count in _strangest_values(batch.codes[:, feature], surprise[:, feature], most):
+            yield _ShownValue(feature, row, nats, count)
 
 
 class _KnownValues(NamedTuple):
@@ -210,9 +215,7 @@ def _amount_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext
     an_hour = amounts.span_text(context.settings.spectral.interval_seconds)
     spans, rarest = (an_hour, "a day", f"{an_hour} on unusual resources"), nats.argmax(axis=1)
     drivers = []
-    for row, value, count in _rank_values(action, nats.max(axis=1))[:MAX_DRIVERS]:
-        if value < MIN_DRIVER_SURPRISE:
-            break
+    for row, value, count in _strangest_values(action, nats.max(axis=1)):
         bank, _ = context.bank_and_row(batch, row)
         known, amount = UsualAmounts.from_arrays(bank.scorer_state, identity_placement), int(rarest[row])
         most = int(known.most(batch.principal[[row]], action[[row]])[0, amount])
@@ -234,9 +237,7 @@ def _opener_drivers(batch: EventBatch, context: ExplanationContext) -> list[Surp
     known = RoleOpeners.from_bank(bank.scorer_state)
     nats = known.nats(opened.role, opened.opener)
     drivers = []
-    for place, value, count in _rank_values(opened.role, nats)[:MAX_DRIVERS]:
-        if value < MIN_DRIVER_SURPRISE:
-            break
+    for place, value, count in _strangest_values(opened.role, nats):
         usual = sorted(filter(None, bank.value_texts(known.openers(opened.role[place]))))
         named = ", ".join(map(SOURCE.plain_principal, usual[:MAX_USUAL_VALUES]))
         more = len(usual) - MAX_USUAL_VALUES
@@ -256,9 +257,7 @@ def _call_path_drivers(batch: EventBatch, frame: Frame, context: ExplanationCont
     known = KnownPaths.from_bank(bank.scorer_state, identity_placement)
     principal, action = batch.principal[rows], batch.codes[rows, ACTION_COLUMN]
     drivers = []
-    for place, value, count in _rank_values(action, known.nats(principal, action))[:MAX_DRIVERS]:
-        if value < MIN_DRIVER_SURPRISE:
-            break
+    for place, value, count in _strangest_values(action, known.nats(principal, action)):
         service, days = known.usual(principal[[place]], action[[place]])
         [named] = bank.value_texts(service)
         expected = f"{ONLY_BY}{named or 'a service'} on {days[0]:,.0f} day{'s' if days[0] > 1 else ''}"
@@ -280,9 +279,7 @@ def _move_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) 
     )
     nats = known.nats(batch.principal[rows], network) * (worth > 0)
     drivers = []
-    for place, value, count in _rank_values(network, nats)[:MAX_DRIVERS]:
-        if value < MIN_DRIVER_SURPRISE:
-            break
+    for place, value, count in _strangest_values(network, nats):
         usual, days = known.usual(batch.principal[rows[place]])
         named = ", ".join(sorted(filter(None, bank.value_texts(usual))))
         [seen] = encoding.FEATURE_SET.texts(frames.select_rows(frame, rows[[place]]), ["network"])["network"]
