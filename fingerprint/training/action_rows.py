@@ -22,8 +22,7 @@ from fingerprint.compute.sorted_table import run_starts
 from fingerprint.estimators.sequence import SeenActions
 from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.state.event_batch import EventBatch
-
-SHARD_BYTES = 1 << 30  # bytes of an array in one file
+from fingerprint.training.dataset import write_arrays
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +70,7 @@ class ActionRows:
     def save(self, folder: Path) -> None:
         """Write the rows into a folder."""
         arrays = {each.name: getattr(self, each.name) for each in fields(self)}
-        mapped_arrays.write_arrays(arrays, folder, "actions", SHARD_BYTES)
+        write_arrays(arrays, folder, "actions")
 
     def deduplicated(self) -> ActionRows:
         """Return each distinct row once, with the events of all its repeats."""

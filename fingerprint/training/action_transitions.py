@@ -1,9 +1,9 @@
 """Events of a history -> how often an action follows another, and how rare a surprise is (`estimators.sequence`).
 
 Example:
-    >>> count_partition(history, 3, settings)           # leaves partitions/003/transitions: early and all counts
+    >>> count_partition(history, 3)           # leaves partitions/003/transitions: early and all counts
     >>> merge_shared(history)                           # those of the organisation, over all partitions
-    >>> calibrate_partition(history, 3, settings)       # leaves partitions/003/surprises: of the rows held out, by early counts
+    >>> calibrate_partition(history, 3)       # leaves partitions/003/surprises: of the rows held out, by early counts
     >>> assemble_transitions(history, holdout_surprises(history)).tail.shape        # kinds of principals, points of the tail
     (4, 96)
 
@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted, rank_in_run
-from fingerprint.core.settings import Settings
 from fingerprint.estimators import sequence
 from fingerprint.estimators.principal_weights import balanced_events
 from fingerprint.estimators.sequence import ANY, ORGANISATION, TOTAL, Transitions
@@ -32,18 +31,16 @@ from fingerprint.estimators.tail_calibration import argmax_per_group
 from fingerprint.features.vocabulary import Floats
 from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.training import fingerprint_index
-from fingerprint.training.action_rows import SHARD_BYTES, ActionRows
-from fingerprint.training.dataset import PartitionedDataset, make_once
+from fingerprint.training.action_rows import ActionRows
+from fingerprint.training.dataset import Arrays, PartitionedDataset, make_once, write_arrays
 
 SPLITS = ("early", "all")  # what is counted to judge the rows held out, and what is served
-
-Arrays = dict[str, NDArray[Any]]
 
 
 # --- in each partition ------------------------------------------------------------------------------------------------
 
 
-def count_partition(dataset: PartitionedDataset, partition: int, settings: Settings) -> Path:
+def count_partition(dataset: PartitionedDataset, partition: int) -> Path:
     """Count the transitions of a partition: of its principals, and its part of the organisation's."""
     return make_once(
         dataset.partition_folder(partition) / "transitions", partial(_count_partition, dataset, partition)
@@ -56,7 +53,7 @@ def _count_partition(dataset: PartitionedDataset, partition: int, folder: Path) 
     arrays: Arrays = {}
     for name, which in zip(SPLITS, (rows.learned & ~held_out, rows.learned), strict=True):
         arrays |= {f"{name}.{part}": each for part, each in _count(rows.take(which)).items()}
-    mapped_arrays.write_arrays(arrays, folder, "transitions", SHARD_BYTES)
+    write_arrays(arrays, folder, "transitions")
 
 
 def _count(rows: ActionRows) -> Arrays:
@@ -87,7 +84,7 @@ def merge_shared(dataset: PartitionedDataset) -> Path:
 
 
 def _merge_shared(dataset: PartitionedDataset, folder: Path) -> None:
-    parts, arrays = _partition_arrays(dataset, "transitions"), {}
+    parts, arrays = dataset.arrays_of("transitions", "transitions"), {}
     for split in SPLITS:
         columns = {
             name: np.concatenate([part[f"{split}.{name}"] for part in parts])
@@ -104,7 +101,7 @@ def _merge_shared(dataset: PartitionedDataset, folder: Path) -> None:
         arrays[f"{split}.keys_count"] = np.concatenate([counted, times, figures])
         if split == "all":
             arrays |= _usual_actions(context, action, count)
-    mapped_arrays.write_arrays(arrays, folder, "transitions", SHARD_BYTES)
+    write_arrays(arrays, folder, "transitions")
 
 
 def _summed(keys: Hashes, count: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
@@ -136,7 +133,7 @@ def _usual_actions(context: Hashes, action: Hashes, count: NDArray[np.float64]) 
     return {"contexts": contexts, "usual": usual}
 
 
-def calibrate_partition(dataset: PartitionedDataset, partition: int, settings: Settings) -> Path:
+def calibrate_partition(dataset: PartitionedDataset, partition: int) -> Path:
     """Measure the rows of a partition that were held out, by what was counted of the others."""
     return make_once(
         dataset.partition_folder(partition) / "surprises", partial(_calibrate_partition, dataset, partition)
@@ -154,7 +151,7 @@ def _calibrate_partition(dataset: PartitionedDataset, partition: int, folder: Pa
     kinds = hashing.hash_strings(people["kind"])
     kind = kinds[find_sorted(people["hash"].to_numpy(np.uint64), late.principal)[0]]
     found = _surprises(late, kind, sequence.grid_place(nats))
-    mapped_arrays.write_arrays(found._asdict(), folder, "surprises", SHARD_BYTES)
+    write_arrays(found._asdict(), folder, "surprises")
 
 
 class HoldoutSurprises(NamedTuple):
@@ -208,16 +205,14 @@ def interval_action_key(principal: Hashes, interval: NDArray[np.integer[Any]], a
 def assemble_transitions(dataset: PartitionedDataset, held: HoldoutSurprises) -> Transitions:
     """Return the transitions of a bank, from what every partition left and the tails of what was `held` out."""
     shared = mapped_arrays.open_arrays(dataset.folder / "transitions", "transitions")
-    known = _counted([shared, *_partition_arrays(dataset, "transitions")], "all")
+    known = _counted([shared, *dataset.arrays_of("transitions", "transitions")], "all")
     kinds, tail = sequence.fit_tails(held.kind, held.place, held.balanced)
     return Transitions(known.keys, known.count, shared["contexts"], shared["usual"], kinds, tail)
 
 
 def holdout_surprises(dataset: PartitionedDataset) -> HoldoutSurprises:
     """Return the surprises of all partitions."""
-    parts = _partition_arrays(dataset, "surprises")
-    names = HoldoutSurprises._fields
-    return HoldoutSurprises(*(np.concatenate([part[name] for part in parts]) for name in names))
+    return HoldoutSurprises(**dataset.columns_of("surprises", "surprises"))
 
 
 def z_by_other_days(held: HoldoutSurprises, interval_seconds: int) -> Floats:
@@ -271,10 +266,3 @@ def _counted(parts: list[Arrays], split: str) -> Transitions:
     return Transitions(
         keys[order], count[order].astype(np.float32), nothing, nothing, nothing, np.empty((0, 0), np.float32)
     )
-
-
-def _partition_arrays(dataset: PartitionedDataset, stem: str) -> list[Arrays]:
-    return [
-        mapped_arrays.open_arrays(dataset.partition_folder(number) / stem, stem)
-        for number in dataset.non_empty()
-    ]

@@ -30,19 +30,16 @@ from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import distinct_rows, fingerprint_index
 from fingerprint.training.action_transitions import assemble_transitions, holdout_surprises, z_by_other_days
-from fingerprint.training.dataset import PartitionedDataset
+from fingerprint.training.dataset import Arrays, PartitionedDataset
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
 from fingerprint.training.holdout_rows import HoldoutFindings, HoldoutSequences, judge_holdout, kinds_of
 from fingerprint.training.nn import trainer
 from fingerprint.training.partition_fit import (
     SAMPLE_ROWS,
-    Arrays,
     learn_call_paths,
     learn_moves,
     learn_openers,
-    learned_arrays,
-    learned_columns,
     value_counts,
 )
 from fingerprint.training.shared_priors import SharedPriors, shared_centers
@@ -61,7 +58,7 @@ CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
 
 def assemble_bank(dataset: PartitionedDataset, index: FingerprintIndex, settings: Settings) -> Bank:
     """Build the bank from what `partition_fit.finish_partition` left of every partition."""
-    parts = [_shared_prior_arrays(dataset), *learned_arrays(dataset, "stack")]
+    parts = [_shared_prior_arrays(dataset), *dataset.arrays_of("learned", "stack")]
     arrays = _concatenate_parts(parts, dataset.folder / "arrays") | _merge_values(parts)
     table = index.table
     surprises = holdout_surprises(dataset)
@@ -158,7 +155,7 @@ def _merge_values(parts: list[Arrays]) -> Arrays:
 
 def _merge_scorer_state(dataset: PartitionedDataset, settings: Settings) -> Arrays:
     """Return the series and history of all partitions; a principal is in one partition only."""
-    first, *others = learned_arrays(dataset, "scorer_state")
+    first, *others = dataset.arrays_of("learned", "scorer_state")
     state = ScorerState.from_arrays(settings, first)
     for part in others:
         state.merge(part)
@@ -167,7 +164,7 @@ def _merge_scorer_state(dataset: PartitionedDataset, settings: Settings) -> Arra
 
 
 def _merge_samples(dataset: PartitionedDataset) -> Arrays:
-    sample = learned_columns(dataset, "sample")
+    sample = dataset.columns_of("learned", "sample")
     mark = sample["mark"]
     drawn = sample_per_owner(np.zeros(len(mark), np.int8), mark, SAMPLE_ROWS, distinct_rows.SEED)
     return {f"sample.{name}": sample[name][drawn] for name in ("codes", "fingerprint")}
@@ -181,7 +178,7 @@ def _merge_amounts(dataset: PartitionedDataset, figures: dict[str, Any]) -> Arra
 
 def _merge_by_key(dataset: PartitionedDataset, stem: str, part: str) -> Arrays:
     """Return the columns that all partitions left under a stem, in the order of `key`, as a part of the bank."""
-    merged = learned_columns(dataset, stem)
+    merged = dataset.columns_of("learned", stem)
     order = np.argsort(merged["key"])
     return {f"{part}.{name}": column[order] for name, column in merged.items()}
 
@@ -211,7 +208,7 @@ def _newcomer_tails(
     begun = int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds // 86400
     if dataset.watermark // 86400 - begun <= settings.spectral.warm_up_days:
         return newcomer_tails.no_newcomer_tails()
-    hours = learned_columns(dataset, "beginnings")
+    hours = dataset.columns_of("learned", "beginnings")
     kind = hashing.hash_strings(pd.Series(kinds_of(hours["principal"], index), dtype=object))
     return newcomer_tails.fit_newcomer_tails(hours["count"], hours["principal"], kind)
 

@@ -21,21 +21,26 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
-from fingerprint.compute import hashing
+from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.hashing import VIRTUAL_PARTITIONS, Hashes
 from fingerprint.core.errors import FingerprintError
 
+SHARD_BYTES = 1 << 30  # bytes of an array in one file
 ROWS_PER_WRITE = 1 << 13  # events of a piece that are written at a time
 DROPPED_COLUMNS = ("raw", "row")  # columns that no stage reads
+
+Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,16 @@ class PartitionedDataset:
     def non_empty(self) -> list[int]:
         """Return the numbers of the partitions that have events, ascending."""
         return [n for n in range(self.count) if (self.partition_folder(n) / "events.parquet").exists()]
+
+    def arrays_of(self, stage: str, stem: str) -> list[Arrays]:
+        """Return the arrays of a stem that a stage left of each partition that has events, mapped from their files."""
+        folders = [self.partition_folder(number) / stage for number in self.non_empty()]
+        return [mapped_arrays.open_arrays(folder, stem) for folder in folders]
+
+    def columns_of(self, stage: str, stem: str) -> Arrays:
+        """Return the same arrays, each as one of all partitions, in memory."""
+        parts = self.arrays_of(stage, stem)
+        return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def partition_count(events: int, max_events: int) -> int:
@@ -176,7 +191,12 @@ def _schema(events: pd.DataFrame) -> pa.Schema:
     return schema
 
 
-# --- small files beside the partitions ------------------------------------------------------------------------------
+# --- files beside the partitions ------------------------------------------------------------------------------------
+
+
+def write_arrays(arrays: Mapping[str, NDArray[Any]], folder: Path, stem: str) -> None:
+    """Write arrays by name into the folder of a stage."""
+    mapped_arrays.write_arrays(arrays, folder, stem, SHARD_BYTES)
 
 
 def write_json(file: Path, **figures: object) -> None:

@@ -38,14 +38,19 @@ from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training.action_rows import ActionRows
-from fingerprint.training.dataset import PartitionedDataset, make_once, require_folder, write_json
+from fingerprint.training.dataset import (
+    PartitionedDataset,
+    make_once,
+    require_folder,
+    write_arrays,
+    write_json,
+)
 from fingerprint.training.exclusions import is_learned
 
 SEED = 0  # of random choices in training
 # Of principals that can be machines. An IAM user is one if no person shows behind it.
 MACHINE_KINDS = frozenset({"role", "user", "federated", "account"})
 MAX_ROWS_PER_DAY = 400  # of one entity, that count where rows are learned together
-SHARD_BYTES = 1 << 30  # bytes of an array in one file
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,17 +196,13 @@ def _collect_rows(dataset: PartitionedDataset, number: int, settings: Settings, 
             actions.append(ActionRows.from_batch(batch, seconds, learned))
             state.sequence.add(actions[-1].seen)
     rows = DistinctRows.concatenate(parts)
-    mapped_arrays.write_arrays(
-        {name: getattr(rows, name) for name in ROW_COLUMNS}, folder, "rows", SHARD_BYTES
-    )
+    write_arrays({name: getattr(rows, name) for name in ROW_COLUMNS}, folder, "rows")
     openings = np.flatnonzero(rows.role)
-    mapped_arrays.write_arrays(
-        {name: getattr(rows, name)[openings] for name in Openings._fields}, folder, "openings", SHARD_BYTES
-    )
-    mapped_arrays.write_arrays(_path_rows(rows)._asdict(), folder, "paths", SHARD_BYTES)
-    mapped_arrays.write_arrays(_network_rows(rows, people)._asdict(), folder, "networks", SHARD_BYTES)
+    write_arrays({name: getattr(rows, name)[openings] for name in Openings._fields}, folder, "openings")
+    write_arrays(_path_rows(rows)._asdict(), folder, "paths")
+    write_arrays(_network_rows(rows, people)._asdict(), folder, "networks")
     ActionRows.concatenate(actions).save(folder)
-    mapped_arrays.write_arrays(state.as_arrays(LEARNED_TABLES), folder, "scorer_state", SHARD_BYTES)
+    write_arrays(state.as_arrays(LEARNED_TABLES), folder, "scorer_state")
     for name, table in names.to_tables(rows, settings.spectral.intervals_per_day).items():
         table.to_parquet(folder / f"{name}.parquet", index=False)
     write_json(folder / "counts.json", events=total, repeats=repeats)

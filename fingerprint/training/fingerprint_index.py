@@ -33,8 +33,8 @@ from fingerprint.estimators.openers import Openings
 from fingerprint.features import peer_groups
 from fingerprint.training import distinct_rows
 from fingerprint.training.action_rows import ActionRows
-from fingerprint.training.dataset import PartitionedDataset, make_once, write_json
-from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows
+from fingerprint.training.dataset import PartitionedDataset, make_once, write_arrays, write_json
+from fingerprint.training.distinct_rows import DistinctRows
 
 HOLDOUT_SHARE = 0.25  # of the history, its end, that is held out for baselines
 MIN_DAYS = 4  # of a history that can be cut between days
@@ -142,7 +142,7 @@ def save_index(index: FingerprintIndex, dataset: PartitionedDataset) -> Path:
             "ready": table["ready"].to_numpy(bool),
             "bounds": index.bounds.astype(np.int64),
         }
-        mapped_arrays.write_arrays(arrays, folder, "stack", SHARD_BYTES)
+        write_arrays(arrays, folder, "stack")
         write_json(folder / "cut.json", **asdict(index.holdout))
 
     return make_once(dataset.folder / "stack", write)

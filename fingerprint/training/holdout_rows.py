@@ -40,9 +40,9 @@ from fingerprint.registry import quality, vote_rates
 from fingerprint.registry.bank import PEER_LEVEL, PRINCIPAL_LEVEL, accounts_of, people_names
 from fingerprint.training import action_transitions, baseline
 from fingerprint.training.action_transitions import HoldoutSurprises
-from fingerprint.training.dataset import PartitionedDataset
+from fingerprint.training.dataset import Arrays, PartitionedDataset
 from fingerprint.training.fingerprint_index import FingerprintIndex
-from fingerprint.training.partition_fit import WEEK_SECONDS, Arrays, learned_columns
+from fingerprint.training.partition_fit import WEEK_SECONDS
 
 Texts = NDArray[np.object_]
 Floats = NDArray[np.float32]
@@ -66,7 +66,7 @@ class HoldoutRows:
     @classmethod
     def read(cls, dataset: PartitionedDataset, index: FingerprintIndex) -> HoldoutRows:
         """Read the rows of a history that `partition_fit.finish_partition` finished."""
-        columns = learned_columns(dataset, "reach")
+        columns = dataset.columns_of("learned", "reach")
         return cls(columns, kinds_of(columns["principal"], index), columns["level"] >= PEER_LEVEL)
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -365,7 +365,7 @@ def _usual_days(
     if span < DAY_SECONDS:
         return 0.0
     days = min(span, WEEK_SECONDS) / DAY_SECONDS
-    recent = learned_columns(dataset, "week")
+    recent = dataset.columns_of("learned", "week")
     week = float(np.sum(np.sort(np.exp(rate[recent["owner"]]) * recent["intervals"])))
     active = np.unique(rows["hour"], return_index=True)[1]
     held = float(np.sum(np.sort(np.exp(rate[rows["owner"][active]]))))

@@ -2,7 +2,7 @@
 
 Example:
     >>> fit_partition(history, 3, settings)                # leaves partitions/003/fitted: networks, and held-out losses
-    >>> shared_priors.calibrate_shared(history, settings)  # the baselines of the groups, once all partitions are fitted
+    >>> shared_priors.calibrate_shared(history)            # the baselines of the groups, once all partitions are fitted
     >>> finish_partition(history, 3, settings)             # leaves partitions/003/learned: this partition's part of the bank
 
 Counts, networks and baselines come from different rows: likelihoods and networks are fitted on the first part of the history and
@@ -61,8 +61,8 @@ from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
 from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import baseline, distinct_rows, fingerprint_index, shared_priors
-from fingerprint.training.dataset import PartitionedDataset, make_once
-from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows, sample_per_owner
+from fingerprint.training.dataset import Arrays, PartitionedDataset, make_once, write_arrays
+from fingerprint.training.distinct_rows import DistinctRows, sample_per_owner
 from fingerprint.training.fingerprint_index import (
     ENTITY,
     GENERIC,
@@ -78,7 +78,6 @@ OWN_LEVELS = (PRINCIPAL, ENTITY)
 WEEK_SECONDS = 7 * 86400
 SAMPLE_ROWS = 20_000  # rows kept for detectors that are fitted when they start
 
-Arrays = dict[str, NDArray[Any]]
 Rows = TypeVar("Rows", openers.Openings, call_paths.PathRows, moves.NetworkRows)
 Learn = Callable[[PartitionedDataset, int, HoldoutSplit | None], Arrays]  # as `learn_openers`
 
@@ -250,11 +249,9 @@ def _fit_partition(piece: PartitionContext, folder: Path) -> None:
     )
     loss = _holdout_losses(piece, known, _stack_weights(piece.priors.weights, nets), late)
     arrays = {each.name: getattr(nets, each.name) for each in fields(Weights)}
-    mapped_arrays.write_arrays({**arrays, "codes": known.codes[piece.ready]}, folder, "nets", SHARD_BYTES)
-    mapped_arrays.write_arrays(
-        {str(level): each for level, each in enumerate(loss)}, folder, "loss", SHARD_BYTES
-    )
-    mapped_arrays.write_arrays(_sample_losses(piece, loss, late), folder, "drawn", SHARD_BYTES)
+    write_arrays({**arrays, "codes": known.codes[piece.ready]}, folder, "nets")
+    write_arrays({str(level): each for level, each in enumerate(loss)}, folder, "loss")
+    write_arrays(_sample_losses(piece, loss, late), folder, "drawn")
 
 
 def _slot_rows(piece: PartitionContext, known: Vocabulary, places: NDArray[np.intp]) -> trainer.SlotRows:
@@ -318,20 +315,6 @@ def finish_partition(dataset: PartitionedDataset, partition: int, settings: Sett
     return len(piece.index.hash) - piece.index.shared_count
 
 
-def learned_arrays(dataset: PartitionedDataset, stem: str) -> list[Arrays]:
-    """Return the arrays of a stem that `finish_partition` left of each partition that holds events, mapped from their files."""
-    return [
-        mapped_arrays.open_arrays(dataset.partition_folder(number) / "learned", stem)
-        for number in dataset.non_empty()
-    ]
-
-
-def learned_columns(dataset: PartitionedDataset, stem: str) -> Arrays:
-    """Return the same arrays, each as one of all partitions, in memory."""
-    parts = learned_arrays(dataset, stem)
-    return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
-
-
 def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     own = piece.count_presences(piece.rows.learned, piece.index.ready)
     known = piece.build_vocabulary(piece.priors.all_counts, own)
@@ -341,19 +324,19 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
         | _value_arrays(piece, known, own)
         | {"baseline.center": center[piece.index.own]}
     )
-    mapped_arrays.write_arrays(stack, folder, "stack", SHARD_BYTES)
+    write_arrays(stack, folder, "stack")
     series, counted = _activity_series(piece, known)
     beginnings = Beginnings.of_rows(piece, counted)
-    mapped_arrays.write_arrays(series, folder, "scorer_state", SHARD_BYTES)
+    write_arrays(series, folder, "scorer_state")
     learned, day = piece.rows.take(piece.rows.learned), piece.intervals_per_day
-    mapped_arrays.write_arrays(_usual_amounts(learned, day), folder, "amounts", SHARD_BYTES)
-    mapped_arrays.write_arrays(_usual_load(learned, day), folder, "load", SHARD_BYTES)
-    mapped_arrays.write_arrays(counted.bursts(np.ones(len(piece.rows), bool)), folder, "bursts", SHARD_BYTES)
-    mapped_arrays.write_arrays(beginnings.hours(), folder, "beginnings", SHARD_BYTES)
+    write_arrays(_usual_amounts(learned, day), folder, "amounts")
+    write_arrays(_usual_load(learned, day), folder, "load")
+    write_arrays(counted.bursts(np.ones(len(piece.rows), bool)), folder, "bursts")
+    write_arrays(beginnings.hours(), folder, "beginnings")
     held_out = _holdout_nats(piece, center, counted) | beginnings.rows_at(np.flatnonzero(piece.held_out))
-    mapped_arrays.write_arrays(held_out, folder, "reach", SHARD_BYTES)
-    mapped_arrays.write_arrays(_weekly_activity(piece), folder, "week", SHARD_BYTES)
-    mapped_arrays.write_arrays(_sample_rows(piece), folder, "sample", SHARD_BYTES)
+    write_arrays(held_out, folder, "reach")
+    write_arrays(_weekly_activity(piece), folder, "week")
+    write_arrays(_sample_rows(piece), folder, "sample")
 
 
 def _bank_arrays(piece: PartitionContext, known: Vocabulary) -> Arrays:
@@ -574,7 +557,7 @@ def _until_come_again(piece: PartitionContext, rows: DistinctRows, value: Hashes
 def _write_before(dataset: PartitionedDataset, learn: Learn, intervals_per_day: int, folder: Path) -> None:
     """Write what is learned of the rows before the held-out days."""
     before = learn(dataset, intervals_per_day, fingerprint_index.load_split(dataset))
-    mapped_arrays.write_arrays(before, folder, "before", SHARD_BYTES)
+    write_arrays(before, folder, "before")
 
 
 def learn_call_paths(
@@ -605,11 +588,7 @@ def _learned_rows(
     dataset: PartitionedDataset, stem: str, kind: type[Rows], split: HoldoutSplit | None
 ) -> Rows:
     """Return the rows that partitions left under a stem and that are learned; of a `split` without what is held out."""
-    parts = [
-        mapped_arrays.open_arrays(dataset.partition_folder(number) / "rows", stem)
-        for number in dataset.non_empty()
-    ]
-    columns: Arrays = {name: np.concatenate([part[name] for part in parts]) for name in kind._fields}
+    columns = dataset.columns_of("rows", stem)
     rows = kind(**columns)
     some = rows.learned if split is None else rows.learned & ~split.is_held_out(rows)
     return kind(**{name: column[some] for name, column in columns.items()})

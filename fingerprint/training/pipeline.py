@@ -119,16 +119,16 @@ def train_partitions(
     index = fingerprint_index.build_index(dataset, settings)
     fingerprint_index.save_index(index, dataset)
     each("counting", partial(shared_priors.count_shared, dataset, settings=settings))
-    each("counting sequences", partial(action_transitions.count_partition, dataset, settings=settings))
+    each("counting sequences", partial(action_transitions.count_partition, dataset))
     action_transitions.merge_shared(dataset)
-    each("judging sequences", partial(action_transitions.calibrate_partition, dataset, settings=settings))
+    each("judging sequences", partial(action_transitions.calibrate_partition, dataset))
     shared_priors.fit_shared(dataset, settings, start)
     each(
         "fitting",
         partial(partition_fit.fit_partition, dataset, settings=settings),
         int(index.table["ready"].sum()),
     )
-    shared_priors.calibrate_shared(dataset, settings)
+    shared_priors.calibrate_shared(dataset)
     each("finishing", partial(partition_fit.finish_partition, dataset, settings=settings), len(index.table))
     return build_bank.assemble_bank(dataset, index, settings)
 

@@ -17,10 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.core.settings import Settings
@@ -28,8 +26,8 @@ from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary
 from fingerprint.training import baseline, distinct_rows, fingerprint_index
-from fingerprint.training.dataset import PartitionedDataset, make_once
-from fingerprint.training.distinct_rows import SHARD_BYTES, DistinctRows, cap_per_day, sample_per_owner
+from fingerprint.training.dataset import Arrays, PartitionedDataset, make_once, write_arrays
+from fingerprint.training.distinct_rows import DistinctRows, cap_per_day, sample_per_owner
 from fingerprint.training.fingerprint_index import GENERIC, PEER, IndexSlice
 from fingerprint.training.nn import trainer
 from fingerprint.training.nn.trainer import InitialWeights
@@ -38,8 +36,6 @@ SHARED_LEVELS = (GENERIC, PEER)
 # Rows of one fingerprint that its net sees at most, and that its baseline rests on
 MAX_SAMPLED_ROWS = {GENERIC: 20_000, PEER: 4096}
 SPLITS = ("early", "late", "all")  # what is fitted, what is held out, both
-
-Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)
@@ -105,7 +101,7 @@ def _count_shared(dataset: PartitionedDataset, number: int, settings: Settings, 
                     f"{name}.{level}.mark": some.mark[drawn],
                 }
                 arrays |= {f"{name}.{level}.owner": owner[drawn]}
-    mapped_arrays.write_arrays(arrays, folder, "shared_priors", SHARD_BYTES)
+    write_arrays(arrays, folder, "shared_priors")
 
 
 def count_presences(owner: Ints, rows: DistinctRows, level: int, settings: Settings) -> PresenceCounts:
@@ -139,10 +135,7 @@ def fit_shared(dataset: PartitionedDataset, settings: Settings, start: InitialWe
 def _fit_shared(
     dataset: PartitionedDataset, settings: Settings, start: InitialWeights | None, folder: Path
 ) -> None:
-    parts = [
-        mapped_arrays.open_arrays(dataset.partition_folder(number) / "shared_priors", "shared_priors")
-        for number in dataset.non_empty()
-    ]
+    parts = dataset.arrays_of("shared_priors", "shared_priors")
     counts = {
         name: [
             vocabulary.merge_presences([_presences_from_arrays(each, name, level) for each in parts])
@@ -161,7 +154,7 @@ def _fit_shared(
     for name, counted in counts.items():
         for level, each in zip(SHARED_LEVELS, counted, strict=True):
             arrays |= _presences_to_arrays(each, name, level)
-    mapped_arrays.write_arrays({**arrays, "codes": known.codes[ready]}, folder, "shared_priors", SHARD_BYTES)
+    write_arrays({**arrays, "codes": known.codes[ready]}, folder, "shared_priors")
 
 
 def _shared_slice(dataset: PartitionedDataset) -> IndexSlice:
@@ -197,28 +190,21 @@ def _sampled_rows(parts: Sequence[Arrays], name: str, known: Vocabulary) -> trai
 # --- baselines --------------------------------------------------------------------------------------------------------
 
 
-def calibrate_shared(dataset: PartitionedDataset, settings: Settings) -> Path:
+def calibrate_shared(dataset: PartitionedDataset) -> Path:
     """Compute the baselines of the shared fingerprints, from losses that each partition drew (`partition_fit.fit_partition`)."""
-    return make_once(dataset.folder / "baseline", partial(_calibrate_shared, dataset, settings))
+    return make_once(dataset.folder / "baseline", partial(_calibrate_shared, dataset))
 
 
-def _calibrate_shared(dataset: PartitionedDataset, settings: Settings, folder: Path) -> None:
-    parts = [
-        mapped_arrays.open_arrays(dataset.partition_folder(number) / "fitted", "drawn")
-        for number in dataset.non_empty()
-    ]
-    losses, owners = [], []
+def _calibrate_shared(dataset: PartitionedDataset, folder: Path) -> None:
+    columns, losses, owners = dataset.columns_of("fitted", "drawn"), [], []
     for level in SHARED_LEVELS:
-        owner, mark, loss = (
-            np.concatenate([each[f"{level}.{column}"] for each in parts])
-            for column in ("owner", "mark", "loss")
-        )
+        owner, mark, loss = (columns[f"{level}.{name}"] for name in ("owner", "mark", "loss"))
         drawn = sample_per_owner(owner, mark, MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
         losses.append(loss[drawn])
         owners.append(owner[drawn])
     loss, owner, parent = np.concatenate(losses), np.concatenate(owners), _shared_slice(dataset).parent
     center = baseline.baseline_centers(loss, owner, parent)
-    mapped_arrays.write_arrays({"center": center}, folder, "baseline", SHARD_BYTES)
+    write_arrays({"center": center}, folder, "baseline")
 
 
 def shared_centers(dataset: PartitionedDataset) -> Floats:

@@ -41,14 +41,11 @@ def test_of_few_days_the_rows_alone_say_which_are_held_out() -> None:
 
 
 @pytest.mark.parametrize(("learned_days", "usual"), [(0.5, 0.0), (3, 0.3), (6, 0.6), (7, 0.7), (21, 0.7)])
-def test_what_is_held_out_counts_by_the_days_that_were_learned(
-    learned_days: float, usual: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_held_out_counts_by_the_days_that_were_learned(learned_days: float, usual: float) -> None:
     """Of ten unusual intervals in the history, or in its last week, one is held out; all of one principal, at one rate."""
     recent = {"owner": np.array([0]), "intervals": np.array([10])}
-    monkeypatch.setattr(holdout_rows, "learned_columns", lambda *_: recent)
-    hour = 3600
-    history = SimpleNamespace(watermark=1_000_000 * hour + int(learned_days * 86400) - 1)
+    end = 1_000_000 * 3600 + int(learned_days * 86400) - 1
+    history = SimpleNamespace(watermark=end, columns_of=lambda *_: recent)
     index = SimpleNamespace(table=pd.DataFrame({"first": [1_000_000]}))
     rows = {"hour": np.array([7]), "owner": np.array([0]), "day": np.array([3])}
     days = holdout_rows._usual_days(history, rows, np.array([-2.0]), index, Settings())  # type: ignore[arg-type]
