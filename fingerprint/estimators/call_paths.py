@@ -11,8 +11,8 @@ repairs now and then what CloudFormation deployed in their name. So a first dire
     e = (T + W e_all) / (n + W)       T days with a first direct call of what services had called before, in n days on which
     e_all                             services called writes for it; the same of all principals together; W is PRIOR_DAYS
 
-which is -ln e nats, at most MAX_NATS. They add WEIGHT times as many to the event. PRIOR_DAYS is little, as some principals repair
-by hand every week, and most never do.
+which is -ln e nats (`estimators.rates`). They add WEIGHT times as many to the event. PRIOR_DAYS is little, as some principals
+repair by hand every week, and most never do.
 """
 
 from __future__ import annotations
@@ -29,11 +29,10 @@ from fingerprint.compute.arrays import Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.estimators.amounts import action_key
+from fingerprint.estimators.rates import distinct_days, rarity_nats
 from fingerprint.features.vocabulary import Floats, Ints
 
 PRIOR_DAYS = 1.0  # of a principal, that what is usual of all is worth
-ALL_NEW, ALL_DAYS = 1.0, 20.0  # what all principals together are taken to have shown before any was seen
-MAX_NATS = 10.0  # as any feature
 WEIGHT = 2.5
 CALL_PATH_FEATURE = "call path"  # of a driver
 ONLY_BY = "only by "  # in what it expects, before the service that called the action
@@ -95,23 +94,16 @@ def learn_call_paths(rows: PathRows, intervals_per_day: int) -> Arrays:
     _, principal = np.unique(rows.principal[example], return_inverse=True)
     day, served = rows.interval // intervals_per_day, ~rows.direct
     came_later = (served_first < direct_first) & (direct_first < _NEVER)
-    nats = _nats(
-        _distinct_days(principal[came_later], direct_first[came_later] // intervals_per_day, len(keys)),
-        _distinct_days(principal[pair[served]], day[served], len(keys)),
+    nats = rarity_nats(
+        distinct_days(principal[came_later], direct_first[came_later] // intervals_per_day, len(keys)),
+        distinct_days(principal[pair[served]], day[served], len(keys)),
+        PRIOR_DAYS,
     )
     service = np.zeros(len(keys), np.uint64)
     service[pair[served]] = rows.network[served]
-    days = _distinct_days(pair[served], day[served], len(keys)).astype(np.float32)
+    days = distinct_days(pair[served], day[served], len(keys)).astype(np.float32)
     only = direct_first == _NEVER
     return {"key": keys[only], "nats": nats[principal][only], "days": days[only], "service": service[only]}
-
-
-def _nats(new: NDArray[np.intp], days: NDArray[np.intp]) -> Floats:
-    """Return what a first direct call of each principal is worth (P,), of so many days with one, in so many (P,)."""
-    of_all = (new.sum() + ALL_NEW) / (days.sum() + ALL_DAYS)
-    share = (new + PRIOR_DAYS * of_all) / (days + PRIOR_DAYS)
-    nats: Floats = np.minimum(-np.log(np.minimum(share, 1)), MAX_NATS).astype(np.float32)
-    return nats
 
 
 def _first_intervals(owner: NDArray[np.intp], interval: Ints, count: int) -> Ints:
@@ -119,12 +111,6 @@ def _first_intervals(owner: NDArray[np.intp], interval: Ints, count: int) -> Int
     first = np.full(count, _NEVER, np.int32)
     np.minimum.at(first, owner, interval)
     return first
-
-
-def _distinct_days(owner: NDArray[np.intp], day: Ints, count: int) -> NDArray[np.intp]:
-    """Return on how many days each owner has rows (N,): (count,)."""
-    both = np.unique(owner.astype(np.int64) << 32 | day)
-    return np.bincount(both >> 32, minlength=count)
 
 
 @dataclass(frozen=True)

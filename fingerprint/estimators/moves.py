@@ -12,7 +12,7 @@ network is as rare as settled machines of this organisation came to one:
     e = (T + W e_all) / (n + W)       T days with a new network, in n days on which the machine called and was settled; W is
     e_all                             PRIOR_DAYS; the same of all machines together
 
-which is -ln e nats, at most MAX_NATS. They add WEIGHT times as many to the event, if something else of it is new as well: a
+which is -ln e nats (`estimators.rates`). They add WEIGHT times as many to the event, if something else of it is new as well: a
 gateway with a new address moves all machines behind it at once, and they do there what they always did. Where at most MAX_BEHIND
 machines are at a network, no more can move together, and the network alone is enough. A network that others had used before, as a
 shared gateway, has rates of its own, and more of a prior. A machine that is not settled has no nats, wherever it is seen.
@@ -31,6 +31,7 @@ from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.arrays import Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, run_starts
+from fingerprint.estimators.rates import ALL_NEW, rarity_nats
 from fingerprint.features.vocabulary import Floats, Ints
 
 MIN_DAYS = 5  # active ones, before a machine can be settled
@@ -38,9 +39,7 @@ QUIET_DAYS = 5  # active ones since its latest network came
 MAX_NETWORKS = 3
 PRIOR_DAYS = 10.0  # of a machine, that what is usual of all is worth: a rebuilt network moves who never moved
 MAX_BEHIND = 8  # settled machines at one network: as many alerts as its gateway may make when it moves
-ALL_DAYS = 20.0  # what all machines together are taken to have shown before any was seen, with so many moves
-ALL_NEW, ALL_SHARED = 1.0, 3.0
-MAX_NATS = 10.0  # as any feature
+ALL_SHARED = 3.0  # moves to networks that others had used, that all machines together are taken to have shown before any was seen
 WEIGHT = 2.0
 _MOVED = hashing.hash_string("seen at another network")
 RATES = ("new", "shared")
@@ -97,8 +96,8 @@ def learn_moves(rows: NetworkRows, intervals_per_day: int) -> Arrays:
     shared = earliest[of_network] < first.day
     machines = _machine_days(rows.take(rows.machine), intervals_per_day, first, shared)
     nats = {
-        name: _nats(moved, machines.days, prior)
-        for name, moved, prior in zip(RATES, machines.moved, (ALL_NEW, ALL_SHARED), strict=True)
+        name: rarity_nats(moved, machines.days, PRIOR_DAYS, all_new)
+        for name, moved, all_new in zip(RATES, machines.moved, (ALL_NEW, ALL_SHARED), strict=True)
     }
     settled = machines.settled
     principals = machines.principal[settled]
@@ -188,14 +187,6 @@ def _machine_days(
         np.bincount(owner[began], minlength=count),
         np.stack(moved),
     )
-
-
-def _nats(moved: NDArray[np.intp], days: NDArray[np.intp], prior: float) -> Floats:
-    """Return what a new network of each machine is worth (M,), that moved on so many of its settled days (M,)."""
-    of_all = (moved.sum() + prior) / (days.sum() + ALL_DAYS)
-    share = (moved + PRIOR_DAYS * of_all) / (days + PRIOR_DAYS)
-    nats: Floats = np.minimum(-np.log(np.minimum(share, 1)), MAX_NATS).astype(np.float32)
-    return nats
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Openers: who opened which role -> the nats of one who never did.
 
 Example:
-    >>> known = RoleOpeners.from_arrays(learn_openers(role, opener, day))      # of a history, a row an opening
+    >>> known = RoleOpeners.from_arrays(learn_openers(rows, 24))                # of a history, a row an opening
     >>> known.nats(role, opener)                                               # (N,)
     array([5.1, 0. ], dtype=float32)
 
@@ -11,8 +11,8 @@ shares meets new people every month. So a new opener is as rare as the role has 
     e = (T - 1 + W e_all) / (n + W)       T openers in n days on which one of them opened it; W is PRIOR_DAYS
     e_all                                 the same of all roles together
 
-which is -ln e nats, at most MAX_NATS. They add WEIGHT times as many to the event: the tails of harmless events are so long that
-nats of novelty are worth less than those of a share. A role without learned openers says nothing: the role itself is new.
+which is -ln e nats (`estimators.rates`). They add WEIGHT times as many to the event: the tails of harmless events are so long
+that nats of novelty are worth less than those of a share. A role without learned openers says nothing: the role itself is new.
 """
 
 from __future__ import annotations
@@ -27,11 +27,10 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
+from fingerprint.estimators.rates import rarity_nats
 from fingerprint.features.vocabulary import Floats, Ints
 
 PRIOR_DAYS = 2.0  # of one opener, that what is usual of all roles is worth
-ALL_NEW, ALL_DAYS = 1.0, 20.0  # what all roles together are taken to have shown before any was seen
-MAX_NATS = 10.0  # as any feature: past one in twenty thousand it is only ever "never"
 WEIGHT = 2.0
 OPENER_FEATURE = "opener of the role"  # of a driver
 OPENED = " opened "  # in its text, between who did and the role
@@ -39,7 +38,7 @@ OPENED = " opened "  # in its text, between who did and the role
 Arrays = dict[str, NDArray[Any]]
 
 
-class Openings(NamedTuple):
+class OpeningRows(NamedTuple):
     """Rows of a history that opened a role, (N,) each: `mark`, `interval` and `learned` as of `DistinctRows`."""
 
     mark: Hashes
@@ -48,28 +47,30 @@ class Openings(NamedTuple):
     role: Hashes
     opener: Hashes
 
+    def take(self, which: NDArray[Any]) -> OpeningRows:
+        """Return the rows of a mask or an index."""
+        return OpeningRows(*(column[which] for column in self))
 
-def learn_openers(role: Hashes, opener: Hashes, day: Ints) -> Arrays:
-    """Return who opened which role, from openings (N,) on some days.
+
+def learn_openers(rows: OpeningRows, intervals_per_day: int) -> Arrays:
+    """Return who opened which role in some rows.
 
     Returns `pair` (M,), hashes of role and opener, sorted, beside the two themselves, `pair_role` and `pair_opener` (M,); `role`
     (K,), sorted, and `nats` (K,) that a new opener of it is worth.
     """
+    role, opener, day = rows.role, rows.opener, rows.interval // intervals_per_day
     pair = hashing.hash_pair(role, opener)
     _, example = np.unique(hashing.hash_pair(pair, day.astype(np.uint64)), return_index=True)
     pairs, first = np.unique(pair, return_index=True)
     roles, of_day = np.unique(role[example], return_inverse=True)
     days = np.bincount(of_day, minlength=len(roles))
     new = np.bincount(np.searchsorted(roles, role[first]), minlength=len(roles)) - 1.0
-    of_all = (new.sum() + ALL_NEW) / (days.sum() + ALL_DAYS)
-    share = (new + PRIOR_DAYS * of_all) / (days + PRIOR_DAYS)
-    nats = np.minimum(-np.log(np.minimum(share, 1)), MAX_NATS).astype(np.float32)
     return {
         "pair": pairs,
         "pair_role": role[first],
         "pair_opener": opener[first],
         "role": roles,
-        "nats": nats,
+        "nats": rarity_nats(new, days, PRIOR_DAYS),
     }
 
 
@@ -91,9 +92,7 @@ class RoleOpeners:
     @classmethod
     def from_bank(cls, arrays: Mapping[str, NDArray[Any]]) -> RoleOpeners:
         """Return those of a bank, from its arrays by name (`opener.*`); no role has any without."""
-        none = np.empty(0, np.uint64)
-        nothing = learn_openers(none, none, np.empty(0, np.int32))
-        return cls.from_arrays(mapped_arrays.part_arrays("opener", arrays) or nothing)
+        return cls.from_arrays(mapped_arrays.part_arrays("opener", arrays) or _no_openers())
 
     def nats(self, role: Hashes, opener: Hashes) -> Floats:
         """Return the nats of who opened a role, (N,) each: 0 for those that did before, and for roles without learned openers."""
@@ -111,3 +110,8 @@ class RoleOpeners:
     def openers(self, role: np.uint64) -> Hashes:
         """Return all who opened a role in the history, (M,)."""
         return self.pair_opener[self.pair_role == role]
+
+
+def _no_openers() -> Arrays:
+    none = np.empty(0, np.uint64)
+    return learn_openers(OpeningRows(none, np.empty(0, np.int32), none > 0, none, none), 1)

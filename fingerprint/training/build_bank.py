@@ -28,7 +28,7 @@ from fingerprint.features.vocabulary import Vocabulary
 from fingerprint.registry.bank import TRAINING_SECTIONS, Bank, version_name
 from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training import distinct_rows, fingerprint_index
+from fingerprint.training import distinct_rows, fingerprint_index, whole_history
 from fingerprint.training.action_transitions import assemble_transitions, holdout_surprises, z_by_other_days
 from fingerprint.training.dataset import Arrays, PartitionedDataset
 from fingerprint.training.distinct_rows import sample_per_owner
@@ -37,12 +37,10 @@ from fingerprint.training.holdout_rows import HoldoutFindings, HoldoutSequences,
 from fingerprint.training.nn import trainer
 from fingerprint.training.partition_fit import (
     SAMPLE_ROWS,
-    learn_call_paths,
-    learn_moves,
-    learn_openers,
     value_counts,
 )
 from fingerprint.training.shared_priors import SharedPriors, shared_centers
+from fingerprint.training.whole_history import learn_whole
 
 CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
     "vocabulary.escape",
@@ -103,9 +101,7 @@ def _scorer_state(
         **_merge_amounts(dataset, findings.figures),
         **_merge_by_key(dataset, "bursts", "burst"),
         **_merge_by_key(dataset, "load", "load"),
-        **_openers(dataset, settings),
-        **_call_paths(dataset, settings),
-        **_moves(dataset, settings),
+        **_learned_whole(dataset, settings),
         **findings.surges.as_arrays(),
         **newcomers.as_arrays(),
         **{f"holdout.{name}": array for name, array in findings.losses.items()},
@@ -183,22 +179,13 @@ def _merge_by_key(dataset: PartitionedDataset, stem: str, part: str) -> Arrays:
     return {f"{part}.{name}": column[order] for name, column in merged.items()}
 
 
-def _openers(dataset: PartitionedDataset, settings: Settings) -> Arrays:
-    """Return who opened which role."""
-    learned = learn_openers(dataset, settings.spectral.intervals_per_day)
-    return {f"opener.{name}": array for name, array in learned.items()}
-
-
-def _call_paths(dataset: PartitionedDataset, settings: Settings) -> Arrays:
-    """Return what only services called for each principal."""
-    learned = learn_call_paths(dataset, settings.spectral.intervals_per_day)
-    return {f"path.{name}": array for name, array in learned.items()}
-
-
-def _moves(dataset: PartitionedDataset, settings: Settings) -> Arrays:
-    """Return the machines that keep to their networks."""
-    learned = learn_moves(dataset, settings.spectral.intervals_per_day)
-    return {f"move.{name}": array for name, array in learned.items()}
+def _learned_whole(dataset: PartitionedDataset, settings: Settings) -> Arrays:
+    """Return who opened which role, what only services called, and the machines that keep to their networks."""
+    return {
+        f"{learner.part}.{name}": array
+        for learner in (whole_history.OPENERS, whole_history.CALL_PATHS, whole_history.MOVES)
+        for name, array in learn_whole(learner, dataset, settings.spectral.intervals_per_day).items()
+    }
 
 
 def _newcomer_tails(

@@ -30,7 +30,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import encode_batch
 from fingerprint.estimators.call_paths import PathRows, left_to_services
 from fingerprint.estimators.moves import NetworkRows, first_uses
-from fingerprint.estimators.openers import Openings
+from fingerprint.estimators.openers import OpeningRows
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.features.feature_set import OpenedRoles
@@ -198,7 +198,7 @@ def _collect_rows(dataset: PartitionedDataset, number: int, settings: Settings, 
     rows = DistinctRows.concatenate(parts)
     write_arrays({name: getattr(rows, name) for name in ROW_COLUMNS}, folder, "rows")
     openings = np.flatnonzero(rows.role)
-    write_arrays({name: getattr(rows, name)[openings] for name in Openings._fields}, folder, "openings")
+    write_arrays({name: getattr(rows, name)[openings] for name in OpeningRows._fields}, folder, "openings")
     write_arrays(_path_rows(rows)._asdict(), folder, "paths")
     write_arrays(_network_rows(rows, people)._asdict(), folder, "networks")
     ActionRows.concatenate(actions).save(folder)

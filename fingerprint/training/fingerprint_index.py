@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pandas as pd
@@ -27,12 +28,8 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
-from fingerprint.estimators.call_paths import PathRows
-from fingerprint.estimators.moves import NetworkRows
-from fingerprint.estimators.openers import Openings
 from fingerprint.features import peer_groups
 from fingerprint.training import distinct_rows
-from fingerprint.training.action_rows import ActionRows
 from fingerprint.training.dataset import PartitionedDataset, make_once, write_arrays, write_json
 from fingerprint.training.distinct_rows import DistinctRows
 
@@ -60,6 +57,20 @@ class FingerprintIndex:
     holdout: HoldoutSplit
 
 
+class MarkedRows(Protocol):
+    """Rows of a history (R,), each with its `mark`, a hash that draws it, and the number of its `interval`."""
+
+    @property
+    def mark(self) -> Hashes:
+        """The hash of each row (R,)."""
+        ...
+
+    @property
+    def interval(self) -> Ints:
+        """The number of the interval of each row (R,)."""
+        ...
+
+
 @dataclass(frozen=True)
 class HoldoutSplit:
     """The rows held out: those of intervals from `interval` on, or, where that is all, the last `share` of all marks."""
@@ -67,9 +78,7 @@ class HoldoutSplit:
     interval: int
     share: float
 
-    def is_held_out(
-        self, rows: DistinctRows | ActionRows | Openings | PathRows | NetworkRows
-    ) -> NDArray[np.bool_]:
+    def is_held_out(self, rows: MarkedRows) -> NDArray[np.bool_]:
         """Return which rows are held out: a mask (R,)."""
         if self.share:
             return rows.mark >= np.uint64((1 - self.share) * 2.0**64)

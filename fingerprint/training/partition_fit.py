@@ -12,11 +12,11 @@ baseline says how surprising a *new* week is, not how well an old one was learne
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -52,6 +52,7 @@ from fingerprint.estimators import (
 from fingerprint.estimators.amounts import LOADED_AMOUNTS
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.estimators.load import UsualLoad
+from fingerprint.estimators.rates import distinct_days
 from fingerprint.features import vocabulary
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_SET, OTHER_ACCOUNT_FEATURE
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
@@ -60,7 +61,7 @@ from fingerprint.state.first_calls import FirstCalls
 from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
 from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training import baseline, distinct_rows, fingerprint_index, shared_priors
+from fingerprint.training import baseline, distinct_rows, fingerprint_index, shared_priors, whole_history
 from fingerprint.training.dataset import Arrays, PartitionedDataset, make_once, write_arrays
 from fingerprint.training.distinct_rows import DistinctRows, sample_per_owner
 from fingerprint.training.fingerprint_index import (
@@ -68,7 +69,6 @@ from fingerprint.training.fingerprint_index import (
     GENERIC,
     PEER,
     PRINCIPAL,
-    HoldoutSplit,
     IndexSlice,
 )
 from fingerprint.training.nn import trainer
@@ -77,9 +77,6 @@ from fingerprint.training.shared_priors import SharedPriors
 OWN_LEVELS = (PRINCIPAL, ENTITY)
 WEEK_SECONDS = 7 * 86400
 SAMPLE_ROWS = 20_000  # rows kept for detectors that are fitted when they start
-
-Rows = TypeVar("Rows", openers.Openings, call_paths.PathRows, moves.NetworkRows)
-Learn = Callable[[PartitionedDataset, int, HoldoutSplit | None], Arrays]  # as `learn_openers`
 
 
 @dataclass(frozen=True)
@@ -140,7 +137,7 @@ class PartitionContext:
         for level in OWN_LEVELS:
             owner = self.owners[early, level]
             events = np.bincount(owner, self.rows.events[early], len(ready))
-            days = np.bincount(np.unique(owner.astype(np.int64) << 32 | day) >> 32, minlength=len(ready))
+            days = distinct_days(owner, day, len(ready))
             enough = (events >= options.min_ready_events) & (days >= options.min_ready_days)
             of_level = self.index.level == level
             ready[of_level] &= enough[of_level]
@@ -173,24 +170,23 @@ class PartitionContext:
 
     @cached_property
     def openers_before(self) -> openers.RoleOpeners:
-        """The openers of each role before the held-out days, in the whole organisation: found once for all partitions."""
-        write = partial(_write_before, self.dataset, learn_openers, self.intervals_per_day)
-        folder = make_once(self.dataset.folder / "openers", write)
-        return openers.RoleOpeners.from_arrays(mapped_arrays.open_arrays(folder, "before"))
+        """The openers of each role before the held-out days, in the whole organisation."""
+        return openers.RoleOpeners.from_arrays(self._learned_before(whole_history.OPENERS))
 
     @cached_property
     def paths_before(self) -> call_paths.KnownPaths:
-        """The writes that only services called for each principal before the held-out days: found once for all partitions."""
-        write = partial(_write_before, self.dataset, learn_call_paths, self.intervals_per_day)
-        before = mapped_arrays.open_arrays(make_once(self.dataset.folder / "paths", write), "before")
+        """The writes that only services called for each principal before the held-out days."""
+        before = self._learned_before(whole_history.CALL_PATHS)
         return call_paths.KnownPaths.from_arrays(before, identity_placement)
 
     @cached_property
     def moves_before(self) -> moves.SettledMachines:
         """The machines that were settled before the held-out days, of all partitions."""
-        write = partial(_write_before, self.dataset, learn_moves, self.intervals_per_day)
-        before = mapped_arrays.open_arrays(make_once(self.dataset.folder / "moves", write), "before")
+        before = self._learned_before(whole_history.MOVES)
         return moves.SettledMachines.from_arrays(before, identity_placement)
+
+    def _learned_before(self, learner: whole_history.Learner) -> Arrays:
+        return whole_history.learn_before(learner, self.dataset, self.intervals_per_day)
 
     def load_of(self, late: NDArray[np.intp]) -> Floats:
         """Return the load of the principals of held-out rows (L,), as scoring measures it, by what was usual before."""
@@ -552,46 +548,6 @@ def _until_come_again(piece: PartitionContext, rows: DistinctRows, value: Hashes
     again = rows.interval[new] - first[of_pair] > piece.settings.spectral.late_intervals
     nats[new[again]] = 0
     return nats
-
-
-def _write_before(dataset: PartitionedDataset, learn: Learn, intervals_per_day: int, folder: Path) -> None:
-    """Write what is learned of the rows before the held-out days."""
-    before = learn(dataset, intervals_per_day, fingerprint_index.load_split(dataset))
-    write_arrays(before, folder, "before")
-
-
-def learn_call_paths(
-    dataset: PartitionedDataset, intervals_per_day: int, split: HoldoutSplit | None = None
-) -> Arrays:
-    """Return what only services called for each principal, of all partitions; of a `split` without what is held out."""
-    rows = _learned_rows(dataset, "paths", call_paths.PathRows, split)
-    return call_paths.learn_call_paths(rows, intervals_per_day)
-
-
-def learn_moves(
-    dataset: PartitionedDataset, intervals_per_day: int, split: HoldoutSplit | None = None
-) -> Arrays:
-    """Return the settled machines of all partitions; of a `split` without what is held out."""
-    rows = _learned_rows(dataset, "networks", moves.NetworkRows, split)
-    return moves.learn_moves(rows, intervals_per_day)
-
-
-def learn_openers(
-    dataset: PartitionedDataset, intervals_per_day: int, split: HoldoutSplit | None = None
-) -> Arrays:
-    """Return who opened which role, of all partitions; of a `split` without what is held out."""
-    rows = _learned_rows(dataset, "openings", openers.Openings, split)
-    return openers.learn_openers(rows.role, rows.opener, rows.interval // intervals_per_day)
-
-
-def _learned_rows(
-    dataset: PartitionedDataset, stem: str, kind: type[Rows], split: HoldoutSplit | None
-) -> Rows:
-    """Return the rows that partitions left under a stem and that are learned; of a `split` without what is held out."""
-    columns = dataset.columns_of("rows", stem)
-    rows = kind(**columns)
-    some = rows.learned if split is None else rows.learned & ~split.is_held_out(rows)
-    return kind(**{name: column[some] for name, column in columns.items()})
 
 
 def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:

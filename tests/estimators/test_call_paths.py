@@ -7,7 +7,7 @@ import pytest
 
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import identity_placement
-from fingerprint.estimators import call_paths
+from fingerprint.estimators import call_paths, rates
 from fingerprint.estimators.call_paths import KnownPaths, PathRows
 
 PIPELINE, REPAIRER, YOUNG = (hashing.hash_string(name) for name in ("pipeline", "repairer", "young"))
@@ -84,7 +84,7 @@ def test_no_history_knows_no_path_and_a_direct_call_is_worth_no_more_than_any_fe
     nothing = KnownPaths.from_bank({}, identity_placement)
     assert nothing.nats(np.array([PIPELINE]), np.array([UPDATE])).tolist() == [0]
     always = [(PIPELINE, UPDATE, 24 * day, False) for day in range(30_000)]
-    assert nats(PIPELINE, UPDATE, always) == call_paths.MAX_NATS
+    assert nats(PIPELINE, UPDATE, always) == rates.MAX_NATS
 
 
 def test_writes_that_a_service_called_are_taken_with_the_own_calls_of_those_who_call_at_all() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import identity_placement
-from fingerprint.estimators import moves
+from fingerprint.estimators import moves, rates
 from fingerprint.estimators.moves import NetworkRows, SettledMachines, first_uses
 
 SERVER, MOVER, RUNNER, YOUNG, PERSON = (
@@ -113,4 +113,4 @@ def test_no_history_knows_no_machine_and_a_move_is_worth_no_more_than_any_featur
     nothing = SettledMachines.from_bank({}, identity_placement)
     assert nothing.nats(np.array([SERVER]), np.array([HOSTER])).tolist() == [0]
     always: list[Row] = [(SERVER, HOME, 24 * day, True) for day in range(30_000)]
-    assert nats(SERVER, HOSTER, always) == moves.MAX_NATS
+    assert nats(SERVER, HOSTER, always) == rates.MAX_NATS

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.estimators import openers
-from fingerprint.estimators.openers import RoleOpeners
+from fingerprint.compute.hashing import Hashes
+from fingerprint.estimators import openers, rates
+from fingerprint.estimators.openers import OpeningRows, RoleOpeners
 
 DEPLOY, SHARED, YOUNG = (hashing.hash_string(name) for name in ("deploy", "shared", "young"))
 STRANGER = hashing.hash_string("stranger")
@@ -17,13 +21,19 @@ def people(count: int) -> list[np.uint64]:
     return [hashing.hash_string(f"person {number}") for number in range(count)]
 
 
+def rows_of(role: Hashes, opener: Hashes, day: NDArray[np.integer[Any]]) -> OpeningRows:
+    """Return openings at noon."""
+    mark, every = np.arange(len(role), dtype=np.uint64), np.ones(len(role), bool)
+    return OpeningRows(mark, (24 * day + 12).astype(np.int32), every, role, opener)
+
+
 def learned() -> RoleOpeners:
     """Two weeks: one pipeline opens DEPLOY every day, ten people share SHARED, YOUNG was opened once."""
     rows = [(DEPLOY, people(1)[0], day) for day in range(14)]
     rows += [(SHARED, person, day) for person in people(10) for day in (0, 5)]
     rows += [(YOUNG, people(1)[0], 13)]
     role, opener, day = (np.array(column) for column in zip(*rows, strict=True))
-    return RoleOpeners.from_arrays(openers.learn_openers(role, opener, day.astype(np.int32)))
+    return RoleOpeners.from_arrays(openers.learn_openers(rows_of(role, opener, day), 24))
 
 
 def nats(role: np.uint64, opener: np.uint64) -> float:
@@ -48,20 +58,20 @@ def test_who_opened_a_role_before_is_worth_nothing_nor_is_a_role_that_was_not_le
 def test_often_on_one_day_is_once_and_the_order_of_rows_changes_nothing() -> None:
     role, opener = np.full(6, DEPLOY), np.array([*people(3), *people(3)])
     day = np.array([0, 0, 0, 0, 0, 0], np.int32)
-    once = openers.learn_openers(role[:3], opener[:3], day[:3])
+    once = openers.learn_openers(rows_of(role[:3], opener[:3], day[:3]), 24)
     for how in (slice(None), slice(None, None, -1)):
-        again = openers.learn_openers(role[how], opener[how], day[how])
+        again = openers.learn_openers(rows_of(role[how], opener[how], day[how]), 24)
         for name, array in once.items():
             np.testing.assert_array_equal(array, again[name])
 
 
 def test_no_role_needs_no_opener_and_a_stranger_is_worth_no_more_than_any_feature() -> None:
-    none = np.empty(0, np.uint64)
-    nothing = RoleOpeners.from_arrays(openers.learn_openers(none, none, np.empty(0, np.int32)))
+    nothing = RoleOpeners.from_bank({})
     assert nothing.nats(np.array([DEPLOY]), np.array([STRANGER])).tolist() == [0]
     days = np.arange(100_000, dtype=np.int32)
-    always = openers.learn_openers(np.full(len(days), DEPLOY), np.full(len(days), STRANGER), days)
-    assert always["nats"].tolist() == [openers.MAX_NATS]
+    rows = rows_of(np.full(len(days), DEPLOY), np.full(len(days), STRANGER), days)
+    always = openers.learn_openers(rows, 24)
+    assert always["nats"].tolist() == [rates.MAX_NATS]
 
 
 def test_the_openers_of_a_role_are_known_by_their_hashes() -> None:

@@ -27,6 +27,7 @@ from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, openers, tail_calibration
 from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, PathRows, learn_call_paths
 from fingerprint.estimators.moves import WEIGHT, NetworkRows, learn_moves
+from fingerprint.estimators.openers import OpeningRows
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURE_SET, IS_BIN
 from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, Bank
@@ -374,8 +375,9 @@ def test_who_opens_a_role_for_the_first_time_adds_what_that_is_worth_until_it_ha
         hashing.hash_strings(np.array([text], object))
         for text in (f"role:deploy in {account}", f"{account}:federated/github/repo")
     )
-    days = np.arange(14, dtype=np.int32)
-    learned = openers.learn_openers(np.repeat(role, 14), np.repeat(known, 14), days)
+    days, every = np.arange(14, dtype=np.int32), np.ones(14, bool)
+    who = np.repeat(known, 14)
+    learned = openers.learn_openers(OpeningRows(who, days * 24, every, np.repeat(role, 14), who), 24)
     usual = {**bank.scorer_state, **{f"opener.{name}": each for name, each in learned.items()}}
     here = replace(bank, scorer_state=usual)
     state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)

@@ -1,0 +1,49 @@
+"""Rates of what is seldom: of one owner, backed off to all owners -> the nats of one more.
+
+Example:
+    >>> new, days = np.array([0, 9]), np.array([14, 20])                 # of two roles: new openers, days with an opening
+    >>> rarity_nats(new, days, prior_days=2.0).round(1)
+    array([3.8, 0.8], dtype=float32)
+
+Where it happened T times in n days, the share of days on which it does is
+
+    e = (T + W e_all) / (n + W)       W is `prior_days`, what the rate of all owners is worth in days of one
+    e_all                             the same of all owners together
+
+which is -ln e nats, at most MAX_NATS. Before any owner was seen, all together are taken to have shown it `all_new` times in
+ALL_DAYS.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.features.vocabulary import Floats
+
+ALL_NEW, ALL_DAYS = 1.0, 20.0
+MAX_NATS = 10.0  # as any feature: past one in twenty thousand it is only ever "never"
+
+
+def rarity_nats(
+    new: NDArray[Any], days: NDArray[np.integer[Any]], prior_days: float, all_new: float = ALL_NEW
+) -> Floats:
+    """Return the nats of one more of each owner (P,), which had so many `new` (P,) in so many `days` (P,)."""
+    of_all = (new.sum() + all_new) / (days.sum() + ALL_DAYS)
+    share = (new + prior_days * of_all) / (days + prior_days)
+    nats: Floats = np.minimum(-np.log(np.minimum(share, 1)), MAX_NATS).astype(np.float32)
+    return nats
+
+
+def distinct_days(
+    owner: NDArray[np.integer[Any]], day: NDArray[np.integer[Any]], owners: int
+) -> NDArray[np.intp]:
+    """Return on how many days each of so many owners has rows (N,): (owners,).
+
+    >>> distinct_days(np.array([0, 0, 2]), np.array([5, 5, 7]), owners=3)
+    array([1, 0, 1])
+    """
+    both = np.unique(owner.astype(np.int64) << 32 | day)
+    return np.bincount(both >> 32, minlength=owners)
