@@ -35,7 +35,7 @@ from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
 from fingerprint.training.holdout_rows import HoldoutFindings, HoldoutSequences, judge_holdout, kinds_of
 from fingerprint.training.nn import trainer
-from fingerprint.training.partition_fit import (
+from fingerprint.training.partition_finish import (
     SAMPLE_ROWS,
     value_counts,
 )
@@ -55,7 +55,7 @@ CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
 
 
 def assemble_bank(dataset: PartitionedDataset, index: FingerprintIndex, settings: Settings) -> Bank:
-    """Build the bank from what `partition_fit.finish_partition` left of every partition."""
+    """Build the bank from what `partition_finish.finish_partition` left of every partition."""
     parts = [_shared_prior_arrays(dataset), *dataset.arrays_of("learned", "stack")]
     arrays = _concatenate_parts(parts, dataset.folder / "arrays") | _merge_values(parts)
     table = index.table
@@ -109,7 +109,7 @@ def _scorer_state(
 
 
 def _shared_prior_arrays(dataset: PartitionedDataset) -> Arrays:
-    """Return the part of the shared priors, in the form that `partition_fit` leaves of a partition."""
+    """Return the part of the shared priors, in the form that `partition_finish` leaves of a partition."""
     priors, here = SharedPriors.load(dataset.folder), fingerprint_index.load_slice(dataset, 0)
     shared = slice(0, here.shared_count)
     known = vocabulary.build_vocabulary(priors.all_counts, here.parent[shared], vocabulary.VOCABULARY_SIZE)

@@ -5,9 +5,9 @@ Example:
     >>> findings.figures["vote_rates"]["spectral"]
     {'person': {...}, 'role': {...}}
 
-`partition_fit` leaves the held-out rows of each partition: intervals (an hour, say) of entities, their losses and their counts.
-The vote of a detector that is not measured on them is taken for granted. No network is fitted on these rows; how long each is
-fitted is chosen by them.
+`partition_finish` leaves the held-out rows of each partition: intervals (an hour, say) of entities, their losses and counts. The
+vote of a detector that is not measured on them is taken for granted. No network is fitted on these rows; how long each is fitted
+is chosen by them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from fingerprint.training import action_transitions, baseline
 from fingerprint.training.action_transitions import HoldoutSurprises
 from fingerprint.training.dataset import Arrays, PartitionedDataset
 from fingerprint.training.fingerprint_index import FingerprintIndex
-from fingerprint.training.partition_fit import WEEK_SECONDS
+from fingerprint.training.partition_finish import WEEK_SECONDS
 
 Texts = NDArray[np.object_]
 Floats = NDArray[np.float32]
@@ -55,8 +55,8 @@ MOST_USUAL_DAYS = 7 / 5  # that a day can be worth: a workday, where nothing hap
 class HoldoutRows:
     """Held-out rows (L,) of all partitions.
 
-    `columns` (L,) or (L, W) are what `partition_fit` left of them, `kind` (L,) is that of their principals, `stranger` (L,) marks
-    those that are judged by a shared fingerprint.
+    `columns` (L,) or (L, W) are what `partition_finish` left of them, `kind` (L,) is that of their principals, `stranger` (L,)
+    marks those that are judged by a shared fingerprint.
     """
 
     columns: Arrays
@@ -65,7 +65,7 @@ class HoldoutRows:
 
     @classmethod
     def read(cls, dataset: PartitionedDataset, index: FingerprintIndex) -> HoldoutRows:
-        """Read the rows of a history that `partition_fit.finish_partition` finished."""
+        """Read the rows of a history that `partition_finish.finish_partition` finished."""
         columns = dataset.columns_of("learned", "reach")
         return cls(columns, kinds_of(columns["principal"], index), columns["level"] >= PEER_LEVEL)
 

@@ -37,6 +37,7 @@ from fingerprint.training import (
     build_bank,
     distinct_rows,
     fingerprint_index,
+    partition_finish,
     partition_fit,
     shared_priors,
 )
@@ -129,7 +130,9 @@ def train_partitions(
         int(index.table["ready"].sum()),
     )
     shared_priors.calibrate_shared(dataset)
-    each("finishing", partial(partition_fit.finish_partition, dataset, settings=settings), len(index.table))
+    each(
+        "finishing", partial(partition_finish.finish_partition, dataset, settings=settings), len(index.table)
+    )
     return build_bank.assemble_bank(dataset, index, settings)
 
 

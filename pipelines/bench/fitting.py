@@ -33,6 +33,7 @@ from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.nn import hyperparameters, loop, trainer
 from fingerprint.training.nn.batching import fitted_slots, rows_per_step
 from fingerprint.training.nn.trainer import InitialWeights, SlotRows
+from fingerprint.training.partition_context import PartitionContext
 from pipelines.bench.gpu_report import peak_memory_mib, peak_throughput, reset_peak_memory
 from pipelines.bench.organisations import sample_events
 from pipelines.bench.report import merge_result
@@ -89,10 +90,10 @@ def prepare_fit(some: pa.Table, settings: Settings) -> FitInput:
         fingerprint_index.save_index(fingerprint_index.build_index(history, settings), history)
         shared_priors.count_shared(history, 0, settings=settings)
         shared_priors.fit_shared(history, settings, None)
-        return _fit_input(partition_fit.PartitionContext(history, 0, settings))
+        return _fit_input(PartitionContext(history, 0, settings))
 
 
-def _fit_input(piece: partition_fit.PartitionContext) -> FitInput:
+def _fit_input(piece: PartitionContext) -> FitInput:
     known = piece.build_vocabulary(
         piece.priors.training_counts, piece.count_presences(~piece.held_out, piece.ready_before)
     )

@@ -29,8 +29,9 @@ from fingerprint.estimators.openers import RoleOpeners
 from fingerprint.features import encoding
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training import dataset, distinct_rows, fingerprint_index, partition_fit, pipeline
+from fingerprint.training import dataset, distinct_rows, fingerprint_index, holdout_evidence, pipeline
 from fingerprint.training.distinct_rows import DistinctRows, sample_per_owner
+from fingerprint.training.partition_context import PartitionContext
 from pipelines.runtime import wiring
 from tests.support.sample_organisation import SampleOrganisation
 
@@ -286,19 +287,19 @@ def test_who_began_while_days_were_held_out_is_held_out_as_the_newcomer_that_it_
     events: list[pd.DataFrame], tmp_path: Path
 ) -> None:
     learn(events, tmp_path, 1)
-    piece = partition_fit.PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
+    piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
     ready, before, level = piece.index.ready, piece.ready_before, piece.index.level
     assert not (before & ~ready).any()
-    assert (before == ready)[level > partition_fit.PRINCIPAL].all(), "the shared ones are as they are"
-    owner, options = piece.owners[:, partition_fit.ENTITY], SETTINGS.entities
+    assert (before == ready)[level > fingerprint_index.PRINCIPAL].all(), "the shared ones are as they are"
+    owner, options = piece.owners[:, fingerprint_index.ENTITY], SETTINGS.entities
     events_before = np.bincount(owner[~piece.held_out], piece.rows.events[~piece.held_out], len(ready))
-    young = ready & ~before & (level == partition_fit.ENTITY)
+    young = ready & ~before & (level == fingerprint_index.ENTITY)
     assert young.any()
-    assert (events_before[before & (level == partition_fit.ENTITY)] >= options.min_ready_events).all()
+    assert (events_before[before & (level == fingerprint_index.ENTITY)] >= options.min_ready_events).all()
     late = np.flatnonzero(piece.held_out)
-    judged = partition_fit._holdout_levels(piece, late)
-    assert (judged[young[owner[late]]] > partition_fit.ENTITY).all()
-    assert (judged[before[owner[late]]] == partition_fit.ENTITY).all()
+    judged = holdout_evidence._holdout_levels(piece, late)
+    assert (judged[young[owner[late]]] > fingerprint_index.ENTITY).all()
+    assert (judged[before[owner[late]]] == fingerprint_index.ENTITY).all()
 
 
 def test_a_held_out_write_that_names_an_account_of_which_no_one_knew_counts_as_severe(
@@ -307,10 +308,13 @@ def test_a_held_out_write_that_names_an_account_of_which_no_one_knew_counts_as_s
     """As in scoring: else the alert budget would not hold where such writes are ordinary work."""
     strange = copies(events, 2, target_account="999988887777", read_only=[False, True])
     learn([*events, strange], tmp_path, 1)
-    piece = partition_fit.PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
+    piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
     rows = piece.rows.take(np.flatnonzero(piece.held_out))
     code = hashing.hash_strings(np.array(["999988887777"], object))
-    named, nats = rows.codes[:, encoding.OTHER_ACCOUNT_FEATURE] == code, partition_fit._harm_nats(piece, rows)
+    named, nats = (
+        rows.codes[:, encoding.OTHER_ACCOUNT_FEATURE] == code,
+        holdout_evidence._harm_nats(piece, rows),
+    )
     assert nats[named & rows.wrote].tolist() == pytest.approx([harm.STRANGER_NATS])
     assert nats[named & ~rows.wrote].max() < harm.STRANGER_NATS
 
@@ -330,11 +334,9 @@ def test_a_held_out_opening_by_a_stranger_to_the_role_counts_once_and_the_bank_k
     bank = learn([every.sort_values("event_time", kind="stable", ignore_index=True)], tmp_path, 2)
     nats: list[float] = []
     for number in range(2):
-        piece = partition_fit.PartitionContext(
-            dataset.PartitionedDataset(tmp_path, 2, 0, 0), number, SETTINGS
-        )
+        piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 2, 0, 0), number, SETTINGS)
         rows = piece.rows.take(np.flatnonzero(piece.held_out))
-        worth = partition_fit._opener_nats(piece, rows)
+        worth = holdout_evidence._opener_nats(piece, rows)
         opening = rows.role != 0
         nats += worth[opening].tolist()
         assert not worth[~opening].any()
@@ -366,7 +368,7 @@ def test_a_held_out_direct_call_counts_once_and_the_bank_knows_what_only_service
     ]
     every = pd.concat([*events, *parts], ignore_index=True)
     bank = learn([every.sort_values("event_time", kind="stable", ignore_index=True)], tmp_path, 2)
-    nats = holdout_nats(tmp_path, partition_fit._path_nats)
+    nats = holdout_nats(tmp_path, holdout_evidence._path_nats)
     assert len(nats) == 1, "the second repair comes again"
     known = KnownPaths.from_bank(bank.scorer_state, identity_placement)
     action = hashing.hash_strings(np.array(["lambda:TagResource", "lambda:UpdateFunctionCode"], object))
@@ -396,7 +398,7 @@ def test_a_held_out_move_counts_until_it_is_familiar_and_the_bank_knows_which_ma
     ]
     every = pd.concat([*events, *parts], ignore_index=True)
     bank = learn([every.sort_values("event_time", kind="stable", ignore_index=True)], tmp_path, 2)
-    nats = holdout_nats(tmp_path, partition_fit._move_nats)
+    nats = holdout_nats(tmp_path, holdout_evidence._move_nats)
     assert len(nats) == 4, "the network is familiar with the fourth call from there"
     known = SettledMachines.from_bank(bank.scorer_state, identity_placement)
     who = hashing.hash_with_bucket(pd.Series([machine, person, moved]))
@@ -409,12 +411,12 @@ def holdout_nats(folder: Path, measure: Callable[..., NDArray[np.float32]]) -> l
     """Return the nats above zero that a measure gives held-out rows of two partitions; each has that much harm at least."""
     nats: list[float] = []
     for number in range(2):
-        piece = partition_fit.PartitionContext(dataset.PartitionedDataset(folder, 2, 0, 0), number, SETTINGS)
+        piece = PartitionContext(dataset.PartitionedDataset(folder, 2, 0, 0), number, SETTINGS)
         late = np.flatnonzero(piece.held_out)
-        level = partition_fit._measured_levels(piece, late)
+        level = holdout_evidence._measured_levels(piece, late)
         worth = measure(piece, piece.rows.take(late), level)
         nats += worth[worth > 0].tolist()
-        assert (partition_fit._holdout_rows(piece, late, level).harm >= worth).all()
+        assert (holdout_evidence._holdout_rows(piece, late, level).harm >= worth).all()
     return nats
 
 
@@ -452,13 +454,16 @@ def test_who_is_not_ready_is_judged_by_the_few_calls_that_were_learned_of_it(
 def test_who_is_not_ready_is_held_out_as_it_is_scored(events: list[pd.DataFrame], tmp_path: Path) -> None:
     slow = SETTINGS.model_copy(update={"entities": Entities(min_ready_events=200)})
     learn(events, tmp_path, 1, slow)
-    piece = partition_fit.PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, slow)
-    late, principal = np.flatnonzero(piece.held_out), piece.owners[:, partition_fit.PRINCIPAL]
-    ready, measured = partition_fit._holdout_levels(piece, late), partition_fit._measured_levels(piece, late)
+    piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, slow)
+    late, principal = np.flatnonzero(piece.held_out), piece.owners[:, fingerprint_index.PRINCIPAL]
+    ready, measured = (
+        holdout_evidence._holdout_levels(piece, late),
+        holdout_evidence._measured_levels(piece, late),
+    )
     had_begun = np.isin(principal[late], principal[piece.early])
-    shared = ready > partition_fit.PRINCIPAL
+    shared = ready > fingerprint_index.PRINCIPAL
     assert (shared & had_begun).any()
-    assert (measured[shared & had_begun] == partition_fit.PRINCIPAL).all()
+    assert (measured[shared & had_begun] == fingerprint_index.PRINCIPAL).all()
     assert (measured == ready)[~(shared & had_begun)].all()
 
 
@@ -488,12 +493,12 @@ def test_a_peer_group_that_began_while_days_were_held_out_judges_none_of_them(
     new = copies(events, 50, principal=name, entity=f"{name}|s3", kind="role", role="deployed-this-hour")
     soon = SETTINGS.model_copy(update={"entities": Entities(min_ready_days=1, min_ready_events=20)})
     learn([*events, new], tmp_path, 1, soon)
-    piece = partition_fit.PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, soon)
+    piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, soon)
     mine = piece.rows.principal == hashing.hash_with_bucket(pd.Series([name]))[0]
-    (group,) = set(piece.owners[mine, partition_fit.PEER].tolist())
+    (group,) = set(piece.owners[mine, fingerprint_index.PEER].tolist())
     assert piece.index.ready[group]
     assert not piece.ready_before[group]
-    judged = partition_fit._holdout_levels(piece, np.flatnonzero(mine))
+    judged = holdout_evidence._holdout_levels(piece, np.flatnonzero(mine))
     assert (judged == fingerprint_index.GENERIC).all()
 
 

@@ -1,0 +1,141 @@
+"""The rows of a partition -> its activity series, how each row surges, and how principals begin.
+
+Example:
+    >>> series, counted = activity_series(piece, vocabulary)
+    >>> counted.surges(~piece.held_out)[piece.held_out]    # (L, 9) log surges, NaN for no opinion
+    >>> Beginnings.of_rows(piece, counted).hours()         # of principals in their first days
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import identity_placement
+from fingerprint.compute.hashing import Hashes
+from fingerprint.detection.detectors.spectral import NEWCOMER_PLACES, Bursts, count_events
+from fingerprint.estimators import amounts, newcomer_tails, surge_tails
+from fingerprint.features.encoding import ACTION_COLUMN
+from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
+from fingerprint.state.activity_series import ACTION_CHANNELS
+from fingerprint.state.partitioning import LEARNED_TABLES
+from fingerprint.state.scorer_state import ScorerState
+from fingerprint.training.dataset import Arrays
+from fingerprint.training.fingerprint_index import ENTITY
+from fingerprint.training.partition_context import PartitionContext
+
+
+@dataclass(frozen=True)
+class CountedRows:
+    """The counts of R rows in each channel, in the interval of each row: (R, 9) each, `interval` (R,).
+
+    `key` names the series, 0 where a row was not counted; `expected` and `spread` are NaN where it had no opinion yet.
+    """
+
+    interval: Ints
+    key: NDArray[np.uint64]
+    count: Floats
+    expected: Floats
+    spread: Floats
+
+    @classmethod
+    def empty(cls, interval: Ints) -> CountedRows:
+        """Return rows that were counted nowhere."""
+        shape = (len(interval), surge_tails.CHANNELS)
+        none = (np.full(shape, fill, np.float32) for fill in (0, np.nan, np.nan))
+        return cls(interval, np.zeros(shape, np.uint64), *none)
+
+    def bursts(self, which: NDArray[np.bool_]) -> Arrays:
+        """Return the burst of each series, by the intervals of some rows (R,): `key` (M,) sorted, `usual` (M,)."""
+        counted = (self.key != 0) & which[:, None] & ~np.isnan(self.expected)
+        interval = np.broadcast_to(self.interval[:, None], self.key.shape)[counted]
+        key, above = self.key[counted], (self.count - self.expected)[counted]
+        cell = hashing.hash_pair(key, interval.astype(np.uint64))
+        first = np.unique(cell, return_index=True)[1]
+        found = amounts.usual_amounts(key[first], np.maximum(above[first], 0).astype(np.float64))
+        return {name: found[name] for name in ("key", "usual")}
+
+    def surges(self, usual: NDArray[np.bool_]) -> Floats:
+        """Return the log surge of each row and channel (R, 9), against the bursts of some rows, NaN for no opinion."""
+        known = Bursts.from_arrays(
+            {f"burst.{name}": column for name, column in self.bursts(usual).items()}, identity_placement
+        )
+        burst = known.usual(self.key.ravel()).reshape(self.key.shape)
+        return surge_tails.log_surge(self.count, self.expected, self.spread, burst)
+
+
+@dataclass(frozen=True)
+class Beginnings:
+    """Activity of principals in the active intervals of their first days, before there is a forecast of them.
+
+    `principal` (H,), `count` (H, 3) of each such interval, as `newcomer_tails` counts; `of_row` (R,) names that of each row, -1
+    for none.
+    """
+
+    principal: Hashes
+    count: Floats
+    of_row: NDArray[np.intp]
+
+    @classmethod
+    def of_rows(cls, piece: PartitionContext, counted: CountedRows) -> Beginnings:
+        """Return those of a piece, by the counts of its rows: an interval's errors stand at the rows that failed."""
+        rows, series = piece.rows, ScorerState(piece.settings).series
+        fresh = np.flatnonzero(
+            ~series.is_warm(rows.since, rows.interval) & (counted.key[:, NEWCOMER_PLACES.start] != 0)
+        )
+        cell = hashing.hash_pair(rows.principal[fresh], rows.interval[fresh].astype(np.uint64))
+        _, first, of_cell = np.unique(cell, return_index=True, return_inverse=True)
+        count = np.zeros((len(first), newcomer_tails.CHANNELS), np.float32)
+        np.maximum.at(count, of_cell, counted.count[fresh][:, NEWCOMER_PLACES])
+        of_row = np.full(len(rows), -1, np.intp)
+        of_row[fresh] = of_cell
+        return cls(rows.principal[fresh[first]], count, of_row)
+
+    def hours(self) -> Arrays:
+        """Return principal and counts of each interval, for the tails."""
+        return {"principal": self.principal, "count": self.count}
+
+    def rows_at(self, places: NDArray[np.intp]) -> Arrays:
+        """Return the counts of the interval of some rows (L,): `beginning` (L, 3), NaN behind the first days."""
+        none = np.full((1, newcomer_tails.CHANNELS), np.nan, np.float32)
+        return {"beginning": np.concatenate([self.count, none])[self.of_row[places]]}
+
+
+def activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays, CountedRows]:
+    """Return the series and counts at the end of the history, and what was expected of each row's counts."""
+    state, rows = _scorer_state(piece), piece.rows
+    slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, ACTION_COLUMN]
+    # who is not ready has no channels of single actions when it is scored, either
+    ready = piece.index.ready[piece.owners[:, ENTITY]]
+    busy = (slot > 0) & (slot <= ACTION_CHANNELS) & ready
+    days, counted = rows.interval // state.series.intervals_per_day, CountedRows.empty(rows.interval)
+    for day in np.unique(days[days < _history_end(piece)]):  # who dates a record far ahead ends no series
+        part = np.flatnonzero(days == day)
+        batch = rows.take(part).to_event_batch()
+        cells = count_events(batch, state, np.zeros(len(part), bool), busy[part], rows.events[part])
+        flat = state.series.residuals(
+            state.series.find_rows(cells.ravel()), np.repeat(batch.interval, cells.shape[1])
+        )
+        counted.key[part] = cells
+        for name, column in zip(("count", "expected", "spread"), flat, strict=True):
+            getattr(counted, name)[part] = column.reshape(cells.shape)
+        state.series.close_days((int(day) + 1) * state.series.intervals_per_day)
+    state.series.close_days(_history_end(piece) * state.series.intervals_per_day)
+    return state.as_arrays((*LEARNED_TABLES, "series")), counted
+
+
+def _scorer_state(piece: PartitionContext) -> ScorerState:
+    """Return the scorer state that `distinct_rows` left, advanced to the end of the whole history."""
+    kept = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "rows", "scorer_state")
+    state = ScorerState.from_arrays(piece.settings, kept)
+    state.watermark = piece.dataset.watermark
+    state.expire()
+    return state
+
+
+def _history_end(piece: PartitionContext) -> int:
+    """Return the day after the last of the whole history."""
+    return piece.dataset.watermark // 86400 + 1

@@ -1,0 +1,171 @@
+"""How unusual each held-out row of a partition is, part by part, as scoring measures its event.
+
+Example:
+    >>> holdout_evidence(piece, center, counted)["amount"]           # (L, 3) log ratios to what was usual before
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.hashing import Hashes
+from fingerprint.core.alert import LEVELS
+from fingerprint.detection.detectors.autoencoder.evidence import could_be_left_to_services, could_have_moved
+from fingerprint.estimators import amounts, harm
+from fingerprint.estimators.amounts import LOADED_AMOUNTS
+from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_SET, OTHER_ACCOUNT_FEATURE
+from fingerprint.features.vocabulary import Floats
+from fingerprint.state.first_calls import FirstCalls
+from fingerprint.training import baseline
+from fingerprint.training.activity_counts import CountedRows
+from fingerprint.training.dataset import Arrays
+from fingerprint.training.distinct_rows import DistinctRows
+from fingerprint.training.fingerprint_index import ENTITY, PRINCIPAL
+from fingerprint.training.partition_context import PartitionContext, counted_calls
+
+
+def holdout_evidence(piece: PartitionContext, center: Floats, counted: CountedRows) -> Arrays:
+    """Return how unusual each held-out row is, part by part, and the surges of its counts, for the tails and thresholds."""
+    late, options = np.flatnonzero(piece.held_out), piece.settings
+    level, measured = _holdout_levels(piece, late), _measured_levels(piece, late)
+    held = _holdout_rows(piece, late, measured)
+    whole = piece.owners[late][np.arange(len(late)), np.maximum(measured, PRINCIPAL)]
+    surprise = baseline.holdout_surprise(held, center)
+    nats = baseline.holdout_nats(held, surprise)
+    seconds = held.interval.astype(np.int64) * options.spectral.interval_seconds
+    busy = piece.load_of(late)
+    return {
+        "loss": held.loss.sum(1),
+        **nats._asdict(),
+        "since": piece.rows.since[late],
+        "interval": held.interval,
+        "amount": _holdout_amounts(piece, late, surprise, busy),
+        "load": busy,
+        "surge": counted.surges(~piece.held_out)[late],
+        "events": piece.rows.events[late],
+        "hour": held.principal_interval,
+        "owner": piece.index.to_global(whole),
+        "level": level.astype(np.int8),
+        "principal": held.principal,
+        "action": held.codes[:, ACTION_COLUMN],
+        "day": (seconds // 86400).astype(np.int32),
+    }
+
+
+def _holdout_amounts(
+    piece: PartitionContext, late: NDArray[np.intp], surprise: Floats, busy: Floats
+) -> Floats:
+    """Return the log ratios of each held-out row's calls to what was usual before, by amount: (L, 3).
+
+    `surprise` (L, F) says which of them touch unusual resources, `busy` (L,) is the load of their principals.
+    """
+    rows, day = piece.rows, piece.intervals_per_day
+    principal, interval, action = rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN]
+    events, unusual = counted_calls(rows), amounts.has_unusual_resource(surprise)
+    calls = [
+        amounts.calls_of_last_day(principal, interval, action, events, intervals)[late]
+        for intervals in (1, day)
+    ]
+    on_unusual = amounts.calls_of_last_day(
+        principal[late], interval[late], action[late], events[late] * unusual, 1
+    )
+    usual = piece.usual_before.usual(principal[late], action[late])
+    ratio = amounts.log_ratio(np.stack([*calls, on_unusual * unusual], axis=1), usual).astype(np.float32)
+    ratio[:, LOADED_AMOUNTS] -= busy[:, None]
+    return ratio
+
+
+def _holdout_rows(
+    piece: PartitionContext, late: NDArray[np.intp], finest: NDArray[np.intp]
+) -> baseline.HoldoutLosses:
+    """Return the held-out rows, measured at their `finest` levels (L,) and at the principal, as in scoring."""
+    losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
+    rows, owners, at = piece.rows.take(late), piece.owners[late], np.arange(len(late))
+    able = np.maximum(_harm_nats(piece, rows), _path_nats(piece, rows, finest))
+    able = np.maximum(able, _move_nats(piece, rows, finest))
+    coarser = np.where((finest == ENTITY) & (not piece.entities_are_shared), PRINCIPAL, finest)
+    measured = [(_losses_at_level(losses, level), owners[at, level]) for level in (finest, coarser)]
+    return baseline.HoldoutLosses(*measured[0], *measured[1], rows.principal, rows.interval, rows.codes, able)
+
+
+def _holdout_levels(piece: PartitionContext, late: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the level of the finest fingerprint of each held-out row that was ready before (L,)."""
+    return np.argmax(piece.ready_before[piece.owners[late]], axis=1)  # the generic one always is
+
+
+def _measured_levels(piece: PartitionContext, late: NDArray[np.intp]) -> NDArray[np.intp]:
+    """Return the level at which each held-out row is measured (L,): that of its finest fingerprint that was ready before.
+
+    Where that is a shared one, it is the principal's own if it had begun, as in scoring (`Bank.resolve`).
+    """
+    finest, principal = _holdout_levels(piece, late), piece.owners[:, PRINCIPAL]
+    had_begun = np.isin(principal[late], principal[piece.early])
+    return np.where((finest > PRINCIPAL) & had_begun, PRINCIPAL, finest)
+
+
+def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
+    """Return the nats of each held-out row's action that its principal never called, or account that no one named before (R,)."""
+    words = pd.read_parquet(piece.dataset.partition_folder(piece.number) / "rows" / "words.parquet")
+    known, texts = words["code"].to_numpy(np.uint64), words["text"].to_numpy(object)
+    action = rows.codes[:, ACTION_COLUMN]
+    effective = ~FEATURE_SET.had_no_effect(rows.codes)
+    new = piece.usual_before.is_new(rows.principal, action) & effective
+    nats = harm.harm_by_code(action, known, texts) * new
+    if OTHER_ACCOUNT_FEATURE is None:
+        return nats
+    strange = ~np.isin(rows.codes[:, OTHER_ACCOUNT_FEATURE], piece.accounts_named_before)
+    nats = np.maximum(nats, harm.STRANGER_NATS * (strange & rows.wrote & effective))
+    return np.maximum(nats, _opener_nats(piece, rows))
+
+
+def _path_nats(piece: PartitionContext, rows: DistinctRows, level: NDArray[np.intp]) -> Floats:
+    """Return the nats of held-out rows (R,), judged at levels (R,), that first called directly what only services had called."""
+    action = rows.codes[:, ACTION_COLUMN]
+    counts = could_be_left_to_services(rows.codes, rows.wrote, level)
+    nats = piece.paths_before.evidence(rows.principal, action) * counts
+    return _until_come_again(piece, rows, action, nats)
+
+
+def _move_nats(piece: PartitionContext, rows: DistinctRows, level: NDArray[np.intp]) -> Floats:
+    """Return the nats of held-out rows (R,), judged at levels (R,), of settled machines that were seen at another network.
+
+    What else is new of a row is here its action alone.
+    """
+    network, action = FEATURE_SET.networks(rows.codes), rows.codes[:, ACTION_COLUMN]
+    new = piece.usual_before.is_new(rows.principal, action)
+    nats = piece.moves_before.evidence(rows.principal, network, new) * could_have_moved(rows.codes, level)
+    some = np.flatnonzero(nats)
+    value = hashing.combine(rows.principal[some], network[some])
+    age = FirstCalls().familiar_age(value, rows.interval[some], action[some])
+    nats[some[age > piece.settings.spectral.late_intervals]] = 0
+    return nats
+
+
+def _opener_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
+    """Return the nats of held-out rows (R,) in which someone opened a role for the first time, as scoring counts them."""
+    nats = piece.openers_before.evidence(rows.role, rows.opener)
+    return _until_come_again(piece, rows, rows.role, nats)
+
+
+def _until_come_again(piece: PartitionContext, rows: DistinctRows, value: Hashes, nats: Floats) -> Floats:
+    """Return the nats of rows (R,), 0 where the same principal and value had some in an earlier interval; in place."""
+    new = np.flatnonzero(nats)
+    _, of_pair = np.unique(hashing.combine(rows.principal[new], value[new]), return_inverse=True)
+    first = np.full(len(new), np.iinfo(np.int32).max, np.int32)
+    np.minimum.at(first, of_pair, rows.interval[new])
+    again = rows.interval[new] - first[of_pair] > piece.settings.spectral.late_intervals
+    nats[new[again]] = 0
+    return nats
+
+
+def _losses_at_level(losses: Mapping[str, Floats], level: NDArray[np.intp]) -> Floats:
+    """Return each row's loss at its level (N,): (N, F)."""
+    out = np.zeros_like(losses["0"])
+    for number in range(len(LEVELS)):
+        out[level == number] = losses[str(number)][level == number]
+    return out

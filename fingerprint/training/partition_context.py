@@ -1,0 +1,198 @@
+"""The inputs of both stages of a partition: its rows, its fingerprints, and what was learned before the held-out days.
+
+Example:
+    >>> piece = PartitionContext(history, 3, settings)
+    >>> piece.rows.take(piece.held_out)                    # mapped: nothing has been read before
+    >>> piece.usual_before.usual(principal, action)        # (N, 3) usual amounts, by the days before those held out
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute.arrays import identity_placement
+from fingerprint.compute.hashing import Hashes
+from fingerprint.core.settings import Settings
+from fingerprint.estimators import amounts, call_paths, load, moves, openers
+from fingerprint.estimators.load import UsualLoad
+from fingerprint.estimators.rates import distinct_days
+from fingerprint.features import vocabulary
+from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_SET, OTHER_ACCOUNT_FEATURE
+from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary
+from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
+from fingerprint.training import fingerprint_index, shared_priors, whole_history
+from fingerprint.training.dataset import Arrays, PartitionedDataset
+from fingerprint.training.distinct_rows import DistinctRows
+from fingerprint.training.fingerprint_index import ENTITY, GENERIC, PEER, PRINCIPAL, IndexSlice
+from fingerprint.training.shared_priors import SharedPriors
+
+OWN_LEVELS = (PRINCIPAL, ENTITY)
+
+
+@dataclass(frozen=True)
+class PartitionContext:
+    """The inputs of both stages of a partition."""
+
+    dataset: PartitionedDataset
+    number: int
+    settings: Settings
+
+    @cached_property
+    def rows(self) -> DistinctRows:
+        """The distinct rows of the partition."""
+        return DistinctRows.load(self.dataset.partition_folder(self.number) / "rows")
+
+    @cached_property
+    def index(self) -> IndexSlice:
+        """The partition's part of the fingerprint index."""
+        return fingerprint_index.load_slice(self.dataset, self.number)
+
+    @cached_property
+    def owners(self) -> Ints:
+        """The fingerprint of each row at each level (R, 4)."""
+        return self.index.row_owners(self.rows)
+
+    @cached_property
+    def held_out(self) -> NDArray[np.bool_]:
+        """The rows that are held out: a mask (R,)."""
+        return fingerprint_index.load_split(self.dataset).is_held_out(self.rows)
+
+    @cached_property
+    def early(self) -> NDArray[np.bool_]:
+        """The rows that fingerprints are fitted to before they judge the held-out ones: a mask (R,)."""
+        return self.rows.learned & ~self.held_out
+
+    @cached_property
+    def priors(self) -> SharedPriors:
+        """The shared priors."""
+        return SharedPriors.load(self.dataset.folder)
+
+    @cached_property
+    def ready(self) -> NDArray[np.intp]:
+        """The fingerprints of this piece's own that get a net."""
+        return np.flatnonzero(self.index.ready[self.index.own]) + self.index.shared_count
+
+    @cached_property
+    def ready_before(self) -> NDArray[np.bool_]:
+        """The fingerprints (E',) that would be ready had the history ended before what is held out; the generic one as it is.
+
+        So who or what began later is held out as the newcomer that it was, and not judged by what it did since, nor by a peer
+        group that began with it.
+        """
+        if fingerprint_index.load_split(self.dataset).share:
+            return self.index.ready
+        early, options = self.early, self.settings.entities
+        day = self.rows.interval[early].astype(np.int64) * self.settings.spectral.interval_seconds // 86400
+        ready = self.index.ready.copy()
+        for level in OWN_LEVELS:
+            owner = self.owners[early, level]
+            events = np.bincount(owner, self.rows.events[early], len(ready))
+            days = distinct_days(owner, day, len(ready))
+            enough = (events >= options.min_ready_events) & (days >= options.min_ready_days)
+            of_level = self.index.level == level
+            ready[of_level] &= enough[of_level]
+        began = np.ones(len(ready), bool)
+        began[self.priors.training_counts[shared_priors.SHARED_LEVELS.index(PEER)].fingerprint] = False
+        ready[began & (self.index.level == PEER)] = False
+        return ready
+
+    @property
+    def entities_are_shared(self) -> bool:
+        """True where principals share entities."""
+        return self.settings.entities.granularity == "service"
+
+    @property
+    def intervals_per_day(self) -> int:
+        """The number of intervals in a day."""
+        return self.settings.spectral.intervals_per_day
+
+    @cached_property
+    def usual_before(self) -> amounts.UsualAmounts:
+        """The usual amounts of each principal and action before the held-out days."""
+        before = self.rows.take(self.early)
+        return amounts.UsualAmounts.from_columns(usual_amounts(before, self.intervals_per_day))
+
+    @cached_property
+    def accounts_named_before(self) -> Hashes:
+        """The codes of the accounts that anybody of the organisation named before the held-out days."""
+        counted = self.priors.training_counts[shared_priors.SHARED_LEVELS.index(GENERIC)]
+        return counted.code[counted.feature == OTHER_ACCOUNT_FEATURE]
+
+    @cached_property
+    def openers_before(self) -> openers.RoleOpeners:
+        """The openers of each role before the held-out days, in the whole organisation."""
+        return openers.RoleOpeners.from_arrays(self._learned_before(whole_history.OPENERS))
+
+    @cached_property
+    def paths_before(self) -> call_paths.KnownPaths:
+        """The writes that only services called for each principal before the held-out days."""
+        before = self._learned_before(whole_history.CALL_PATHS)
+        return call_paths.KnownPaths.from_arrays(before, identity_placement)
+
+    @cached_property
+    def moves_before(self) -> moves.SettledMachines:
+        """The machines that were settled before the held-out days, of all partitions."""
+        before = self._learned_before(whole_history.MOVES)
+        return moves.SettledMachines.from_arrays(before, identity_placement)
+
+    def _learned_before(self, learner: whole_history.Learner) -> Arrays:
+        return whole_history.learn_before(learner, self.dataset, self.intervals_per_day)
+
+    def load_of(self, late: NDArray[np.intp]) -> Floats:
+        """Return the load of the principals of held-out rows (L,), as scoring measures it, by what was usual before."""
+        rows, day, counted = self.rows, self.intervals_per_day, IntervalAmounts()
+        before = UsualLoad.from_arrays(usual_load(rows.take(self.early), day))
+        calls = counted_calls(rows).astype(np.int32)
+        first = rows.interval[late].min(initial=np.iinfo(np.int32).max)
+        some = np.flatnonzero((calls > 0) & (rows.interval >= first - 2 * day))
+        counted.add(rows.principal[some], rows.interval[some], rows.codes[some, ACTION_COLUMN], calls[some])
+        of_day = calls_before(counted, day, self.settings.spectral.late_intervals)
+        return before.log_ratio(rows.principal[late], rows.interval[late], of_day)
+
+    def count_presences(self, which: NDArray[np.bool_], ready: NDArray[np.bool_]) -> list[PresenceCounts]:
+        """Return the presences of some rows at this partition's own fingerprints, principals before entities.
+
+        Of fingerprints that are not `ready` (E',) every event counts.
+        """
+        some, counted = self.rows.take(which), []
+        for level in OWN_LEVELS:
+            owner = self.owners[which, level]
+            known, begun = np.flatnonzero(ready[owner]), np.flatnonzero(~ready[owner])
+            presences = shared_priors.count_presences(owner[known], some.take(known), level, self.settings)
+            events = vocabulary.count_events(owner[begun], some.events[begun], some.codes[begun])
+            counted.append(vocabulary.concatenate_presences([presences, events]))
+        return counted
+
+    def build_vocabulary(self, above: list[PresenceCounts], own: list[PresenceCounts]) -> Vocabulary:
+        """Return the vocabulary of the shared fingerprints and the partition's own."""
+        return vocabulary.build_vocabulary([*above, *own], self.index.parent, vocabulary.VOCABULARY_SIZE)
+
+
+def counted_calls(rows: DistinctRows) -> Floats:
+    """Return how many calls each row stands for that make an amount, (R,)."""
+    calls: Floats = rows.events * ~FEATURE_SET.makes_no_amount(rows.codes)
+    return calls
+
+
+def usual_amounts(rows: DistinctRows, intervals_per_day: int) -> Arrays:
+    """Return what is usual of each principal and action, by some rows (`amounts.usual_by_window`)."""
+    return amounts.usual_by_window(
+        _calls_by_window(rows, rows.interval), _calls_by_window(rows, rows.interval // intervals_per_day)
+    )
+
+
+def usual_load(rows: DistinctRows, intervals_per_day: int) -> Arrays:
+    """Return the usual actions of each principal, by some rows (`load.usual_load`)."""
+    day = rows.interval // intervals_per_day
+    return load.usual_load(rows.principal, day, rows.codes[:, ACTION_COLUMN], counted_calls(rows))
+
+
+def _calls_by_window(rows: DistinctRows, window: Ints) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
+    """Return the keys of actions and their calls, by principal, window (R,) and action: (U,) each."""
+    calls = amounts.interval_calls(rows.principal, window, rows.codes[:, ACTION_COLUMN], counted_calls(rows))
+    some = calls.events > 0
+    return calls.of_action[some], calls.events[some]
