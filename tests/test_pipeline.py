@@ -120,10 +120,11 @@ def test_an_open_alert_says_what_all_detectors_said_once_its_hours_are_over(
     assert compared
 
 
-def harm_and_z(event: AlertEvent) -> tuple[bool, float]:
-    """What an event is kept by: noise, however strange, displaces no harm that was done."""
-    harmful = SOURCE.impact_of(event.service, event.action, "").gravity in ("notable", "grave", "severe")
-    return harmful and not event.error_code, event.scores["autoencoder"] or 0.0
+def harm_and_z(event: AlertEvent) -> tuple[int, float]:
+    """What an event is kept by: noise, however strange, displaces no harm that was done, and a milder one no graver one."""
+    rank = {"notable": 1, "grave": 2, "severe": 3}
+    gravity = SOURCE.impact_of(event.service, event.action, "").gravity
+    return 0 if event.error_code else rank.get(gravity, 0), event.scores["autoencoder"] or 0.0
 
 
 @pytest.mark.parametrize("step", [100, 2000])

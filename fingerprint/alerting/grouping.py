@@ -36,7 +36,7 @@ from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import occurrence_index
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
-from fingerprint.core.alert import Alert, vote_column
+from fingerprint.core.alert import GRAVITIES, Alert, vote_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import calibrated_detectors
 from fingerprint.detection.scorer import ScoredEvents
@@ -51,7 +51,7 @@ Ints = NDArray[np.int32]
 LATE_WINDOW = 1 << 40  # beyond the number of any interval
 MIN_GROWTH = 0.05  # an alert is built again when it has grown by more than this share
 MAX_ALERT_SECONDS = 86_400  # largest length of an alert; what follows is another one
-# Of one alert, what did harm first, then the most unusual ones: no noise displaces it.
+# Of one alert, what did the gravest harm first, then the most unusual ones: no noise displaces it.
 MAX_ALERT_EVENTS = 10_000
 MAX_SUPPORTING_EVENTS = 50  # more than a person reads
 
@@ -258,7 +258,7 @@ class AlertGroups:
 
 
 def _select_events(parts: list[Verdicts], limit: int) -> list[Verdicts]:
-    """Return `limit` events of each alert: those that succeeded and can do harm first, then the most unusual ones.
+    """Return `limit` events of each alert: what did the gravest harm first, then the most unusual ones.
 
     Which ones does not depend on where batches are cut.
     """
@@ -269,19 +269,22 @@ def _select_events(parts: list[Verdicts], limit: int) -> list[Verdicts]:
     if names.value_counts().iloc[0] <= limit:
         return parts
     z = highest_calibrated_z(together.batch, together.frame)
-    harm = _did_harm(together.frame)
-    order = np.lexsort((hashing.hash_strings(together.frame["event_id"]), -z, ~harm))
+    harm = _harm_done(together.frame)
+    order = np.lexsort((hashing.hash_strings(together.frame["event_id"]), -z, -harm))
     place = np.empty(len(order), np.intp)
     place[order] = occurrence_index(hashing.hash_strings(names)[order])
     return [together.take(place < limit)]
 
 
-def _did_harm(frame: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which events succeeded and can do harm by their action, (N,)."""
+def _harm_done(frame: pd.DataFrame) -> NDArray[np.int8]:
+    """Return the gravity of what each event did by its action, (N,) places among GRAVITIES; 0 if it failed, or for minor ones."""
     calls = list(zip(frame["service"].astype(str), frame["action"].astype(str), strict=True))
-    harmful = {call for call in set(calls) if SOURCE.impact_of(*call, "").gravity not in ("none", "minor")}
+    gravity = {call: GRAVITIES.index(SOURCE.impact_of(*call, "").gravity) for call in set(calls)}
     failed = [bool(frames.text_or_empty(code)) for code in frame["error_code"].tolist()]
-    return np.array([call in harmful and not error for call, error in zip(calls, failed, strict=True)], bool)
+    harm = np.array(
+        [0 if error else gravity[call] for call, error in zip(calls, failed, strict=True)], np.int8
+    )
+    return np.where(harm > GRAVITIES.index("minor"), harm, 0).astype(np.int8)
 
 
 def _count(parts: list[Verdicts]) -> int:

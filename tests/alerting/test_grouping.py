@@ -44,6 +44,11 @@ def test_no_noise_displaces_from_an_alert_what_did_harm(
     [kept] = state.open_alerts.verdicts
     assert kept.frame["action"].value_counts().to_dict() == {"DeleteObject": 45, "ListNothingKnown": 5}
     assert state.counters.dropped_events == 150
+    graver = np.arange(200) % 20 == 0
+    frame.loc[graver & ~deleted, ["service", "action"]] = ["cloudtrail", "StopLogging"]
+    frame.loc[graver, z_column("autoencoder")] = 1.0
+    [kept] = grouping._select_events([Verdicts(batch, frame)], 10)
+    assert kept.frame["action"].value_counts().to_dict() == {"StopLogging": 7, "DeleteObject": 3}
     denied = Verdicts(batch, frame.assign(error_code="AccessDenied"))
     [kept] = grouping._select_events([denied], 50)
     assert "DeleteObject" not in set(kept.frame["action"]), "what failed did no harm"

@@ -163,13 +163,13 @@ def test_an_event_of_an_alert_names_the_detectors_that_flagged_it(scored: Run) -
 def test_an_alert_has_what_else_the_autoencoder_voted_for_in_the_hours_of_its_verdicts(
     scored: Run, organisation: SampleOrganisation
 ) -> None:
-    """Of too many, what succeeded and can do harm is kept before what is stranger."""
+    """Of too many, what succeeded and can do graver harm is kept before what is stranger."""
     records = map(json.loads, sample_organisation.lines_of(organisation.new))
     failed = {record["eventID"] for record in records if record.get("errorCode")}
 
-    def did_harm(event: Any) -> bool:
+    def harm_done(event: Any) -> int:
         gravity = SOURCE.impact_of(event.service, event.action, "").gravity
-        return gravity not in ("none", "minor") and event.event_id not in failed
+        return 0 if event.event_id in failed else {"notable": 1, "grave": 2, "severe": 3}.get(gravity, 0)
 
     events = scored.events.assign(hour=scored.events["event_time"].dt.floor("h"))
     alert_of = events[events["verdict"]].drop_duplicates(["principal", "hour"])
@@ -182,7 +182,7 @@ def test_an_alert_has_what_else_the_autoencoder_voted_for_in_the_hours_of_its_ve
     }
     assert {*found} == {*wanted["alert_id"]}
     for name, group in wanted.sort_values(["event_time", "event_id"]).groupby("alert_id"):
-        rank = {row.event_id: (did_harm(row), row.autoencoder_z) for row in group.itertuples()}
+        rank = {row.event_id: (harm_done(row), row.autoencoder_z) for row in group.itertuples()}
         kept, dropped = found[name], rank.keys() - {*found[name]}
         assert kept == [each for each in rank if each in kept], "all are votes, in their order"
         assert len(kept) == min(len(rank), MAX_SUPPORTING_EVENTS)
