@@ -11,9 +11,12 @@ from fingerprint.sources.base import TACTICS
 from fingerprint.sources.cloudtrail.attack_mappings import mapped_tactics, technique_name
 from fingerprint.sources.cloudtrail.impact import _listed, bulk_read, impact_of, listed_actions
 from fingerprint.sources.cloudtrail.impact_effects import BULK_READS, EFFECTS, GRAVER_EFFECTS
-from fingerprint.sources.cloudtrail.impact_requests import _CHECKS
+from fingerprint.sources.cloudtrail.impact_requests import GRANT_CHECKS
 from fingerprint.sources.cloudtrail.operations import find_operation
+from fingerprint.sources.cloudtrail.request_checks import REQUEST_CHECKS
 from fingerprint.sources.cloudtrail.samples import known_attacks
+
+CHECKED = GRANT_CHECKS.keys() | REQUEST_CHECKS.keys()  # actions whose requests are read
 
 
 @pytest.mark.parametrize(
@@ -339,14 +342,15 @@ def test_each_name_of_the_tables_is_one_that_cloudtrail_writes() -> None:
     known = {
         (service, action) for service, actions in WITHOUT_OPERATION.items() for action in actions.split()
     }
-    named = {call for each in (EFFECTS, GRAVER_EFFECTS) for call, _ in _listed(each)} | _CHECKS.keys()
+    named = {call for each in (EFFECTS, GRAVER_EFFECTS) for call, _ in _listed(each)} | CHECKED
     unknown = {call for call in named if find_operation(*call) is None}
     assert unknown == known
 
 
 def test_each_check_of_a_request_is_for_an_action_of_the_table() -> None:
-    assert _CHECKS.keys() <= listed_actions().keys()
-    assert {call for call, _ in _listed(GRAVER_EFFECTS)} <= _CHECKS.keys()
+    assert listed_actions().keys() >= CHECKED
+    assert GRANT_CHECKS.keys().isdisjoint(REQUEST_CHECKS)
+    assert {call for call, _ in _listed(GRAVER_EFFECTS)} <= CHECKED
 
 
 def test_every_technique_of_the_tables_has_a_name() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 from fingerprint.sources.cloudtrail.impact import impact_of
-from fingerprint.sources.cloudtrail.impact_requests import _CHECKS, adjust_gravity
+from fingerprint.sources.cloudtrail.impact_requests import GRANT_CHECKS, adjust_gravity
 from fingerprint.sources.cloudtrail.record_members import MAX_RECORD_CHARACTERS, CallRecord
+from fingerprint.sources.cloudtrail.request_checks import REQUEST_CHECKS
 from tests.support.alerts import NASTY
 
 ACCOUNT = "123456789012"
@@ -386,7 +387,7 @@ def test_a_record_that_cannot_be_read_lowers_nothing(record: str) -> None:
 
 @pytest.mark.parametrize("text", NASTY, ids=range(len(NASTY)))
 def test_a_request_of_any_text_is_read_without_an_error(text: str) -> None:
-    for service, action in _CHECKS:
+    for service, action in (*GRANT_CHECKS, *REQUEST_CHECKS):
         names = ("logging", "Owner", "Grantee", "cidrIp", "retentionInDays", "policyArn", "KMSMasterKeyID")
         named = {name: {"ID": text, name: [text, {"enabled": text}]} for name in names}
         request = {text: {"add": [text, {"Principal": text}]}, "Principal": {text: [text]}, **named}

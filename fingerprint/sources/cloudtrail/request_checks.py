@@ -1,0 +1,497 @@
+"""Gravity of a call by what its request sets in its own account: a rule opened, versioning suspended, machines that cost much.
+
+Example:
+    >>> check = REQUEST_CHECKS["s3", "PutBucketVersioning"]
+    >>> check({"VersioningConfiguration": {"Status": "Suspended"}})
+    'severe'
+
+What a request gives to other accounts is in `impact_requests`, which reads the records and asks both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from ipaddress import ip_network
+from typing import Any
+
+from fingerprint.core.alert import Gravity
+from fingerprint.sources.cloudtrail.impact_effects import (
+    COSTLY_MACHINES,
+    EFFECTS,
+    GRAVER_EFFECTS,
+    listed_calls,
+)
+from fingerprint.sources.cloudtrail.impact_grants import Request, denies_only, gives_full_rights
+from fingerprint.sources.cloudtrail.record_members import flat_members, request_objects, request_values
+
+# Request -> gravity; None: as the action's.
+RequestCheck = Callable[[Request], Gravity | None]
+
+_EVERY_ADDRESS = ("0.0.0.0/0", "::/0")
+WEB_PORTS = (80, 443)  # that everybody is meant to reach
+WIDEST_PREFIX = 8  # bits of a range that is as good as the internet: two halves of it are opened as easily
+LONG_RETENTION_DAYS = 365  # from which on keeping logs harms no one
+_RANGES = ("cidrip", "cidripv4", "cidripv6", "cidrblock", "ipv6cidrblock")  # members, in small letters
+_LIMIT_CASE = "limit-increase"  # in the service or category of a case with AWS Support
+# Members of requests, in small letters, that say which machines and how many of them.
+_TYPES = "instancetype instancetypes ec2instancetype allowedinstancetypes computetype computetypename"
+_MACHINE_TYPES = frozenset(_TYPES.split())
+# These can name a GPU, and need not name a machine.
+_OTHER_TYPES = frozenset(("bundleid", "environmenttype", "type"))
+_COUNTS = (
+    "basecapacity count desiredcapacity desiredcount desiredinstances initialinstancecount instancecount maxcount mincount "
+    "minsize quantity scale targetcapacity totaltargetcapacity"
+)
+_MACHINE_COUNTS = frozenset(_COUNTS.split())
+MANY_MACHINES = 20  # at once, from which on they cost much
+LARGE_MACHINE = 16  # of `16xlarge`: 64 processors, from which on one does
+# Families of machines with GPUs or the like, before the number of their generation.
+_ACCELERATED = ("p", "g", "inf", "trn", "dl", "vt")
+_GRAPHICS = ("gpu", "graphics", "graphicspro")
+_ANY_TYPE = "optimal"  # AWS chooses it
+# Members by which a build or a project runs other code, or runs it elsewhere or with another role.
+_BUILD_OVERRIDES = frozenset(
+    (
+        "buildspecOverride",
+        "imageOverride",
+        "privilegedModeOverride",
+        "serviceRoleOverride",
+        "sourceLocationOverride",
+        "sourceTypeOverride",
+    )
+)
+_PROJECT_CODE = frozenset(("source", "secondarySources", "environment", "serviceRole"))
+ADMINISTRATORS = ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")  # policies of AWS
+# Policies of AWS, by what the last part begins with.
+_DENYING = ("policy/AWSCompromisedKeyQuarantine", "policy/AWSDenyAll")
+
+
+def _asks_for_limit(request: Request) -> Gravity | None:
+    """Return notable for a case with AWS Support about a higher limit, as thieves open for mail and machines."""
+    codes = (text for name, text in request_values(request) if name in ("serviceCode", "categoryCode"))
+    return "notable" if any(_LIMIT_CASE in code for code in codes) else None
+
+
+def where(members: str, values: str, then: Gravity, otherwise: Gravity | None = None) -> RequestCheck:
+    """Return the check that is `then` where one of some members has one of some values, else `otherwise` where it has any.
+
+    Names and values are in small letters, separated by spaces.
+    """
+
+    def check(request: Request) -> Gravity | None:
+        found = {text.lower() for name, text in request_values(request) if name.lower() in members.split()}
+        if not found.isdisjoint(values.split()):
+            return then
+        return otherwise if found else None
+
+    return check
+
+
+def _opens_to_everybody(request: Request) -> Gravity | None:
+    """Return grave for a rule that opens to the internet or much of it, minor for some addresses: that is everyday work.
+
+    A rule that denies protects, and one for the ports of the web alone is notable.
+    """
+    named = [(name.lower(), text) for name, text in request_values(request)]
+    ranges = [text for name, text in named if name in _RANGES]
+    if not ranges:
+        return None
+    wide = sum(map(_is_wide, ranges))
+    if ("ruleaction", "deny") in named or not wide:
+        return "minor"
+    return "notable" if wide == sum(map(_wide_ranges, _web_rules(request))) else "grave"
+
+
+def _web_rules(request: Request) -> Iterator[Request]:
+    """Yield the rules of a request that are for one port of the web."""
+    for each in request_objects(request):
+        ports = {name.lower(): value for name, value in each.items()}
+        if ports.get("fromport") in WEB_PORTS and ports["fromport"] == ports.get("toport"):
+            yield each
+
+
+def _wide_ranges(rule: Request) -> int:
+    return sum(name.lower() in _RANGES and _is_wide(text) for name, text in request_values(rule))
+
+
+def _is_wide(text: str) -> bool:
+    """Return whether a range of addresses is everybody's, or much of the internet."""
+    if text in _EVERY_ADDRESS:
+        return True
+    try:
+        network = ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return network.prefixlen <= WIDEST_PREFIX and not network.is_private
+
+
+def _public_access_block(request: Request) -> Gravity | None:
+    """Return severe where a part of the block is switched off, minor where it is switched on: that protects."""
+    flags = {
+        text.lower()
+        for name, text in request_values(request)
+        if name.lower().startswith(("block", "ignore", "restrict"))
+    }
+    return None if not flags else "severe" if "false" in flags else "minor"
+
+
+def _costs_much(request: Request) -> Gravity | None:
+    """Return grave for machines with GPUs, very large ones or many, notable for a few of a plain type that is named."""
+    values = [(name.lower(), text.lower()) for name, text in request_values(request)]
+    types = [text for name, text in values if name in _MACHINE_TYPES]
+    others = [text for name, text in values if name in _OTHER_TYPES]
+    counts = (text for name, text in values if name in _MACHINE_COUNTS and text.isdecimal())
+    if any(map(_is_costly, (*types, *others))) or any(int(each[:9]) >= MANY_MACHINES for each in counts):
+        return "grave"
+    return "notable" if types and _ANY_TYPE not in types else None
+
+
+def _is_costly(machine: str) -> bool:
+    """Return whether a type of machine has GPUs or the like, or many processors.
+
+    >>> [_is_costly(each) for each in ("ml.g5.xlarge", "c7i.24xlarge", "linux_gpu_container", "m5.2xlarge", "t4g.micro")]
+    [True, True, True, False, False]
+    """
+    parts = machine.replace("_", ".").replace("-", ".").split(".")
+    sizes = (part.removesuffix("xlarge") for part in parts if part.endswith("xlarge"))
+    return (
+        "metal" in parts
+        or any(size.isdecimal() and int(size[:9]) >= LARGE_MACHINE for size in sizes)
+        or any(part in _GRAPHICS or _is_accelerated(part) for part in parts)
+    )
+
+
+def _is_accelerated(family: str) -> bool:
+    return any(family.startswith(name) and family[len(name) :][:1].isdecimal() for name in _ACCELERATED)
+
+
+def _runs_other_code(request: Request) -> Gravity | None:
+    """Return grave for a build of other code than its project's, or with another role."""
+    return None if _BUILD_OVERRIDES.isdisjoint(request) else "grave"
+
+
+def _other_role(request: Request) -> Gravity | None:
+    """Return grave for a task that runs with another role than its definition's."""
+    roles = {"taskRoleArn", "executionRoleArn"}
+    return "grave" if any(name in roles and text for name, text in request_values(request)) else None
+
+
+def _changes_code(request: Request) -> Gravity | None:
+    """Return notable for an update of a project that changes neither its code, nor where and with which role it runs."""
+    return "notable" if _PROJECT_CODE.isdisjoint(request) else None
+
+
+def _start_script(request: Request) -> Gravity | None:
+    """Return grave where a machine gets another start script: it runs with the machine's role."""
+    return "grave" if "userData" in request or request.get("attribute") == "userData" else None
+
+
+def _when_suspended(request: Request) -> Gravity | None:
+    """Return severe where versioning or its protection is suspended, minor where it is switched on."""
+    states = {text for name, text in request_values(request) if name in ("Status", "MfaDelete")}
+    return None if not states else "severe" if states & {"Suspended", "Disabled"} else "minor"
+
+
+def _when_disabled(request: Request) -> Gravity | None:
+    """Return severe for an update that switches a detector off, notable for another one."""
+    flags = {text.lower() for name, text in request_values(request) if name in ("enable", "status")}
+    if not flags:
+        return "notable" if "findingPublishingFrequency" in request else None
+    return "severe" if flags & {"false", "paused", "disabled"} else "notable"
+
+
+def _archiving_filter(request: Request) -> Gravity | None:
+    """Return severe for a new filter that archives findings, notable for one that lists them: GuardDuty's default."""
+    if not any(name == "findingCriteria" for name, _ in flat_members(request)):
+        return None
+    return "severe" if ("action", "ARCHIVE") in request_values(request) else "notable"
+
+
+def _listing_filter(request: Request) -> Gravity | None:
+    """Return notable for a filter that is set to list findings. What a change leaves out stays as it was: maybe archiving."""
+    actions = {text for name, text in request_values(request) if name == "action"}
+    return "notable" if actions == {"NOOP"} else None
+
+
+def _names_administrator(request: Request) -> Gravity | None:
+    """Return severe for full rights, notable for policies of AWS that allow reading or deny: names prove nothing."""
+    policies = [text for name, text in request_values(request) if name == "policyArn"]
+    if any(map(_is_administrators, policies)):
+        return "severe"
+    return "notable" if policies and all(map(_gives_little, policies)) else None
+
+
+def _is_administrators(policy: str) -> bool:
+    return policy.endswith(tuple(f"/{name}" for name in ADMINISTRATORS))
+
+
+def _gives_little(policy: str) -> bool:
+    """Return whether an ARN is of a policy that AWS wrote, for reading, or to deny what a stolen key could do."""
+    parts = policy.split(":", 5)
+    if len(parts) < 6 or parts[4] != "aws":
+        return False
+    return parts[5].endswith(("ReadOnlyAccess", "ReadOnly")) or parts[5].startswith(_DENYING)
+
+
+def _inline_policy(request: Request) -> Gravity | None:
+    """Return severe for all rights, notable for a policy that only denies: that is how responders contain."""
+    return "severe" if gives_full_rights(request) else denies_only(request)
+
+
+def _policy_version(request: Request) -> Gravity | None:
+    """Return grave for a version of a policy that gives some rights: infrastructure code makes one with each change."""
+    found = _inline_policy(request)
+    readable = any(name == "Effect" for name, _ in request_values(request))
+    return found or ("grave" if readable else None)
+
+
+def _new_policy(request: Request) -> Gravity | None:
+    """Return grave for a policy of all rights, which has to be attached yet."""
+    return "grave" if gives_full_rights(request) else None
+
+
+def _session_policy(request: Request) -> Gravity | None:
+    """Return grave for a session with all rights of its user, which outlives the user's key."""
+    arns = (text for name, text in request_values(request) if name == "arn")
+    return "grave" if gives_full_rights(request) or any(map(_is_administrators, arns)) else None
+
+
+def _key_status(request: Request) -> Gravity | None:
+    """Return grave where a key comes back to life, minor where it is taken out of use: that is what responders do."""
+    states = {text for name, text in request_values(request) if name == "status"}
+    return "grave" if "Active" in states else "minor" if "Inactive" in states else None
+
+
+def _with_decryption(request: Request) -> Gravity | None:
+    """Return notable where a parameter is asked for in plain text: then it is a secret."""
+    return (
+        "notable"
+        if any(name == "withDecryption" and text == "True" for name, text in request_values(request))
+        else None
+    )
+
+
+def _all_parameters(request: Request) -> Gravity | None:
+    """Return grave where everything under the root is asked for in plain text, notable for a part of it."""
+    found = _with_decryption(request)
+    whole = request.get("path") == "/" and request.get("recursive") is True
+    return "grave" if found and whole else found
+
+
+def _text_message(request: Request) -> Gravity | None:
+    """Return notable for a message to a telephone, which costs money and reaches strangers."""
+    return "notable" if "phoneNumber" in request else None
+
+
+def _user_data(request: Request) -> Gravity | None:
+    """Return notable where a machine's start script is read, which often holds secrets, none for its other attributes."""
+    return "notable" if any(text == "userData" for _, text in request_values(request)) else "none"
+
+
+def _point_in_time_recovery(request: Request) -> Gravity | None:
+    """Return minor where point-in-time recovery is switched on."""
+    flags = {text for name, text in request_values(request) if name == "pointInTimeRecoveryEnabled"}
+    return "minor" if flags == {"True"} else None
+
+
+def _cluster_logs(request: Request) -> Gravity | None:
+    """Return severe where logs of a cluster are switched off, grave where its endpoint is opened, notable for other changes."""
+    logging = [value for name, value in flat_members(request) if name == "logging"]
+    if any(name == "enabled" and text == "False" for each in logging for name, text in request_values(each)):
+        return "severe"
+    opened = any(name == "endpointPublicAccess" and text == "True" for name, text in request_values(request))
+    return "grave" if opened else "notable"
+
+
+def _event_selectors(request: Request) -> Gravity | None:
+    """Return notable for event selectors that record all management events, and data events too."""
+    if isinstance(request.get("advancedEventSelectors"), list):
+        return _advanced_selectors(request["advancedEventSelectors"])
+    values = list(request_values(request))
+    management = {text for name, text in values if name == "includeManagementEvents"}
+    kinds = {text for name, text in values if name == "readWriteType"}
+    left_out = any(name == "excludeManagementEventSources" for name, _ in values)
+    has_data = any(name == "dataResources" and value for name, value in flat_members(request))
+    return "notable" if (management, kinds, left_out, has_data) == ({"True"}, {"All"}, False, True) else None
+
+
+def _advanced_selectors(selectors: list[Any]) -> Gravity | None:
+    """Return notable where one selector takes all management events, and another one data events."""
+    fields = [
+        sorted(text for name, text in request_values(each) if name in ("field", "equals"))
+        for each in selectors
+    ]
+    whole = ["Management", "eventCategory"] in fields
+    return "notable" if whole and any("Data" in each for each in fields) else None
+
+
+def _trail_settings(request: Request) -> Gravity | None:
+    """Return notable for settings of a trail that neither move its log nor switch a part of it off."""
+    kept = {"isMultiRegionTrail", "includeGlobalServiceEvents", "enableLogFileValidation"} & request.keys()
+    moved = not {"s3BucketName", "isOrganizationTrail"}.isdisjoint(request)
+    return None if moved or not kept or any(request[each] is not True for each in kept) else "notable"
+
+
+def _insight_selectors(request: Request) -> Gravity | None:
+    """Return grave where a trail is to look for nothing unusual."""
+    return "grave" if "insightSelectors" in request and not request["insightSelectors"] else None
+
+
+def _balancer_logs(request: Request) -> Gravity | None:
+    """Return grave where a load balancer's access log is switched off."""
+    off = any(
+        each.get("key") == "access_logs.s3.enabled" and str(each.get("value")).lower() == "false"
+        for each in request_objects(request)
+    )
+    return "grave" if off else None
+
+
+def _log_destinations(request: Request) -> Gravity | None:
+    """Return notable where logs still have a destination."""
+    return "notable" if any(name == "logDestinationType" for name, _ in request_values(request)) else None
+
+
+def _retention_days(request: Request) -> Gravity | None:
+    """Return minor where logs are kept for a year or longer."""
+    days = [text for name, text in request_values(request) if name == "retentionInDays"]
+    return (
+        "minor"
+        if days and all(each.isdecimal() and int(each[:9]) >= LONG_RETENTION_DAYS for each in days)
+        else None
+    )
+
+
+def _logging_enabled(request: Request) -> Gravity | None:
+    """Return minor where a bucket's access log is switched on."""
+    return (
+        "minor" if any(name == "LoggingEnabled" and value for name, value in flat_members(request)) else None
+    )
+
+
+def _database_opened(request: Request) -> Gravity | None:
+    """Return grave where a database gets another password, the internet, no backups, or may be deleted."""
+    values = {name.lower(): text.lower() for name, text in request_values(request)}
+    harms = (
+        not {"masteruserpassword", "adminuserpassword"}.isdisjoint(values),
+        values.get("publiclyaccessible") == "true",
+        values.get("backupretentionperiod") == "0",
+        values.get("deletionprotection") == "false",
+    )
+    return "grave" if any(harms) else None
+
+
+def _expiry(request: Request) -> Gravity | None:
+    """Return minor for lifecycle rules under which nothing that is stored expires: it moves to another class, or parts go."""
+    names = {name for name, _ in flat_members(request)}
+    rules = {"Transition", "NoncurrentVersionTransition", "AbortIncompleteMultipartUpload"}
+    expires = {"Expiration", "NoncurrentVersionExpiration"}
+    return "minor" if names & rules and not names & expires else None
+
+
+_OPENED = (
+    "ec2:AuthorizeSecurityGroupIngress ec2:ModifySecurityGroupRules ec2:CreateNetworkAclEntry "
+    "ec2:ReplaceNetworkAclEntry"
+)
+_BLOCKED = "s3:PutBucketPublicAccessBlock s3:PutPublicAccessBlock s3:PutAccountPublicAccessBlock"
+_PARAMETERS = "ssm:GetParameter ssm:GetParameters ssm:GetParameterHistory"
+GIVES_POLICY = (
+    "iam:AttachUserPolicy iam:AttachRolePolicy iam:AttachGroupPolicy sso:AttachManagedPolicyToPermissionSet"
+)
+GIVES_INLINE_POLICY = (
+    "iam:PutUserPolicy iam:PutRolePolicy iam:PutGroupPolicy sso:PutInlinePolicyToPermissionSet"
+)
+_DETECTORS = "guardduty:UpdateDetector guardduty:UpdateMemberDetectors macie2:UpdateMacieSession macie2:UpdateMemberSession"
+_ENROLMENT = "guardduty:UpdateOrganizationConfiguration securityhub:UpdateOrganizationConfiguration"
+LIFECYCLES = "s3:PutBucketLifecycle s3:PutBucketLifecycleConfiguration"
+_DATABASES = (
+    "rds:ModifyDBInstance rds:ModifyDBCluster redshift:ModifyCluster redshift-serverless:UpdateWorkgroup "
+    "redshift-serverless:UpdateNamespace"
+)
+# Of these the request says whether the machines cost much.
+_COSTLY = [
+    call
+    for effect in (*EFFECTS, *GRAVER_EFFECTS)
+    if effect.effect == COSTLY_MACHINES
+    for call in effect.calls()
+]
+_IDENTITY_POOLS = "cognito-identity:CreateIdentityPool cognito-identity:UpdateIdentityPool"
+
+
+def _table(actions: str, check: RequestCheck) -> dict[tuple[str, str], RequestCheck]:
+    return dict.fromkeys(listed_calls(actions), check)
+
+
+REQUEST_CHECKS: dict[tuple[str, str], RequestCheck] = (
+    _table(_OPENED, _opens_to_everybody)
+    | _table(_BLOCKED, _public_access_block)
+    | _table(GIVES_POLICY, _names_administrator)
+    | _table(GIVES_INLINE_POLICY, _inline_policy)
+    | _table("iam:CreatePolicyVersion", _policy_version)
+    | _table("iam:CreatePolicy", _new_policy)
+    | _table("sts:GetFederationToken", _session_policy)
+    | dict.fromkeys(_COSTLY, _costs_much)
+    | _table("codebuild:StartBuild codebuild:StartBuildBatch", _runs_other_code)
+    | _table("codebuild:UpdateProject", _changes_code)
+    | _table("ec2:ModifyInstanceAttribute", _start_script)
+    | _table("s3:PutBucketVersioning", _when_suspended)
+    | _table(_DETECTORS, _when_disabled)
+    | _table("guardduty:CreateFilter macie2:CreateFindingsFilter", _archiving_filter)
+    | _table("guardduty:UpdateFilter macie2:UpdateFindingsFilter", _listing_filter)
+    | _table("iam:UpdateAccessKey", _key_status)
+    | _table("dynamodb:UpdateContinuousBackups", _point_in_time_recovery)
+    | _table("eks:UpdateClusterConfig", _cluster_logs)
+    | _table("cloudtrail:PutEventSelectors", _event_selectors)
+    | _table("cloudtrail:UpdateTrail", _trail_settings)
+    | _table("cloudtrail:PutInsightSelectors", _insight_selectors)
+    | _table("network-firewall:UpdateLoggingConfiguration", _log_destinations)
+    | _table("elasticloadbalancing:ModifyLoadBalancerAttributes", _balancer_logs)
+    | _table("logs:PutRetentionPolicy", _retention_days)
+    | _table("s3:PutBucketLogging", _logging_enabled)
+    | _table(LIFECYCLES, _expiry)
+    | _table(_DATABASES, _database_opened)
+    | _table("support:CreateCase", _asks_for_limit)
+    | _table(_PARAMETERS, _with_decryption)
+    | _table("ssm:GetParametersByPath", _all_parameters)
+    | _table("ecs:RunTask ecs:StartTask", _other_role)
+    | _table("ec2:DescribeInstanceAttribute", _user_data)
+    | _table("sns:Publish", _text_message)
+    | _table(
+        _ENROLMENT,
+        where("autoenable autoenableorganizationmembers autoenablestandards", "false none", "grave"),
+    )
+    | _table(
+        "securityhub:BatchUpdateStandardsControlAssociations", where("associationstatus", "disabled", "grave")
+    )
+    | _table("macie2:UpdateAutomatedDiscoveryConfiguration", where("status", "disabled", "grave"))
+    | _table("inspector2:CreateFilter inspector2:UpdateFilter", where("action", "suppress", "grave"))
+    | _table("config:PutConfigurationRecorder", where("allsupported", "false", "grave"))
+    | _table("events:PutRule", where("state", "disabled", "grave"))
+    | _table(
+        "bedrock:PutModelInvocationLoggingConfiguration",
+        where(
+            "textdatadeliveryenabled imagedatadeliveryenabled embeddingdatadeliveryenabled",
+            "false",
+            "grave",
+            "minor",
+        ),
+    )
+    | _table("dynamodb:UpdateTable", where("deletionprotectionenabled", "false", "notable", "minor"))
+    | _table("dlm:UpdateLifecyclePolicy", where("state", "disabled", "grave", "minor"))
+    | _table("acm-pca:UpdateCertificateAuthority", where("status", "disabled", "grave", "minor"))
+    | _table(_IDENTITY_POOLS, where("allowunauthenticatedidentities", "true", "grave", "minor"))
+    | _table(
+        "lambda:CreateFunctionUrlConfig lambda:UpdateFunctionUrlConfig",
+        where("authtype", "none", "grave", "notable"),
+    )
+    | _table(
+        "quicksight:UpdatePublicSharingSettings", where("publicsharingenabled", "true", "grave", "minor")
+    )
+    | _table(
+        "elasticmapreduce:PutBlockPublicAccessConfiguration",
+        where("blockpublicsecuritygrouprules", "false", "grave", "minor"),
+    )
+    | _table(
+        "s3:PutObjectRetention",
+        where("x-amz-bypass-governance-retention bypassgovernanceretention", "true", "grave"),
+    )
+)
