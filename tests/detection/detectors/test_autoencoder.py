@@ -454,6 +454,11 @@ def test_a_direct_call_of_what_a_service_called_is_explained_by_that_service(
     [shown] = [each for each in drivers if each.feature == CALL_PATH_FEATURE]
     assert (shown.seen, shown.events) == ("lambda:TagResource", 3)
     assert shown.expected == "only by cloudformation.amazonaws.com on 14 days"
+    later = of_alert.take(np.array([5]))
+    drivers = AutoencoderDetector.drivers(later, later.frame, Explainer(here, state, SETTINGS))
+    assert not [each for each in drivers if each.feature == CALL_PATH_FEATURE], (
+        "the call of hours later came again"
+    )
 
 
 def without_moves(bank: Bank) -> Bank:
@@ -544,6 +549,23 @@ def test_another_network_of_a_settled_machine_is_explained_by_its_usual_ones(
     [usual] = bank.value_texts(FEATURE_SET.networks(batch.codes)[:1])
     assert usual
     assert shown.expected == f"only {usual}, in 14 days"
+
+
+def test_a_network_that_has_become_familiar_drives_no_alert(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    """What is scored without the nats of a move gets no urgency of one, and no title says that it moved."""
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    calls = calls_elsewhere(bank, events).assign(bank_version=bank.version)
+    later = copies(calls.tail(1), 4).assign(event_id=[f"later {place}" for place in range(4)])
+    later["event_time"] += pd.to_timedelta([9, 18, 36, 40], "h")
+    batch = encode(pd.concat([calls, later], ignore_index=True), state)
+    here = with_settled(bank, batch)
+    whole = measured(AutoencoderDetector(SETTINGS, here, state, LocalInference(here)), batch)
+    for rows, shown in ((range(9), [7]), (range(7), [5]), (range(7, 9), [])):
+        part = whole.take(np.array(rows))
+        found = AutoencoderDetector.drivers(part, part.frame, Explainer(here, state, SETTINGS))
+        assert [each.events for each in found if each.feature == MOVE_FEATURE] == shown
 
 
 def test_that_a_principal_is_new_is_news_for_a_day(bank: Bank, encode: Encode, events: pd.DataFrame) -> None:

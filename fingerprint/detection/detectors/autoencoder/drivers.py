@@ -21,6 +21,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import MOVE_FEATURE, NOTHING_USUAL, Rarity, SurpriseDriver, rarity_of
 from fingerprint.detection.detectors import ExplanationContext, Floats, Mask, action_at
 from fingerprint.detection.detectors.autoencoder.evidence import (
+    DETECTOR_NAME,
     carried_amount_nats,
     could_be_left_to_services,
     could_have_moved,
@@ -228,6 +229,16 @@ def _amount_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext
     return drivers
 
 
+def _was_news(batch: EventBatch, rows: NDArray[np.intp], worth: Floats) -> Mask:
+    """Return which events at some rows (M,) were scored with the nats that a first time is `worth` (M,), or most of them.
+
+    What came again, or has become familiar, is scored without them, and is no driver. The `worth` is by the bank of the first
+    event; another one that measured some of them may have valued it a little less.
+    """
+    carried: Mask = batch.evidence[DETECTOR_NAME][rows, -1] >= worth / 2
+    return carried
+
+
 def _opener_drivers(batch: EventBatch, context: ExplanationContext) -> list[SurpriseDriver]:
     """Return the roles that a group of events opened for someone who never opened them, each once."""
     opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
@@ -235,7 +246,8 @@ def _opener_drivers(batch: EventBatch, context: ExplanationContext) -> list[Surp
         return []
     bank, _ = context.bank_and_row(batch, 0)
     known = RoleOpeners.from_bank(bank.scorer_state)
-    nats = known.nats(opened.role, opened.opener)
+    worth = known.evidence(opened.role, opened.opener)
+    nats = known.nats(opened.role, opened.opener) * _was_news(batch, opened.rows, worth)
     drivers = []
     for place, value, count in _strangest_values(opened.role, nats):
         usual = sorted(filter(None, bank.value_texts(known.openers(opened.role[place]))))
@@ -256,8 +268,9 @@ def _call_path_drivers(batch: EventBatch, frame: Frame, context: ExplanationCont
     bank, _ = context.bank_and_row(batch, 0)
     known = KnownPaths.from_bank(bank.scorer_state, identity_placement)
     principal, action = batch.principal[rows], batch.codes[rows, ACTION_COLUMN]
+    nats = known.nats(principal, action) * _was_news(batch, rows, known.evidence(principal, action))
     drivers = []
-    for place, value, count in _strangest_values(action, known.nats(principal, action)):
+    for place, value, count in _strangest_values(action, nats):
         service, days = known.usual(principal[[place]], action[[place]])
         [named] = bank.value_texts(service)
         expected = f"{ONLY_BY}{named or 'a service'} on {days[0]:,.0f} day{'s' if days[0] > 1 else ''}"
@@ -277,7 +290,7 @@ def _move_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) 
     worth = known.evidence(
         batch.principal[rows], network, shows_more_than_a_place(feature_surprise(batch)[rows])
     )
-    nats = known.nats(batch.principal[rows], network) * (worth > 0)
+    nats = known.nats(batch.principal[rows], network) * (worth > 0) * _was_news(batch, rows, worth)
     drivers = []
     for place, value, count in _strangest_values(network, nats):
         usual, days = known.usual(batch.principal[rows[place]])
