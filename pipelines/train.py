@@ -12,7 +12,8 @@ from fingerprint.core.ports import WorkerPool
 from fingerprint.core.settings import Alerts, Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.registry import quality
-from fingerprint.registry.bank import Bank, open_bank, with_manifest_entries
+from fingerprint.registry.bank import Bank, with_manifest_entries
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.training import feedback, pipeline
 from fingerprint.training.nn.trainer import InitialWeights
 from fingerprint.training.promotion_gate import GateDecision

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from fingerprint.compute.backend import HOST_BACKEND, Backend, choose_backend
-from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank

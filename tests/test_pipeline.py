@@ -15,7 +15,7 @@ from fingerprint.alerting import grouping
 from fingerprint.core.alert import Alert, AlertEvent
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.pipeline import DetectionPipeline, StepResult
-from fingerprint.registry import bank as banks
+from fingerprint.registry import bank_files
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import Suspicion
 from fingerprint.state.pipeline_state import PipelineState
@@ -39,7 +39,7 @@ def walked(
     settings: Settings = sample_organisation.SETTINGS,
     early: bool = False,
 ) -> tuple[DetectionPipeline, list[StepResult]]:
-    bank = banks.open_bank(organisation.bank)
+    bank = bank_files.open_bank(organisation.bank)
     pipeline = DetectionPipeline(
         bank, PipelineState(ScorerState.from_arrays(settings, bank.scorer_state)), settings, emit_early=early
     )
@@ -221,7 +221,7 @@ def test_a_record_that_is_delivered_again_days_later_begins_no_step_of_its_own(
 
 
 def _processor(organisation: sample_organisation.SampleOrganisation) -> PartitionProcessor:
-    bank = banks.open_bank(organisation.bank)
+    bank = bank_files.open_bank(organisation.bank)
     return PartitionProcessor(
         bank,
         PipelineState(ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state)),

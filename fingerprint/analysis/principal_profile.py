@@ -29,8 +29,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import interval_detectors
 from fingerprint.features.encoding import FEATURES
 from fingerprint.features.value_texts import NO_COUNT
-from fingerprint.registry import bank as banks
-from fingerprint.registry import quality, versions
+from fingerprint.registry import bank_files, quality, versions
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank
 from fingerprint.training.readiness import days_until_ready
 
@@ -304,10 +303,10 @@ def adjusted_thresholds(folder: Path, alert: Alert, settings: Settings) -> list[
     """
     keys = sorted({alert.principal, *(event.entity for event in alert.events)})
     try:
-        found = banks.find_fingerprints(folder, alert.bank_version, keys, settings.bank)
-        figures = banks.read_manifest(versions.version_folder(folder, alert.bank_version), settings.bank)[
-            "quality"
-        ]
+        found = bank_files.find_fingerprints(folder, alert.bank_version, keys, settings.bank)
+        figures = bank_files.read_manifest(
+            versions.version_folder(folder, alert.bank_version), settings.bank
+        )["quality"]
     except FingerprintError:
         return []
     deciding = _deciding_fingerprints(found, alert)

@@ -24,8 +24,7 @@ from fingerprint.core.ports import Clock
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.features.vocabulary import Floats
-from fingerprint.registry import bank as banks
-from fingerprint.registry import quality, versions
+from fingerprint.registry import bank_files, quality, versions
 from fingerprint.training import attack_injection
 
 HISTORY_DAYS = 14  # of history that is asked
@@ -231,7 +230,7 @@ class ThresholdForecast:
             return None
         version = versions.require_served_version(self.folder)
         if self._known_attack_scores is None or self._known_attack_scores[0] != version:
-            bank = banks.open_bank(self.folder, self.settings.bank, version)
+            bank = bank_files.open_bank(self.folder, self.settings.bank, version)
             attacks = attack_injection.inject_known_attacks(bank, self.settings)
             self._known_attack_scores = (
                 version,
@@ -253,7 +252,7 @@ class ThresholdForecast:
             return quality.DEFAULT_THRESHOLD
         place = versions.version_folder(self.folder, versions.require_served_version(self.folder))
         return quality.alert_threshold(
-            banks.read_manifest(place, self.settings.bank)["quality"], settings.alerts
+            bank_files.read_manifest(place, self.settings.bank)["quality"], settings.alerts
         )
 
     def _what_if(self, quorum: int) -> ThresholdWhatIf:

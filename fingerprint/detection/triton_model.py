@@ -27,7 +27,8 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features.vocabulary import Floats, Ints
-from fingerprint.registry.bank import DEFAULT_OPTIONS, Bank, open_bank
+from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank_files import DEFAULT_OPTIONS, open_bank
 
 
 class InferenceResult(NamedTuple):

@@ -20,7 +20,8 @@ from fingerprint.core.settings import Bank as BankOptions
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import format_iso
 from fingerprint.registry import versions
-from fingerprint.registry.bank import DEFAULT_OPTIONS, Bank, open_bank, read_manifest
+from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank_files import DEFAULT_OPTIONS, open_bank, read_manifest
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,8 @@ from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection.inference import ServerTrust
 from fingerprint.registry import versions
-from fingerprint.registry.bank import Bank, check_bank_settings, open_bank
+from fingerprint.registry.bank import Bank, check_bank_settings
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.registry.sealing import VerifiedFolder
 
 Pointer = tuple[int, int] | None  # identity of the file CURRENT: time of writing and inode; None without one

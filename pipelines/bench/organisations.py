@@ -29,7 +29,8 @@ from numpy.typing import NDArray
 
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import FRAME_COLUMNS
-from fingerprint.registry.bank import Bank, publish_version
+from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank_files import publish_version
 
 PRINCIPALS, DAYS = 100, 14  # simulated
 MIN_EVENTS, MAX_EVENTS = 20, 80  # events of an entity: with fewer it is left out, more are thinned evenly

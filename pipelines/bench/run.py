@@ -128,13 +128,13 @@ def _score_batches(batches: list[pd.DataFrame]) -> None:
 @cache
 def _score_a_million() -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the figures of `score --json` on the first quarter of a million records, and on all; one process each."""
-    from fingerprint.registry import bank
+    from fingerprint.registry import bank_files
 
     with (
         organisation_files(120, 45) as days,
         tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder,
     ):
-        bank.publish_version(trained_organisation().bank, Path(folder) / "bank")
+        bank_files.publish_version(trained_organisation().bank, Path(folder) / "bank")
         quarter, whole = (_run_score(files, Path(folder)) for files in (days[: len(days) // 4], days))
     return quarter, whole
 

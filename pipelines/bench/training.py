@@ -40,6 +40,7 @@ from fingerprint.core.settings import Workers as Options
 from fingerprint.detection.inference import LocalInference as InProcessLosses
 from fingerprint.detection.triton_model import place_networks
 from fingerprint.registry import bank as banks
+from fingerprint.registry import bank_files
 from fingerprint.training import pipeline
 from pipelines.bench.gpu_report import peak_memory_mib, peak_throughput
 from pipelines.bench.organisations import replicate_events, sample_events
@@ -129,7 +130,7 @@ def run_training(folder: Path, entities: int, processes: int, device: str) -> No
     if device == "cuda":
         figures |= {"device_mib": peak_memory_mib(device)} if processes == 1 else {}
         figures |= measure_scoring(
-            banks.open_bank(folder / "bank", settings.bank), device, SCORED_ROWS_ON_DEVICE
+            bank_files.open_bank(folder / "bank", settings.bank), device, SCORED_ROWS_ON_DEVICE
         )
     (folder / RESULT_FILE).write_text(json.dumps(figures))
 
@@ -145,7 +146,7 @@ def _fit_bank(
     with _worker_pool(processes) as workers:
         learned = pipeline.train_partitions(folder / "work", settings, progress, workers)
     fitted = time.monotonic()
-    banks.publish_version(learned, folder / "bank")
+    bank_files.publish_version(learned, folder / "bank")
     written = time.monotonic()
     return {
         **_bank_counts(learned),
@@ -189,7 +190,7 @@ def _bank_counts(learned: banks.Bank) -> dict[str, Any]:
 
 def _bytes_per_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
     """Return bytes on disk over the entities, whatever levels they are of: weights, encoder and tables; and the series apart."""
-    files = banks.read_manifest(folder / "versions" / learned.version)["files"]
+    files = bank_files.read_manifest(folder / "versions" / learned.version)["files"]
     series = sum(each["bytes"] for name, each in files.items() if name.startswith("scorer_state"))
     entities = max(1, int((learned.fingerprints["level"] == 0).sum()))
     whole = sum(each["bytes"] for each in files.values())

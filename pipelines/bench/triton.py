@@ -21,7 +21,7 @@ from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Triton
 from fingerprint.detection import batch
 from fingerprint.detection.inference import LocalInference
-from fingerprint.registry import bank as banks
+from fingerprint.registry import bank_files
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.bench.organisations import trained_organisation
 from pipelines.bench.report import Skipped, benchmark
@@ -109,7 +109,7 @@ def _inference_pair() -> tuple[Inference, Inference]:
     except (ImportError, services.Unavailable) as reason:
         raise Skipped(str(reason)) from None
     opened = trained_organisation().bank
-    banks.publish_version(opened, folder / "bank")
+    bank_files.publish_version(opened, folder / "bank")
     options = Triton(
         url=server.address,
         model_repository=str(server.repository),

@@ -10,8 +10,7 @@ import pandas as pd
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.registry import bank as banks
-from fingerprint.registry import drift, quality, signatures, versions
+from fingerprint.registry import bank_files, drift, quality, signatures, versions
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.catalog import size_in_bytes
 from fingerprint.training import feedback
@@ -23,7 +22,7 @@ MAX_DRIFTED_SHOWN = 10  # fingerprints that moved furthest
 
 def describe_version(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
     """Return one version in figures: history, readiness, largest and quietest fingerprints, size."""
-    bank = banks.open_bank(folder, settings.bank, version, served=False)
+    bank = bank_files.open_bank(folder, settings.bank, version, served=False)
     manifest, entities = bank.manifest, _entity_table(bank)
     names = ("version", "span", "events", "fingerprints", "ready", "quality", "settings")
     ready, parts = entities[entities["ready"]], _bytes_by_file(manifest)
@@ -58,7 +57,9 @@ def diff_versions(
     folder: Path, settings: Settings, older: str, newer: str, most: int = MAX_DRIFTED_SHOWN
 ) -> dict[str, Any]:
     """Return the differences between two versions, champion and challenger."""
-    old, new = (banks.open_bank(folder, settings.bank, version, served=False) for version in (older, newer))
+    old, new = (
+        bank_files.open_bank(folder, settings.bank, version, served=False) for version in (older, newer)
+    )
     drifted = drift.compare_banks(old, new)
     return {
         "older": older,
@@ -118,7 +119,7 @@ def sign_version(folder: Path, settings: Settings, version: str | None = None) -
     """Sign a version, by default the one that is served, if it is sound. Its signature is not asked for: a person vouches."""
     wanted = version or versions.require_served_version(folder)
     anyhow = settings.bank.model_copy(update={"verify_key_files": ()})
-    manifest = banks.verified_manifest_bytes(banks.open_bank(folder, anyhow, wanted, served=False))
+    manifest = bank_files.verified_manifest_bytes(bank_files.open_bank(folder, anyhow, wanted, served=False))
     if not promotion.sign_if_configured(folder, wanted, manifest, settings):
         raise FingerprintError("there is no signer: set bank.signing_key_file or bank.signer")
     return {"version": wanted}
@@ -135,7 +136,7 @@ def verify_versions(folder: Path, settings: Settings, version: str | None = None
     found = [
         each
         for one in names
-        for each in banks.find_problems(
+        for each in bank_files.find_problems(
             versions.version_folder(folder, one), settings.bank, served=one == served
         )
     ]

@@ -22,8 +22,7 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Enrichment, Settings
-from fingerprint.registry import bank as banks
-from fingerprint.registry import versions
+from fingerprint.registry import bank_files, versions
 from fingerprint.store import database as store_database
 from fingerprint.store import masked_url, open_store, store_exists
 from pipelines.commands.topics import TopicOptions, required_topics
@@ -171,7 +170,7 @@ def check_bank(settings: Settings, folder: Path) -> Finding:
             f"the folder {folder} serves no bank",
             "`fingerprint train SOURCE`, or `fingerprint retrain`",
         )
-    bank = banks.open_bank(folder, settings.bank)
+    bank = bank_files.open_bank(folder, settings.bank)
     ready = bank.manifest["ready"]["entity"]
     end = datetime.fromisoformat(bank.manifest["span"][1])
     age = (SystemClock().now() - end).total_seconds() / 86400

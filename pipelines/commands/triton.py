@@ -12,7 +12,7 @@ from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.settings import Bank, Triton
 from fingerprint.detection import triton_model
-from fingerprint.registry.bank import DEFAULT_OPTIONS
+from fingerprint.registry.bank_files import DEFAULT_OPTIONS
 
 if TYPE_CHECKING:
     from fingerprint.adapters.triton.client import ModelControl

@@ -42,7 +42,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, DAY_SECONDS, TimeRange
 from fingerprint.evaluation.labels import attack_labels, read_labels
 from fingerprint.pipeline import DetectionPipeline
-from fingerprint.registry import bank as banks
+from fingerprint.registry import bank_files
 from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
@@ -91,7 +91,7 @@ class Backtest:
     @cached_property
     def bank(self) -> Bank:
         """The bank that was trained."""
-        return banks.open_bank(self.folder / BANK_FOLDER, self.settings.bank)
+        return bank_files.open_bank(self.folder / BANK_FOLDER, self.settings.bank)
 
     @cached_property
     def scored_events(self) -> pd.DataFrame:
@@ -162,7 +162,7 @@ def run_backtest(
     with read_history(sources, settings, progress=progress) as history:
         cut = _split_time(history, training_share)
         bank = pipeline.train(events_between(history, None, cut), settings, progress, history.events)
-        banks.publish_version(bank, folder / BANK_FOLDER)
+        bank_files.publish_version(bank, folder / BANK_FOLDER)
         _score_chunks(bank, events_between(history, cut, None), folder, settings, progress)
         about = {"sources": list(sources), **_describe_backtest(history, cut)}
     (folder / ABOUT_FILE).write_text(json.dumps(about, indent=1))  # the last: what is there is whole

@@ -28,7 +28,7 @@ from fingerprint.analysis.threshold_what_if import alert_session_pairs
 from fingerprint.core.alert import Alert, Decision, Disposition
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation.labels import attack_labels, read_labels
-from fingerprint.registry.bank import open_bank
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.registry.quality import alert_threshold
 from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
 from fingerprint.store import open_store

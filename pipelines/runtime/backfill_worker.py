@@ -14,8 +14,7 @@ from fingerprint.adapters.result_files import StepResultSpool
 from fingerprint.compute.backend import Backend
 from fingerprint.core import settings
 from fingerprint.pipeline import DetectionPipeline
-from fingerprint.registry import bank as banks
-from fingerprint.registry import state_files
+from fingerprint.registry import bank_files, state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.initial_state import FROM_BANK, FROM_STATE
 from fingerprint.state import partitioning
@@ -62,7 +61,7 @@ def _score_partition(plan: BackfillPlan, part: int, folder: Path) -> None:
 @cache
 def _open_bank(folder: Path, options: settings.Bank, version: str) -> Bank:
     """Return a bank that is verified and mapped once in a process."""
-    return banks.open_bank(folder, options, version)
+    return bank_files.open_bank(folder, options, version)
 
 
 def _initial_state(plan: BackfillPlan, bank: Bank, part: int, backend: Backend) -> ScorerState:

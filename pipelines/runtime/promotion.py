@@ -14,8 +14,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Bank as BankOptions
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import format_iso
-from fingerprint.registry import bank as banks
-from fingerprint.registry import versions
+from fingerprint.registry import bank_files, versions
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.signatures import Signer
 from fingerprint.registry.versions import VersionDecision
@@ -45,7 +44,7 @@ def offer_bank(
         learned, champion, settings, reference, confirmed, allow_immature=allow_immature
     ).with_warnings(warnings)
     judged = replace(learned, manifest={**learned.manifest, "gate": decision.figures})
-    manifest = banks.write_bank(judged, folder, require_signer(settings.bank))
+    manifest = bank_files.write_bank(judged, folder, require_signer(settings.bank))
     _record_decision(folder, learned.version, manifest, decision, "train", settings)
     return decision
 
@@ -59,13 +58,13 @@ def publish_bank(
     confirmed: Mapping[str, Sequence[bytes]] = NO_CONFIRMED_ATTACKS,
 ) -> GateDecision:
     """Serve a version that is kept, if the gate lets it pass or a reason is given to force it."""
-    challenger = banks.open_bank(folder, settings.bank, version, served=False)
+    challenger = bank_files.open_bank(folder, settings.bank, version, served=False)
     champion, warnings = _served_bank(folder, settings)
     reference = _drift_reference(folder, version, champion, settings)
     decision = promotion_gate.evaluate_promotion(
         challenger, champion, settings, reference, confirmed
     ).with_warnings(warnings)
-    manifest = banks.verified_manifest_bytes(challenger)
+    manifest = bank_files.verified_manifest_bytes(challenger)
     if force is None:
         _record_decision(folder, version, manifest, decision, "publish", settings, why)
     else:
@@ -93,15 +92,15 @@ def sign_if_configured(folder: Path, version: str, manifest: bytes, settings: Se
     """
     if (who := require_signer(settings.bank)) is None:
         return False
-    banks.sign_bank(folder, version, "served", who, manifest)
-    banks.read_manifest(versions.version_folder(folder, version), settings.bank)
+    bank_files.sign_bank(folder, version, "served", who, manifest)
+    bank_files.read_manifest(versions.version_folder(folder, version), settings.bank)
     return True
 
 
 def roll_back_bank_version(folder: Path, settings: Settings, why: str = "") -> str:
     """Serve what was served before, if it is sound and no other version was served while that was checked; its name."""
     if (version := versions.previous_version(folder)) is not None:
-        banks.open_bank(folder, settings.bank, version)
+        bank_files.open_bank(folder, settings.bank, version)
     return versions.roll_back(folder, history_note("rollback", why), expected=version)
 
 
@@ -154,7 +153,7 @@ def _served_bank(folder: Path, settings: Settings) -> tuple[Bank | None, list[st
     warnings: list[str] = []
     for version in filter(None, (served, before)):
         try:
-            return banks.open_bank(folder, settings.bank, version), warnings
+            return bank_files.open_bank(folder, settings.bank, version), warnings
         except FingerprintError as error:
             warnings.append(f"not compared with bank {version}, which cannot be opened: {error}")
     return None, warnings
@@ -167,6 +166,6 @@ def _drift_reference(folder: Path, version: str, champion: Bank | None, settings
     if not champion or not back or back == [champion.version]:
         return None
     try:
-        return banks.open_bank(folder, settings.bank, back[0], served=False)
+        return bank_files.open_bank(folder, settings.bank, back[0], served=False)
     except FingerprintError:
         return None

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from fingerprint.analysis import threshold_what_if
 from fingerprint.compute.backend import Backend
 from fingerprint.core.settings import Settings
-from fingerprint.registry.bank import Bank, check_bank_settings, open_bank
+from fingerprint.registry.bank import Bank, check_bank_settings
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.registry.initial_state import trained_until
 from fingerprint.store import SqlStore
 from pipelines.runtime import backend, host, wiring

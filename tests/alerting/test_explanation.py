@@ -34,7 +34,7 @@ from fingerprint.core.case import MIN_THRESHOLD
 from fingerprint.core.incident import linking_addresses, new_addresses
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import spectral
-from fingerprint.registry.bank import open_bank
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.sources.active import SOURCE
 from tests.support import sample_organisation
 from tests.support.alerts import event as made_event

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fingerprint.alerting import first_seen
-from fingerprint.registry.bank import open_bank
+from fingerprint.registry.bank_files import open_bank
 from tests.support import sample_organisation
 
 

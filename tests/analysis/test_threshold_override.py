@@ -10,7 +10,7 @@ import pytest
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.registry import quality
-from fingerprint.registry.bank import open_bank
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.store import open_store
 from pipelines.commands import thresholds
 from pipelines.runtime import host

@@ -21,8 +21,9 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.detection import triton_model
 from fingerprint.registry import bank as banks
-from fingerprint.registry import signatures, versions
-from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.registry import bank_files, signatures, versions
+from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.registry.catalog import BankListing
 from fingerprint.registry.signatures import FileSigner
 from fingerprint.training import promotion_gate
@@ -217,7 +218,7 @@ def test_a_pipe_in_place_of_what_is_served_keeps_no_one_waiting(
 def test_another_ones_signature_is_none(signed: Path, keys: Path, wanted: settings_.Bank) -> None:
     version = versions.require_served_version(signed)
     manifest = (version_of(signed) / "manifest.json").read_bytes()
-    banks.sign_bank(signed, version, "served", FileSigner(keys / "theirs"), manifest)
+    bank_files.sign_bank(signed, version, "served", FileSigner(keys / "theirs"), manifest)
     with pytest.raises(FingerprintError, match="no true signature as served"):
         open_bank(signed, wanted)
     both = wanted.model_copy(
@@ -247,7 +248,7 @@ def test_what_is_signed_is_what_the_gate_judged_whatever_was_put_there_in_the_me
     signed: Path, learned: Bank, signs: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     second = banks.with_manifest_entries(learned, outside=2)
-    banks.write_bank(second, signed, promotion.require_signer(signs.bank))
+    bank_files.write_bank(second, signed, promotion.require_signer(signs.bank))
     judge = promotion_gate.evaluate_promotion
 
     def slowly(*arguments: Any) -> Any:
@@ -378,7 +379,7 @@ def test_a_stream_judges_on_by_the_signed_bank_and_says_that_another_was_put_the
     blind = banks.with_manifest_entries(blind, note="everything is usual")
     with live(place) as stream:
         stream.read(records[:500])
-        banks.write_bank(blind, place.bank)
+        bank_files.write_bank(blind, place.bank)
         serve(place, blind.version)
         stream.until(lambda: bool(stream.program.banks.refusal))
         assert "is not signed" in stream.program.banks.refusal

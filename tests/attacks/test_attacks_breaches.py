@@ -24,7 +24,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.analysis.threshold_what_if import LEAST_SHARE
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation.time_to_alert import VerdictPipeline, find_alerting_records
-from fingerprint.registry.bank import open_bank
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.sources.cloudtrail import samples
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import no_progress

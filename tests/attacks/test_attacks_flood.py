@@ -15,7 +15,7 @@ from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Voting
 from fingerprint.detection import scorer
 from fingerprint.pipeline import DetectionPipeline, StepResult
-from fingerprint.registry import bank as banks
+from fingerprint.registry import bank_files
 from fingerprint.state import unknown_principals
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import (
@@ -41,7 +41,7 @@ def walked(
     organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame, step: int = 200, **voting: int
 ) -> tuple[DetectionPipeline, list[StepResult]]:
     settings = sample_organisation.SETTINGS.model_copy(update={"voting": Voting(**voting)})
-    bank = banks.open_bank(organisation.bank)
+    bank = bank_files.open_bank(organisation.bank)
     pipeline = DetectionPipeline(
         bank, PipelineState(ScorerState.from_arrays(settings, bank.scorer_state)), settings
     )

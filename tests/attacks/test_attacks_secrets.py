@@ -27,7 +27,8 @@ from fingerprint.core.credentials import holds_credentials, mask_credentials
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings, load_settings, read_secret
 from fingerprint.registry import state_files
-from fingerprint.registry.bank import TRAINING_SECTIONS, open_bank
+from fingerprint.registry.bank import TRAINING_SECTIONS
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.store import SqlStore, open_store
 from pipelines.cli.console import no_progress

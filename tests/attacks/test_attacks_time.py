@@ -19,8 +19,7 @@ from fingerprint.core import time_range
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Partition
 from fingerprint.core.settings import Settings
-from fingerprint.registry import bank as banks
-from fingerprint.registry import state_files
+from fingerprint.registry import bank_files, state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.sources import arrival
 from fingerprint.state.scorer_state import ScorerState
@@ -107,7 +106,7 @@ def test_records_dated_ahead_in_a_history_change_nothing_of_the_bank(
     )
     assert poisoned["version"] == organisation.trained["version"]
     assert (poisoned["ahead"], poisoned["future_dated"]) == (3, 20)
-    clean, other = (banks.open_bank(each).manifest for each in (organisation.bank, tmp_path / "bank"))
+    clean, other = (bank_files.open_bank(each).manifest for each in (organisation.bank, tmp_path / "bank"))
     assert {name: clean[name] for name in ("watermark", "trained_until", "span")} == {
         name: other[name] for name in ("watermark", "trained_until", "span")
     }
@@ -119,7 +118,7 @@ def test_a_bank_from_the_future_is_neither_served_nor_opened(bank: Bank, tmp_pat
     assert not word.passed
     assert "2099-01-01" in word.reasons[0]
     with pytest.raises(FingerprintError, match=r"2099-01-01.*Train it again"):
-        banks.open_bank(tmp_path, version=far.version)
+        bank_files.open_bank(tmp_path, version=far.version)
 
 
 def vars_of(bank: Bank) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from fingerprint.core.ports import Unavailable
 from fingerprint.core.settings import Settings
 from fingerprint.detection.inference import FallbackInference, LocalInference, ServerTrust
 from fingerprint.registry import bank as banks
-from fingerprint.registry import signatures
+from fingerprint.registry import bank_files, signatures
 from fingerprint.registry.bank import Bank
 from pipelines.cli.console import no_progress
 from pipelines.commands.bank import sign_version
@@ -337,7 +337,7 @@ def test_a_bank_that_no_one_signed_is_not_served(
     load_into_server(folder, guarded, wanted)
     assert is_version_served(bank.version, guarded)
     changed = banks.with_manifest_entries(bank, variant=1)
-    banks.publish_version(changed, folder)
+    bank_files.publish_version(changed, folder)
     with pytest.raises(FingerprintError, match=f"{changed.version} is not signed"):
         load_into_server(folder, guarded)  # refused beside the version before, and alone
     assert is_version_served(bank.version, guarded)

@@ -22,7 +22,8 @@ from fingerprint.detection.detectors.isolation_forest import IsolationForestDete
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import tail_calibration
 from fingerprint.pipeline import DetectionPipeline, StepResult
-from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState

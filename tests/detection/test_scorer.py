@@ -29,7 +29,7 @@ from fingerprint.detection.ensemble import (
     weak_vote_threshold,
 )
 from fingerprint.detection.scorer import Scorer
-from fingerprint.registry import bank as banks
+from fingerprint.registry import bank_files
 from fingerprint.registry.bank import Bank
 from fingerprint.state import unknown_principals
 from fingerprint.state.coded_events import code_events
@@ -435,7 +435,7 @@ def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
     organisation: sample_organisation.SampleOrganisation,
 ) -> None:
     """Judge what waits after every few events, as a stream does: no verdict and no spectral vote is ever taken back."""
-    bank = banks.open_bank(organisation.bank)
+    bank = bank_files.open_bank(organisation.bank)
     state = ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state)
     scorer = Scorer(bank, PipelineState(state), sample_organisation.SETTINGS, keep_all_events=True)
     seen = pd.DataFrame({"spectral_vote": [], "verdict": []}, dtype=bool)

@@ -16,7 +16,8 @@ from fingerprint.detection.inference import FallbackInference, LocalInference
 from fingerprint.detection.triton_model import TritonBankModel
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features import encoding
-from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank_files import open_bank
 from tests.contracts.inference import CLOSE, LossesContract, rows_of
 from tests.support import sample_organisation
 

@@ -18,7 +18,7 @@ from fingerprint.compute.arrays import identity_placement
 from fingerprint.core.errors import FingerprintError
 from fingerprint.estimators.call_paths import KnownPaths
 from fingerprint.registry import bank as banks
-from fingerprint.registry import versions
+from fingerprint.registry import bank_files, versions
 from fingerprint.sources.active import SOURCE
 from tests.support import sample_organisation
 from tests.support.sample_organisation import SETTINGS, SampleOrganisation
@@ -38,7 +38,7 @@ def test_training_says_how_many_entities_are_ready_and_what_the_others_fall_back
 ) -> None:
     figures = organisation.trained
     waiting = figures["waiting"]
-    stack = banks.open_bank(organisation.bank).fingerprints
+    stack = bank_files.open_bank(organisation.bank).fingerprints
     assert figures["ready"]["entity"] + waiting["entities"] == (stack["level"] == 0).sum()
     assert (
         sum(waiting["fall_back_to"].values()) == waiting["entities"] == sum(waiting["ready_in_days"].values())
@@ -49,7 +49,7 @@ def test_training_says_how_many_entities_are_ready_and_what_the_others_fall_back
 def test_every_entity_falls_back_to_its_own_principal_and_that_to_its_peers(
     organisation: SampleOrganisation,
 ) -> None:
-    stack = banks.open_bank(organisation.bank).fingerprints
+    stack = bank_files.open_bank(organisation.bank).fingerprints
     parents = stack.loc[stack["parent"].clip(lower=0)].reset_index(drop=True)
     entities = stack["level"] == 0
     assert (parents["key"][entities] == stack["key"][entities].str.split("|").str[0]).all()
@@ -59,7 +59,7 @@ def test_every_entity_falls_back_to_its_own_principal_and_that_to_its_peers(
 def test_a_person_is_known_at_the_roles_that_were_learned_and_by_their_fingerprints(
     organisation: SampleOrganisation,
 ) -> None:
-    bank = banks.open_bank(organisation.bank)
+    bank = bank_files.open_bank(organisation.bank)
     people = [each for each in bank.people["principal"] if SOURCE.person_and_access(each)[0]]
     assert people
     ready = set(bank.fingerprints["key"][bank.fingerprints["ready"] & (bank.fingerprints["level"] == 1)])
@@ -74,7 +74,7 @@ def test_a_person_is_known_at_the_roles_that_were_learned_and_by_their_fingerpri
 
 
 def test_a_bank_knows_the_accounts_of_its_principals(organisation: SampleOrganisation) -> None:
-    bank = banks.open_bank(organisation.bank, SETTINGS.bank)
+    bank = bank_files.open_bank(organisation.bank, SETTINGS.bank)
     own = bank.people["principal"].str.partition(":")[0].unique().tolist()
     asked = hashing.hash_strings(pd.Series([*own, "999988887777", ""], dtype=object))
     assert bank.knows_account(asked).tolist() == [True] * len(own) + [False, False]
@@ -83,7 +83,7 @@ def test_a_bank_knows_the_accounts_of_its_principals(organisation: SampleOrganis
 def test_a_bank_does_not_know_the_account_of_who_called_from_outside(
     organisation: SampleOrganisation,
 ) -> None:
-    bank = banks.open_bank(organisation.bank, SETTINGS.bank)
+    bank = bank_files.open_bank(organisation.bank, SETTINGS.bank)
     people = bank.people.astype({"principal": object, "kind": object})
     for kind, is_known in (("role", True), ("account", False)):
         first = people.iloc[:1].assign(principal=f"999988887777:{kind}/AROA1", kind=kind)
@@ -106,7 +106,7 @@ def test_a_bank_holds_no_ids(organisation: SampleOrganisation) -> None:
     words = b" ".join(re.findall(rb"[\w-]{16,}", stored))  # whatever could hold one
     assert not [each for each in ids if each in words]
     assert not [
-        name for name in banks.open_bank(organisation.bank).scorer_state if name.startswith("repeats")
+        name for name in bank_files.open_bank(organisation.bank).scorer_state if name.startswith("repeats")
     ]
 
 
@@ -126,13 +126,13 @@ def test_one_flipped_bit_in_a_bank_is_refused_by_the_name_of_the_file(bank: Path
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
     with pytest.raises(FingerprintError, match=name):
-        banks.open_bank(bank)
+        bank_files.open_bank(bank)
 
 
 def test_a_bank_without_one_of_its_files_is_refused_by_the_name_of_the_file(bank: Path) -> None:
     (version_of(bank) / "words.parquet").unlink()
     with pytest.raises(FingerprintError, match=r"lacks words\.parquet"):
-        banks.open_bank(bank)
+        bank_files.open_bank(bank)
 
 
 @pytest.mark.parametrize(
@@ -142,7 +142,7 @@ def test_a_bank_without_one_of_its_files_is_refused_by_the_name_of_the_file(bank
 def test_a_manifest_that_is_none_is_refused(bank: Path, content: str) -> None:
     (version_of(bank) / "manifest.json").write_text(content)
     with pytest.raises(FingerprintError, match="manifest"):
-        banks.open_bank(bank)
+        bank_files.open_bank(bank)
 
 
 @pytest.mark.parametrize("change", [{"format": 2}, {"format": 99}, {"features": ["action", "moon"]}])
@@ -152,13 +152,13 @@ def test_a_bank_of_another_format_or_with_other_features_is_refused(
     file = version_of(bank) / "manifest.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
     with pytest.raises(FingerprintError, match="train it again"):
-        banks.open_bank(bank)
+        bank_files.open_bank(bank)
 
 
 def test_a_bank_from_before_call_paths_is_read_and_has_none(bank: Path) -> None:
     file = version_of(bank) / "manifest.json"
     file.write_text(json.dumps(json.loads(file.read_text()) | {"format": 17}))
-    older = banks.open_bank(bank).scorer_state
+    older = bank_files.open_bank(bank).scorer_state
     without = {name: array for name, array in older.items() if not name.startswith("path.")}
     assert not len(KnownPaths.from_bank(without, identity_placement).table)
 
@@ -167,22 +167,22 @@ def test_a_bank_from_before_call_paths_is_read_and_has_none(bank: Path) -> None:
 def test_a_pointer_that_names_no_version_is_refused(bank: Path, content: str) -> None:
     (bank / "CURRENT").write_bytes(content.encode(errors="surrogateescape"))
     with pytest.raises(FingerprintError, match="bank"):
-        banks.open_bank(bank)
+        bank_files.open_bank(bank)
 
 
 def test_a_folder_without_a_bank_is_told_how_to_get_one(tmp_path: Path) -> None:
     with pytest.raises(FingerprintError, match="fingerprint train"):
-        banks.open_bank(tmp_path)
+        bank_files.open_bank(tmp_path)
 
 
 def test_publishing_again_changes_nothing_and_mends_what_was_damaged(
     organisation: SampleOrganisation, bank: Path
 ) -> None:
-    good = banks.open_bank(organisation.bank)
-    banks.publish_version(good, bank)
+    good = bank_files.open_bank(organisation.bank)
+    bank_files.publish_version(good, bank)
     before = {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()}
     (version_of(bank) / "words.parquet").write_bytes(b"damaged")
-    assert banks.publish_version(good, bank) == good.version
+    assert bank_files.publish_version(good, bank) == good.version
     assert {file: file.read_bytes() for file in sorted(bank.rglob("*")) if file.is_file()} == before
 
 
@@ -192,12 +192,12 @@ def test_publishing_again_changes_nothing_and_mends_what_was_damaged(
 def test_a_bank_larger_than_what_is_read_is_refused_before_it_is_read(
     bank: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(banks, "MAX_BYTES", 1000)
+    monkeypatch.setattr(bank_files, "MAX_BYTES", 1000)
     for file in version_of(bank).glob("*.safetensors"):
         file.chmod(0)  # no one may look
         file.write_bytes(bytes(file.stat().st_size))
     with pytest.raises(FingerprintError, match="more than the 1,000 that are read"):
-        banks.open_bank(bank)
+        bank_files.open_bank(bank)
 
 
 def test_a_file_that_is_cut_off_is_refused_by_its_length(bank: Path) -> None:
@@ -206,13 +206,13 @@ def test_a_file_that_is_cut_off_is_refused_by_its_length(bank: Path) -> None:
     with pytest.raises(
         FingerprintError, match=r"stack\.safetensors is damaged: it has [\d,]+ bytes, the manifest says"
     ):
-        banks.open_bank(bank)
+        bank_files.open_bank(bank)
 
 
 def test_a_table_that_expands_to_more_than_a_bank_may_have_is_refused(
     bank: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(banks, "MAX_BYTES", 8_000_000)
+    monkeypatch.setattr(bank_files, "MAX_BYTES", 8_000_000)
     root = version_of(bank)
     pd.DataFrame({"code": np.zeros(3_000_000), "text": ""}).to_parquet(
         root / "words.parquet", compression="zstd"
@@ -220,13 +220,16 @@ def test_a_table_that_expands_to_more_than_a_bank_may_have_is_refused(
     mend_manifest(root, "words.parquet")
     assert sum(file.stat().st_size for file in root.iterdir()) < 8_000_000
     with pytest.raises(FingerprintError, match=r"words\.parquet expands to"):
-        banks.open_bank(bank)
+        bank_files.open_bank(bank)
 
 
 def mend_manifest(root: Path, name: str) -> None:
     """What someone would do who wants a file of their own to be believed."""
     manifest = json.loads((root / "manifest.json").read_text())
-    manifest["files"][name] = {"bytes": (root / name).stat().st_size, "sha256": banks._sha256(root / name)}
+    manifest["files"][name] = {
+        "bytes": (root / name).stat().st_size,
+        "sha256": bank_files._sha256(root / name),
+    }
     (root / "manifest.json").write_text(json.dumps(manifest))
 
 
@@ -235,7 +238,7 @@ def test_a_bank_without_one_of_its_arrays_is_refused(bank: Path) -> None:
     (root / "stack.safetensors").write_bytes((2).to_bytes(8, "little") + b"{}")
     mend_manifest(root, "stack.safetensors")
     with pytest.raises(FingerprintError, match=r"cannot be read: .*vocabulary"):
-        banks.open_bank(bank)
+        bank_files.open_bank(bank)
 
 
 def test_everything_that_is_wrong_with_a_bank_is_named_at_once(bank: Path) -> None:
@@ -243,7 +246,7 @@ def test_everything_that_is_wrong_with_a_bank_is_named_at_once(bank: Path) -> No
     (root / "words.parquet").unlink()
     (root / "scorer_state.safetensors").write_bytes(b"short")
     (root / "people.parquet").write_bytes(bytes((root / "people.parquet").stat().st_size))
-    found = banks.find_problems(root)
+    found = bank_files.find_problems(root)
     for name in ("words.parquet", "scorer_state.safetensors", "people.parquet"):
         assert len([sentence for sentence in found if name in sentence]) == 1
     assert len(found) == 3
@@ -253,16 +256,16 @@ def test_everything_that_is_wrong_with_a_bank_is_named_at_once(bank: Path) -> No
 def _small_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shards of a few rows: those of a small bank would otherwise be too short to be cut."""
     monkeypatch.setattr(mapped_arrays, "ALIGNMENT", mmap.PAGESIZE)
-    monkeypatch.setattr(banks, "SHARD_BYTES", 1 << 16)
+    monkeypatch.setattr(bank_files, "SHARD_BYTES", 1 << 16)
 
 
 @pytest.mark.usefixtures("_small_pages")
 def test_a_bank_in_many_shards_judges_as_one_in_a_single_file(
     organisation: SampleOrganisation, scored: sample_organisation.Run, tmp_path: Path
 ) -> None:
-    good = banks.open_bank(organisation.bank)
-    banks.write_bank(good, tmp_path / "bank")
-    versions.serve_version(tmp_path / "bank", good.version, banks.PUBLISH_DECISION)
+    good = bank_files.open_bank(organisation.bank)
+    bank_files.write_bank(good, tmp_path / "bank")
+    versions.serve_version(tmp_path / "bank", good.version, bank_files.PUBLISH_DECISION)
     assert len(list(version_of(tmp_path / "bank").glob("stack.weights.inputs.*"))) > 1
     again = sample_organisation.run(organisation.new, tmp_path / "bank", tmp_path)
     assert again.out.read_bytes() == scored.out.read_bytes()
@@ -270,18 +273,18 @@ def test_a_bank_in_many_shards_judges_as_one_in_a_single_file(
 
 @pytest.mark.usefixtures("_small_pages")
 def test_a_shard_that_is_missing_is_named(organisation: SampleOrganisation, tmp_path: Path) -> None:
-    good = banks.open_bank(organisation.bank)
-    banks.write_bank(good, tmp_path)
+    good = bank_files.open_bank(organisation.bank)
+    bank_files.write_bank(good, tmp_path)
     gone = sorted((tmp_path / "versions" / good.version).glob("stack.weights.inputs.*"))[-1]
     gone.unlink()
     with pytest.raises(FingerprintError, match=gone.name):
-        banks.open_bank(tmp_path, version=good.version)
+        bank_files.open_bank(tmp_path, version=good.version)
 
 
 def test_a_bank_that_is_open_may_be_published_again_or_retired(
     organisation: SampleOrganisation, bank: Path
 ) -> None:
-    opened, good = banks.open_bank(bank), banks.open_bank(organisation.bank)
+    opened, good = bank_files.open_bank(bank), bank_files.open_bank(organisation.bank)
     shutil.rmtree(bank)
     for part in banks.ARRAY_PARTS:
         for field in fields(getattr(good, part)):
@@ -292,13 +295,13 @@ def test_a_bank_that_is_open_may_be_published_again_or_retired(
 def test_a_version_is_opened_by_its_name_while_another_is_served(
     organisation: SampleOrganisation, bank: Path
 ) -> None:
-    good = banks.open_bank(organisation.bank)
+    good = bank_files.open_bank(organisation.bank)
     other = banks.with_manifest_entries(good, note="another")
-    banks.write_bank(other, bank)
-    assert banks.open_bank(bank).version == good.version
-    assert banks.open_bank(bank, version=other.version).version == other.version
+    bank_files.write_bank(other, bank)
+    assert bank_files.open_bank(bank).version == good.version
+    assert bank_files.open_bank(bank, version=other.version).version == other.version
     with pytest.raises(FingerprintError, match=f"kept: .*{other.version}"):
-        banks.open_bank(bank, version="no-such")
+        bank_files.open_bank(bank, version="no-such")
 
 
 def test_no_code_loads_what_could_run() -> None:

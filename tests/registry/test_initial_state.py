@@ -13,7 +13,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import parse_time_range
 from fingerprint.registry import bank as banks
-from fingerprint.registry import state_files
+from fingerprint.registry import bank_files, state_files
 from fingerprint.registry.initial_state import (
     FROM_BANK,
     FROM_NOTHING,
@@ -28,7 +28,7 @@ from tests.support.sample_organisation import SETTINGS, SampleOrganisation
 
 @pytest.fixture(scope="module")
 def bank(organisation: SampleOrganisation) -> banks.Bank:
-    return banks.open_bank(organisation.bank)
+    return bank_files.open_bank(organisation.bank)
 
 
 def test_input_after_the_training_starts_from_the_bank(bank: banks.Bank) -> None:

@@ -16,7 +16,8 @@ import pytest
 
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.registry import versions
-from fingerprint.registry.bank import open_bank, with_manifest_entries, write_bank
+from fingerprint.registry.bank import with_manifest_entries
+from fingerprint.registry.bank_files import open_bank, write_bank
 from fingerprint.registry.versions import VersionDecision
 from fingerprint.streaming import bank_watcher
 from pipelines.runtime import wiring

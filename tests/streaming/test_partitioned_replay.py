@@ -13,6 +13,7 @@ from fingerprint.detection import batch as measured
 from fingerprint.detection.owner_names import OwnerNames
 from fingerprint.pipeline import StepResult
 from fingerprint.registry import bank as banks
+from fingerprint.registry import bank_files
 from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.streaming.partitioned_replay import STEP_COLUMN, ReplayClock, replay_partition
@@ -32,7 +33,7 @@ from tests.support.stepwise_pipeline import (
 
 @pytest.fixture(scope="module")
 def bank(organisation: sample_organisation.SampleOrganisation) -> banks.Bank:
-    return banks.open_bank(organisation.bank)
+    return bank_files.open_bank(organisation.bank)
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ import pytest
 import typer.main
 
 from fingerprint import store
-from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.store import migrate, open_store
 from tests.support import sample_organisation
 from tests.support.compiled_once import share_compiled_statements

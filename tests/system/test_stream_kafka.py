@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from fingerprint.registry import bank as banks
+from fingerprint.registry import bank_files
 from fingerprint.registry.bank import Bank
 from pipelines.runtime import topic_time_span
 from tests.contracts.message_stream import wait_until
@@ -135,7 +136,7 @@ def test_a_bank_that_is_published_takes_over_between_two_events(
     """The same bank under another name: nothing but the name is other than without it."""
     half, another = len(records) // 2, banks.with_manifest_entries(bank, note="another name")
     place.bank = Path(shutil.copytree(place.bank, place.folder / "bank"))
-    banks.write_bank(another, place.bank)
+    bank_files.write_bank(another, place.bank)
     place.configure(kafka=BRISK, checkpoints={"interval_seconds": 0.2}, bank={"poll_interval_seconds": 0.1})
     with live(place) as stream:
         stream.read(records[:half])

@@ -27,8 +27,9 @@ from fingerprint.core.ports import Unavailable
 from fingerprint.detection import triton_model
 from fingerprint.detection.inference import FallbackInference, LocalInference
 from fingerprint.registry import bank as banks
-from fingerprint.registry import signatures
-from fingerprint.registry.bank import Bank, open_bank
+from fingerprint.registry import bank_files, signatures
+from fingerprint.registry.bank import Bank
+from fingerprint.registry.bank_files import open_bank
 from pipelines import retrain
 from pipelines.cli.console import no_progress
 from pipelines.commands.bank import sign_version
@@ -206,7 +207,7 @@ def test_a_damaged_bank_is_refused_and_what_was_served_still_is(
     bank: Bank, losses: TritonInference, options: settings.Triton, tmp_path: Path
 ) -> None:
     """So is one whose folder has another's number (tests/detection/test_triton_model.py)."""
-    banks.publish_version(variant(bank, 77), tmp_path / "bank")
+    bank_files.publish_version(variant(bank, 77), tmp_path / "bank")
     repository = ModelRepository(Path(options.model_repository), options.instance_count)
     number, before = repository.add_version(tmp_path / "bank"), repository.served_versions()
     stack = next((repository.folder / str(number)).rglob("stack*.safetensors"))
@@ -257,7 +258,7 @@ def test_who_looks_after_a_bank_has_the_server_load_what_is_served_anyone_who_de
 ) -> None:
     place, changed = Place(tmp_path, tmp_path / "bank").create(), variant(bank, 78)
     shutil.copytree(organisation.bank, place.bank)  # trained just now: no training is due
-    banks.publish_version(changed, place.bank)
+    bank_files.publish_version(changed, place.bank)
     for version in (changed.version, bank.version):
         serve(place, version)
         place.configure(triton=options.model_dump())
@@ -305,7 +306,7 @@ def test_after_a_change_of_keys_both_versions_have_the_signatures_of_the_new_one
     alone = settings.Triton(model_repository=str(tmp_path / "served"))
     first, second = variant(bank, 87), bank
     for each in (first, second):
-        banks.publish_version(each, folder)
+        bank_files.publish_version(each, folder)
         sign_version(folder, settings.Settings(bank=old))
         load_into_server(folder, alone, old)
     for each in (first, second):
@@ -343,9 +344,9 @@ def test_a_server_that_is_away_is_asked_once(
     asked, load = [], ModelControl.load_model
     monkeypatch.setattr(ModelControl, "load_model", lambda own: asked.append(own) or load(own))
     alone = settings.Triton(model_repository=str(tmp_path / "served"))
-    banks.publish_version(bank, tmp_path / "bank")
+    bank_files.publish_version(bank, tmp_path / "bank")
     load_into_server(tmp_path / "bank", alone)
-    banks.publish_version(variant(bank, 86), tmp_path / "bank")
+    bank_files.publish_version(variant(bank, 86), tmp_path / "bank")
     with pytest.raises(FingerprintError, match="accepts a connection"):
         load_into_server(tmp_path / "bank", alone.model_copy(update={"url": NO_ONE}))
     assert len(asked) == 1
@@ -520,7 +521,7 @@ def test_a_stream_swaps_banks_under_load_once_the_server_has_the_new_one_and_no_
     another = variant(bank, SWAPPED)
     known = {each.version: each for each in (bank, another)}
     shutil.copytree(organisation.bank, tmp_path / "bank")
-    banks.write_bank(another, tmp_path / "bank")
+    bank_files.write_bank(another, tmp_path / "bank")
     place = Place(tmp_path / "place", tmp_path / "bank")
     quick = {"bank": {"poll_interval_seconds": 0.05}, "checkpoints": {"interval_seconds": 0.01}}
     place.configure(**quick, triton={"url": options.url, "timeout_seconds": 20})
@@ -569,7 +570,7 @@ def test_banks_are_swapped_under_load_and_every_answer_is_whole_and_of_the_bank_
         each.start()
     try:
         for version, each in variants.items():
-            banks.publish_version(each, tmp_path / "bank")
+            bank_files.publish_version(each, tmp_path / "bank")
             load_into_server(tmp_path / "bank", in_parallel)
             current.append(version)
             wait_until(lambda version=version: all(version in each.answers for each in asking))
@@ -596,7 +597,7 @@ def test_a_version_whose_model_py_an_older_image_wrote_is_loaded_after_an_upgrad
     for model in triton.repository.glob("fingerprint/*/model.py"):
         replaced(model, b"from fingerprint.core.alert import FingerprintError\n")
     triton.start()
-    banks.publish_version(variant(bank, 82), tmp_path / "bank")
+    bank_files.publish_version(variant(bank, 82), tmp_path / "bank")
     monkeypatch.setattr(client, "connect", lambda own: made.append(own) or connect(own))
     figures = load_into_server(tmp_path / "bank", server)
     assert made == [server]
@@ -612,7 +613,7 @@ def test_a_served_version_that_cannot_be_loaded_any_more_keeps_no_later_one_out(
     for number, spoil in ((83, damage), (84, shutil.rmtree)):
         assert served is not None
         spoil(repository.folder / str(triton_model.version_number(served)))
-        banks.publish_version(variant(bank, number), tmp_path / "bank")
+        bank_files.publish_version(variant(bank, number), tmp_path / "bank")
         served = load_into_server(tmp_path / "bank", server)["loaded"]
         assert ready(server) == [served]
         assert list(repository.bank_versions().values()) == [served]

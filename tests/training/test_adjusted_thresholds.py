@@ -16,7 +16,7 @@ import pytest
 
 from fingerprint.core.alert import Alert, Decision, Disposition
 from fingerprint.core.settings import Autoencoder, Settings, Training
-from fingerprint.registry import bank as banks
+from fingerprint.registry import bank_files
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank, with_manifest_entries
 from fingerprint.store import SqlStore, open_store
 from fingerprint.training import attack_injection, feedback
@@ -65,7 +65,7 @@ def said_of(one: pd.Series, decision: Decision, times: int, bank: Bank) -> pd.Da
 
 def scored_by(bank: Bank, organisation: SampleOrganisation, folder: Path) -> Run:
     """The new days, by another bank."""
-    banks.publish_version(bank, folder / "bank")
+    bank_files.publish_version(bank, folder / "bank")
     return sample_organisation.run(organisation.new, folder / "bank", folder, HIGHER)
 
 
@@ -214,7 +214,7 @@ def triaged(folder: Path, alert: Alert, entities: list[str]) -> str:
 
 def learn(organisation: SampleOrganisation, folder: Path, store: str, settings: Settings = QUICK) -> Bank:
     train_bank(organisation.days, folder, settings, no_progress, store=store)
-    return banks.open_bank(folder)
+    return bank_files.open_bank(folder)
 
 
 @pytest.fixture(scope="module")
@@ -234,7 +234,7 @@ def moved(bank: Bank) -> pd.DataFrame:
 def test_the_next_bank_carries_what_was_said_and_nothing_else_of_it_differs(
     told: Path, entities: list[str]
 ) -> None:
-    bank = banks.open_bank(told)
+    bank = bank_files.open_bank(told)
     found = moved(bank)
     assert found.loc[entities[0], ["benign", "malicious"]].tolist() == [2, 0]
     assert found.loc[entities[1], ["benign", "malicious"]].tolist() == [0, 1]
@@ -246,14 +246,14 @@ def test_the_next_bank_carries_what_was_said_and_nothing_else_of_it_differs(
     assert len(found) == 2
     assert bank.manifest["shifted"] == {"raised": 1, "lowered": 1}
     (older,) = (each for each in versions_in(told) if each != bank.version)
-    before = banks.open_bank(told, version=older)
+    before = bank_files.open_bank(told, version=older)
     pd.testing.assert_frame_equal(bank.fingerprints.drop(columns=list(FEEDBACK_COLUMNS)), before.fingerprints)
     for name in ("center", "rate"):
         np.testing.assert_array_equal(getattr(bank.baseline, name), getattr(before.baseline, name))
 
 
 def test_an_attack_that_was_confirmed_joins_what_the_gate_asks_the_next_bank(told: Path) -> None:
-    tried = banks.open_bank(told).manifest["gate"]["confirmed"]
+    tried = bank_files.open_bank(told).manifest["gate"]["confirmed"]
     assert (tried["before"]["attacks"], tried["now"]["attacks"]) == (1, 1)
 
 
@@ -304,7 +304,7 @@ def test_a_training_that_was_broken_off_goes_on_unless_something_was_decided_sin
     else:
         monkeypatch.setattr(training_data, "load_history", None)  # it is not read again
     learned = learn(organisation, bank, url, settings)
-    found, before = moved(learned), moved(banks.open_bank(told))
+    found, before = moved(learned), moved(bank_files.open_bank(told))
     pd.testing.assert_frame_equal(found.loc[before.index], before)
     assert len(versions_in(told)) == 2
     assert learned.version not in versions_in(told) or not decided
@@ -337,7 +337,7 @@ def test_a_person_reads_whose_threshold_was_moved_and_why(
     assert "thresholds adjusted by dispositions" in shown
     assert raised in shown
     assert lowered in shown
-    now = banks.open_bank(told).version
+    now = bank_files.open_bank(told).version
     (before,) = [each for each in versions_in(told) if each != now]
     differs = said(capsys, ["bank", "diff", before, now, "--bank", told])
     assert "thresholds that dispositions adjusted since: 2" in differs

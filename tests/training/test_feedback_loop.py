@@ -18,7 +18,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core.alert import Alert, Decision
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import IsolationForestSettings, Settings, Training, Voting
-from fingerprint.registry import bank as banks
+from fingerprint.registry import bank_files
 from fingerprint.store import SqlStore, open_store
 from fingerprint.training import exclusions
 from pipelines import cli
@@ -141,7 +141,7 @@ def test_what_is_called_rare_is_measured_with_the_events_that_are_not_learned(
     unasked: Learned, asked: Learned
 ) -> None:
     """Without them each training would set lower thresholds than the one before it."""
-    of_all, of_the_rest = (banks.open_bank(each.bank).manifest["quality"] for each in (unasked, asked))
+    of_all, of_the_rest = (bank_files.open_bank(each.bank).manifest["quality"] for each in (unasked, asked))
     assert asked.figures["left_out"]["recent vote"] > 50
     strongest, all_strongest = (sorted(each["alerts"])[-12:] for each in (of_the_rest, of_all))
     assert sum(strongest) > 0.95 * sum(all_strongest)  # 0.8 without the events that are not learned
@@ -157,14 +157,14 @@ def test_what_was_called_malicious_is_never_learned(history: EventSpool, store: 
 
 def test_only_the_alerts_own_events_of_its_principal_are_left_out(asked: Learned, store: Run) -> None:
     """What someone did all those days beside what was flagged is still their habit."""
-    bank = banks.open_bank(asked.bank)
+    bank = bank_files.open_bank(asked.bank)
     stack = bank.fingerprints.set_index("key")
     for alert in attacks(store):
         assert stack.loc[alert.principal, "ready"].any()
 
 
 def test_the_bank_says_what_it_did_not_learn(asked: Learned, capsys: pytest.CaptureFixture[str]) -> None:
-    manifest = banks.open_bank(asked.bank).manifest
+    manifest = bank_files.open_bank(asked.bank).manifest
     assert manifest["left_out"] == asked.figures["left_out"]
     cli_says(capsys, "bank", "show", "--bank", str(asked.bank))
     assert f"left out of training: {manifest['left_out']['open']:,} in open alerts" in shown(capsys)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from fingerprint.core.settings import Alerts, Autoencoder, Promotion, Settings
 from fingerprint.features import encoding
 from fingerprint.registry import bank as banks
-from fingerprint.registry import drift, quality
+from fingerprint.registry import bank_files, drift, quality
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.training import attack_injection, part_checks, promotion_gate
@@ -28,12 +28,12 @@ from tests.support.sample_organisation import SETTINGS, SampleOrganisation, simu
 
 @pytest.fixture(scope="module")
 def champion(organisation: SampleOrganisation) -> Bank:
-    return banks.open_bank(organisation.bank)
+    return bank_files.open_bank(organisation.bank)
 
 
 def learn(sources: list[str], folder: Path, settings: Settings = SETTINGS) -> Bank:
     train_bank(sources, folder, settings, no_progress)
-    return banks.open_bank(folder)
+    return bank_files.open_bank(folder)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ import pytest
 
 from fingerprint.alerting.impact import alert_impact, merge_impact
 from fingerprint.core.alert import Alert, AlertEvent
-from fingerprint.registry.bank import open_bank
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.registry.catalog import BankListing
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import Suspicion

@@ -29,7 +29,7 @@ from fingerprint.core import private_files, settings
 from fingerprint.core.errors import FingerprintError
 from fingerprint.detection.triton_model import version_number
 from fingerprint.registry import signatures
-from fingerprint.registry.bank import DEFAULT_OPTIONS, open_bank
+from fingerprint.registry.bank_files import DEFAULT_OPTIONS, open_bank
 
 MODEL_NAME = "fingerprint"
 _PACKAGE_FOLDER = Path(__file__).parents[2]

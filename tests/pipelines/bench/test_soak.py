@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fingerprint.core.settings import Settings
-from fingerprint.registry import bank
+from fingerprint.registry import bank_files
 from fingerprint.training import pipeline
 from pipelines.bench import soak
 from pipelines.bench.in_memory import MemoryStream
@@ -45,7 +45,7 @@ def test_memory_that_wanders_is_flat_and_memory_that_grows_is_not() -> None:
 def test_a_stream_in_memory_scores_every_record_and_keeps_none(hours: list[Path], tmp_path: Path) -> None:
     settings = Settings.model_validate({"entities": {"min_ready_events": 10, "min_ready_days": 1}})
     learned = [str(hour) for hour in hours[:24]]
-    bank.publish_version(pipeline.train(read_events(learned, settings), settings), tmp_path / "bank")
+    bank_files.publish_version(pipeline.train(read_events(learned, settings), settings), tmp_path / "bank")
     sent = 0
     with MemoryStream.opened(tmp_path) as stream:
         for number, hour in enumerate(hours[24:27]):

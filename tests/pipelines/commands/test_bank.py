@@ -18,7 +18,7 @@ from prometheus_client import Gauge
 
 from fingerprint.core import settings
 from fingerprint.registry import bank as banks
-from fingerprint.registry import versions
+from fingerprint.registry import bank_files, versions
 from fingerprint.store import open_store
 from pipelines import cli
 from pipelines.cli.console import no_progress
@@ -37,17 +37,17 @@ def bank(organisation: sample_organisation.SampleOrganisation, tmp_path: Path) -
 @pytest.fixture
 def two(bank: Path) -> Path:
     """A bank with another version beside the one that is served, which knows no one as ready but everybody together."""
-    good = banks.open_bank(bank)
+    good = bank_files.open_bank(bank)
     stack = good.fingerprints.assign(ready=good.fingerprints["level"] == 3)
     no_one = {name: int(name == "generic") for name in good.manifest["ready"]}
-    banks.write_bank(banks.with_manifest_entries(replace(good, fingerprints=stack), ready=no_one), bank)
+    bank_files.write_bank(banks.with_manifest_entries(replace(good, fingerprints=stack), ready=no_one), bank)
     return bank
 
 
 def other(two: Path) -> str:
     """The version in which no one is ready."""
     manifests = {
-        name: banks.read_manifest(two / "versions" / name) for name in versions.list_bank_versions(two)
+        name: bank_files.read_manifest(two / "versions" / name) for name in versions.list_bank_versions(two)
     }
     return next(name for name, manifest in manifests.items() if not manifest["ready"]["entity"])
 
@@ -121,7 +121,7 @@ def test_a_version_that_cannot_be_read_is_listed_with_the_reason(two: Path, call
 
 def test_show_says_who_is_large_who_is_quiet_and_what_a_fingerprint_weighs(two: Path, call: Any) -> None:
     figures = call("bank", "show", "--json").json
-    opened = banks.open_bank(two)
+    opened = bank_files.open_bank(two)
     entities = opened.fingerprints[opened.fingerprints["level"] == 0]
     assert figures["served"]
     assert figures["largest"][0]["events"] == entities["events"].max()
@@ -168,12 +168,12 @@ def test_diff_puts_two_versions_side_by_side(
 
 
 def test_what_an_attacker_wrote_steers_no_terminal(bank: Path, call: Any) -> None:
-    good = banks.open_bank(bank)
+    good = bank_files.open_bank(bank)
     keys = good.fingerprints["key"].astype(object) + "\x1b[2J\u202e"
     evil = banks.with_manifest_entries(
         replace(good, fingerprints=good.fingerprints.assign(key=keys)), note="evil"
     )
-    banks.write_bank(evil, bank)
+    bank_files.write_bank(evil, bank)
     for shown in (call("bank", "show", evil.version), call("bank", "diff", good.version, evil.version)):
         assert shown.status == 0
         assert "\\x1b[2J" in shown.out
@@ -192,7 +192,7 @@ def test_verify_names_everything_that_is_wrong_and_says_so_by_its_status(two: Pa
     assert "lacks words.parquet" in said.out
     assert "stack.safetensors is damaged" in said.out
     assert len(call("bank", "verify", name, "--json").json["problems"]) == 2
-    assert call("bank", "verify", banks.open_bank(two).version).status == 0
+    assert call("bank", "verify", bank_files.open_bank(two).version).status == 0
 
 
 def test_keys_are_made_a_bank_is_signed_and_verify_says_by_whom(two: Path, call: Any) -> None:
@@ -285,7 +285,7 @@ def test_a_rollback_while_a_training_ends_serves_no_version_that_was_not_checked
     def ends(*_: object, **__: object) -> None:
         versions.serve_version(two, newest, versions.VersionDecision("train"))
 
-    monkeypatch.setattr(banks, "open_bank", ends)
+    monkeypatch.setattr(bank_files, "open_bank", ends)
     said = call("bank", "rollback")
     assert said.status == 2
     assert f"newest was served while {good} was checked" in said.err
@@ -326,7 +326,7 @@ def test_a_bank_trained_on_the_attack_is_kept_and_not_served_with_status_3(
     assert "kept, not served" in said.err
     assert versions.require_served_version(bank) == served
     assert said.json["version"] in versions.list_bank_versions(bank)
-    kept = banks.open_bank(bank, version=said.json["version"])
+    kept = bank_files.open_bank(bank, version=said.json["version"])
     assert kept.manifest["gate"]["reasons"]
     assert kept.manifest["gate"]["probe"]["missed"] > 0
     shown = call("bank", "list").out
@@ -344,7 +344,7 @@ def test_a_served_bank_that_is_damaged_is_replaced_by_the_next_one(
     (warning,) = figures["gate"]["warnings"]
     assert warning.startswith(f"not compared with bank {damaged}, which cannot be opened: ")
     assert "words.parquet" in warning
-    assert banks.open_bank(bank).version == figures["version"]
+    assert bank_files.open_bank(bank).version == figures["version"]
 
 
 def test_training_the_same_again_leaves_what_is_served_alone(
@@ -430,10 +430,10 @@ def test_versions_retire_as_others_come_and_drift_is_measured_from_an_old_one(
 def test_a_stream_says_by_metrics_which_bank_judges_how_old_it_is_and_how_far_it_came(
     organisation: sample_organisation.SampleOrganisation, two: Path, tmp_path: Path
 ) -> None:
-    good = banks.open_bank(two)
+    good = bank_files.open_bank(two)
     drift = {"drift": {"quantiles": {"0.5": 0.02}}, "reference": {"quantiles": {"0.99": 0.4}}}
     moved = banks.with_manifest_entries(good, note="moved", gate=drift)
-    banks.publish_version(moved, two)
+    bank_files.publish_version(moved, two)
     place = Place(tmp_path / "place", two).create()
     with place.consumer() as consumer, place.producer() as producer:
         metrics = place.program(consumer, producer).metrics

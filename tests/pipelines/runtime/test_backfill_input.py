@@ -9,7 +9,7 @@ import pytest
 from fingerprint.adapters import files
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports.store import Store
-from fingerprint.registry import bank as banks
+from fingerprint.registry import bank_files
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.initial_state import FROM_BANK
 from fingerprint.store import open_store
@@ -21,7 +21,7 @@ from tests.support.sample_organisation import SETTINGS, SampleOrganisation, writ
 
 @pytest.fixture(scope="module")
 def bank(organisation: SampleOrganisation) -> Bank:
-    return banks.open_bank(organisation.bank)
+    return bank_files.open_bank(organisation.bank)
 
 
 @pytest.fixture

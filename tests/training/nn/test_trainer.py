@@ -19,7 +19,7 @@ from fingerprint.estimators import autoencoder
 from fingerprint.estimators.autoencoder import FREE_FEATURES, VISIBLE_MASK, Weights
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURES
 from fingerprint.features.vocabulary import Vocabulary, build_vocabulary, count_presences
-from fingerprint.registry.bank import open_bank
+from fingerprint.registry.bank_files import open_bank
 from fingerprint.training.nn import compiled, hyperparameters, trainer
 from fingerprint.training.nn.batching import fitted_slots, make_buckets, network_bytes, rows_per_step
 from fingerprint.training.nn.hyperparameters import BLANK_SHARE

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from fingerprint.core.settings import Settings
-from fingerprint.registry import bank as banks
+from fingerprint.registry import bank_files
 from fingerprint.registry.catalog import BankListing
 from fingerprint.registry.vote_rates import votes_by_kind
 from tests.support.sample_organisation import SampleOrganisation
@@ -26,7 +26,7 @@ def test_the_rates_of_votes_of_the_served_bank_are_shown_by_kind_and_detector(
     )
     store.close()
     table = page.text[page.text.index('<h2 id="rates">') :].split("</table>")[0]
-    rates = banks.open_bank(organisation.bank).manifest["quality"]["vote_rates"]
+    rates = bank_files.open_bank(organisation.bank).manifest["quality"]["vote_rates"]
     kinds = {kind for each in rates.values() for kind in each}
     assert re.findall(r'<bdi class="key">([^<]*)</bdi>', table) == sorted(kinds)
     assert table.count("<tr>") == len(kinds) + 1
