@@ -187,8 +187,9 @@ class Bank:
 
     def with_lookups_built(self) -> Bank:
         """Return the bank with its lookup tables built now rather than at the first event."""
-        _ = self._ready_rows, self._beginners, self.owners, self._texts, self.shift, self.whole
-        _ = self._people_by_name, self._accounts
+        _ = self._ready_rows, self._beginners, self.owners, self.shift, self.whole, self.peers
+        _ = self._texts, self._text_codes
+        _ = self._known_people, self._known_peer_group_hashes, self._people_by_name, self._accounts
         return self
 
     def resolve(

@@ -56,6 +56,21 @@ def test_every_entity_falls_back_to_its_own_principal_and_that_to_its_peers(
     assert (parents["level"][1:] > stack["level"][1:]).all()
 
 
+def test_the_first_event_finds_all_lookup_tables_built(organisation: SampleOrganisation) -> None:
+    """Those of a large bank take longer than an event may."""
+    bank = bank_files.open_bank(organisation.bank).with_lookups_built()
+    built = set(vars(bank))
+    stranger = pd.DataFrame({"principal": ["123456789012:user/unheard-of"], "kind": ["user"], "role": [None]})
+    principal = hashing.hash_with_bucket(stranger["principal"])
+    row, _ = bank.resolve(principal, principal, stranger)
+    assert bank.whole[row] == -1
+    assert bank.peers[row] >= -1
+    assert not bank.knows_account_of(stranger["principal"].iloc[0])
+    assert bank.same_person(str(bank.people["principal"].iloc[0])) is not None
+    assert bank.value_texts(bank.words["code"].to_numpy()[:1])
+    assert set(vars(bank)) == built | {"on_host"}
+
+
 def test_a_person_is_known_at_the_roles_that_were_learned_and_by_their_fingerprints(
     organisation: SampleOrganisation,
 ) -> None:
