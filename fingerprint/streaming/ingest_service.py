@@ -6,7 +6,6 @@ What cannot be read goes to the dead letters. Everything is acknowledged before 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from fingerprint.streaming.backpressure import PausingProducer
 from fingerprint.streaming.event_messages import PartitionCount
 from fingerprint.streaming.metrics import IngestMetrics
 from fingerprint.streaming.poison import POISON_REASON
-from fingerprint.streaming.rekeying import DeadLetterLimit, RekeyedBatch, Rekeyer
+from fingerprint.streaming.rekeying import DeadLetterLimit, RekeyedBatch, Rekeyer, letter_origin
 from fingerprint.streaming.service import POLL_SECONDS, ConsumerService
 
 log = get_logger("fingerprint.ingest")
@@ -106,10 +105,12 @@ class IngestService(ConsumerService):
             self._commit(messages[batch.begin : batch.completed_until])
         self.metrics.count_batch(batch)
         if batch.dead_letters:
-            log.warning("dead letters", **_dead_letter_fields(batch))
+            log.warning(
+                "dead letters", letters=len(batch.dead_letters), **letter_origin(batch.dead_letters[0])
+            )
         if last is not None:
-            reason = dict(batch.dead_letters[-1].headers)["reason"] or b""
-            raise FingerprintError(self.limit.describe(self.settings.kafka.raw_topic, reason.decode()))
+            reason = letter_origin(batch.dead_letters[-1])["reason"]
+            raise FingerprintError(self.limit.describe(self.settings.kafka.raw_topic, reason))
 
     def _commit(self, messages: list[Message]) -> None:
         """Commit what is still owned. The next owner of the rest reads it again: repeats, reduced by id."""
@@ -137,9 +138,3 @@ class IngestService(ConsumerService):
         self.metrics.set_watermarks(self.record_reader.watermarks)
         if self.joined and (lag := self.lag_monitor.poll()) is not None:
             self.metrics.set_lag(lag)
-
-
-def _dead_letter_fields(batch: RekeyedBatch) -> dict[str, Any]:
-    headers = dict(batch.dead_letters[0].headers)
-    first = {name: (headers[name] or b"").decode() for name in ("topic", "partition", "offset", "reason")}
-    return {"letters": len(batch.dead_letters), **first}

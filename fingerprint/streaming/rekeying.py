@@ -233,6 +233,15 @@ def dead_letter(message: Message, reason: str, count: int, max_bytes: int) -> Ou
     return OutgoingMessage(None, None, _origin_headers(message, reason))
 
 
+def letter_origin(letter: OutgoingMessage | Message) -> dict[str, str]:
+    """Return the `topic`, `partition` and `offset` of the message of a dead letter, and the `reason`, as text.
+
+    The message's own headers follow, of any name and bytes.
+    """
+    origin = letter.headers[:ORIGIN_HEADER_COUNT]
+    return {name: (value or b"").decode(errors="replace") for name, value in origin}
+
+
 def _origin_headers(message: Message, reason: str) -> Headers:
     return (
         ("topic", message.topic.encode()),

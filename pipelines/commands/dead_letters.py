@@ -23,7 +23,7 @@ from fingerprint.sources.columnar import is_columnar
 from fingerprint.streaming.backpressure import RetryingProducer
 from fingerprint.streaming.bounded_read import poll_until_end
 from fingerprint.streaming.event_messages import OutgoingMessage, single_records
-from fingerprint.streaming.rekeying import ORIGIN_HEADER_COUNT
+from fingerprint.streaming.rekeying import ORIGIN_HEADER_COUNT, letter_origin
 from pipelines.runtime import wiring
 
 _QUEUE_PREFIX = "sqs:"  # of the origin of a notification; no topic begins so
@@ -151,10 +151,7 @@ def _mark_replayed(consumer: Consumer, messages: list[Message]) -> None:
 
 
 def _dead_letter(message: Message) -> DeadLetter:
-    own = {
-        name: (value or b"").decode(errors="replace") for name, value in message.headers[:ORIGIN_HEADER_COUNT]
-    }
-    value = message.value or b""
+    own, value = letter_origin(message), message.value or b""
     return DeadLetter(
         printable(own.get("topic", "?")),
         _number(own.get("partition", "")),
