@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from prometheus_client import CollectorRegistry, Gauge
@@ -67,7 +67,7 @@ class LagMonitor:
         """Note the positions of polled messages, in order within each partition."""
         self.positions |= next_offsets(messages)
 
-    def poll(self, paused: Collection[Partition] = ()) -> Offsets | None:
+    def poll(self) -> Offsets | None:
         """Return the lag of each assigned partition in messages, if it is time to read it and the broker answers."""
         if self.now() < self.next_poll:
             return None
@@ -75,7 +75,7 @@ class LagMonitor:
         self.next_poll = self.now() + self.poll_interval
         self._log_broker_availability()
         if lag is not None:
-            self._log_stalled_partitions(self.stall_detector.stalled(self.now(), self.positions, lag, paused))
+            self._log_stalled_partitions(self.stall_detector.stalled(self.now(), self.positions, lag))
         return lag
 
     @contextmanager
@@ -142,7 +142,7 @@ def _format_partitions(partitions: Sequence[Partition]) -> str:
 class StallDetector:
     """Find partitions that lag and do not progress: nothing is raised, and nothing arrives.
 
-    A partition that is not assigned, paused on purpose, or read to its end starts from zero when that is over.
+    A partition that is not assigned, or read to its end, starts from zero when that is over.
 
     Example:
         >>> detector, partition = StallDetector(stall_seconds=120), Partition("events", 0)
@@ -156,16 +156,14 @@ class StallDetector:
         self.stall_seconds = stall_seconds
         self._last_progress: dict[Partition, tuple[int, float]] = {}  # at which position, since when
 
-    def stalled(
-        self, now: float, positions: Offsets, lag: Offsets, paused: Collection[Partition] = ()
-    ) -> list[Partition]:
+    def stalled(self, now: float, positions: Offsets, lag: Offsets) -> list[Partition]:
         """Return the partitions that have not progressed for `stall_seconds` or longer, in order.
 
         `now`: seconds, on a clock that never goes back. `positions`: of polled messages; a partition of which none was polled
         may be missing. `lag`: messages, of every assigned partition.
         """
         before, self._last_progress = self._last_progress, {}
-        for each in (each for each, behind in lag.items() if behind > 0 and each not in paused):
+        for each in (each for each, behind in lag.items() if behind > 0):
             position = positions.get(each, -1)
             at, since = before.get(each, (position, now))
             self._last_progress[each] = (at, since) if at == position else (position, now)
