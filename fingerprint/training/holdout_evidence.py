@@ -1,4 +1,4 @@
-"""How unusual each held-out row of a partition is, part by part, as scoring measures its event.
+"""Evidence of the held-out rows of a partition: how unusual each is, part by part, as scoring measures its event.
 
 Example:
     >>> holdout_evidence(piece, center, counted)["amount"]           # (L, 3) log ratios to what was usual before

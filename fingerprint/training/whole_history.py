@@ -1,4 +1,4 @@
-"""What is learned of the rows of all partitions together: who opened which role, what services alone called, who never moves.
+"""Habits that all partitions show together: who opened which role, what services alone called, which machines never move.
 
 Example:
     >>> learn_whole(OPENERS, dataset, settings.spectral.intervals_per_day)["role"]          # sorted hashes, (K,)
@@ -31,7 +31,7 @@ class LearnedRows(MarkedRows, Protocol):
 
     @property
     def learned(self) -> NDArray[np.bool_]:
-        """Whether habits are learned from each row (R,)."""
+        """The rows that habits are learned from: a mask (R,)."""
         ...
 
     def take(self, which: NDArray[Any]) -> Self:
@@ -40,7 +40,7 @@ class LearnedRows(MarkedRows, Protocol):
 
 
 class Learner(NamedTuple):
-    """What is learned of one kind of rows: the part of the bank that it becomes, and the stem of the rows' files."""
+    """One kind of rows and what is learned of them: the part of the bank that it becomes, and the stem of the rows' files."""
 
     part: str
     stem: str
