@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.alerting import impact, titles
+from fingerprint.alerting import impact, title_origin, title_words, titles
 from fingerprint.alerting.alert_events import alert_after_alert, alert_principal, texts_of
 from fingerprint.alerting.drivers import (
     called_most,
@@ -190,7 +190,7 @@ def _suspicion(
         new_origins={
             event.event_id: origin
             for row, event in enumerate(facts.events)
-            if (origin := titles.new_origin(facts, row))
+            if (origin := title_origin.new_origin(facts, row))
         },
         unusual_calls=unusual_calls(facts.drivers, facts.ranked),
     )
@@ -218,7 +218,7 @@ def _has_new_origin(facts: TitleFacts) -> bool:
     between = {
         event.event_id: service
         for row, event in enumerate(facts.events)
-        if (service := titles.service_between(facts, row))
+        if (service := title_words.service_between(facts, row))
     }
     programs = [each for each in facts.drivers if each.feature == PROGRAM_FEATURE]
     new_tool = any(each.rarity == "unseen" and each.seen not in between.values() for each in programs)

@@ -13,15 +13,15 @@ import pytest
 from fingerprint.alerting import explanation, impact
 from fingerprint.alerting.prevalence import feature_labels
 from fingerprint.alerting.title_facts import TitleFacts
+from fingerprint.alerting.title_origin import new_origin
+from fingerprint.alerting.title_tools import TOOL_FEATURES
+from fingerprint.alerting.title_words import MAX_NAME_LENGTH
 from fingerprint.alerting.titles import (
     ACCOUNT_FEATURE,
-    MAX_NAME_LENGTH,
-    TOOL_FEATURES,
     access_text,
     build_title,
     known_at,
     new_at,
-    new_origin,
     questioned,
 )
 from fingerprint.core.alert import MOVE_FEATURE, AlertEvent, Rarity, SurpriseDriver

@@ -1,0 +1,109 @@
+"""Outcome of calls in a title: how many failed or were throttled, and what succeeded all the same.
+
+Example:
+    >>> failures_text(facts)
+    '; all 3 failed, but s3:GetObject and 1 other action succeeded'
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from fingerprint.alerting.title_facts import (
+    TitleFacts,
+    calls_of,
+    harmful_actions,
+    has_succeeded_beside,
+    new_reads_beside,
+)
+from fingerprint.alerting.title_words import MAX_NAME_LENGTH, count_text, cut, missing_calls, them
+from fingerprint.core.alert import AlertEvent, succeeded_beside
+from fingerprint.features.encoding import FEATURE_SET
+from fingerprint.sources.active import SOURCE
+
+
+def failures_text(facts: TitleFacts) -> str:
+    """Return how many of the events failed or were throttled; if none succeeded, also what did of the supporting ones.
+
+    If none of the leading action's did, also what supporting calls of it were made on that did.
+    Beside a count of more calls than the alert has, it says of how many of those that are shown: the alert's own and the
+    supporting ones.
+    """
+    failed = sum(bool(event.error_code) for event in facts.events)
+    if not failed:
+        return ""
+    lead, tried = facts.lead
+    every = (*facts.events, *facts.supporting)
+    shown = "" if missing_calls(facts, lead) <= 0 else f" of the {len(every):,} shown"
+    counts = _failed_and_throttled(every if shown else facts.events)
+    counted = ", ".join(
+        f"{count:,}{'' if place else shown} {word}" for place, (word, count) in enumerate(counts.items())
+    )
+    if failed < len(facts.events):
+        on = _done_beside(facts, lead) if tried else ""
+        but = f", but {cut(SOURCE.plain_action(lead))}{on} succeeded" if on else ""
+        return f"; {counted}{_tried(facts, failed)}{but}"
+    done = _succeeded(facts, lead, is_counted=bool(shown))
+    if not shown and len(counts) == 1:
+        counted = f"{'all ' if len(facts.events) > 1 and not done else ''}{next(iter(counts))}"
+    return f"; {counted}{f', but {done} succeeded' if done else ''}"
+
+
+def _failed_and_throttled(events: Sequence[AlertEvent]) -> Counter[str]:
+    """Return how many of the events failed, were throttled, which their caller sends again by itself, or asked whether they may.
+
+    >>> _failed_and_throttled(events)
+    Counter({'failed': 2, 'throttled': 1})
+    """
+    codes = [event.error_code for event in events if event.error_code]
+    is_throttled, is_allowed = FEATURE_SET.throttled.__contains__, FEATURE_SET.dry_runs.__contains__
+    ordered = sorted(codes, key=lambda code: (is_allowed(code), is_throttled(code)))
+    return Counter(
+        "allowed in a dry run" if is_allowed(code) else "throttled" if is_throttled(code) else "failed"
+        for code in ordered
+    )
+
+
+def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
+    """Return which supporting actions succeeded where all events failed, the gravest or a new read of data by name.
+
+    Calls of the leading action from the same place are other calls of it, and come first; beside a count of those that failed
+    that is said, but for what they were made on, which says nothing of one that was throttled.
+    """
+    gravest = [row.action for row in facts.supporting_actions if row.succeeded]
+    reads = new_reads_beside(facts)
+    others = [event.action_name for event in facts.supporting if not event.error_code]
+    done = list(dict.fromkeys((*gravest, *reads, *others)))
+    named = []
+    if has_succeeded_beside(facts, lead):
+        done.remove(lead)
+        throttled = {event.error_code for event in calls_of(facts, lead)} <= FEATURE_SET.throttled
+        on = "" if throttled else _done_beside(facts, lead)
+        named += [f"other calls of it{on}"] if on or not is_counted else []
+    if done and (gravest or reads or not named):
+        elsewhere = " from elsewhere" if done[0] == lead else ""
+        how = f" (new to {them(facts)})" if done[0] in reads and facts.is_learned else ""
+        named.append(f"{cut(SOURCE.plain_action(done.pop(0)))}{elsewhere}{how}")
+    if done:
+        return f"{', '.join(named)} and {count_text(len(done), 'other action')}"
+    return " and ".join(named)
+
+
+def _tried(facts: TitleFacts, failed: int) -> str:
+    """Return the action that counts more than the leading one and failed each time; empty for none. `failed` events did."""
+    lead, _ = facts.lead
+    gravest = next(iter(harmful_actions(facts)), None)
+    if gravest is None or gravest.action == lead or gravest.succeeded:
+        return ""
+    others = " and others" if gravest.failed < failed else ""
+    return f" ({cut(SOURCE.plain_action(gravest.action))}{others})"
+
+
+def _done_beside(facts: TitleFacts, action: str) -> str:
+    """Return what such calls were made on, ` on role:admin and 1 other`, where the alert's own were not; else an empty text."""
+    failed = {event.resource for event in calls_of(facts, action)}
+    beside = succeeded_beside(action, facts.events, facts.supporting)
+    done = list(dict.fromkeys(each.resource for each in beside if each.resource not in {"", *failed}))
+    others = f" and {count_text(len(done) - 1, 'other')}" if len(done) > 1 else ""
+    return f" on {cut(done[0], MAX_NAME_LENGTH // 2)}{others}" if done else ""

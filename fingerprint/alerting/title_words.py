@@ -1,0 +1,136 @@
+"""Words of a title: names and numbers, whose calls they were, how often an action was called, and which new ones stand beside it.
+
+Example:
+    >>> often_text(facts, "s3:GetObject")
+    ' 196 times in an hour (40 a day at most)'
+
+Names may have been chosen by an attacker: every one is cut.
+"""
+
+from __future__ import annotations
+
+import math
+
+from fingerprint.alerting.title_facts import (
+    UNUSUAL_RESOURCES,
+    TitleFacts,
+    amounts_of,
+    calls_of,
+    lasted,
+    newcomers_bulk,
+)
+from fingerprint.core.alert import AlertEvent, names_person
+from fingerprint.core.sanitize import truncate
+from fingerprint.estimators.amounts import most_text_with_span
+
+MAX_NAME_LENGTH = 80  # characters of a name in a title
+
+
+def named_text(name: str, behind: str) -> str:
+    """Return a name and what is behind it, of which a long name leaves room."""
+    return f"{cut(name, MAX_NAME_LENGTH - len(behind) - 3)} ({behind})"
+
+
+def let_in(facts: TitleFacts, event: AlertEvent) -> str:
+    """Return the accounts that a call names `for` what it was made on, as `account 210987654321`; empty for none."""
+    start, action = f"{event.resource} for ".lstrip(), event.action_name
+    named = (each for row in facts.actions if row.action == action and row.new for each in row.resources)
+    return next((each.removeprefix(start) for each in named if each.startswith(start)), "")
+
+
+def new_beside(facts: TitleFacts) -> tuple[set[str], str, str]:
+    """Return the new actions beside the leading one, what one of them is called, and where it is new."""
+    lead, _ = facts.lead
+    new, other = {*facts.new_to_all} - {lead}, "other " if lead in facts.new_to_all else ""
+    if not facts.is_learned:
+        return new, f"{other or 'new '}action", ""
+    return (
+        (new, f"{other}action", f" new {facts.here}")
+        if facts.is_new_here
+        else (new, f"{other}new action", "")
+    )
+
+
+def is_person(facts: TitleFacts) -> bool:
+    """Return whether a person is behind the leading call, as its record says; a role or a machine is an `it`."""
+    return bool(facts.humans) and names_person(facts.humans[facts.leading_row])
+
+
+def them(facts: TitleFacts) -> str:
+    """Return `them` of a person, `it` of a role or a machine."""
+    return "them" if is_person(facts) else "it"
+
+
+def often_text(facts: TitleFacts, action: str) -> str:
+    """Return how often an action was called, where its amount drives the alert and was never as large; else an empty text.
+
+    Few of many calls are events of the alert, so their number says less. It is that of all who act as the principal.
+    """
+    for driver, calls, span in amounts_of(facts, action):
+        shorter = _shorter_span(facts, action, calls)
+        span, unusual, _ = span.partition(UNUSUAL_RESOURCES)
+        places = f" on resources unusual for {them(facts)}" if unusual else ""
+        compared = most_text_with_span(driver.expected, span) if shorter else driver.expected
+        before = f" ({compared})" if action not in facts.new_actions else ""
+        together, by = _callers(facts, action)
+        return f"{together} {calls} times in {shorter or span}{by}{places}{before}"
+    return f" {len(calls_of(facts, action)):,} times" if action == newcomers_bulk(facts) else ""
+
+
+def _callers(facts: TitleFacts, action: str) -> tuple[str, str]:
+    """Return whose calls of an action were counted: the word before the number of times and those behind it, each maybe empty.
+
+    Where several people act as the principal, the alert may have the calls of some, and the number is that of all.
+    """
+    people = set(filter(None, facts.humans))
+    if len(people) < 2:
+        return "", ""
+    if not has_all_calls(facts, action):
+        return "", " by all at the role"
+    rows = zip(facts.events, facts.humans, strict=True)
+    callers = {human for event, human in rows if event.action_name == action} & people
+    return (" together", "") if callers == people else ("", f" by {len(callers):,} of them")
+
+
+def has_all_calls(facts: TitleFacts, action: str) -> bool:
+    """Return whether the title counts an action's events of the alert, no more nor fewer; True where it gives no count."""
+    return missing_calls(facts, action) == 0
+
+
+def missing_calls(facts: TitleFacts, action: str) -> int:
+    """Return how many calls of those that the title counts are no events of the alert; less than 0 where it has more of them."""
+    counted = (int(calls.replace(",", "")) for _, calls, _ in amounts_of(facts, action))
+    events = len(calls_of(facts, action))
+    return next(counted, events) - events
+
+
+def _shorter_span(facts: TitleFacts, action: str, calls: str) -> str:
+    """Return the minutes within which all of so many calls were made, if they are all events and that is less than an hour."""
+    made = calls_of(facts, action)
+    minutes = math.ceil(lasted(made).total_seconds() / 60)
+    if f"{len(made):,}" != calls or not 0 < minutes < 60:
+        return ""
+    return count_text(minutes, "minute") if minutes > 1 else "a minute"
+
+
+def service_between(facts: TitleFacts, row: int) -> str:
+    """Return the service that made a call for a person, who never made it themselves; empty for a call of their own.
+
+    What a service does with a role that no person holds is said to come from that service.
+    """
+    return facts.events[row].by_service if is_person(facts) else ""
+
+
+def times_text(calls: int) -> str:
+    """Return how often something was called; empty for once."""
+    return f" {calls:,} times" if calls > 1 else ""
+
+
+def count_text(number: int, noun: str, where: str = "") -> str:
+    """Return a number with its noun: `1 other`, `4 other new actions`."""
+    return f"{number:,} {noun}{'s' if number != 1 else ''}{where}"
+
+
+def cut(text: str, length: int = MAX_NAME_LENGTH) -> str:
+    """Return a name that may be an attacker's, cut to a length."""
+    return truncate(text, length)
