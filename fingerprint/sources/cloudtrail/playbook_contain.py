@@ -10,31 +10,23 @@ user guide).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import unquote
 
-from fingerprint.core.alert import AlertEvent, CredentialIssue, NextStep, names_person
+from fingerprint.core.alert import AlertEvent, NextStep
 from fingerprint.sources.base import Suspicion
-from fingerprint.sources.cloudtrail.identity import (
-    COGNITO,
-    SSO_ROLE,
-    is_anonymous,
-    permission_set,
-    plain_principal,
-    saml_provider,
+from fingerprint.sources.cloudtrail.identity import SSO_ROLE, is_anonymous, permission_set, saml_provider
+from fingerprint.sources.cloudtrail.playbook_contain_role import (
+    contain_role,
+    cut_certificates,
+    revoke_command,
 )
 from fingerprint.sources.cloudtrail.playbook_extent import find_opened_sessions
 from fingerprint.sources.cloudtrail.playbook_facts import (
-    ASKS_OWNER,
-    BY_ANOTHER_CHANNEL,
     BY_CERTIFICATE,
-    IN_PERSON,
     MAX_KEYS,
     access_keys,
     call_of,
-    calling_service,
     center_roles,
     center_user_id,
     credential_kind,
@@ -46,61 +38,20 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     read_record,
     regions_of,
     session_context,
-    session_of_person,
     value_or_word,
 )
 from fingerprint.sources.cloudtrail.playbook_undo import not_shown, safe_argument
 
 _DENY_ALL = '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*"}]}\''
 _BLOCK_PUBLIC = "BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
-TASK_ID_LENGTH = 32  # hexadecimal digits, of a task of ECS
-DEVICE_ID_LENGTH = 64  # hexadecimal digits, of a certificate of AWS IoT
-MAX_SERIAL_LENGTH = 40  # hexadecimal digits, of a certificate's serial number
-UUID_LENGTH = 36  # characters of a UUID
-_FUNCTION = "AWS::Lambda::Function"
 _CENTER_PROVIDER = "AWSSSO_"  # what the name of Identity Center's provider begins with: AWSSSO_0a1b2c3d4e5f6071_DO_NOT_DELETE
-_HEX_DIGITS = frozenset("0123456789abcdef")
-_NOW = "'\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\"'"  # within a text in single quotes
-_REVOKE = (
-    '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
-    f'{{"DateLessThan":{{"aws:TokenIssueTime":"{_NOW}"}}}}}}]}}\''
-)
 _DENY_ROOT = (
     '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
     '{"ArnLike":{"aws:PrincipalArn":"arn:*:iam::*:root"}}}]}\''
 )
-_DENY_SESSION = (
-    '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
-    '{"StringLike":{"aws:userid":"*:SESSION_NAME"}}}]}\''
-)
 _DENY_PERSON = (  # AWS's own condition for one person of Identity Center
     '\'{"Effect":"Deny","Action":"*","Resource":"*","Condition":{"StringEquals":{"identitystore:userId":"USER_ID"}}}\''
 )
-_FIND_OPENER = (
-    "find who assumed it, by the session's access key. Where that was a provider of SAML or web identity, block the person or "
-    "the workload there; where another account did, take it out of the role's trust policy. Where Lambda did, the session has "
-    "the function's name: set the function's reserved concurrency to 0, and mend it."
-)
-_IF_NAMED_BY_SAML = "Where a provider of SAML opened them, it fixed their name: disable the person there."
-_NAMED_BY_SAML = "The provider of SAML that opened them fixed their name: disable the person there."
-_NAMED_BY_OPENER = "Who opened them chose their name: it is the person's where that one can be trusted."
-_ANYONE_GETS_NEW_ONES = (
-    "Who can still assume the role gets a new one. Machines and functions that use it keep credentials that are refused "
-    "until these expire, for up to six hours: replace their instance profile, or stop and start them."
-)
-# Where the opener is known to be no machine of one's own, by the kind of its principal.
-_OPENER_GETS_NEW_ONES = {
-    "account": "That account gets new ones as long as the role's trust policy lets it in.",
-    "federated": "The person or the workload gets new ones until blocked at the provider.",
-}
-# Services that run one's own code open the sessions of its roles: what to do about the code.
-_STOP_CODE = {
-    "lambda.amazonaws.com": "the session has the function's name: set the function's reserved concurrency to 0, find how its "
-    "credentials were read, and mend it.",
-    "ec2.amazonaws.com": "the session has the machine's id: isolate the machine.",
-    "ecs-tasks.amazonaws.com": "the session has the task's id: stop the task, and close the way in.",
-    "pods.eks.amazonaws.com": "the session names cluster and pod: stop the pod, and close the way in.",
-}
 _LIST_TRUST = "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDocument]' --output json"
 
 
@@ -113,7 +64,7 @@ def contain_steps(suspicion: Suspicion) -> Iterator[NextStep]:
         case "user session":
             yield _contain_user_session(value_or_word(name, "USER_NAME"))
         case "role session":
-            yield from _contain_role(suspicion, value_or_word(name, "ROLE_NAME"))
+            yield from contain_role(suspicion, value_or_word(name, "ROLE_NAME"))
         case "single sign-on":
             yield from _contain_single_sign_on(suspicion, name)
         case "root":
@@ -180,7 +131,7 @@ def _contain_service_account(suspicion: Suspicion, namespace: str, name: str) ->
         "pod and account are gone: take the account's subject out of the trust policy of the role, and revoke the role's "
         f"sessions.{more}",
         "\n".join(
-            f"aws iam get-role --role-name {each} --query Role.AssumeRolePolicyDocument\n{_revoke_command(each)}"
+            f"aws iam get-role --role-name {each} --query Role.AssumeRolePolicyDocument\n{revoke_command(each)}"
             for each in roles or ["ROLE_NAME"]
         ),
     )
@@ -209,7 +160,7 @@ def _contain_other_account(suspicion: Suspicion) -> NextStep:
         "contain",
         f"Deny account {account} in the trust policy of every role that it may assume, and tell its owner.{revoke}{more} Where "
         f"the account is one of the organisation's own, {find}.",
-        "\n".join([_LIST_TRUST, *map(_revoke_command, roles)]),
+        "\n".join([_LIST_TRUST, *map(revoke_command, roles)]),
     )
 
 
@@ -240,10 +191,6 @@ def _names_of(kind: str, resources: Iterable[str]) -> tuple[list[str], str]:
     )
     named = [each for each in found if each][:MAX_KEYS]
     return named, not_shown(len(found) - len(named), kind)
-
-
-def _revoke_command(role: str) -> str:
-    return f"aws iam put-role-policy --role-name {role} --policy-name AWSRevokeOlderSessions --policy-document {_REVOKE}"
 
 
 def _find_shared(suspicion: Suspicion) -> str:
@@ -334,253 +281,6 @@ def _deny_user(user: str) -> str:
     return f"aws iam put-user-policy --user-name {user} --policy-name incident-deny-all --policy-document {_DENY_ALL}"
 
 
-def _contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
-    """Cut the one source that opens the role's sessions, or find who opens them, and revoke them."""
-    yield from _cut_source(suspicion, role) or _contain_sessions(suspicion, role)
-
-
-def _cut_source(suspicion: Suspicion, role: str) -> list[NextStep]:
-    """Return the steps against the one person, service, identity pool, function or workload that opens a role's sessions."""
-    if session := session_of_person(suspicion.principal):
-        return [_deny_session(role, value_or_word(session, "SESSION_NAME"))]
-    if service := calling_service(suspicion):
-        effect = "That stops what the service still does with it, and fails what others have it do."
-        return [_find_caller_of_service(suspicion, service), _revoke(role, effect)]
-    if pools := _identity_pools(suspicion):
-        return [_cut_pools(pools), _revoke(role, "Visitors get new ones as long as the pool gives them.")]
-    if functions := _lambda_functions(suspicion):
-        return [_stop_functions(functions), _revoke(role, "The function's next credentials are new ones.")]
-    if provider := _identity_provider(suspicion):
-        return [_stop_workload(suspicion, provider), _revoke(role, "The workload's next run gets a new one.")]
-    return []
-
-
-def _contain_sessions(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
-    """Find who opened the sessions of a shared role, then revoke these; isolate or stop the machines and tasks among them."""
-    machines = dict.fromkeys(event.session for event in suspicion.events if event.session.startswith("i-"))
-    named = _one_of_each_session(suspicion)
-    certificates = [event for event in named if _is_certificate(event)]
-    if any(event.session not in machines for event in suspicion.events):
-        yield _who_assumed(suspicion, bool(certificates))
-    if certificates:
-        yield _cut_certificates(role)
-    if devices := [each.session for each in named if _is_device(each)]:
-        yield _cut_devices(devices)
-    if pods := [each.session for each in named if _is_pod(each.session)]:
-        yield _stop_pods(pods)
-    people = [safe_argument(each.session) for each in named]
-    if all("@" in each for each in people):
-        yield _deny_people(role, people)
-        yield _revoke(
-            role,
-            "Only where the caller chose the session's name, or the sessions of all who share the role are to end.",
-        )
-        return
-    yield _revoke(role, _ANYONE_GETS_NEW_ONES)
-    yield from _isolate_machines(list(machines))
-    if tasks := [event.session for event in named if _is_task(event)]:
-        yield _stop_tasks(tasks)
-
-
-def _isolate_machines(machines: Sequence[str]) -> Iterator[NextStep]:
-    shown = [each for each in map(safe_argument, machines) if each][:MAX_KEYS]
-    if shown:
-        yield NextStep(
-            "contain",
-            "The role is a machine's: isolate it, else the thief takes its next credentials. Keep it running for its memory. "
-            "INSTANCE_REGION is where it runs, which need not be where the calls went."
-            + not_shown(len(machines) - len(shown), "machine"),
-            "\n".join(
-                f"aws ec2 modify-instance-attribute --region INSTANCE_REGION --instance-id {each} "
-                "--groups SECURITY_GROUP_WITHOUT_RULES"
-                for each in shown
-            ),
-        )
-
-
-def _revoke(role: str, after: str) -> NextStep:
-    return NextStep(
-        "contain",
-        f"Revoke the role's sessions up to now. {after}",
-        _revoke_command(role),
-    )
-
-
-class _Pool(NamedTuple):
-    """An identity pool of Cognito that gave sessions, whether to anyone who asked, and to which identities."""
-
-    pool: str
-    open_to_all: bool
-    identities: Sequence[str]
-
-
-def _find_caller_of_service(suspicion: Suspicion, service: str) -> NextStep:
-    return NextStep(
-        "contain",
-        f"{service[:100]} made the calls with the role because someone told it to: find who did, and contain that principal. "
-        "The call may be logged in another account or region.",
-        f"for region in {' '.join(regions_of(suspicion))}; do\n"
-        f'  aws cloudtrail lookup-events --region "$region" --start-time {look_up_from(suspicion)} --lookup-attributes '
-        f"AttributeKey=EventSource,AttributeValue={value_or_word(service, 'SERVICE_NAME')}\n"
-        "done",
-    )
-
-
-def _identity_pools(suspicion: Suspicion) -> list[_Pool]:
-    """Return the identity pools of Cognito by which the sessions of an alert came; empty where any came by another way."""
-    found: dict[tuple[str, bool], dict[str, None]] = {}
-    for event in first_events(suspicion):
-        federation = session_context(event).get("webIdFederationData")
-        if not isinstance(federation, dict) or federation.get("federatedProvider") != COGNITO:
-            return []
-        attributes = federation.get("attributes")
-        attributes = attributes if isinstance(attributes, dict) else {}
-        pool, identity = (safe_argument(attributes.get(f"{COGNITO}:{name}")) for name in ("aud", "sub"))
-        to_all = "unauthenticated" in str(attributes.get(f"{COGNITO}:amr"))
-        found.setdefault((pool, to_all), {})[identity] = None
-    return [_Pool(*of, [each for each in named if each]) for of, named in found.items()]
-
-
-def _identity_provider(suspicion: Suspicion) -> str:
-    """Return the one provider of OpenID Connect by which an alert's sessions came, without its account; else nothing."""
-    federations = [session_context(event).get("webIdFederationData") for event in first_events(suspicion)]
-    named = {
-        safe_argument(each.get("federatedProvider")) if isinstance(each, dict) else "" for each in federations
-    }
-    return named.pop().rpartition("oidc-provider/")[2] if len(named) == 1 else ""
-
-
-def _stop_workload(suspicion: Suspicion, provider: str) -> NextStep:
-    return NextStep(
-        "contain",
-        f"{provider} vouched for the workload that opened the sessions (a repository, a workspace, a pod's service account; as "
-        "userName in the record of the call that opened them). First stop it there, and take it out of the role's trust policy, "
-        "or it gets a new session.",
-        find_opened_sessions(suspicion, ("AssumeRoleWithWebIdentity",)),
-    )
-
-
-def _cut_pools(pools: Sequence[_Pool]) -> NextStep:
-    """Return how to keep an identity pool from giving sessions: to the identities that had them, or to anyone."""
-    to_all = any(each.open_to_all for each in pools)
-    commands = []
-    for each in pools[:MAX_KEYS]:
-        region = f"--region {each.pool.partition(':')[0] or 'POOL_REGION'}"
-        pool = f"{region} --identity-pool-id {each.pool or 'POOL_ID'}"
-        commands += [
-            f"aws cognito-identity describe-identity-pool {pool}",
-            f"aws cognito-identity delete-identities {region} "
-            f"--identity-ids-to-delete {' '.join(each.identities[:MAX_KEYS]) or 'IDENTITY_ID'}",
-        ]
-        if each.open_to_all:
-            commands.append(
-                f"aws cognito-identity update-identity-pool {pool} --identity-pool-name POOL_NAME "
-                "--no-allow-unauthenticated-identities"
-            )
-    anyone = (
-        " It gives them to anyone who asks: where that is not meant, let it give none without a sign-in. The update sets all "
-        "settings of the pool: give it those that are shown first."
-    )
-    return NextStep(
-        "contain",
-        "An identity pool of Cognito opened the sessions: delete the identities that it gave them to, and take from its role "
-        f"what visitors do not need.{anyone if to_all else ' Block the person at the pool of users or provider behind it.'}",
-        "\n".join(commands),
-    )
-
-
-def _one_of_each_session(suspicion: Suspicion) -> list[AlertEvent]:
-    """Return the first event of each session name."""
-    return list({event.session: event for event in reversed(suspicion.events)}.values())[::-1]
-
-
-def _is_task(event: AlertEvent) -> bool:
-    """Return whether a session has the name that ECS gives those of a task, which anyone else may choose as well."""
-    name = event.session
-    return len(name) == TASK_ID_LENGTH and set(name) <= _HEX_DIGITS and not _has_source_identity(event)
-
-
-def _is_certificate(event: AlertEvent) -> bool:
-    """Return whether a session is named as Roles Anywhere does: the serial number; its source identity is the subject."""
-    name = event.session
-    is_number = 0 < len(name) <= MAX_SERIAL_LENGTH and set(name.lower()) <= _HEX_DIGITS
-    return is_number and _has_source_identity(event)
-
-
-def _is_device(event: AlertEvent) -> bool:
-    """Return whether a session is named as the credential provider of AWS IoT does: the id of a device's certificate."""
-    return len(event.session) == DEVICE_ID_LENGTH and set(event.session) <= _HEX_DIGITS
-
-
-def _cut_devices(certificates: Sequence[str]) -> NextStep:
-    return NextStep(
-        "contain",
-        "The session is named as one that AWS IoT opens for a device's certificate: if so, switch that off, else the thief "
-        "takes its next credentials. The device has none then. DEVICE_REGION is where it is registered."
-        + not_shown(len(certificates) - MAX_KEYS, "certificate"),
-        "\n".join(
-            f"aws iot update-certificate --region DEVICE_REGION --certificate-id {each} --new-status INACTIVE"
-            for each in certificates[:MAX_KEYS]
-        ),
-    )
-
-
-def _is_pod(session: str) -> bool:
-    """Return whether a session has the name that EKS Pod Identity gives those of a pod: `eks-CLUSTER-POD-UUID`."""
-    last = session[-UUID_LENGTH:]
-    return session.startswith("eks-") and last.count("-") == 4 and set(last) <= {*_HEX_DIGITS, "-"}
-
-
-def _stop_pods(sessions: Sequence[str]) -> NextStep:
-    named = ", ".join(safe_argument(each) for each in sessions[:MAX_KEYS])
-    where = "--region CLUSTER_REGION --cluster-name CLUSTER_NAME"
-    return NextStep(
-        "contain",
-        f"The session is named as one that EKS Pod Identity opens ({named}: cluster, pod, a number). Keep what you need of it, "
-        "delete the association that gives its service account the role, and stop the pod: else the thief takes its next "
-        "credentials.",
-        f"aws eks list-pod-identity-associations {where}\n"
-        f"aws eks delete-pod-identity-association {where} --association-id ASSOCIATION_ID\n"
-        "kubectl delete pod --namespace NAMESPACE POD_NAME",
-    )
-
-
-def _lambda_functions(suspicion: Suspicion) -> list[str]:
-    """Return the ARNs of the functions to which Lambda gave the sessions of an alert; empty where it gave any to another one."""
-    found: dict[str, None] = {}
-    for event in first_events(suspicion):
-        identity = read_record(event).userIdentity
-        scope = identity.get("inScopeOf") if isinstance(identity, dict) else None
-        if not isinstance(scope, dict) or scope.get("issuerType") != _FUNCTION:
-            return []
-        found[safe_argument(scope.get("credentialsIssuedTo"))] = None
-    return [each for each in found if each] or ["FUNCTION_ARN"] * bool(found)
-
-
-def _stop_functions(functions: Sequence[str]) -> NextStep:
-    return NextStep(
-        "contain",
-        "The credentials are those of a function: let it run no more, else the thief takes its next ones, then find how they "
-        "were read (code, a layer, environment, a request that it fetched), mend that, and deploy it again. FUNCTION_REGION is "
-        "where it runs." + not_shown(len(functions) - MAX_KEYS, "function"),
-        "\n".join(
-            f"aws lambda put-function-concurrency --region {_region_of(each)} --function-name {each} "
-            "--reserved-concurrent-executions 0\n"
-            f"aws lambda get-function --region {_region_of(each)} --function-name {each}"
-            for each in functions[:MAX_KEYS]
-        ),
-    )
-
-
-def _region_of(arn: str) -> str:
-    """Return the region of an ARN that a command may hold, else a word to be filled in."""
-    return arn.split(":")[3] if arn.count(":") > 3 and arn.split(":")[3] else "FUNCTION_REGION"
-
-
-def _has_source_identity(event: AlertEvent) -> bool:
-    return bool(session_context(event).get("sourceIdentity"))
-
-
 def _by_certificate(suspicion: Suspicion) -> NextStep | None:
     """Return how to shut out the holder of a certificate that opens sessions by Roles Anywhere; None for another caller."""
     event = suspicion.lead or suspicion.events[0]
@@ -591,142 +291,12 @@ def _by_certificate(suspicion: Suspicion) -> NextStep | None:
         _last_part(request.get(name)) for name in ("roleArn", "profileArn", "trustAnchorArn")
     )
     arn = safe_argument(request.get("trustAnchorArn")) if anchor else ""
-    return _cut_certificates(role or "ROLE_NAME", safe_argument(event.region), profile, anchor, arn)
+    return cut_certificates(role or "ROLE_NAME", safe_argument(event.region), profile, anchor, arn)
 
 
 def _last_part(arn: object) -> str:
     """Return what is behind the last slash of an ARN, empty if a command may not hold it."""
     return safe_argument(arn.rpartition("/")[2]) if isinstance(arn, str) else ""
-
-
-def _cut_certificates(
-    role: str, region: str = "", profile: str = "", anchor: str = "", anchor_arn: str = ""
-) -> NextStep:
-    """Return how to keep a certificate of Roles Anywhere from opening sessions; ids where a record has them.
-
-    `region` is that of the profile where a record of its own service says so: of a session's calls only the name is known.
-    """
-    where = f"--region {region or 'ANCHOR_REGION'}"
-    how = (
-        "The caller opens sessions by IAM Roles Anywhere"
-        if region
-        else "The session is named as one that IAM Roles Anywhere opens"
-    )
-    return NextStep(
-        "contain",
-        f"{how} for a certificate: revoke that at its authority, and import the list of revoked ones. Where it is not known "
-        "which key was stolen, disable the profile that gives the role, or the trust anchor: that shuts out all certificates of "
-        "the authority.",
-        f"aws rolesanywhere list-profiles {where} --query \"profiles[?contains(to_string(roleArns),'{role}')]\"\n"
-        f"aws rolesanywhere import-crl {where} --name incident --enabled --crl-data fileb://REVOKED.pem "
-        f"--trust-anchor-arn {anchor_arn or 'TRUST_ANCHOR_ARN'}\n"
-        f"aws rolesanywhere disable-profile {where} --profile-id {profile or 'PROFILE_ID'}\n"
-        f"aws rolesanywhere disable-trust-anchor {where} "
-        f"--trust-anchor-id {anchor or 'TRUST_ANCHOR_ID'}",
-    )
-
-
-def _stop_tasks(tasks: Collection[str]) -> NextStep:
-    shown = [each for each in map(safe_argument, tasks) if each][:MAX_KEYS]
-    return NextStep(
-        "contain",
-        "The session is named as a container's task of ECS: if there is one, stop it, else the thief takes its next credentials. "
-        "Save what you need of it first, for it is lost. A service starts another one: close the way in, or let it want none. "
-        "TASK_REGION is where it runs, which need not be where the calls went."
-        + not_shown(len(tasks) - len(shown), "task"),
-        "\n".join(
-            f"aws ecs stop-task --region TASK_REGION --cluster CLUSTER_NAME --task {each} --reason incident"
-            for each in shown
-        ),
-    )
-
-
-def _deny_session(role: str, session: str) -> NextStep:
-    """Return how to deny one person's sessions at a role that others use too; the identity provider fixes their name."""
-    policy = _DENY_SESSION.replace("SESSION_NAME", session)
-    return NextStep(
-        "contain",
-        "Disable the person at the identity provider, else they can sign in again elsewhere, and deny the person's sessions at "
-        "the role. Other sessions of the role go on.",
-        f"aws iam put-role-policy --role-name {role} --policy-name incident-deny-session --policy-document {policy}",
-    )
-
-
-def _deny_people(role: str, people: Sequence[str]) -> NextStep:
-    """Return how to deny the sessions of people whom SAML named, at a role that others use too."""
-    names = '","'.join(f"*:{each}" for each in people[:MAX_KEYS])
-    policy = _DENY_SESSION.replace('"*:SESSION_NAME"', f'["{names}"]')
-    return NextStep(
-        "contain",
-        f"Deny the person's sessions alone: other sessions of the role go on. {_IF_NAMED_BY_SAML}"
-        + not_shown(len(people) - MAX_KEYS, "session"),
-        f"aws iam put-role-policy --role-name {role} --policy-name incident-deny-session --policy-document {policy}",
-    )
-
-
-def _who_assumed(suspicion: Suspicion, by_certificate: bool) -> NextStep:
-    openers = ("AssumeRole", "AssumeRoleWithSAML", "AssumeRoleWithWebIdentity")
-    return NextStep(
-        "contain",
-        f"First cut who opens the role's sessions, or the revoked role gives them a new one: {_FIND_OPENER}",
-        find_opened_sessions(suspicion, (*openers, "CreateSession") if by_certificate else openers),
-    )
-
-
-def name_opener(steps: Iterable[NextStep], opener: CredentialIssue) -> tuple[NextStep, ...]:
-    """Return the steps of an alert about one session, with the call that opened it where they say how to find that call.
-
-    An alert is explained without it: the call may have been read later, or by another scorer.
-    """
-    return tuple(_with_opener(step, opener) for step in steps)
-
-
-def _with_opener(step: NextStep, opener: CredentialIssue) -> NextStep:
-    if _FIND_OPENER in step.text:
-        record = f"AttributeKey=EventId,AttributeValue={value_or_word(opener.event_id, 'EVENT_ID')}"
-        region = value_or_word(opener.region, "REGION")
-        return replace(
-            step,
-            text=step.text.replace(_FIND_OPENER, _cut_opener(opener)),
-            command=f"aws cloudtrail lookup-events --region {region} --lookup-attributes {record}",
-        )
-    if step.phase == "verify":
-        return replace(step, text=_asks_opener(step.text, opener))
-    named = _NAMED_BY_SAML if opener.action == "AssumeRoleWithSAML" else _NAMED_BY_OPENER
-    after = _OPENER_GETS_NEW_ONES.get(principal_type(opener.principal), _ANYONE_GETS_NEW_ONES)
-    text = step.text.replace(_IF_NAMED_BY_SAML, named).replace(_ANYONE_GETS_NEW_ONES, after)
-    return replace(step, text=text)
-
-
-def _asks_opener(question: str, opener: CredentialIssue) -> str:
-    """Return the question of an alert whose own records name no person, to the person who opened the session."""
-    owner, found, rest = question.partition(IN_PERSON)
-    # A caller of another account may call itself anything.
-    named = names_person(opener.human) and principal_type(opener.principal) != "account"
-    if not found or not named or not owner.startswith(ASKS_OWNER):
-        return question
-    return f"Ask {opener.human[:100]}, who opened the session,{BY_ANOTHER_CHANNEL}{rest}"
-
-
-def _cut_opener(opener: CredentialIssue) -> str:
-    """Return who opened a session, and how to keep them from opening the next one."""
-    kind = principal_type(opener.principal)
-    how = {
-        "account": "take that account out of the role's trust policy, and tell its owner.",
-        "service": _STOP_CODE.get(
-            principal_name(opener.principal), "find what told it to, and contain that."
-        ),
-        "federated": "block the person or the workload at its provider.",
-    }.get(
-        kind,
-        "contain it as well, and take it out of the role's trust policy if it should not assume the role.",
-    )
-    named = unquote(opener.principal)
-    if kind == "federated":
-        named = f"{plain_principal(opener.principal)} in account {opener.principal.partition(':')[0]}"
-    human = f" ({opener.human[:100]})" if opener.human and opener.human not in named else ""
-    where = f" from {opener.source_address[:100]}" if opener.source_address else ""
-    return f"{named[:200]}{human} opened them by {opener.action[:100]}{where}: {how}"
 
 
 def _contain_single_sign_on(suspicion: Suspicion, name: str) -> Iterator[NextStep]:

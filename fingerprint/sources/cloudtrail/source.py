@@ -58,7 +58,7 @@ from fingerprint.sources.cloudtrail.impact import bulk_read, impact_of, used_els
 from fingerprint.sources.cloudtrail.lenient import NO_EVENT_FIELDS
 from fingerprint.sources.cloudtrail.opened_access import opened_access
 from fingerprint.sources.cloudtrail.playbook import next_steps
-from fingerprint.sources.cloudtrail.playbook_contain import name_opener
+from fingerprint.sources.cloudtrail.playbook_contain_role import name_opener
 from fingerprint.sources.cloudtrail.record_search import record_searches
 from fingerprint.sources.cloudtrail.resources import may_lie_in, typed_resource
 from fingerprint.sources.cloudtrail.s3_layout import (

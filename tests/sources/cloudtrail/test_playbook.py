@@ -21,7 +21,7 @@ from fingerprint.sources.cloudtrail import playbook, playbook_undo
 from fingerprint.sources.cloudtrail.impact import listed_actions
 from fingerprint.sources.cloudtrail.impact_effects import listed_calls
 from fingerprint.sources.cloudtrail.playbook import MAX_UNDO_STEPS, next_steps
-from fingerprint.sources.cloudtrail.playbook_contain import name_opener
+from fingerprint.sources.cloudtrail.playbook_contain_role import name_opener
 from fingerprint.sources.cloudtrail.playbook_facts import MAX_KEYS, MAX_RECORDS_READ, credential_kind
 from fingerprint.sources.cloudtrail.playbook_undo import (
     MAX_CALLS,

@@ -27,7 +27,7 @@ from fingerprint.core.alert import Alert, CredentialIssue, NextStep
 from fingerprint.core.case import AlertFilter
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Settings
-from fingerprint.sources.cloudtrail import playbook_contain
+from fingerprint.sources.cloudtrail import playbook_contain_role
 from fingerprint.store import evidence, open_store
 from fingerprint.web.api import export
 from fingerprint.web.api.queue_params import NON_BLANK_PATTERN
@@ -252,7 +252,9 @@ def test_an_alert_comes_with_all_that_explains_it(api: Api) -> None:
 
 def test_a_program_reads_who_opened_the_session(api: Api, place: Place) -> None:
     stolen = stolen_session()
-    step = NextStep("contain", f"First cut who opens the role's sessions: {playbook_contain._FIND_OPENER}")
+    step = NextStep(
+        "contain", f"First cut who opens the role's sessions: {playbook_contain_role._FIND_OPENER}"
+    )
     events = tuple(replace(each, access_key="ASIAAPI") for each in stolen.events)
     alert = replace(stolen, alert_id="0pened", events=events, next_steps=(step,), human="")
     issue = CredentialIssue(
