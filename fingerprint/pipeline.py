@@ -33,7 +33,8 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Alert
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
-from fingerprint.detection.scorer import MeasureResult, ScoredEvents, Scorer, empty_votes
+from fingerprint.detection.scorer import MeasureResult, ScoredEvents, Scorer
+from fingerprint.detection.votes import empty_votes
 from fingerprint.registry.bank import Bank
 from fingerprint.state.coded_events import CodedEvents, code_events
 from fingerprint.state.pipeline_state import Counters, PipelineState

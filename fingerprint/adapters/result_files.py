@@ -39,7 +39,7 @@ from fingerprint.core.alert import (
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import calibrated_detectors, detector_names
-from fingerprint.detection.scorer import empty_votes
+from fingerprint.detection.votes import empty_votes
 from fingerprint.pipeline import StepResult
 
 SUFFIXES = (".parquet", ".jsonl")

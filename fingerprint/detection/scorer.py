@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import Any, NamedTuple
 
@@ -27,7 +27,6 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import namespace, occurrence_index, to_device_of, to_host, unique_inverse
-from fingerprint.compute.column_table import ColumnTable
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
@@ -36,7 +35,6 @@ from fingerprint.core.alert import (
     GRAVE_OR_SEVERE,
     LEVELS,
     NEWCOMER_COLUMN,
-    VOTE_COLUMNS,
     threshold_column,
     vote_column,
     z_column,
@@ -48,6 +46,7 @@ from fingerprint.detection.batch import encode_batch
 from fingerprint.detection.detectors import Detector, IntervalScores, build_detectors
 from fingerprint.detection.inference import LocalInference
 from fingerprint.detection.owner_names import OwnerNames
+from fingerprint.detection.votes import EventJudgement, empty_votes, event_votes, interval_votes
 from fingerprint.estimators import harm
 from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.registry import quality
@@ -58,7 +57,6 @@ from fingerprint.state.event_batch import EventBatch, concat_batches
 from fingerprint.state.pipeline_state import PipelineState
 
 MAX_PENDING_EVENTS_PER_PRINCIPAL = 5_000  # of one interval, the most unusual ones
-_IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vote, from its event
 
 
 class Judgement(NamedTuple):
@@ -185,7 +183,7 @@ class Scorer:
         delay = (self.state.watermark - at).clip(0)
         origin = {
             "degraded": np.full(len(batch), degraded),
-            "bank_version": self._versions(len(batch)),
+            "bank_version": np.full(len(batch), self.bank.version, object),
             "delay": delay,
         }
         frame = frames.with_columns(batch.frame, origin)
@@ -480,67 +478,27 @@ class Scorer:
         rows_of = {each: (z[each.name] >= floor).nonzero()[0] for each in self._event_detectors()}
         if not any(map(len, rows_of.values())):
             return empty_votes()
-        parts = []
         known = {each.name: _has_opinion(each, batch) for each in self.detectors}
         opinions = ensemble.without_newcomers(known, self._by_newcomers(batch))
         share, alone = ensemble.threshold_share(opinions, batch.level), ensemble.sole_opinion_mask(opinions)
+        parts = []
         for detector, places in rows_of.items():
-            if not len(places):
-                continue
-            columns = z[detector.name], detector.threshold * share, alone, batch.level
-            score, threshold, sole, level = (to_host(each[places]) for each in columns)
-            judged = {
-                "detector": np.full(len(places), detector.name, object),
-                "z": score,
-                "vote": ensemble.reaches_threshold(score, threshold),
-                "threshold": threshold,
-                "level": np.array(LEVELS, dtype=object)[level],
-                "alone": sole,
-            }
-            parts.append(frames.with_columns(self._vote_identity(batch, places), judged))
-        return frames.concat_frames([frames.select_columns(part, VOTE_COLUMNS) for part in parts])
-
-    def _vote_identity(self, batch: EventBatch, which: NDArray[np.intp]) -> Frame:
-        """Return the identity columns of the events at some places, on the host, with the bank that measured them."""
-        version = [name for name in ("bank_version",) if name in batch.frame]  # of events that were pending
-        rows = frames.to_host(
-            frames.select_rows(frames.select_columns(batch.frame, _IDENTITY_COLUMNS + version), which)
-        )
-        return rows if version else frames.with_columns(rows, {"bank_version": self._versions(len(rows))})
-
-    def _versions(self, count: int) -> NDArray[np.object_]:
-        """Return the version of the bank that measures now, `count` times."""
-        return np.full(count, self.bank.version, object)
+            if len(places):
+                judged = EventJudgement(z[detector.name], detector.threshold * share, alone)
+                parts.append(event_votes(batch, places, detector, judged))
+        return frames.concat_frames(parts)
 
     def _interval_votes(self, kind: str, scores: IntervalScores, detector: Detector) -> Frame:
         """Return a detector's votes on intervals of owners whose name is known, on the host."""
         if not len(scores.owner):
             return empty_votes()
-        seconds = self.settings.spectral.interval_seconds
         owner, channel, interval, z = (to_host(each) for each in scores[:4])
         few = self._limit_unknown_principals(owner, interval, z)
         owner, channel, interval, z = (each[few] for each in (owner, channel, interval, z))
         name = self.owner_names.look_up(owner)
         known = np.array([text is not None for text in name], bool)
-        owner, channel, interval, z, name = (each[known] for each in (owner, channel, interval, z, name))
-        principal = np.array([text.partition("|")[0] for text in name], object)
-        ids = [
-            f"{kind}:{who:016x}:{what:x}:{at}" for who, what, at in zip(owner, channel, interval, strict=True)
-        ]
-        columns = {
-            "event_id": np.array(ids, object),
-            "event_time": frames.to_times((interval.astype(np.int64) + 1) * seconds),
-            "principal": principal,
-            "entity": name,
-            "detector": np.full(len(z), detector.name, object),
-            "z": z,
-            "threshold": np.full(len(z), detector.threshold),
-            "vote": z >= detector.threshold,
-            "level": np.where(name == principal, np.array("principal", object), np.array("entity", object)),
-            "bank_version": self._versions(len(z)),
-            "alone": np.zeros(len(z), bool),
-        }
-        return ColumnTable.of_arrays({each: columns[each] for each in VOTE_COLUMNS}, len(z))
+        named = IntervalScores(*(each[known] for each in (owner, channel, interval, z)))
+        return interval_votes(kind, named, name[known], detector)
 
     def _limit_unknown_principals(self, owner: Hashes, interval: Ints, z: Floats) -> NDArray[np.bool_]:
         """Return which votes on intervals (N,) are kept, on the host.
@@ -609,9 +567,3 @@ def _columns_of_judgement(
         ALERT_THRESHOLD_COLUMN: judgement.alert_threshold,
         NEWCOMER_COLUMN: judgement.newcomer,
     }
-
-
-@cache
-def empty_votes() -> pd.DataFrame:
-    """Return a table of votes without rows."""
-    return pd.DataFrame({name: pd.Series(dtype=object) for name in VOTE_COLUMNS})

@@ -33,7 +33,8 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
-from fingerprint.detection.scorer import ScoredEvents, empty_votes
+from fingerprint.detection.scorer import ScoredEvents
+from fingerprint.detection.votes import empty_votes
 from fingerprint.pipeline import DetectionPipeline, JudgedEvents
 from fingerprint.registry.bank import Bank
 from fingerprint.state.pipeline_state import PipelineState

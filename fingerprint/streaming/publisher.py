@@ -20,7 +20,7 @@ from fingerprint.core.ports import CheckpointStore, Clock, Consumer, Message, Pa
 from fingerprint.core.ports.store import Store
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings
-from fingerprint.detection.scorer import empty_votes
+from fingerprint.detection.votes import empty_votes
 from fingerprint.pipeline import StepResult
 from fingerprint.sources.arrival import FUTURE_REASON
 from fingerprint.sources.decode import DecodedMessages

@@ -19,7 +19,7 @@ from fingerprint.core.alert import Alert, vote_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.isolation_forest import IsolationForestDetector
-from fingerprint.detection.scorer import empty_votes
+from fingerprint.detection.votes import empty_votes
 from fingerprint.evaluation import quorums
 from fingerprint.evaluation.ablations import variant_name, variant_names
 from fingerprint.evaluation.event_table import WINDOW_SECONDS, alert_groups
