@@ -127,7 +127,7 @@ def _led_by(lead: str, step: NextStep) -> NextStep:
 def _verify(suspicion: Suspicion) -> NextStep:
     """Return the question to ask, and by which channel: never by one that the suspect session could answer."""
     own = _gravest_new(suspicion)
-    gravest = [*_graver_beside(suspicion, own), *own]
+    gravest = [*_graver_done_there(suspicion, own), *own]
     event = _event_of(suspicion, gravest[0].action) if gravest else suspicion.lead or suspicion.events[0]
     human = _person(suspicion, event)
     who = _whom_to_ask(suspicion, event, human)
@@ -326,7 +326,7 @@ def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
     return [*leading, *(row for row in new if row.action != lead)] if leading else []
 
 
-def _graver_beside(suspicion: Suspicion, own: Sequence[ActionImpact]) -> list[ActionImpact]:
+def _graver_done_there(suspicion: Suspicion, own: Sequence[ActionImpact]) -> list[ActionImpact]:
     """Return the supporting actions to ask about first: grave, new and done from an address of the alert's own calls.
 
     None where its own calls did such harm: the question is about these. `own` are the actions that it would ask about.
