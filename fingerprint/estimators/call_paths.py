@@ -29,7 +29,7 @@ from fingerprint.compute.arrays import Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.estimators.amounts import action_key
-from fingerprint.estimators.rates import distinct_days, rarity_nats
+from fingerprint.estimators.rates import NEVER, distinct_days, first_times, rarity_nats
 from fingerprint.features.vocabulary import Floats, Ints
 
 PRIOR_DAYS = 1.0  # of a principal, that what is usual of all is worth
@@ -37,7 +37,6 @@ WEIGHT = 2.5
 CALL_PATH_FEATURE = "call path"  # of a driver
 ONLY_BY = "only by "  # in what it expects, before the service that called the action
 _DIRECT = hashing.hash_string("called directly")
-_NEVER = np.iinfo(np.int32).max
 
 Arrays = dict[str, NDArray[Any]]
 
@@ -88,12 +87,12 @@ def learn_call_paths(rows: PathRows, intervals_per_day: int) -> Arrays:
         action_key(rows.principal, rows.action), return_index=True, return_inverse=True
     )
     served_first, direct_first = (
-        _first_intervals(pair[rows.direct == direct], rows.interval[rows.direct == direct], len(keys))
+        first_times(pair[rows.direct == direct], rows.interval[rows.direct == direct], len(keys))
         for direct in (False, True)
     )
     _, principal = np.unique(rows.principal[example], return_inverse=True)
     day, served = rows.interval // intervals_per_day, ~rows.direct
-    came_later = (served_first < direct_first) & (direct_first < _NEVER)
+    came_later = (served_first < direct_first) & (direct_first < NEVER)
     nats = rarity_nats(
         distinct_days(principal[came_later], direct_first[came_later] // intervals_per_day, len(keys)),
         distinct_days(principal[pair[served]], day[served], len(keys)),
@@ -102,15 +101,8 @@ def learn_call_paths(rows: PathRows, intervals_per_day: int) -> Arrays:
     service = np.zeros(len(keys), np.uint64)
     service[pair[served]] = rows.network[served]
     days = distinct_days(pair[served], day[served], len(keys)).astype(np.float32)
-    only = direct_first == _NEVER
+    only = direct_first == NEVER
     return {"key": keys[only], "nats": nats[principal][only], "days": days[only], "service": service[only]}
-
-
-def _first_intervals(owner: NDArray[np.intp], interval: Ints, count: int) -> Ints:
-    """Return the first interval of the rows (N,) of each owner, (count,); _NEVER where it has none."""
-    first = np.full(count, _NEVER, np.int32)
-    np.minimum.at(first, owner, interval)
-    return first
 
 
 @dataclass(frozen=True)

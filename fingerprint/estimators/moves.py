@@ -31,7 +31,7 @@ from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.arrays import Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, run_starts
-from fingerprint.estimators.rates import ALL_NEW, rarity_nats
+from fingerprint.estimators.rates import ALL_NEW, first_times, rarity_nats
 from fingerprint.features.vocabulary import Floats, Ints
 
 MIN_DAYS = 5  # active ones, before a machine can be settled
@@ -91,9 +91,7 @@ def learn_moves(rows: NetworkRows, intervals_per_day: int) -> Arrays:
     """
     first = _first_days(rows, intervals_per_day)
     everyones, of_network = np.unique(first.network, return_inverse=True)
-    earliest = np.full(len(everyones), np.iinfo(np.int32).max, np.int32)
-    np.minimum.at(earliest, of_network, first.day)
-    shared = earliest[of_network] < first.day
+    shared = first_times(of_network, first.day, len(everyones))[of_network] < first.day
     machines = _machine_days(rows.take(rows.machine), intervals_per_day, first, shared)
     nats = {
         name: rarity_nats(moved, machines.days, PRIOR_DAYS, all_new)
@@ -131,8 +129,7 @@ def _first_days(rows: NetworkRows, intervals_per_day: int) -> _FirstDays:
     _, example, pair = np.unique(
         network_key(rows.principal, rows.network), return_index=True, return_inverse=True
     )
-    day = np.full(len(example), np.iinfo(np.int32).max, np.int32)
-    np.minimum.at(day, pair, rows.interval // intervals_per_day)
+    day = first_times(pair, rows.interval // intervals_per_day, len(example))
     return _FirstDays(rows.principal[example], rows.network[example], day)
 
 

@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.features.vocabulary import Floats
+from fingerprint.features.vocabulary import Floats, Ints
 
 ALL_NEW, ALL_DAYS = 1.0, 20.0
+NEVER = np.iinfo(np.int32).max  # the first time of what never came
 MAX_NATS = 10.0  # as any feature: past one in twenty thousand it is only ever "never"
 
 
@@ -47,3 +48,14 @@ def distinct_days(
     """
     both = np.unique(owner.astype(np.int64) << 32 | day)
     return np.bincount(both >> 32, minlength=owners)
+
+
+def first_times(owner: NDArray[np.integer[Any]], time: Ints, owners: int) -> Ints:
+    """Return the earliest time of the rows (N,) of each of so many owners: (owners,); NEVER of one that has none.
+
+    >>> first_times(np.array([0, 0, 2]), np.array([5, 3, 7], np.int32), owners=3)[[0, 2]]
+    array([3, 7], dtype=int32)
+    """
+    first = np.full(owners, NEVER, np.int32)
+    np.minimum.at(first, owner, time)
+    return first

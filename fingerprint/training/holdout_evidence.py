@@ -18,6 +18,7 @@ from fingerprint.core.alert import LEVELS
 from fingerprint.detection.detectors.autoencoder.evidence import could_be_left_to_services, could_have_moved
 from fingerprint.estimators import amounts, harm
 from fingerprint.estimators.amounts import LOADED_AMOUNTS
+from fingerprint.estimators.rates import first_times
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_SET, OTHER_ACCOUNT_FEATURE
 from fingerprint.features.vocabulary import Floats
 from fingerprint.state.first_calls import FirstCalls
@@ -156,8 +157,7 @@ def _until_come_again(piece: PartitionContext, rows: DistinctRows, value: Hashes
     """Return the nats of rows (R,), 0 where the same principal and value had some in an earlier interval; in place."""
     new = np.flatnonzero(nats)
     _, of_pair = np.unique(hashing.combine(rows.principal[new], value[new]), return_inverse=True)
-    first = np.full(len(new), np.iinfo(np.int32).max, np.int32)
-    np.minimum.at(first, of_pair, rows.interval[new])
+    first = first_times(of_pair, rows.interval[new], len(new))
     again = rows.interval[new] - first[of_pair] > piece.settings.spectral.late_intervals
     nats[new[again]] = 0
     return nats
