@@ -67,7 +67,7 @@ def publish_version(
     """Write a version into `folder` and serve it. Returns its name. Publishing again changes nothing."""
     manifest = write_bank(bank, folder, signer=signer)
     if signer:
-        sign_bank(folder, bank.version, "served", signer, manifest)
+        sign_bank(folder, bank.version, signer, manifest)
     versions.serve_version(folder, bank.version, note)
     return bank.version
 
@@ -129,14 +129,14 @@ def verified_manifest_bytes(bank: Bank) -> bytes:
     return bank.files.read_content(MANIFEST_FILE, MAX_BANK_MANIFEST_BYTES)
 
 
-def sign_bank(folder: Path, version: str, purpose: Purpose, signer: Signer, manifest: bytes) -> None:
-    """Sign a version by the manifest that was checked; a signature for the same purpose is replaced.
+def sign_bank(folder: Path, version: str, signer: Signer, manifest: bytes) -> None:
+    """Sign a version for serving, by the manifest that was checked; an earlier signature for that is replaced.
 
     The manifest on disk is not read again: if it was changed since, it has no true signature.
     """
     root = versions.version_folder(folder, version)
     try:
-        _write_signature(root, root.parent, purpose, signer, manifest)
+        _write_signature(root, root.parent, "served", signer, manifest)
     except OSError as error:
         raise FingerprintError(f"cannot write the bank {folder}: {error.strerror or error}") from None
 

@@ -92,7 +92,7 @@ def sign_if_configured(folder: Path, version: str, manifest: bytes, settings: Se
     """
     if (who := require_signer(settings.bank)) is None:
         return False
-    bank_files.sign_bank(folder, version, "served", who, manifest)
+    bank_files.sign_bank(folder, version, who, manifest)
     bank_files.read_manifest(versions.version_folder(folder, version), settings.bank)
     return True
 

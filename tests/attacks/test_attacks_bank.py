@@ -218,7 +218,7 @@ def test_a_pipe_in_place_of_what_is_served_keeps_no_one_waiting(
 def test_another_ones_signature_is_none(signed: Path, keys: Path, wanted: settings_.Bank) -> None:
     version = versions.require_served_version(signed)
     manifest = (version_of(signed) / "manifest.json").read_bytes()
-    bank_files.sign_bank(signed, version, "served", FileSigner(keys / "theirs"), manifest)
+    bank_files.sign_bank(signed, version, FileSigner(keys / "theirs"), manifest)
     with pytest.raises(FingerprintError, match="no true signature as served"):
         open_bank(signed, wanted)
     both = wanted.model_copy(
