@@ -1,7 +1,7 @@
 """Ablations: every detector measured once more with each term of its score left out, in the same run of the pipeline.
 
 Example:
-    >>> scorer = AblationScorer(bank, state, settings, keep_all_events=True)
+    >>> scorer = AblationScorer(bank, state, settings)
     >>> scorer.variants[0].left_out
     'interval surprise'
     >>> scorer.judge(batch).frame["autoencoder without interval surprise_z"]          # beside `autoencoder_z`
@@ -51,19 +51,11 @@ def variant_names(settings: Settings) -> dict[str, str]:
 
 
 class AblationScorer(Scorer):
-    """A scorer whose judged events have a z of each variant, too."""
+    """A scorer that judges every event, and gives each a z of each variant, too."""
 
-    def __init__(
-        self,
-        bank: Bank,
-        state: PipelineState,
-        settings: Settings,
-        keep_all_events: bool = False,
-        inference: Inference | None = None,
-    ) -> None:
-        super().__init__(
-            bank, state, settings, keep_all_events, LastLosses(inference or LocalInference(bank))
-        )
+    def __init__(self, bank: Bank, state: PipelineState, settings: Settings) -> None:
+        inference = LastLosses(LocalInference(bank))
+        super().__init__(bank, state, settings, keep_all_events=True, inference=inference)
         self.variants = [each.without(term) for each in self.detectors for term in each.terms]
 
     def _measure_evidence(self, batch: EventBatch) -> dict[str, NDArray[Any]]:

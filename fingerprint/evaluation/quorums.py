@@ -120,7 +120,7 @@ class MultiQuorumPipeline(DetectionPipeline):
         """`terms`: score each event once more with each term of a detector left out (`evaluation.ablations`)."""
         super().__init__(bank, PipelineState(state), settings, keep_all_events=True)
         if terms:
-            self.scorer = AblationScorer(bank, self.state, settings, keep_all_events=True)
+            self.scorer = AblationScorer(bank, self.state, settings)
         self.scored_events = ScoredEventTable(
             detector_names(settings), WINDOW_SECONDS, list(variant_names(settings)) if terms else ()
         )
