@@ -6,9 +6,9 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from fingerprint.compute import mapped_arrays
 from fingerprint.core.settings import Settings
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
-from fingerprint.features.vocabulary import Floats, PresenceCounts, Vocabulary, vocabulary_key
+from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
 from fingerprint.training import baseline, distinct_rows, shared_priors
 from fingerprint.training.activity_counts import Beginnings, activity_series
 from fingerprint.training.dataset import Arrays, PartitionedDataset, make_once, write_arrays
@@ -43,7 +43,7 @@ def _finish_partition(piece: PartitionContext, folder: Path) -> None:
     center = _baseline_centers(piece, known, own)
     stack = (
         _bank_arrays(piece, known)
-        | _value_arrays(piece, known, own)
+        | value_counts(known, own, piece.index.to_global)
         | {"baseline.center": center[piece.index.own]}
     )
     write_arrays(stack, folder, "stack")
@@ -71,11 +71,9 @@ def _bank_arrays(piece: PartitionContext, known: Vocabulary) -> Arrays:
     return out | {f"weights.{name}": getattr(nets, name) for name in ("inputs", "bias", "outputs")}
 
 
-def _value_arrays(piece: PartitionContext, known: Vocabulary, own: list[PresenceCounts]) -> Arrays:
-    return value_counts(known, own, piece.index.to_global)
-
-
-def value_counts(known: Vocabulary, counted: list[PresenceCounts], to_global: Any) -> Arrays:
+def value_counts(
+    known: Vocabulary, counted: list[PresenceCounts], to_global: Callable[[Ints], Ints]
+) -> Arrays:
     """Return what was counted of each value (M,), under the key that it has in the whole index."""
     owner, feature, code = (
         np.concatenate([getattr(each, name) for each in counted])
