@@ -41,6 +41,7 @@ from fingerprint.core.alert import LEVELS, Decision, z_column
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
+from fingerprint.core.settings.loading import explain_invalid
 from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import (
@@ -212,7 +213,7 @@ def apply_override(settings: Settings, override: ThresholdOverride | None) -> Se
     try:
         return Settings.model_validate(table)
     except ValidationError as error:
-        reason = error.errors()[0]["msg"].removeprefix("Value error, ")
+        reason = explain_invalid(error)
         raise FingerprintError(f"the threshold override does not fit the settings: {reason}") from None
 
 

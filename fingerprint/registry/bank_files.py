@@ -315,8 +315,9 @@ def _parse_manifest(
         _check_signed(files, content, options, purposes)
         manifest = json.loads(content)
         if manifest["format"] not in READ_FORMATS:
+            newer = "upgrade this program, or " if manifest["format"] > BANK_FORMAT else ""
             raise FingerprintError(
-                f"bank {root} has format {manifest['format']}, this program reads {BANK_FORMAT}: train it again"
+                f"bank {root} has format {manifest['format']}, this program reads {BANK_FORMAT}: {newer}train it again"
             )
         if manifest["features"] != list(encoding.FEATURE_NAMES):
             raise FingerprintError(f"bank {root} knows other features than this program: train it again")

@@ -378,7 +378,7 @@ def _excess_vote_rates(bank: Bank, settings: Settings, *, sure: bool = True) -> 
             enough = rate["events"] >= MIN_KIND_EVENTS or not sure
             if share is not None and enough and least > MAX_VOTE_SHARE_FACTOR * share:
                 out[detector.name, kind] = (
-                    f"the {detector.name} votes for {rate['share']:.0%} of the {rate['events']:,} held-out events of principals "
-                    f"of kind {kind}, more than {MAX_VOTE_SHARE_FACTOR:g} times the {share:.0%} of its vote_share"
+                    f"the {detector.name} detector votes for {rate['share']:.0%} of the {rate['events']:,} held-out events of "
+                    f"principals of kind {kind}, more than {MAX_VOTE_SHARE_FACTOR:g} times the {share:.0%} of its vote_share"
                 )
     return out

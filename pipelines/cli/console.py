@@ -29,6 +29,11 @@ FEW_HELD_OUT_DAYS = 4  # with fewer, the threshold of alerts is uncertain: high,
 MIN_TEXT_WIDTH = 20  # characters that a column of text should have
 PROGRESS_SECONDS = 30.0  # between two lines about one stage, where standard error is no terminal
 MAX_REASONS = 20  # of rejects that are printed
+FALLBACKS = {  # by level: what judges an entity that is not ready
+    "principal": "their principal",
+    "peer": "their peer group",
+    "generic": "the organisation",
+}
 COLUMN_GAP = 2  # characters between the columns of a table without lines
 
 
@@ -163,7 +168,9 @@ def print_training(figures: dict[str, Any]) -> None:
         f"ready: {ready['entity']:,} entities, {ready['principal']:,} principals, {ready['peer']:,} peer groups"
     )
     falls = ", ".join(
-        f"{count:,} to their {level}" for level, count in waits["fall_back_to"].items() if count
+        f"{count:,} to {FALLBACKS.get(level, level)}"
+        for level, count in waits["fall_back_to"].items()
+        if count
     )
     print(f"not ready: {waits['entities']:,} entities" + (f" (falling back: {falls})" if falls else ""))
     when = ", ".join(

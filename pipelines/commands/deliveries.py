@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.adapters.system import SystemClock
+from fingerprint.core.errors import NotFound
 from fingerprint.core.sanitize import printable
 from fingerprint.delivery.policy import Delivery
 from fingerprint.store import open_store
@@ -27,9 +28,17 @@ def list_deliveries(
 
 
 def retry_deliveries(database_url: str, key: str = "", receiver: str = "") -> dict[str, Any]:
-    """Schedule failed deliveries again: one by its key, those of a receiver, or all. Return their number."""
+    """Schedule failed deliveries again: one by its key, those of a receiver, or all. Return their number.
+
+    Raise NotFound where a `key` was given and no failed delivery has it.
+    """
     with closing(open_store(database_url, create=False)) as store:
-        return {"retried": store.outbox.retry_failed(SystemClock().now(), key, receiver)}
+        retried = store.outbox.retry_failed(SystemClock().now(), key, receiver)
+    if key and not retried:
+        raise NotFound(
+            f"no failed delivery has the key {printable(key[:200])!r}: `deliveries list --failed --json` names those there are"
+        )
+    return {"retried": retried}
 
 
 def delivery_summary(delivery: Delivery) -> dict[str, Any]:

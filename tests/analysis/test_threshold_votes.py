@@ -155,6 +155,12 @@ def test_what_was_chosen_goes_before_the_settings_until_it_is_cleared() -> None:
     assert threshold_what_if.apply_override(SETTINGS, None) is SETTINGS
 
 
+def test_a_threshold_out_of_range_is_refused_in_the_words_of_the_settings() -> None:
+    chosen = ThresholdOverride(1, START, "maria", "no alerts", threshold=99)
+    with pytest.raises(FingerprintError, match=r"setting alerts\.threshold: expected at most 37"):
+        threshold_what_if.apply_override(SETTINGS, chosen)
+
+
 def test_a_quorum_that_no_one_can_reach_is_refused() -> None:
     with pytest.raises(FingerprintError, match="quorum 4 can never be reached"):
         threshold_what_if.apply_override(SETTINGS, ThresholdOverride(1, START, "maria", "strict", quorum=4))

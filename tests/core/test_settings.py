@@ -181,6 +181,11 @@ def test_a_receivers_url_is_masked(tmp_path: Path) -> None:
     assert loaded.without_receivers().deliver == {}
 
 
+def test_a_settings_file_that_is_not_there_says_what_writes_it(tmp_path: Path) -> None:
+    with pytest.raises(FingerprintError, match=r"new one\.toml: there is none: `fingerprint config init '"):
+        load_settings(tmp_path / "new one.toml", {})
+
+
 def test_a_secret_is_its_file_without_the_last_newline(tmp_path: Path) -> None:
     file = tmp_path / "secret"
     file.write_text("hunter2\r\n")

@@ -19,7 +19,7 @@ from standardwebhooks import Webhook
 
 from fingerprint.adapters.webhook import WebhookReceiver
 from fingerprint.core.alert import CredentialIssue, Disposition
-from fingerprint.core.errors import FingerprintError
+from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.ports import Message, Unavailable
 from fingerprint.core.settings import ReceiverSettings, Settings, load_settings
 from fingerprint.delivery import policy
@@ -492,6 +492,8 @@ def test_what_failed_is_listed_and_tried_again(place, capsys):
     print_deliveries(list_deliveries(url))
     assert "answered 410" in " ".join(capsys.readouterr().out.split())
     server.status = 200
+    with pytest.raises(NotFound, match="no failed delivery has the key 'zz'"):
+        retry_deliveries(url, "zz")
     assert retry_deliveries(url) == {"retried": 1}
     figures = once(folder)
     assert (figures["sent"], figures["given_up"]) == (2, 0)

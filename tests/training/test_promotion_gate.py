@@ -177,7 +177,7 @@ def test_a_kind_that_is_voted_for_much_more_than_before_keeps_a_bank_back(
     word = promotion_gate.evaluate_promotion(loud, calm, SETTINGS)
     assert not word.passed
     assert (
-        f"the {detector} votes for 40% of the 5,000 held-out events of principals of kind person"
+        f"the {detector} detector votes for 40% of the 5,000 held-out events of principals of kind person"
         in (word.reasons[0])
     )
     more = getattr(SETTINGS, detector).model_copy(update={"vote_share": 0.2})

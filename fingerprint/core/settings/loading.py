@@ -12,6 +12,7 @@ from __future__ import annotations
 import difflib
 import json
 import os
+import shlex
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -67,7 +68,7 @@ def load_settings(
     try:
         loaded = Settings.model_validate(_merge_sources(given, variables, _read_toml(file)))
     except ValidationError as error:
-        raise FingerprintError(_explain(error)) from None
+        raise FingerprintError(explain_invalid(error)) from None
     if file and any(receiver.url for receiver in loaded.deliver.values()):
         private_files.warn_if_exposed(Path(file))
     return loaded
@@ -142,6 +143,10 @@ def _read_toml(file: str | Path | None) -> dict[str, Any]:
         return {}
     try:
         return tomllib.loads(Path(file).read_text())
+    except FileNotFoundError:
+        raise FingerprintError(
+            f"settings file {file}: there is none: `fingerprint config init {shlex.quote(str(file))}` writes it"
+        ) from None
     except OSError as error:
         raise FingerprintError(f"settings file {file}: {error.strerror or error}") from None
     except UnicodeDecodeError:
@@ -195,7 +200,7 @@ _EXPECTED = {
 """Our words for pydantic's kinds of errors; others keep pydantic's."""
 
 
-def _explain(error: ValidationError) -> str:
+def explain_invalid(error: ValidationError) -> str:
     """Return every problem in one line, each with the name of its setting."""
     return "; ".join(map(_explain_problem, error.errors()))
 
