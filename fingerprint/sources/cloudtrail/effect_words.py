@@ -38,6 +38,7 @@ _ACCESS_WORDS = {
     "copies stored data away": "to copy it to {}",
     LAYER_OF_OTHERS: "with a layer of {}",
     LETS_OTHERS[0]: "to let {} use it",
+    "changes who administers a data lake": "to let {} administer it",
     "lets others use a directory": "to share it with {}",
     "lets others reach a resource, or send to it": "to open it to {}",
     "changes what code runs, or who may start it": "to open it to {}",

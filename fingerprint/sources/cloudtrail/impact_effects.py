@@ -85,7 +85,8 @@ EFFECTS = (
         "UpdateAutomationRuleV2 DeleteFindingAggregator DeleteAggregatorV2 guardduty:DeleteMalwareProtectionPlan "
         "fms:DisassociateAdminAccount shield:DeleteSubscription config:DisassociateResourceTypes "
         "DeleteServiceLinkedConfigurationRecorder DeleteConfigurationAggregator securitylake:DeleteSubscriber "
-        "DeregisterDataLakeDelegatedAdministrator DeleteDataLakeOrganizationConfiguration",
+        "DeregisterDataLakeDelegatedAdministrator DeleteDataLakeOrganizationConfiguration iot:DeleteAccountAuditConfiguration "
+        "DeleteScheduledAudit DeleteSecurityProfile DetachSecurityProfile CreateAuditSuppression",
     ),
     Effect(  # switched off: `GRAVER_EFFECTS`
         "notable", "changes threat detection", "Defense Evasion", "T1562.001",
@@ -137,7 +138,8 @@ EFFECTS = (
     ),
     Effect(  # switched off: `GRAVER_EFFECTS`
         "minor", "changes what is logged", "Defense Evasion", "T1562.008",
-        "elasticloadbalancing:ModifyLoadBalancerAttributes bedrock:PutModelInvocationLoggingConfiguration",
+        "elasticloadbalancing:ModifyLoadBalancerAttributes bedrock:PutModelInvocationLoggingConfiguration "
+        "iot:SetLoggingOptions SetV2LoggingOptions SetV2LoggingLevel",
     ),
     Effect("notable", "changes the audit log", "Defense Evasion", "T1562.008", "cloudtrail:PutInsightSelectors"),
     Effect("minor", "sets an alarm, or changes when it rings", "", "", "monitoring:PutMetricAlarm PutCompositeAlarm"),
@@ -213,8 +215,8 @@ EFFECTS = (
         "sso:CreateAccountAssignment AttachManagedPolicyToPermissionSet PutInlinePolicyToPermissionSet "
         "AttachCustomerManagedPolicyReferenceToPermissionSet ProvisionPermissionSet CreatePermissionSet "
         "rds:AddRoleToDBCluster AddRoleToDBInstance ec2:AssociateIamInstanceProfile ReplaceIamInstanceProfileAssociation "
-        "eks:CreateAccessEntry AssociateAccessPolicy CreatePodIdentityAssociation identitystore:CreateGroupMembership "
-        "sso-directory:AddMemberToGroup",
+        "eks:CreateAccessEntry AssociateAccessPolicy CreatePodIdentityAssociation UpdatePodIdentityAssociation "
+        "identitystore:CreateGroupMembership sso-directory:AddMemberToGroup",
     ),
     Effect(
         "grave", "lets machines outside AWS join as managed nodes, with a role's credentials", "Persistence", "T1098.001",
@@ -233,7 +235,23 @@ EFFECTS = (
     Effect(
         "notable", "changes who signs in to an application, or by which role", "Persistence", "T1556",
         "cognito-idp:CreateIdentityProvider UpdateIdentityProvider cognito-identity:SetIdentityPoolRoles "
-        "workmail:CreateImpersonationRole iot:RegisterCACertificate",
+        "workmail:CreateImpersonationRole iot:RegisterCACertificate CreateRoleAlias UpdateRoleAlias CreateAuthorizer "
+        "UpdateAuthorizer SetDefaultAuthorizer CreateProvisioningTemplate CreateProvisioningTemplateVersion "
+        "UpdateProvisioningTemplate cognito-idp:CreateUserPoolClient UpdateUserPoolClient UpdateUserPool "
+        "apigateway:UpdateAuthorizer DeleteAuthorizer",
+    ),
+    Effect(  # of devices; taken out of use: `adjust_gravity`
+        "notable", "creates or changes a credential", "Persistence", "T1098",
+        "iot:CreateProvisioningClaim CreateCertificateFromCsr RegisterCertificate RegisterCertificateWithoutCA "
+        "UpdateCertificate",
+    ),
+    Effect(
+        "notable", "changes who has access", "Privilege Escalation", "T1098",
+        "cognito-idp:AdminAddUserToGroup connect:CreateSecurityProfile UpdateSecurityProfile UpdateUserSecurityProfiles",
+    ),
+    Effect(  # another account: `adjust_gravity`
+        "notable", "changes who administers a data lake", "Privilege Escalation", "T1098.003",
+        "lakeformation:PutDataLakeSettings",
     ),
     Effect("notable", "asks for rights of another's account", "Privilege Escalation", "T1098.003", "iam:CreateDelegationRequest"),
     Effect("grave", "acts as root of another account", "Privilege Escalation", "T1078.004", "sts:AssumeRoot"),
@@ -286,7 +304,8 @@ EFFECTS = (
         "states:CreateStateMachine UpdateStateMachine TestState elasticmapreduce:RunJobFlow AddJobFlowSteps "
         "apprunner:UpdateService amplify:UpdateApp elasticbeanstalk:UpdateEnvironment greengrass:CreateDeployment "
         "airflow:CreateEnvironment UpdateEnvironment kinesisanalytics:CreateApplication UpdateApplication "
-        "cloudfront:CreateFunction UpdateFunction PublishFunction",
+        "cloudfront:CreateFunction UpdateFunction PublishFunction iot:CreateOTAUpdate greengrass:CreateComponentVersion "
+        "connect:AssociateLambdaFunction UpdateContactFlowContent",
     ),
     Effect(
         "grave", CODE_OF_OTHERS, "Privilege Escalation", "T1546",
@@ -321,7 +340,9 @@ EFFECTS = (
     Effect(
         "notable", "changes where data are sent", "Exfiltration", "T1020",
         "athena:UpdateWorkGroup firehose:UpdateDestination logs:PutSubscriptionFilter PutAccountPolicy "
-        "medialive:UpdateChannel ses:CreateReceiptRule UpdateReceiptRule SetActiveReceiptRuleSet oam:CreateLink",
+        "medialive:UpdateChannel ses:CreateReceiptRule UpdateReceiptRule SetActiveReceiptRuleSet oam:CreateLink "
+        "iot:CreateTopicRule ReplaceTopicRule CreateTopicRuleDestination connect:AssociateInstanceStorageConfig "
+        "UpdateInstanceStorageConfig",
     ),
     Effect(
         "grave", *LETS_OTHERS,
@@ -340,7 +361,7 @@ EFFECTS = (
         "notable", "lets others reach a resource, or send to it", "Exfiltration", "T1537",
         "events:PutPermission redshift:AuthorizeEndpointAccess es:AuthorizeVpcEndpointAccess CreateDomain "
         "ec2:ModifyVpcEndpointServicePermissions CreateNetworkInterfacePermission EnableAddressTransfer "
-        "servicecatalog:CreatePortfolioShare UpdatePortfolioShare lakeformation:PutDataLakeSettings "
+        "servicecatalog:CreatePortfolioShare UpdatePortfolioShare "
         "workspaces:UpdateConnectionAliasPermission signer:AddProfilePermission iot:TransferCertificate "
         "config:PutAggregationAuthorization es:AcceptInboundConnection AcceptInboundCrossClusterSearchConnection",
     ),
@@ -375,7 +396,11 @@ EFFECTS = (
         "secretsmanager:GetSecretValue BatchGetSecretValue ec2:GetPasswordData lightsail:GetInstanceAccessDetails "
         "DownloadDefaultKeyPair GetRelationalDatabaseMasterUserPassword acm:ExportCertificate "
         "bedrock-agentcore:GetResourceApiKey GetResourceOauth2Token ssm:GetAccessToken "
-        "elasticmapreduce:GetClusterSessionCredentials",
+        "elasticmapreduce:GetClusterSessionCredentials emr-containers:GetManagedEndpointSessionCredentials",
+    ),
+    Effect(  # unless it asks for none: `adjust_gravity`
+        "notable", "reads the password of a connection to a database", "Credential Access", "T1555.006",
+        "glue:GetConnection GetConnections",
     ),
     Effect(
         "notable", "reads a database's log, which may hold passwords", "Credential Access", "T1552",
@@ -423,7 +448,8 @@ EFFECTS = (
         "batch:SubmitJob ssm-guiconnect:StartConnection codebuild:StartSandbox StartCommandExecution sagemaker:StartSession "
         "bedrock-agentcore:InvokeCodeInterpreter StartCodeInterpreterSession InvokeAgentRuntimeCommand "
         "emr-serverless:StartJobRun emr-containers:StartJobRun CreateManagedEndpoint ssm:StartChangeRequestExecution "
-        "athena:StartSession StartCalculationExecution elasticmapreduce:StartNotebookExecution",
+        "athena:StartSession StartCalculationExecution elasticmapreduce:StartNotebookExecution iot:CreateJob "
+        "iotsecuredtunneling:OpenTunnel",
     ),
     Effect(
         "notable", STARTS_MACHINES, "Impact", "T1496",
@@ -481,6 +507,10 @@ EFFECTS = (
         "notable", "opens the way out of a network", "Defense Evasion", "T1562.007", "ec2:AuthorizeSecurityGroupEgress",
     ),
     Effect(
+        "notable", "changes who reaches a network", "Defense Evasion", "T1562.007",
+        "network-firewall:UpdateRuleGroup UpdateFirewallPolicy",
+    ),
+    Effect(
         "grave", "gives a domain away", "Impact", "T1565",
         "route53domains:UpdateDomainNameservers RetrieveDomainAuthCode TransferDomain TransferDomainToAnotherAwsAccount "
         "DisableDomainTransferLock UpdateDomainContact DeleteDomain",
@@ -489,7 +519,12 @@ EFFECTS = (
         "notable", "changes routes between networks", "Command and Control", "T1090",
         "ec2:CreateRoute ReplaceRoute AttachInternetGateway CreateVpcPeeringConnection AcceptVpcPeeringConnection "
         "CreateClientVpnEndpoint AuthorizeClientVpnIngress CreateTransitGatewayVpcAttachment CreateVpnConnection "
-        "CreateTransitGatewayPeeringAttachment CreateInstanceConnectEndpoint route53resolver:CreateResolverRule",
+        "CreateTransitGatewayPeeringAttachment CreateInstanceConnectEndpoint AcceptTransitGatewayPeeringAttachment "
+        "AcceptTransitGatewayVpcAttachment CreateTransitGatewayRoute ReplaceTransitGatewayRoute ModifyVpnConnection "
+        "route53resolver:CreateResolverRule directconnect:CreatePrivateVirtualInterface CreatePublicVirtualInterface "
+        "CreateTransitVirtualInterface AllocatePrivateVirtualInterface AllocatePublicVirtualInterface "
+        "AllocateTransitVirtualInterface CreateDirectConnectGatewayAssociation AcceptDirectConnectGatewayAssociationProposal "
+        "networkmanager:PutCoreNetworkPolicy ExecuteCoreNetworkChangeSet",
     ),
     Effect(
         "grave", "copies a network's traffic", "Credential Access", "T1040",
@@ -595,7 +630,8 @@ EFFECTS = (
         "notable", "interrupts a service", "Impact", "T1489",
         "ec2:StopInstances RebootInstances rds:StopDBInstance StopDBCluster RebootDBInstance RebootDBCluster "
         "FailoverDBCluster FailoverGlobalCluster ecs:DeleteService autoscaling:DeleteAutoScalingGroup "
-        "lambda:PutFunctionConcurrency fis:StartExperiment",
+        "lambda:PutFunctionConcurrency fis:StartExperiment directconnect:DeleteConnection DeleteVirtualInterface "
+        "StartBgpFailoverTest ec2:DeleteVpnConnection",
     ),
     Effect(
         "notable", "prepares mail or message abuse", "Impact", "T1496",
@@ -642,6 +678,7 @@ BULK_READS = (
     Effect(
         "severe", "takes messages or records of people, more than ever in the history", "Collection", "T1530",
         "kinesis:GetRecords sqs:ReceiveMessage cognito-idp:ListUsers ListUsersInGroup AdminGetUser connect:SearchContacts "
+        "DescribeContact GetContactAttributes GetAttachedFile "
         "profile:SearchProfiles BatchGetProfile workmail:StartMailboxExportJob ses:GetArchiveMessageContent "
         "rds:DownloadDBLogFilePortion DownloadCompleteDBLogFile",
     ),
@@ -716,7 +753,8 @@ GRAVER_EFFECTS = (
     Effect("grave", "switches off what reacts to events", "Defense Evasion", "T1562.001", "events:PutRule"),
     Effect(
         "grave", "stops network or access logs", "Defense Evasion", "T1562.008",
-        "elasticloadbalancing:ModifyLoadBalancerAttributes bedrock:PutModelInvocationLoggingConfiguration",
+        "elasticloadbalancing:ModifyLoadBalancerAttributes bedrock:PutModelInvocationLoggingConfiguration "
+        "iot:SetLoggingOptions SetV2LoggingOptions SetV2LoggingLevel",
     ),
     Effect(
         "grave", "sends data to another account", "Exfiltration", "T1537",
@@ -771,4 +809,5 @@ MILDER_EFFECTS = {
     "stops or weakens the audit log": "changes the audit log",
     "stops network or access logs": "changes what is logged, or who reaches it",
     "stops or moves a bucket's access log": "changes what is logged",
+    "reads the password of a connection to a database": "reads how a database is reached",
 }

@@ -414,6 +414,7 @@ _COSTLY = [
     if effect.effect == COSTLY_MACHINES
     for call in effect.calls()
 ]
+_IOT_LOGGING = "iot:SetLoggingOptions iot:SetV2LoggingOptions iot:SetV2LoggingLevel"
 _IDENTITY_POOLS = "cognito-identity:CreateIdentityPool cognito-identity:UpdateIdentityPool"
 
 
@@ -475,6 +476,11 @@ REQUEST_CHECKS: dict[tuple[str, str], RequestCheck] = (
             "minor",
         ),
     )
+    | _table(
+        _IOT_LOGGING, where("disablealllogs defaultloglevel loglevel", "true disabled", "grave", "minor")
+    )
+    | _table("iot:UpdateCertificate", where("newstatus", "active", "notable", "minor"))
+    | _table("glue:GetConnection glue:GetConnections", where("hidepassword", "true", "minor"))
     | _table("dynamodb:UpdateTable", where("deletionprotectionenabled", "false", "notable", "minor"))
     | _table("dlm:UpdateLifecyclePolicy", where("state", "disabled", "grave", "minor"))
     | _table("acm-pca:UpdateCertificateAuthority", where("status", "disabled", "grave", "minor"))

@@ -116,6 +116,28 @@ def test_what_a_listed_action_does_is_known(call: str, gravity: str, tactic: str
             "changes where a domain's names lead, or what its visitors get",
             "T1565",
         ),
+        *(
+            (call, "notable", "changes where data are sent", "T1020")
+            for call in ("iot:ReplaceTopicRule", "connect:UpdateInstanceStorageConfig")
+        ),
+        *(
+            (f"iot:{action}", "notable", "creates or changes a credential", "T1098")
+            for action in ("CreateProvisioningClaim", "RegisterCertificateWithoutCA", "UpdateCertificate")
+        ),
+        *(
+            (call, "notable", "changes who signs in to an application, or by which role", "T1556")
+            for call in ("iot:UpdateRoleAlias", "cognito-idp:UpdateUserPoolClient")
+        ),
+        ("iot:CreateJob", "notable", "runs commands on machines", "T1651"),
+        ("lakeformation:PutDataLakeSettings", "notable", "changes who administers a data lake", "T1098.003"),
+        (
+            "directconnect:AllocatePrivateVirtualInterface",
+            "notable",
+            "changes routes between networks",
+            "T1090",
+        ),
+        ("directconnect:DeleteConnection", "notable", "interrupts a service", "T1489"),
+        ("eks:UpdatePodIdentityAssociation", "grave", "gives rights to a role", "T1098.003"),
         ("monitoring:DisableAlarmActions", "grave", "silences alarms", "T1562.001"),
         ("monitoring:DeleteAlarms", "grave", "deletes logs or alarms", "T1562.008"),
         ("monitoring:PutMetricAlarm", "minor", "sets an alarm, or changes when it rings", ""),

@@ -361,6 +361,15 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ("ssm:GetParametersByPath", {"path": "/", "recursive": True, "withDecryption": True}, "grave"),
         ("ssm:GetParametersByPath", {"path": "/app", "recursive": True, "withDecryption": True}, "notable"),
         ("ssm:GetParametersByPath", {"path": "/", "recursive": True}, "minor"),
+        ("iot:SetV2LoggingOptions", {"defaultLogLevel": "WARN", "disableAllLogs": False}, "minor"),
+        ("iot:SetV2LoggingOptions", {"disableAllLogs": True}, "grave"),
+        ("iot:SetV2LoggingLevel", {"logLevel": "DISABLED"}, "grave"),
+        ("iot:SetLoggingOptions", {"loggingOptionsPayload": {"logLevel": "DISABLED"}}, "grave"),
+        ("iot:UpdateCertificate", {"certificateId": "c", "newStatus": "ACTIVE"}, "notable"),
+        ("iot:UpdateCertificate", {"certificateId": "c", "newStatus": "REVOKED"}, "minor"),
+        ("glue:GetConnections", {"catalogId": ACCOUNT}, "notable"),
+        ("glue:GetConnections", {"hidePassword": False}, "notable"),
+        ("glue:GetConnection", {"name": "crm", "hidePassword": True}, "minor"),
         (
             "ecs:RunTask",
             {"taskDefinition": "t", "overrides": {"taskRoleArn": "arn:aws:iam::1:role/admin"}},
@@ -433,6 +442,10 @@ def test_a_policy_nested_beyond_all_bounds_is_read_in_bounded_time() -> None:
         ("ec2:RunInstances", machines("p4d.24xlarge", 1), MUCH),
         ("codebuild:UpdateProject", {"name": "p", "tags": []}, "changes a project that runs code"),
         ("ec2:ModifyInstanceAttribute", {"userData": "x"}, "replaces a machine's start script"),
+        ("glue:GetConnections", {}, "reads the password of a connection to a database"),
+        ("glue:GetConnections", {"hidePassword": True}, "reads how a database is reached"),
+        ("iot:SetV2LoggingOptions", {"disableAllLogs": True}, "stops network or access logs"),
+        ("iot:SetV2LoggingOptions", {"disableAllLogs": False}, "changes what is logged"),
     ],
 )
 def test_a_request_that_does_no_harm_is_not_said_to_do_it(call: str, request_: Any, effect: str) -> None:
