@@ -245,9 +245,10 @@ EFFECTS = (
         "iot:CreateProvisioningClaim CreateCertificateFromCsr RegisterCertificate RegisterCertificateWithoutCA "
         "UpdateCertificate",
     ),
-    Effect(
+    Effect(  # all rights of the service: `GRAVER_EFFECTS`
         "notable", "changes who has access", "Privilege Escalation", "T1098",
-        "cognito-idp:AdminAddUserToGroup connect:CreateSecurityProfile UpdateSecurityProfile UpdateUserSecurityProfiles",
+        "iot:CreatePolicy CreatePolicyVersion cognito-idp:AdminAddUserToGroup connect:CreateSecurityProfile "
+        "UpdateSecurityProfile UpdateUserSecurityProfiles",
     ),
     Effect(  # another account: `adjust_gravity`
         "notable", "changes who administers a data lake", "Privilege Escalation", "T1098.003",
@@ -767,6 +768,10 @@ GRAVER_EFFECTS = (
     Effect("severe", "makes a role that outsiders may assume", "Persistence", "T1098.003", "iam:CreateRole"),
     Effect("grave", "makes a role that outsiders may assume", "Persistence", "T1098.003", "iam:CreateRole"),
     Effect("grave", "makes a policy of all rights", "Privilege Escalation", "T1098.003", "iam:CreatePolicy"),
+    Effect(
+        "grave", "lets devices read and write what all others send", "Privilege Escalation", "T1098",
+        "iot:CreatePolicy CreatePolicyVersion",
+    ),
     Effect(
         "grave", "makes a session with all rights, which outlives its key", "Defense Evasion", "T1550.001",
         "sts:GetFederationToken",

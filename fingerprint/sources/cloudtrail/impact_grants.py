@@ -12,7 +12,7 @@ AWS, and accounts from which AWS itself writes are no outsiders.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from string import hexdigits
 from typing import Any, NamedTuple
 
@@ -275,15 +275,18 @@ def denies_only(request: Request) -> Gravity | None:
     return "grave" if any(locks) else "notable"
 
 
-def gives_full_rights(request: Request) -> bool:
-    """Return whether a policy in a request allows all actions, or all of IAM, on every resource."""
-    return any(_allows(each) and _is_full(each) for each in _statements(request))
+def gives_full_rights(request: Request, full: Collection[str] = _FULL_ACTIONS) -> bool:
+    """Return whether a policy in a request allows all actions, or all of IAM, on every resource.
+
+    `full` has the words for such actions, in small letters.
+    """
+    return any(_allows(each) and _is_full(each, full) for each in _statements(request))
 
 
-def _is_full(statement: Request) -> bool:
+def _is_full(statement: Request, full: Collection[str]) -> bool:
     resources = {text for _, text in request_values(statement.get("Resource"))}
     actions = {text.lower() for _, text in request_values(statement.get("Action"))}
-    return EVERYBODY in resources and ("NotAction" in statement or not actions.isdisjoint(_FULL_ACTIONS))
+    return EVERYBODY in resources and ("NotAction" in statement or not actions.isdisjoint(full))
 
 
 def _together(each: Iterable[Admitted]) -> Admitted:

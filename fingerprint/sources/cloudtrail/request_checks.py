@@ -250,6 +250,11 @@ def _new_policy(request: Request) -> Gravity | None:
     return "grave" if gives_full_rights(request) else None
 
 
+def _device_policy(request: Request) -> Gravity | None:
+    """Return grave for a policy that lets a device do everything: hear, and say, what any other device says."""
+    return "grave" if gives_full_rights(request, ("*", "*:*", "iot:*")) else None
+
+
 def _session_policy(request: Request) -> Gravity | None:
     """Return grave for a session with all rights of its user, which outlives the user's key."""
     arns = (text for name, text in request_values(request) if name == "arn")
@@ -481,6 +486,7 @@ REQUEST_CHECKS: dict[tuple[str, str], RequestCheck] = (
     )
     | _table("iot:UpdateCertificate", where("newstatus", "active", "notable", "minor"))
     | _table("glue:GetConnection glue:GetConnections", where("hidepassword", "true", "minor"))
+    | _table("iot:CreatePolicy iot:CreatePolicyVersion", _device_policy)
     | _table("dynamodb:UpdateTable", where("deletionprotectionenabled", "false", "notable", "minor"))
     | _table("dlm:UpdateLifecyclePolicy", where("state", "disabled", "grave", "minor"))
     | _table("acm-pca:UpdateCertificateAuthority", where("status", "disabled", "grave", "minor"))
