@@ -44,6 +44,7 @@ from fingerprint.sources.cloudtrail.request_checks import (
     GIVES_INLINE_POLICY,
     GIVES_POLICY,
     LIFECYCLES,
+    POLICIES,
     REQUEST_CHECKS,
     where,
 )
@@ -100,7 +101,7 @@ def detail_of_request(service: str, action: str, record: CallRecord) -> str:
 
 def _administrators_policy(request: Request) -> str:
     """Return the name of the policy of AWS that gives full rights, or nearly all of them; empty for another policy."""
-    named = (text.rpartition("/")[2] for name, text in request_values(request) if name == "policyArn")
+    named = (text.rpartition("/")[2] for name, text in request_values(request) if name in POLICIES)
     return next((name for name in named if name in ADMINISTRATORS), "")
 
 

@@ -61,6 +61,7 @@ _BUILD_OVERRIDES = frozenset(
     )
 )
 _PROJECT_CODE = frozenset(("source", "secondarySources", "environment", "serviceRole"))
+POLICIES = ("policyArn", "managedPolicyArn")  # members that name a policy; the second one of Identity Center
 ADMINISTRATORS = ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")  # policies of AWS
 # Policies of AWS, by what the last part begins with.
 _DENYING = ("policy/AWSCompromisedKeyQuarantine", "policy/AWSDenyAll")
@@ -215,7 +216,7 @@ def _listing_filter(request: Request) -> Gravity | None:
 
 def _names_administrator(request: Request) -> Gravity | None:
     """Return severe for full rights, notable for policies of AWS that allow reading or deny: names prove nothing."""
-    policies = [text for name, text in request_values(request) if name == "policyArn"]
+    policies = [text for name, text in request_values(request) if name in POLICIES]
     if any(map(_is_administrators, policies)):
         return "severe"
     return "notable" if policies and all(map(_gives_little, policies)) else None

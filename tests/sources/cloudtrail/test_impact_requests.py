@@ -82,6 +82,8 @@ MANAGEMENT, DATA = (
 )
 DENIES_HTTP = policy("*", "Deny")
 DENIES_HTTP["Statement"][0]["Condition"] = {"Bool": {"aws:SecureTransport": "false"}}
+ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
+PERMISSION_SET = "sso:AttachManagedPolicyToPermissionSet"
 MUCH = "starts machines that cost much: with GPUs, very large ones, or many"
 DESTINATION = "arn:aws:logs:eu-west-1:210987654321:destination:d"
 FINDINGS = {"criterion": {"severity": {"gte": 1}}}
@@ -160,6 +162,8 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ("guardduty:UpdateFilter", {"findingCriteria": FINDINGS}, "severe"),  # it may archive already
         ("iam:AttachRolePolicy", {"policyArn": "arn:aws:iam::aws:policy/AdministratorAccess"}, "severe"),
         ("iam:AttachUserPolicy", {"policyArn": "arn:aws:iam::aws:policy/ReadOnlyAccess"}, "notable"),
+        (PERMISSION_SET, {"managedPolicyArn": ADMINISTRATOR}, "severe"),
+        (PERMISSION_SET, {"managedPolicyArn": "arn:aws:iam::aws:policy/ReadOnlyAccess"}, "notable"),
         ("iam:UpdateAccessKey", {"status": "Inactive"}, "minor"),
         ("iam:UpdateAccessKey", {"status": "Active"}, "grave"),
         ("ssm:GetParameters", {"names": ["/prod/db"], "withDecryption": True}, "notable"),
@@ -576,9 +580,6 @@ def lifecycle(*rules: dict[str, Any]) -> dict[str, Any]:
     return {"bucketName": "claims", "LifecycleConfiguration": {"Rule": made[0] if len(made) == 1 else made}}
 
 
-ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
-
-
 @pytest.mark.parametrize(
     ("call", "request_", "effect"),
     [
@@ -592,6 +593,7 @@ ADMINISTRATOR = "arn:aws:iam::aws:policy/AdministratorAccess"
             {"roleName": "x", "policyArn": f"arn:aws:iam::{ACCOUNT}:policy/<b>"},
             "gives rights to a role",
         ),
+        (PERMISSION_SET, {"managedPolicyArn": ADMINISTRATOR}, "gives rights to a role: AdministratorAccess"),
         (
             "iam:PutUserPolicy",
             {"policyDocument": rights(Action="*")},
