@@ -20,8 +20,10 @@ import re
 from typing import Literal
 
 from fingerprint.sources.cloudtrail.named_accounts import named_bare
+from fingerprint.sources.cloudtrail.operations import cli_word
 
 MAX_RESOURCE_LENGTH = 256  # characters of a value that are examined and kept
+MAX_TYPE_LENGTH = 40  # characters of what a call makes, by the name of its action
 MAX_RECORD_CHARACTERS = 262_144  # of a longer record the rest is not read
 ARN_MEMBER = "ARN"  # of the first of a record's resources; read where no parameter names one
 GIVEN_MEMBER = "role_name"  # `account/name` of what Identity Center gave; read where no parameter names one
@@ -205,21 +207,29 @@ def resource_of(named: str | None) -> str | None:
 def typed_resource(service: str, action: str, resource: str) -> str:
     """Return a resource of a call with its type, where what names it does not say one.
 
-    What AWS writes in place of a name is none.
+    What AWS writes in place of a name is none. The name that a call gives what it makes is of that.
 
     >>> typed_resource("cloudtrail", "StopLogging", "resource:org-trail")
     'trail:org-trail'
+    >>> typed_resource("sso", "CreatePermissionSet", "resource:BreakGlass")
+    'permission set:BreakGlass'
     >>> typed_resource("identitystore", "CreateUser", "user:HIDDEN_DUE_TO_SECURITY_REASONS")
     ''
     """
     kind, separator, name = resource.partition(":")
     if name.startswith(HIDDEN):
         return ""
-    return (
-        f"{_NAMED_BY_CALL.get((service, action), kind)}:{name}"
-        if separator and kind == _NAMELESS
-        else resource
-    )
+    if not separator or kind != _NAMELESS:
+        return resource
+    return f"{_NAMED_BY_CALL.get((service, action)) or _made_by(action) or kind}:{name}"
+
+
+def _made_by(action: str) -> str:
+    """Return what a call makes, in words, by the name of its action; empty for other calls and for what AWS names none."""
+    thing = action.removeprefix("Create")
+    if thing in (action, "") or len(thing) > MAX_TYPE_LENGTH or not (thing.isascii() and thing.isalnum()):
+        return ""
+    return cli_word(thing).replace("-", " ")
 
 
 def may_lie_in(record: str, resource: str, account: str) -> bool:
