@@ -31,6 +31,7 @@ READ_PREFIXES = (
     "Calculate",
     "Count",
 )
+_AS_ADMINISTRATOR = "Admin"  # before the verbs of Cognito's calls for another's user
 # Reads whose verb also writes, whichever service has them.
 _READS = frozenset(
     (
@@ -66,8 +67,12 @@ _WRITES = frozenset(
 
 
 def changes_something(action: str) -> bool:
-    """Return whether an action writes, by its name; one of no known verb does. A batch does what each of it does."""
-    each = without_batch(action)
+    """Return whether an action writes, by its name; one of no known verb does. A batch does what each of it does.
+
+    >>> changes_something("AdminGetUser"), changes_something("AdminDisableUser")
+    (False, True)
+    """
+    each = without_batch(action).removeprefix(_AS_ADMINISTRATOR)
     return each not in _READS and (each in _WRITES or not each.startswith(READ_PREFIXES))
 
 

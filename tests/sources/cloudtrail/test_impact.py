@@ -216,6 +216,9 @@ def test_the_effect_says_what_the_call_does_and_no_more(
         ("newservice:BatchDeleteThing", "minor"),
         ("newservice:BatchPutPermission", "notable"),
         ("newservice:BatchGetThings", "none"),
+        ("cognito-idp:AdminDisableUser", "minor"),
+        ("cognito-idp:AdminSetUserPassword", "notable"),
+        ("newservice:Admin", "minor"),
         ("autoscaling:PutScalingPolicy", "minor"),
         ("newservice:DescribeThings", "none"),
         ("newservice:ListPolicies", "none"),
@@ -254,6 +257,8 @@ def test_a_record_that_says_it_only_read_outweighs_a_verb() -> None:
         "kms:VerifyMac",
         "verifiedpermissions:BatchIsAuthorized",
         "identitystore:IsMemberInGroups",
+        "cognito-idp:AdminGetUser",
+        "cognito-idp:AdminListGroupsForUser",
     ],
 )
 def test_a_read_by_another_verb_changes_nothing(call: str) -> None:
