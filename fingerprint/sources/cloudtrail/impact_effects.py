@@ -17,6 +17,7 @@ from fingerprint.core.alert import Gravity
 
 QUOTA = "asks for a higher quota"
 TUNNEL = ("opens a tunnel through a machine to another host", "Command and Control", "T1572")
+PROTECTED_MACHINE = ("protects a machine from being stopped or terminated", "Defense Evasion", "T1578")
 STARTS_MACHINES = "starts machines or models"
 COSTLY_MACHINES = "starts machines that cost much: with GPUs, very large ones, or many"
 CODE_OF_OTHERS = "runs other code with the rights of a role that is there"

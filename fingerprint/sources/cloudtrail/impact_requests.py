@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from fingerprint.core.alert import Gravity
-from fingerprint.sources.cloudtrail.impact_effects import QUOTA, TUNNEL, listed_calls
+from fingerprint.sources.cloudtrail.impact_effects import PROTECTED_MACHINE, QUOTA, TUNNEL, listed_calls
 from fingerprint.sources.cloudtrail.impact_grants import (
     DELIVERED,
     HANDED_OVER,
@@ -63,6 +63,8 @@ _QUOTAS = {  # service codes of Service Quotas -> what a thief wants more of
         ("ec2", "ecs", "fargate", "lightsail", "batch", "elasticmapreduce", "gamelift"), "machines"
     ),
 }
+_PROTECTIONS = ("disableApiTermination", "disableApiStop")  # attributes of a machine
+_SWITCHED_ON = ({"value": True}, {"value": "true"}, True, "true")  # an attribute
 _REMOVED = ("remove", "valuesToRemove", "accountIdsToRemove")
 MAX_DAYS_DIGITS = 6  # of a number that is read
 
@@ -145,6 +147,13 @@ def _tunnel(request: Request) -> RequestEffect | None:
     """Return a tunnel for a session that leads to a host behind the machine: documents of one's own have that parameter too."""
     parameters = request.get("parameters")
     return TUNNEL if isinstance(parameters, dict) and parameters.get("host") else None
+
+
+def _protection(request: Request) -> RequestEffect | None:
+    """Return what keeps a machine running: who mines on it has it cost its victim longer."""
+    named = any(request.get(name) in _SWITCHED_ON for name in _PROTECTIONS)
+    valued = request.get("attribute") in _PROTECTIONS and request.get("value") in ("true", True)
+    return PROTECTED_MACHINE if named or valued else None
 
 
 def _grants_outside(request: Request, account: str) -> Gravity | None:
@@ -281,6 +290,7 @@ def _table(actions: str, check: GrantCheck) -> dict[tuple[str, str], GrantCheck]
 _EFFECT_READERS: dict[tuple[str, str], Callable[[Request], RequestEffect | None]] = {
     ("servicequotas", "RequestServiceQuotaIncrease"): _quota,
     ("ssm", "StartSession"): _tunnel,
+    ("ec2", "ModifyInstanceAttribute"): _protection,
 }
 _DETAIL_READERS: dict[tuple[str, str], Callable[[Request], str]] = {
     **dict.fromkeys(listed_calls(GIVES_POLICY), _administrators_policy),

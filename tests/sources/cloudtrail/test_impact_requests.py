@@ -487,6 +487,25 @@ def test_a_session_that_leads_to_another_host_is_a_tunnel(
 
 
 @pytest.mark.parametrize(
+    ("request_members", "protects"),
+    [
+        ({"instanceId": "i-1", "disableApiTermination": {"value": True}}, True),
+        ({"instanceId": "i-1", "disableApiStop": {"value": True}}, True),
+        ({"instanceId": "i-1", "attribute": "disableApiTermination", "value": "true"}, True),
+        ({"instanceId": "i-1", "disableApiTermination": {"value": False}}, False),
+        ({"instanceId": "i-1", "attribute": "ebsOptimized", "value": "true"}, False),
+        ({"instanceId": "i-1", "disableApiTermination": [["value"]]}, False),
+    ],
+)
+def test_a_machine_that_cannot_be_terminated_is_said_to_be_protected(
+    request_members: dict[str, Any], protects: bool
+) -> None:
+    found = impact_of("ec2", "ModifyInstanceAttribute", json.dumps({"requestParameters": request_members}))
+    assert found.gravity == "notable"
+    assert ("protects a machine from being stopped or terminated" in found.effect) is protects
+
+
+@pytest.mark.parametrize(
     ("service", "effect"),
     [
         ("ec2", "asks for a higher quota of machines"),
