@@ -307,7 +307,7 @@ EFFECTS = (
         "apprunner:UpdateService amplify:UpdateApp elasticbeanstalk:UpdateEnvironment greengrass:CreateDeployment "
         "airflow:CreateEnvironment UpdateEnvironment kinesisanalytics:CreateApplication UpdateApplication "
         "cloudfront:CreateFunction UpdateFunction PublishFunction iot:CreateOTAUpdate greengrass:CreateComponentVersion "
-        "connect:AssociateLambdaFunction UpdateContactFlowContent",
+        "connect:AssociateLambdaFunction UpdateContactFlowContent ecr:PutImageTagMutability",
     ),
     Effect(
         "grave", CODE_OF_OTHERS, "Privilege Escalation", "T1546",

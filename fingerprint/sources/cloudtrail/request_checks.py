@@ -488,6 +488,7 @@ REQUEST_CHECKS: dict[tuple[str, str], RequestCheck] = (
     | _table("iot:UpdateCertificate", where("newstatus", "active", "notable", "minor"))
     | _table("glue:GetConnection glue:GetConnections", where("hidepassword", "true", "minor"))
     | _table("iot:CreatePolicy iot:CreatePolicyVersion", _device_policy)
+    | _table("ecr:PutImageTagMutability", where("imagetagmutability", "immutable", "minor"))
     | _table("dynamodb:UpdateTable", where("deletionprotectionenabled", "false", "notable", "minor"))
     | _table("dlm:UpdateLifecyclePolicy", where("state", "disabled", "grave", "minor"))
     | _table("acm-pca:UpdateCertificateAuthority", where("status", "disabled", "grave", "minor"))

@@ -372,6 +372,8 @@ OWN, OTHER = f"arn:aws:iam::{ACCOUNT}:role/app", "arn:aws:iam::210987654321:root
         ("iot:UpdateCertificate", {"certificateId": "c", "newStatus": "ACTIVE"}, "notable"),
         ("iot:CreatePolicyVersion", {"policyDocument": rights(Action="iot:*")}, "grave"),
         ("iot:CreatePolicy", {"policyDocument": rights(Action="iot:Connect")}, "notable"),
+        ("ecr:PutImageTagMutability", {"imageTagMutability": "MUTABLE"}, "notable"),
+        ("ecr:PutImageTagMutability", {"imageTagMutability": "IMMUTABLE"}, "minor"),
         ("iot:UpdateCertificate", {"certificateId": "c", "newStatus": "REVOKED"}, "minor"),
         ("glue:GetConnections", {"catalogId": ACCOUNT}, "notable"),
         ("glue:GetConnections", {"hidePassword": False}, "notable"),
