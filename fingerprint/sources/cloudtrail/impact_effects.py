@@ -241,11 +241,12 @@ EFFECTS = (
         "UpdateProvisioningTemplate cognito-idp:CreateUserPoolClient UpdateUserPoolClient UpdateUserPool "
         "apigateway:UpdateAuthorizer DeleteAuthorizer",
     ),
-    Effect(  # of devices; taken out of use: `adjust_gravity`
+    Effect(  # of devices, taken out of use: `adjust_gravity`; of users of an application
         "notable", "creates or changes a credential", "Persistence", "T1098",
         "iot:CreateProvisioningClaim CreateCertificateFromCsr RegisterCertificate RegisterCertificateWithoutCA "
-        "UpdateCertificate",
+        "UpdateCertificate cognito-idp:AdminSetUserPassword",
     ),
+    Effect("notable", "creates a user of a service", "Persistence", "T1136", "cognito-idp:AdminCreateUser"),
     Effect(  # all rights of the service: `GRAVER_EFFECTS`
         "notable", "changes who has access", "Privilege Escalation", "T1098",
         "iot:CreatePolicy CreatePolicyVersion cognito-idp:AdminAddUserToGroup connect:CreateSecurityProfile "
