@@ -38,6 +38,7 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     read_record,
     regions_of,
     session_context,
+    signed_in_at_center,
     value_or_word,
 )
 from fingerprint.sources.cloudtrail.playbook_undo import not_shown, safe_argument
@@ -81,6 +82,8 @@ def contain_steps(suspicion: Suspicion) -> Iterator[NextStep]:
             yield from _contain_service_account(suspicion, *pod)
         case "unknown" if roles := center_roles(suspicion):
             yield from _contain_single_sign_on(suspicion, roles[0] if len(roles) == 1 else "")
+        case "unknown" if signed_in_at_center(suspicion):
+            yield from _contain_single_sign_on(suspicion, "")
         case "unknown":
             yield _contain_at_provider(suspicion)
 

@@ -35,6 +35,7 @@ IN_PERSON = ", by telephone or in person,"
 BY_ANOTHER_CHANNEL = " by telephone or in person, not by mail or chat that the same login opens,"
 SERVICE_DOMAIN = ".amazonaws.com"
 BY_CERTIFICATE = "rolesanywhere:CreateSession"
+_CENTER_SERVICES = frozenset(("sso", "sso-oauth"))  # of sign-ins at the portal, and of programs
 _BY_SAML = "AssumeRoleWithSAML"
 _CENTER_ROLE = "role:aws-reserved/sso.amazonaws.com/"  # only Identity Center makes roles there, for its own provider alone
 _SERVICE_ROLE = "AWSServiceRoleFor"
@@ -111,6 +112,17 @@ def center_roles(suspicion: Suspicion) -> list[str]:
         if event.action == _BY_SAML and event.resource.startswith(_CENTER_ROLE) and not event.error_code
     )
     return list(dict.fromkeys(opened))
+
+
+def signed_in_at_center(suspicion: Suspicion) -> bool:
+    """Return whether all calls are sign-ins at Identity Center's portal by someone whom their records give no type and no id.
+
+    Older records of the portal name a person so; newer ones have the type `IdentityCenterUser`.
+    """
+    services = {event.service for event in suspicion.events}
+    return (
+        principal_type(suspicion.principal) == "unknown" and bool(services) and services <= _CENTER_SERVICES
+    )
 
 
 def session_of_person(principal: str) -> str:

@@ -574,6 +574,25 @@ def test_a_person_whose_id_is_known_is_shown_and_denied_by_it() -> None:
     assert "list-users" not in shown
 
 
+@pytest.mark.parametrize(
+    ("action", "of_center"),
+    [("sso:Federate", True), ("sso-oauth:CreateToken", True), ("s3:GetObject", False)],
+)
+def test_who_signed_in_at_identity_center_and_has_no_type_is_shut_out_there(
+    action: str, of_center: bool
+) -> None:
+    """Older records of its portal name the person by the type Unknown: no trust policy names them."""
+    signed_in = suspicion(
+        call(action, key=""),
+        principal=f"{ACCOUNT}:unknown/Unknown/ann%40example.com",
+        human="ann@example.com",
+    )
+    [step] = [each for each in next_steps(signed_in) if each.phase == "contain"]
+    assert ("end their sessions in IAM Identity Center" in step.text) is of_center
+    assert ("AttributePath=UserName,AttributeValue=ann@example.com" in step.command) is of_center
+    assert ("trust policy of every role" in step.text) is not of_center
+
+
 def test_a_user_of_identity_center_is_asked_and_followed_by_the_id_that_records_have() -> None:
     """No record of such a sign-in has a user name to look up; ordinary sessions at roles may have it alone, and no id."""
     uuid = "a1b2c3d4-1111-2222-3333-444455556666"
