@@ -58,6 +58,13 @@ FEATURE_LABELS = {
     "call path": N_("Called without a service"),
     "another network": N_("Outside its usual networks"),
 }
+CHANNEL_LABELS = {  # what is counted in a curve of activity
+    "events": N_("events"),
+    "errors": N_("errors"),
+    "writes": N_("writes"),
+    "new actions": N_("new actions"),
+    "less common actions": N_("less common actions"),
+}
 CREDENTIAL_LABELS = {
     "access key": N_("long-term access key"),
     "user session": N_("temporary key of a user"),
@@ -168,6 +175,15 @@ def detector_question(name: str) -> str:
 def feature_label(name: str) -> str:
     """Return what a feature is called on screen; that of a detector from elsewhere as it is."""
     return gettext(FEATURE_LABELS[name]) if name in FEATURE_LABELS else name
+
+
+def channel_label(name: str) -> str:
+    """Return what a curve of activity counts, as it is called on screen; the name of an action as it is.
+
+    >>> channel_label("new actions"), channel_label("GetObject")
+    ('new actions', 'GetObject')
+    """
+    return gettext(CHANNEL_LABELS[name]) if name in CHANNEL_LABELS else name
 
 
 def plain_actions(text: str) -> str:

@@ -9,7 +9,8 @@ import pytest
 from fingerprint.alerting.impact import MAX_RESOURCES
 from fingerprint.core.alert import ActionImpact
 from fingerprint.delivery.formats.text import impact_text
-from fingerprint.web.formatting import impact_facts, more_resources, split_title
+from fingerprint.detection.detectors.spectral import CHANNEL_LABELS
+from fingerprint.web.formatting import channel_label, impact_facts, more_resources, split_title
 from fingerprint.web.language import using_language
 
 
@@ -50,3 +51,16 @@ def test_a_read_in_bulk_is_said_to_be_more_than_ever_in_both_languages():
 def test_what_a_call_can_do_is_said_of_the_action_as_people_call_it():
     row = ActionImpact("lambda:Invoke20150331", "minor", "runs a function or job", "", "", 1, 0, True, False)
     assert impact_text(row) == "lambda:Invoke runs a function or job (1 event)"
+
+
+def test_what_a_curve_counts_is_said_in_the_language_of_the_page() -> None:
+    with using_language("de"):
+        labels = [channel_label(each) for each in (*CHANNEL_LABELS.values(), "GetObject")]
+    assert labels == [
+        "Ereignisse",
+        "Fehler",
+        "Änderungen",
+        "Neue Aktionen",
+        "Seltenere Aktionen",
+        "GetObject",
+    ]
