@@ -65,6 +65,7 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
     principal_type,
     read_record,
     safe_addresses,
+    signed_in_at_center,
     value_or_word,
 )
 from fingerprint.sources.cloudtrail.playbook_inverse import leaves_nothing, stays_on
@@ -292,7 +293,8 @@ def _why_new(suspicion: Suspicion) -> str:
     if not suspicion.first_seen or not is_made or is_anonymous(suspicion.principal):
         return ""
     judged = f"judged by what others do ({suspicion.first_seen})"
-    if person_and_access(suspicion.principal)[0]:
+    of_center = center_user_id(suspicion) or signed_in_at_center(suspicion)
+    if of_center or person_and_access(suspicion.principal)[0]:
         return f" They are {judged}: ask who gave them this access, and what for."
     return f" It is {judged}: ask who made it or uses it again, and what for."
 

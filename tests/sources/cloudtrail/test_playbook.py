@@ -575,6 +575,20 @@ def test_a_person_whose_id_is_known_is_shown_and_denied_by_it() -> None:
 
 
 @pytest.mark.parametrize(
+    ("principal", "asked"),
+    [
+        ("identitycenter/a1b2", "They are judged by what others do (not in the history): ask who gave them"),
+        ("unknown/Unknown/ann", "They are judged by what others do (not in the history): ask who gave them"),
+        ("user/ann", "It is judged by what others do (not in the history): ask who made it"),
+    ],
+)
+def test_of_a_new_person_at_identity_center_no_one_is_asked_who_made_it(principal: str, asked: str) -> None:
+    signed_in = suspicion(call("sso:Federate", key=""), principal=f"{ACCOUNT}:{principal}", human="ann")
+    steps = next_steps(signed_in._replace(first_seen="not in the history"))
+    assert asked in " ".join(each.text for each in steps if each.phase == "verify")
+
+
+@pytest.mark.parametrize(
     ("action", "of_center"),
     [("sso:Federate", True), ("sso-oauth:CreateToken", True), ("s3:GetObject", False)],
 )
