@@ -42,11 +42,15 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ShownDriver:
-    """A driver with the calls that an error stood at, and the fingerprint that it was compared with, in words."""
+    """A driver with the calls that an error stood at, and the fingerprint that it was compared with, in words.
+
+    `usual_above`: the row above has the same usual values, which need not be read again.
+    """
 
     driver: SurpriseDriver
     calls: tuple[tuple[str, int], ...]
     fingerprint: str
+    usual_above: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +97,10 @@ def alert_story(
         phases,
         tallies,
         fold_tools(tallies["user_agent"]),
-        tuple(_shown_driver(driver, calls, alert.principal, several) for driver in alert.drivers),
+        tuple(
+            _shown_driver(driver, calls, alert.principal, several, above)
+            for driver, above in zip(alert.drivers, usual_above(alert.drivers), strict=True)
+        ),
         {(each.call.service, each.call.action): (phase, each) for phase in phases for each in phase.calls},
         sum(call.events for call in calls),
         sum(call.failed for call in calls),
@@ -110,14 +117,27 @@ def fold_tools(agents: Tally) -> tuple[Tool, ...]:
     return tuple(Tool(name, events, tuple(found[name])) for name, events in ranked(counts))
 
 
+def usual_above(drivers: Sequence[SurpriseDriver]) -> tuple[bool, ...]:
+    """Return of each driver whether the one above it has the same usual values of the same feature and fingerprint.
+
+    >>> new = SurpriseDriver("action", "iam:CreateUser", "s3:GetObject", "unseen", 9.2)
+    >>> usual_above([new, new])
+    (False, True)
+    """
+    usual = [(each.feature, each.expected, each.fingerprint) for each in drivers]
+    return tuple(place > 0 and usual[place - 1] == each for place, each in enumerate(usual))
+
+
 def _shown_driver(
-    driver: SurpriseDriver, calls: Sequence[CallSummary], principal: str, several: bool
+    driver: SurpriseDriver, calls: Sequence[CallSummary], principal: str, several: bool, above: bool
 ) -> ShownDriver:
     found = {}
     if driver.feature == "error":
         found = {call.name: dict(call.errors).get(driver.seen, 0) for call in calls}
     where = fingerprint_in_words(driver.fingerprint, principal) if several and driver.fingerprint else ""
-    return ShownDriver(driver, tuple(each for each in ranked(found) if each[1])[:MAX_DRIVER_CALLS], where)
+    return ShownDriver(
+        driver, tuple(each for each in ranked(found) if each[1])[:MAX_DRIVER_CALLS], where, above
+    )
 
 
 def fingerprint_in_words(key: str, principal: str = "") -> str:

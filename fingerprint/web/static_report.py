@@ -153,11 +153,15 @@ def _escape_lines(text: str) -> Markup:
 def break_between_words(name: str) -> Markup:
     """Return a name that a narrow column breaks between its words, not within one; escaped.
 
-    >>> str(break_between_words("StopLogging"))
-    'Stop<wbr>Logging'
+    >>> str(break_between_words("cloudtrail:StopLogging"))
+    'cloudtrail:<wbr>Stop<wbr>Logging'
     """
     text = printable(name)
-    starts = [at for at in range(1, len(text)) if text[at - 1].islower() and text[at].isupper()]
+    starts = [
+        at
+        for at in range(1, len(text))
+        if text[at - 1] == ":" or (text[at - 1].islower() and text[at].isupper())
+    ]
     return Markup("<wbr>").join(text[start:end] for start, end in pairwise([0, *starts, len(text)]))
 
 

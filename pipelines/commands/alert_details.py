@@ -37,7 +37,7 @@ from fingerprint.delivery.formats.text import impact_text, opener_texts, other_r
 from fingerprint.detection.detectors import detector_label
 from fingerprint.store import open_store
 from fingerprint.web import formatting
-from fingerprint.web.alert_story import fingerprint_in_words
+from fingerprint.web.alert_story import fingerprint_in_words, usual_above
 from fingerprint.web.session_origin import read_origin, with_opener
 from fingerprint.web.static_report import write_alert_page
 from pipelines.commands import triage
@@ -100,18 +100,23 @@ def _explain(
     for each in alert.impact_of[:MAX_IMPACT_ROWS]:
         console.print(Text.assemble((f"{each.gravity}: ", "bold"), terminal_text(impact_text(each))))
     if alert.drivers:
-        _print_rows(console, _drivers_table(alert), map(_driver_lines, alert.drivers))
+        console.print()
+        lines = map(_driver_lines, alert.drivers, usual_above(alert.drivers))
+        _print_rows(console, _drivers_table(alert), lines)
     if alert.curve and alert.curve.counts:
         _print_curve(console, alert.curve)
+    console.print()
     _print_events(console, alert, alert.events)
     if alert.supporting_events:
         console.print("\nalso unusual in the same hours, without a verdict", style="dim")
         _print_events(console, alert, alert.supporting_events, style="dim")
     if row.urgency < row.own_urgency:
         others = _others_text(row.sharing)
+        console.print()
         same = f"{others[:1].upper()}{others[1:]} did the same within a day, as after a change to all"
         console.print(Text.assemble(("verify: ", "bold"), f"{same}: ask first who made that change."))
     for step in alert.next_steps:
+        console.print()
         console.print(
             Text.assemble((f"{step.phase}: ", "bold"), terminal_text(step.text, most=MAX_STEP_CHARACTERS))
         )
@@ -280,13 +285,13 @@ def _drivers_table(alert: Alert) -> Table:
     table = Table(
         "what", "seen", "usual here", "how rare", "among peers", "surprise", box=None, pad_edge=False
     )
-    for driver in alert.drivers:
+    for driver, above in zip(alert.drivers, usual_above(alert.drivers), strict=True):
         rarity, surprise = _rarity_text(driver), f"{driver.surprise:.1f}"
         peers = formatting.RARITY_LABELS[driver.peers] if driver.peers else ""
         table.add_row(
             terminal_text(driver.feature),
             terminal_text(formatting.plain_value(driver.feature, driver.seen)),
-            terminal_text(formatting.plain_value(driver.feature, driver.expected)),
+            "as above" if above else terminal_text(formatting.plain_value(driver.feature, driver.expected)),
             rarity,
             peers,
             surprise,
@@ -300,14 +305,14 @@ def _rarity_text(driver: SurpriseDriver) -> str:
     return f"{formatting.RARITY_LABELS[driver.rarity]}{together}"
 
 
-def _driver_lines(driver: SurpriseDriver) -> tuple[Text, Text]:
-    """Return a row of the drivers' table as two lines."""
+def _driver_lines(driver: SurpriseDriver, above: bool) -> tuple[Text, Text]:
+    """Return a row of the drivers' table as two lines; what is usual stands where the row `above` does not have it."""
     peers = f", {formatting.RARITY_LABELS[driver.peers]} among peers" if driver.peers else ""
     rarity = f"{_rarity_text(driver)}{peers}, surprise {driver.surprise:.1f}"
     seen, expected = (formatting.plain_value(driver.feature, each) for each in (driver.seen, driver.expected))
     return (
         Text.assemble(terminal_text(driver.feature), ": ", terminal_text(seen, "bold")),
-        Text.assemble(f"{rarity}; usual here: ", terminal_text(expected)),
+        Text.assemble(rarity, *(() if above else ("; usual here: ", terminal_text(expected)))),
     )
 
 

@@ -96,6 +96,7 @@ def is_page(link: str | None) -> bool:
     [
         ("AuthorizeSecurityGroupIngress", "Authorize<wbr>Security<wbr>Group<wbr>Ingress"),
         ("GetIPSet", "Get<wbr>IPSet"),
+        ("rolesanywhere:CreateProfile", "rolesanywhere:<wbr>Create<wbr>Profile"),
         ("", ""),
         ("AccessDenied<b>", "Access<wbr>Denied&lt;b&gt;"),
     ],
@@ -168,6 +169,17 @@ def test_an_analyst_reads_who_what_when_where_and_how_unusual():
     for driver in alert.drivers:
         assert driver.seen in text
         assert driver.expected in text
+
+
+def test_what_is_usual_is_said_once_of_values_that_follow_one_another():
+    alert = stolen_session()
+    new = replace(alert.drivers[0], feature="action", seen="iam:CreateUser", expected="kms:Decrypt")
+    alert = replace(alert, drivers=(new, replace(new, seen="iam:CreateAccessKey"), *alert.drivers[1:]))
+    page = render_alert(alert)
+    text = " ".join(check_harmless(page).text.split())
+    assert text.count("kms:Decrypt") == 1
+    assert text.count("as above") == 1
+    assert "iam:<wbr>Create<wbr>Access<wbr>Key" in page
 
 
 def test_every_event_is_on_the_timeline_with_its_record():

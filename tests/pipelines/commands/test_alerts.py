@@ -382,6 +382,29 @@ def test_a_usual_value_that_surprises_is_said_to_be_unusual_with_the_rest(
     assert "infrequent, but not with the rest of the call" in shown
 
 
+@pytest.mark.parametrize("columns", ["80", "160"])
+def test_what_is_usual_is_said_once_of_actions_that_follow_one_another(
+    store_url, capsys, monkeypatch, columns
+):
+    monkeypatch.setenv("COLUMNS", columns)
+    actions = ("iam:CreateUser", "iam:CreateAccessKey", "iam:CreateLoginProfile")
+    drivers = [SurpriseDriver("action", each, "kms:Decrypt", "unseen", 9.0) for each in actions]
+    network = SurpriseDriver("network", "203.0.113.0/24", "private", "unseen", 9.0)
+    found = (*drivers, network, replace(drivers[0], seen="iam:GetUser"))
+    open_store(store_url).alerts.save([replace(stolen_session(), drivers=found)])
+    show_alert(store_url, stolen_session().alert_id)
+    shown = capsys.readouterr().out
+    assert shown.count("kms:Decrypt") == 2  # again where another feature stands between
+    assert all(each in shown for each in actions)
+
+
+def test_steps_stand_apart_from_one_another_on_a_terminal(store_url, capsys):
+    steps = (NextStep("contain", "Cut it off.", "aws a"), NextStep("verify", "Ask them."))
+    open_store(store_url).alerts.save([replace(stolen_session(), next_steps=steps)])
+    show_alert(store_url, stolen_session().alert_id)
+    assert "\n\ncontain: Cut it off.\naws a\n\nverify: Ask them.\n" in capsys.readouterr().out
+
+
 def test_a_curve_says_what_is_counted_of_whom_without_a_key(store_url, capsys):
     alert = stolen_session()
     curve = replace(alert.curve, channel="less common actions", entity="123456789012:user/grace|s3|direct")
