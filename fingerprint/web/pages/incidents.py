@@ -234,9 +234,10 @@ def incident_url(incident_id: str) -> str:
 
 
 def shortened_principal(principal: str) -> str:
-    """Return a principal without its account, at most MAX_SHORT_NAME characters."""
+    """Return a principal without its account, and a person without their role, at most MAX_SHORT_NAME characters."""
     name = principal.partition(":")[2] or principal or gettext("without a name")
-    return truncate(name, MAX_SHORT_NAME)
+    last = name.rpartition("/")[2]
+    return truncate(last if "@" in last else name, MAX_SHORT_NAME)
 
 
 def _to_action(form: IncidentForm, caller_name: str) -> CaseAction:

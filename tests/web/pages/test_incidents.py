@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import timedelta
 from urllib.parse import urlsplit
 
 import pytest
@@ -48,6 +49,18 @@ def test_the_list_shows_incidents_with_their_gravest_title_first(site):
         assert "No incident matches" in site.browser("viewer").get(f"/incidents?{query}").text
     assert site.browser("viewer").get("/incidents?status=nonsense").status_code == 422
     assert site.browser("viewer").get("/incidents?following=nonsense").status_code == 400
+
+
+def test_the_list_shows_a_person_without_role_and_a_single_moment_without_its_length(tmp_path):
+    store = store_in(tmp_path)
+    person = "111122223333:role/AWSReservedSSO_Admin_0a1b2c3d4e5f6789/maria@example.com"
+    first = alert("a0")
+    long = replace(first, principal=person, last_event_time=first.last_event_time + timedelta(minutes=3))
+    store.alerts.save([long, alert("b0", "kim", hour=9)])
+    page = Site.of(store).browser("viewer").get("/incidents").text
+    assert f'<bdi title="{person}">maria@example.com</bdi>' in page
+    assert "for 3 minutes" in page
+    assert "less than a second" not in page
 
 
 def test_the_tab_of_the_queue_counts_the_open_incidents(site):
