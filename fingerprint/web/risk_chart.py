@@ -164,11 +164,8 @@ class _Axes:
         width = min(0.76 * self.step, WIDEST_BAR)
         for day in days:
             y = self._y(day.strongest, top)
-            number = (
-                f"{day.strongest:,.{0 if day.strongest >= 100 else 1}f}"
-                if math.isfinite(day.strongest)
-                else "∞"
-            )
+            digits = 0 if day.strongest >= 100 else 1
+            number = format_decimal(day.strongest, digits) if math.isfinite(day.strongest) else "∞"
             when = format_date(day.day, f"{day.day.day} {day.day:%B %Y}", "yMMMMd")
             yield DayBar(
                 x=round(self._left(day.day) + (self.step - width) / 2, 2),

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from datetime import date
 
 from fingerprint.analysis.principal_activity import HourOfWeek
 from fingerprint.web.charts import Tick
 from fingerprint.web.formatting import format_figure
-from fingerprint.web.language import N_, gettext
+from fingerprint.web.language import N_, format_date, gettext
 
 WEEKDAYS = (
     N_("Monday"),
@@ -80,7 +81,7 @@ def draw_week(week: HourOfWeek | None) -> WeekChart | None:
         height=TOP + 7 * step + 18,
         size=SIZE,
         cells=cells,
-        days=tuple(Tick(TOP + at * step + SIZE - 3, gettext(name)[:3]) for at, name in enumerate(WEEKDAYS)),
+        days=tuple(Tick(TOP + at * step + SIZE - 3, _short_weekday(at)) for at in range(len(WEEKDAYS))),
         hours=tuple(Tick(LEFT + at * step, f"{at:02d}") for at in range(0, 24, LABEL_EVERY)),
         rows=tuple(
             WeekRow(gettext(name), tuple(map(_count_text, week.counts[at])))
@@ -89,6 +90,11 @@ def draw_week(week: HourOfWeek | None) -> WeekChart | None:
         highest=format_figure(week.highest),
         weeks=week.weeks,
     )
+
+
+def _short_weekday(day: int) -> str:
+    """Return a weekday as the language shortens it: `Mon`, in German `Mo`."""
+    return format_date(date(2024, 1, 1 + day), WEEKDAYS[day][:3], "E")  # 1 January 2024 was a Monday
 
 
 def _shade(count: float, highest: float) -> int:

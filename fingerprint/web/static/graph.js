@@ -6,6 +6,8 @@ const FEW_EDGES = 8; // so many have room for their labels all the time
 const MAX_LABEL = 34, MAX_FIT = 1.3, MIN_FIT = 0.88, COLUMNS = ["principal", "access_key", "session", "address", "resource"];
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const shorten = (text) => (text.length > MAX_LABEL ? `${text.slice(0, MAX_LABEL / 2)}…${text.slice(1 - MAX_LABEL / 2)}` : text);
+// A label breaks behind punctuation, and inside of a word only where it is too long for a line.
+const breakable = (text) => text.replace(/[^:/._@ -]{1,14}[:/._@ -]*/gu, "$&\u200b");
 const times = (count) => ngettext("%(num)s event", "%(num)s events", count);
 // Written out, so that the catalogue of scripts has them. A label that is not among them is a name from a record.
 const words = new Map([
@@ -21,7 +23,7 @@ function styles() {
   const beside = (side) => (isNarrow() ? {} : { "text-valign": "center", "text-halign": side, "text-margin-y": 0, "text-margin-x": side === "left" ? -5 : 5, "text-max-width": 300 });
   const [ink, soft, card] = ["ink", "soft", "card"].map(colour);
   return [
-    { selector: "node", style: { label: "data(short)", color: ink, "font-size": 12, "font-family": "system-ui, sans-serif", "text-valign": "bottom", "text-margin-y": 4, "text-wrap": "wrap", "text-overflow-wrap": "anywhere", "text-max-width": isNarrow() ? 108 : 190, "text-background-color": card, "text-background-opacity": 0.85, "text-background-padding": 2, width: 22, height: 22, "border-width": 2, "background-color": card } },
+    { selector: "node", style: { label: "data(short)", color: ink, "font-size": 12, "font-family": "system-ui, sans-serif", "text-valign": "bottom", "text-margin-y": 4, "text-wrap": "wrap", "text-overflow-wrap": "whitespace", "text-max-width": isNarrow() ? 108 : 190, "text-background-color": card, "text-background-opacity": 0.85, "text-background-padding": 2, width: 22, height: 22, "border-width": 2, "background-color": card } },
     ...COLUMNS.map((kind) => ({ selector: `node[kind = "${kind}"]`, style: { shape: SHAPES[kind], "border-color": colour(kind), "background-color": colour(kind), "background-opacity": 0.9 } })),
     { selector: 'node[kind = "principal"]', style: { width: 40, height: 30, "font-weight": "bold", "font-size": 13 } },
     { selector: 'node[kind = "address"]', style: beside("left") },
@@ -36,7 +38,7 @@ function styles() {
 }
 
 function elements(graph) {
-  const nodes = graph.nodes.map((node) => ({ data: { ...node, id: node.node_id, short: shorten(node.label) } }));
+  const nodes = graph.nodes.map((node) => ({ data: { ...node, id: node.node_id, short: breakable(shorten(node.label)) } }));
   const edges = graph.edges.map((edge) => ({ data: { ...edge, id: edge.edge_id, text: edge.events > 1 ? `${word(edge.label)} × ${edge.events.toLocaleString(locale)}` : word(edge.label), width: 1 + Math.min(4, Math.log10(edge.events + 1) * 1.6) } }));
   return [...nodes, ...edges];
 }

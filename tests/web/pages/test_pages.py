@@ -42,6 +42,7 @@ from fingerprint.store.suggestions import SUGGESTED_FIELDS
 from fingerprint.web import audit_text, flash, queue_display, risk_chart, urls, week_chart
 from fingerprint.web import formatting as fmt
 from fingerprint.web.app import create_app
+from fingerprint.web.language import using_language
 from fingerprint.web.pages.preview import decision_in_force, sort_by_gravity
 from fingerprint.web.pages.suppressions import SUGGESTED, suggest_match
 from fingerprint.web.session_origin import read_origin
@@ -673,6 +674,12 @@ class TestWeek:
             "1",
             "0",
         ]
+
+    @pytest.mark.parametrize(("code", "first"), [("en", "Mon"), ("de", "Mo")])
+    def test_a_weekday_is_shortened_as_its_language_does(self, code, first):
+        with using_language(code):
+            chart = week_chart.draw_week(hours_of([datetime(2026, 3, 2, tzinfo=UTC)]))
+        assert chart.days[0].label == first
 
     def test_a_week_without_anything_is_not_drawn(self):
         assert week_chart.draw_week(None) is None

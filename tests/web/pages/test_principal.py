@@ -39,6 +39,21 @@ def test_hundreds_of_user_agents_are_one_program(page: str) -> None:
     assert 'id="seen-user_agents"' not in page
 
 
+def test_how_many_of_the_events_failed_stands_apart_from_how_many_there_were(tmp_path: Path) -> None:
+    calls = [
+        replace(each, error_code="AccessDenied", action="DeleteUser") for each in grave_attack().events[:3]
+    ]
+    alert = replace(grave_attack(), events=(*calls, replace(grave_attack().events[3], action="GetUser")))
+    store = store_in(tmp_path)
+    store.alerts.save([alert])
+    text = " ".join(
+        Page.lenient(Site.of(store).browser("viewer").get(f"/entities/{GRACE}").text).text.split()
+    )
+    store.close()
+    assert re.search(r"\D4, 3 failed", text)
+    assert re.search(r"\D2, all failed", text)
+
+
 def test_access_keys_that_no_query_and_no_link_names_are_counted(tmp_path: Path) -> None:
     """Of 40 keys five are queried and three have a link; the reader sees that the others are missing."""
     whole = grave_attack()
