@@ -12,6 +12,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from fingerprint.alerting.impact import MAX_SHOWN_ACTIONS
 from fingerprint.analysis.attack_phases import Phase, PhaseCall, attack_phases, new_calls
 from fingerprint.core.alert import Alert, AlertEvent, SurpriseDriver
 from fingerprint.core.case import MAX_THRESHOLD
@@ -70,6 +71,7 @@ class ShownScore:
 class AlertStory:
     """An alert's events in sum. `placed` finds the phase and the techniques of a call by (service, action).
 
+    `more_new`: an alert keeps so many of its new actions, and there may be more than the phases mark.
     `credentials` is what its records say of them, of the first and last ones where there are many.
     """
 
@@ -81,6 +83,7 @@ class AlertStory:
     events: int
     failed: int
     credentials: CredentialFacts
+    more_new: bool
 
     def of(self, event: AlertEvent) -> tuple[Phase, PhaseCall] | None:
         """Return phase and call of an event; None for one that came after the sums were read."""
@@ -105,7 +108,13 @@ def alert_story(
         sum(call.events for call in calls),
         sum(call.failed for call in calls),
         SOURCE.credential_facts(records),
+        may_have_more_new(alert),
     )
+
+
+def may_have_more_new(alert: Alert) -> bool:
+    """Return whether an alert may have more new actions than it keeps: it keeps the gravest ten and the strangest."""
+    return len(alert.impact_of) >= MAX_SHOWN_ACTIONS
 
 
 def fold_tools(agents: Tally) -> tuple[Tool, ...]:

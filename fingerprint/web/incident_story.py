@@ -20,6 +20,7 @@ from fingerprint.core.ports.store import Store
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import Suspicion
+from fingerprint.web.alert_story import may_have_more_new
 
 MAX_EXPLAINED = 50  # alerts, the gravest, whose explanation is read
 MAX_EVENTS = 5_000  # the newest, that keys, addresses and regions are taken from
@@ -47,11 +48,12 @@ class ResponsePlan:
 
 @dataclass(frozen=True, slots=True)
 class IncidentStory:
-    """The alerts of an incident in sum."""
+    """The alerts of an incident in sum. `more_new`: there may be more new actions than the phases mark."""
 
     phases: tuple[Phase, ...]
     events: int
     failed: int
+    more_new: bool
     resources: tuple[TouchedResource, ...]
     plans: tuple[ResponsePlan, ...]
 
@@ -71,6 +73,7 @@ def incident_story(store: Store, incident: Incident, bank: Bank | None = None) -
         phases,
         sum(call.events for call in calls),
         sum(call.failed for call in calls),
+        any(map(may_have_more_new, explained)),
         touched_resources(phases),
         _plans(store, rows, explained, bank),
     )

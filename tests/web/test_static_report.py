@@ -182,6 +182,22 @@ def test_what_is_usual_is_said_once_of_values_that_follow_one_another():
     assert "iam:<wbr>Create<wbr>Access<wbr>Key" in page
 
 
+@pytest.mark.parametrize(("kept", "noted"), [(9, False), (10, True)])
+def test_where_an_alert_keeps_no_more_new_actions_the_page_says_that_not_all_are_marked(kept, noted):
+    alert = replace(stolen_session(), impact_of=stolen_session().impact_of[:1] * kept)
+    assert ("not at all of them" in render_alert(alert)) is noted
+
+
+def test_hours_before_the_alert_are_said_to_be_before_it():
+    alert = stolen_session()
+    surge = alert.curve.flagged[0]
+    alert = replace(alert, curve=replace(alert.curve, flagged=(surge - 24, surge - 1, surge)))
+    text = " ".join(check_harmless(render_alert(alert)).text.split())
+    assert re.search(r"Tuesday 3 March 14:00 UTC: \S+ where \S+ were expected before this alert", text)
+    assert re.search(r"Wednesday 4 March 13:00 UTC: \S+ where \S+ were expected before this alert", text)
+    assert text.count("before this alert") == 2
+
+
 def test_every_event_is_on_the_timeline_with_its_record():
     alert = stolen_session()
     parsed = Page(render_alert(alert))
