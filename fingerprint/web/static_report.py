@@ -160,7 +160,7 @@ def break_between_words(name: str) -> Markup:
     starts = [
         at
         for at in range(1, len(text))
-        if text[at - 1] == ":" or (text[at - 1].islower() and text[at].isupper())
+        if text[at - 1] in ":@" or (text[at - 1].islower() and text[at].isupper())
     ]
     return Markup("<wbr>").join(text[start:end] for start, end in pairwise([0, *starts, len(text)]))
 

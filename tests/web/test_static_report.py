@@ -96,6 +96,7 @@ def is_page(link: str | None) -> bool:
     [
         ("AuthorizeSecurityGroupIngress", "Authorize<wbr>Security<wbr>Group<wbr>Ingress"),
         ("GetIPSet", "Get<wbr>IPSet"),
+        ("maria@example.com", "maria@<wbr>example.com"),
         ("rolesanywhere:CreateProfile", "rolesanywhere:<wbr>Create<wbr>Profile"),
         ("", ""),
         ("AccessDenied<b>", "Access<wbr>Denied&lt;b&gt;"),

@@ -58,7 +58,7 @@ def test_the_list_shows_a_person_without_role_and_a_single_moment_without_its_le
     long = replace(first, principal=person, last_event_time=first.last_event_time + timedelta(minutes=3))
     store.alerts.save([long, alert("b0", "kim", hour=9)])
     page = Site.of(store).browser("viewer").get("/incidents").text
-    assert f'<bdi title="{person}">maria@example.com</bdi>' in page
+    assert f'<bdi title="{person}">maria@<wbr>example.com</bdi>' in page
     assert "for 3 minutes" in page
     assert "less than a second" not in page
 
