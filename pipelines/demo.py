@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from fingerprint.core.errors import FingerprintError
+from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation.attack_sessions import AttackSession, attack_sessions
 from fingerprint.store import open_store
@@ -28,6 +30,7 @@ from pipelines.simulate import SimulatedOrganisation, training_days
 from pipelines.train import train_bank
 
 ORGANISATION = SimulatedOrganisation()
+MARK = ".demo"  # a file in the folder of a demo
 DISPLAY_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY")  # one of them is set where windows can open
 
 
@@ -50,7 +53,35 @@ class DemoFolder:
     @property
     def database_url(self) -> str:
         """URL of the alert store."""
-        return f"sqlite:///{self.out / 'alerts.sqlite'}"
+        return f"sqlite:///{self.database_file}"
+
+    @property
+    def pages(self) -> Path:
+        """Folder of the static pages."""
+        return self.out / "pages"
+
+    @property
+    def database_file(self) -> Path:
+        """File of the alert store."""
+        return self.out / "alerts.sqlite"
+
+    def clear(self) -> None:
+        """Make the folder, and remove an earlier demo from it. Raise FingerprintError where it holds anything else.
+
+        A folder of a demo is known by a mark that is written first, so that one that was stopped can be run again.
+        """
+        found = sorted(each.name for each in self.out.iterdir()) if self.out.is_dir() else []
+        made = {MARK, *(each.name for each in (self.records, self.bank, self.pages))}
+        other = [name for name in found if name not in made and not name.startswith(self.database_file.name)]
+        is_demo = (self.out / MARK).exists() or attack_labels(self.records).exists()
+        if found and (other or not is_demo):
+            raise FingerprintError(
+                f"--out {self.out}: the demo replaces all that is in its folder, and this one holds "
+                f"{printable((other or found)[0][:80])!r}, which is not of a demo: name a new folder"
+            )
+        shutil.rmtree(self.out, ignore_errors=True)
+        self.out.mkdir(parents=True, exist_ok=True)
+        (self.out / MARK).touch()
 
     @property
     def serve_command(self) -> str:
@@ -64,7 +95,7 @@ def run_demo(folder: DemoFolder, settings: Settings, today: date, until: str = "
     The records end at the midnight (UTC) with which `until` begins, a date or `today`: what a store keeps for a time, and what
     is looked at by age, is new on the day the demo is run. The same `until` gives the same alerts.
     """
-    shutil.rmtree(folder.out, ignore_errors=True)
+    folder.clear()
     with console.progress_bars() as progress:
         simulated = ORGANISATION.write_records(
             folder.records,
@@ -82,10 +113,15 @@ def run_demo(folder: DemoFolder, settings: Settings, today: date, until: str = "
     list_alerts(folder.database_url)
     alerts = open_store(folder.database_url).alerts.by_urgency()
     found = {event for alert in alerts for event in alert.event_ids}
-    for session in attack_sessions(folder.records / "labels.jsonl", found):
+    for session in attack_sessions(attack_labels(folder.records), found):
         print(describe_session(session))
-    print(f"\nthe queue and every alert as pages: {write_queue_page(alerts, folder.out / 'pages')}")
+    print(f"\nthe queue and every alert as pages: {write_queue_page(alerts, folder.pages)}")
     print(f"open the queue in a browser:\n  {folder.serve_command}")
+
+
+def attack_labels(records: Path) -> Path:
+    """Return the file that says which records of a folder are an attack's."""
+    return records / "labels.jsonl"
 
 
 def describe_session(session: AttackSession) -> str:

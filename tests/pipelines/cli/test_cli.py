@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from fingerprint.core.settings import Settings
 from pipelines import cli
 from pipelines.cli.app import app, app_for
+from pipelines.demo import DemoFolder
 from pipelines.runtime.backend import get_backend
 from tests.support import sample_organisation
 from tests.support.forked import fingerprint_without_torch
@@ -286,6 +287,29 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(
 ) -> None:
     Path("file").write_text("a file where a folder should be")
     assert "file" in refused(monkeypatch, capsys, program, "--out", "file/x")
+
+
+@pytest.mark.parametrize("holds", ["thesis.txt", "records/2026-01-01.json", "bank/CURRENT"])
+def test_a_demo_removes_no_files_of_others(
+    holds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "mine" / holds
+    own.parent.mkdir(parents=True)
+    own.write_text("years of work")
+    said = refused(monkeypatch, capsys, "demo", "--out", tmp_path / "mine")
+    assert f"'{holds.partition('/')[0]}', which is not of a demo: name a new folder" in said
+    assert own.read_text() == "years of work"
+
+
+@pytest.mark.parametrize("left", [".demo", "records/labels.jsonl"])
+def test_a_demo_takes_the_place_of_an_earlier_one(left: str, tmp_path: Path) -> None:
+    folder = DemoFolder(tmp_path / "demo")
+    for name in (left, "alerts.sqlite", "alerts.sqlite-wal", "bank/CURRENT", "pages/index.html"):
+        (folder.out / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder.out / name).touch()
+    folder.clear()
+    assert [each.name for each in folder.out.iterdir()] == [".demo"]
+    folder.clear()
 
 
 def test_a_page_that_cannot_be_written_is_one_sentence(
