@@ -15,6 +15,7 @@ from datetime import date, timedelta
 from pathlib import Path
 
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.sanitize import printable
 from fingerprint.simulation.attacks import STRENGTHS
 from fingerprint.simulation.benign_anomalies import ANOMALY_PLANNERS
 from fingerprint.simulation.log_delivery import LogDelivery
@@ -61,6 +62,17 @@ def simulate_organisation(
     )
     write_world(world, LogDelivery(organisation, sharp), summary, progress)
     return summary
+
+
+def check_folder(out: Path, start: date, days: int) -> None:
+    """Raise FingerprintError where a folder holds records of other days: they would be read as one organisation with these."""
+    written = {f"{start + timedelta(days=at)}.jsonl.gz" for at in range(days)}
+    others = sorted({each.name for each in out.glob("*.jsonl.gz")} - written)
+    if others:
+        raise FingerprintError(
+            f"--out {out} holds records of another simulation or of your own ({printable(others[0][:80])}), "
+            "which would be read together with these: name a new folder"
+        )
 
 
 @dataclass(frozen=True, slots=True)

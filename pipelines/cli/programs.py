@@ -89,9 +89,10 @@ def simulate(
     from fingerprint.simulation.benign_anomalies import ANOMALY_PLANNERS
     from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
     from pipelines.cli import console
-    from pipelines.simulate import DEFAULT_START, first_day, simulate_organisation
+    from pipelines.simulate import DEFAULT_START, check_folder, first_day, simulate_organisation
 
     start = first_day(until, days, SystemClock().now().date()) if until else DEFAULT_START
+    check_folder(out, start, days)
     with console.progress_bars(not json) as progress:
         written = simulate_organisation(
             principals,

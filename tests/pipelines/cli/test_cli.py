@@ -301,6 +301,18 @@ def test_a_demo_removes_no_files_of_others(
     assert own.read_text() == "years of work"
 
 
+def test_a_simulation_is_not_mixed_with_records_of_other_days(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    small = ("simulate", "--out", tmp_path, "--principals", "2", "--attacks", "0", "--days")
+    for days in (1, 1, 2):  # again, and longer
+        assert call(monkeypatch, *small, days) == 0
+    capsys.readouterr()
+    said = refused(monkeypatch, capsys, *small, "1")
+    assert "2026-01-06.jsonl.gz" in said
+    assert "name a new folder" in said
+
+
 @pytest.mark.parametrize("left", [".demo", "records/labels.jsonl"])
 def test_a_demo_takes_the_place_of_an_earlier_one(left: str, tmp_path: Path) -> None:
     folder = DemoFolder(tmp_path / "demo")
