@@ -62,5 +62,5 @@ def missing_history_warning(started_from: str, bank_version: str, since: str) ->
     return (
         f"scoring began without history, because the input begins before the training of bank {bank_version} ends: counts are "
         "not judged before they have warmed up, and whatever the bank has learned, an attack too, is usual to it. Score what "
-        f"follows (--since {since}), train on less (`fingerprint train --until DATE`), or give --state"
+        f"follows (--since {since}), train on less (`fingerprint train --until DATE`), or give the --state of an earlier run"
     )
