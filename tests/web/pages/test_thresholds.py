@@ -142,6 +142,7 @@ def test_a_budget_that_cannot_be_met_says_so_on_the_page_and_cannot_be_applied(l
     answer = engineer.post("/thresholds", data=form)
     assert (answer.status_code, overrides(loud)) == (400, [])
     assert said in answer.text
+    assert 'name="alerts_per_day" min="0.1" max="10000" step="any" value="3"' in page
     assert "Apply threshold 1.60" in engineer.get("/thresholds?alerts_per_day=10&quorum=1").text
 
 
