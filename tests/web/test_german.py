@@ -15,8 +15,10 @@ from babel.messages.frontend import parse_mapping_cfg
 from babel.messages.pofile import read_po
 
 import fingerprint.web
+from fingerprint.core.alert_query import FIELDS
 from fingerprint.core.case import AlertRevision, SetDisposition, SuppressionMatch
 from fingerprint.web import language
+from fingerprint.web.query_words import QUERY_FIELD_WORDS
 from tests.support.alerts import NASTY, new_pipeline, stolen_session, votes
 from tests.support.web_app import Site, store_in
 
@@ -88,6 +90,17 @@ def test_a_translation_has_the_placeholders_and_markup_of_its_message() -> None:
     for one, other in forms():
         assert sorted(MARKUP.findall(one)) == sorted(MARKUP.findall(other)), one
         assert '"' not in MARKUP.sub("", other), one  # it may stand in an attribute
+
+
+def test_the_fields_of_a_query_have_the_words_that_the_terminal_has_and_german_ones() -> None:
+    assert dict(QUERY_FIELD_WORDS) == FIELDS
+
+
+@pytest.mark.parametrize("path", ["/", "/help"])
+def test_how_to_search_is_german(site: Site, path: str) -> None:
+    page = site.browser("viewer").get(path, headers=GERMAN).text
+    assert "<dd>Person hinter der Sitzung</dd>" in page
+    assert "person behind the session" not in page
 
 
 def test_no_message_stays_english_by_oversight() -> None:

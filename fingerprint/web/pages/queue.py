@@ -14,7 +14,6 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Form, Request, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.core.alert_query import FIELDS
 from fingerprint.core.case import SavedView
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.incident import IncidentFilter
@@ -24,6 +23,7 @@ from fingerprint.web.auth import Analyst, Viewer
 from fingerprint.web.dependencies import Deps, assignable_names
 from fingerprint.web.language import gettext
 from fingerprint.web.layout import redirect, render_page, safe_local_path
+from fingerprint.web.query_words import QUERY_FIELD_WORDS
 from fingerprint.web.trend_chart import draw_trend
 
 ROWS_PER_PAGE = 50  # rows of a page
@@ -48,7 +48,7 @@ def show_queue(request: Request, caller: Viewer, deps: Deps) -> Response:
         query=query,
         refused=refused,
         choices=queue_query.FIELD_CHOICES,
-        query_fields=FIELDS,
+        query_fields=QUERY_FIELD_WORDS,
         unassigned=queue_query.UNASSIGNED,
         date_field_value=queue_query.date_field_value,
         counts=counts,
