@@ -54,7 +54,7 @@ def test_a_generated_reference_that_was_edited_is_out_of_date(tmp_path: Path) ->
 def test_the_settings_in_the_schema_of_the_chart_are_up_to_date(tmp_path: Path) -> None:
     assert not chart_schema.outdated(ROOT / chart_schema.SCHEMA_FILE), "run `python -m pipelines.reference`"
     edited = tmp_path / "values.schema.json"
-    edited.write_text((ROOT / chart_schema.SCHEMA_FILE).read_text().replace('"quorum": {}', '"quorom": {}'))
+    edited.write_text((ROOT / chart_schema.SCHEMA_FILE).read_text().replace('"quorum": {', '"quorom": {'))
     assert chart_schema.outdated(edited)
     chart_schema.write(edited)
     assert edited.read_text() == (ROOT / chart_schema.SCHEMA_FILE).read_text()

@@ -1,17 +1,18 @@
-"""The settings in the schema of the chart's values: a key that no setting has is refused by Helm, before a pod stops at it.
+"""The settings in the schema of the chart's values: Helm refuses unknown keys and impossible numbers, before a pod stops at them.
 
 Example:
     >>> settings_schema()["properties"]["voting"]["properties"].keys()
     dict_keys(['detectors', 'max_pending_events', 'max_unknown_principals_per_day', 'quorum'])
 
-Only names are generated: of what a value may be, the programs say more than a schema can. The rest is written by hand.
+Names are generated, and of numbers, switches and choices what they may be: of other values the programs say more than a schema
+can. The rest is written by hand.
 """
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -21,6 +22,7 @@ from pipelines.reference.settings import section_of
 
 SCHEMA_FILE = Path("deploy/helm/fingerprint/values.schema.json")
 FIRST_LINE, LAST_LINE = '    "settings": {\n', "\n    },\n"  # of the generated part of the file
+BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 DESCRIPTION = "generated from fingerprint/core/settings by `python -m pipelines.reference`"
 
 
@@ -57,15 +59,29 @@ def settings_schema() -> dict[str, Any]:
 
 
 def _section_schema(model: type[BaseModel]) -> dict[str, Any]:
-    properties = {name: _field_schema(name, field) for name, field in sorted(model.model_fields.items())}
+    known = model.model_json_schema()["properties"]
+    properties = {
+        name: _field_schema(name, field, known[name]) for name, field in sorted(model.model_fields.items())
+    }
     return {"type": "object", "additionalProperties": False, "properties": properties}
 
 
-def _field_schema(name: str, field: FieldInfo) -> dict[str, Any]:
+def _field_schema(name: str, field: FieldInfo, known: dict[str, Any]) -> dict[str, Any]:
     if below := section_of(name, field):
         heading, model = below
         section = _section_schema(model)
         return {"type": "object", "additionalProperties": section} if heading != name else section
     if get_origin(field.annotation) is dict:
         return {"type": "object"}
-    return {"enum": list(get_args(field.annotation))} if get_origin(field.annotation) is Literal else {}
+    return _value_schema(known)
+
+
+def _value_schema(known: dict[str, Any]) -> dict[str, Any]:
+    """Return the choices of a value, or the type and the bounds of a number or switch; nothing of other values."""
+    given = [each for each in known.get("anyOf", [known]) if each.get("type") != "null"]
+    [own] = given if len(given) == 1 else [{}]
+    if "enum" in own:
+        return {"enum": own["enum"]}
+    if own.get("type") not in ("integer", "number", "boolean"):
+        return {}
+    return {"type": own["type"]} | {name: own[name] for name in BOUNDS if name in own}

@@ -744,6 +744,34 @@ def test_values_that_could_not_work_are_refused_with_their_name(values: dict[str
 
 
 @pytest.mark.parametrize(
+    ("said", "about"),
+    [
+        ({"voting": {"quorum": "many"}}, "got string, want integer"),
+        ({"retention": {"record_days": -1}}, "minimum: got -1, want 0"),
+        ({"alerts": {"threshold": 40}}, "maximum: got 40, want 37"),
+        ({"kafka": {"tls": "yes"}}, "got string, want boolean"),
+        ({"kafka": {"sasl_mechanism": "SCRAM"}}, "one of .*SCRAM-SHA-512"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_number_or_switch_that_no_program_takes_is_refused_before_a_pod_stops_at_it(
+    said: dict[str, Any], about: str
+) -> None:
+    with pytest.raises(Refused, match=about):
+        rendered(settings=said)
+
+
+def test_every_default_of_the_programs_is_a_value_of_the_chart() -> None:
+    """The schema is generated: a bound that it read wrongly would refuse what the programs take."""
+    said = settings.Settings().model_dump(mode="json", exclude_none=True)
+    shown = rendered()[f"ConfigMap/{NAME}-wiring"]["data"]
+    for name in shown:
+        section, _, key = name.removeprefix("FINGERPRINT_").lower().partition("__")
+        said.get(section, {}).pop(key, None) if key else None
+    assert rendered(settings={name: each for name, each in said.items() if each})
+
+
+@pytest.mark.parametrize(
     "values",
     [
         {"ingest": SQS, "settings": BUCKET, "networkPolicy": {"egress": {"ingest": HTTPS}}},
