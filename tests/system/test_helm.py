@@ -700,10 +700,7 @@ HTTPS = [{"ports": [{"port": 443}]}]
             "8 scorers cannot share 4 partitions",
         ),
         ({"postgres": {"uid": 0}}, "uid"),
-        (
-            {"postgres": {"enabled": False}, "database": {"url": "postgresql://store:hunter2@db/store"}},
-            "database",
-        ),
+        ({"postgres": {"enabled": False}, "database": {"url": "mysql://store@db/store"}}, "PostgreSQL"),
         (
             {
                 "settings": {
@@ -713,7 +710,9 @@ HTTPS = [{"ports": [{"port": 443}]}]
             "settings.deliver.chat.url is a secret, .* settings.deliver.chat.url_file",
         ),
         ({"models": {"size": "20GB"}}, "size"),
-        ({"image": {"serve": {"repository": "fingerprint", "tag": "latest"}}}, "tag"),
+        ({"image": {"serve": {"repository": "fingerprint", "tag": "latest"}}}, "image.serve.tag is latest"),
+        ({"kafka": {"image": {"tag": "latest"}}}, "kafka.image.tag is latest"),
+        ({"fullnameOverride": "Watch"}, '"Watch" cannot be a Service\'s name'),
         ({"web": {"publicUrl": "alerts.example.com"}}, "publicUrl"),
         ({"train": {"schedule": "daily"}}, "schedule"),
         ({"kafka": {"enabled": False}}, "name your own brokers"),
@@ -722,7 +721,12 @@ HTTPS = [{"ports": [{"port": 443}]}]
         ({"stream": {"replicas": 8}}, "8 scorers cannot share 4 partitions"),
         ({"web": {"trustedProxies": 1, "ingress": {"enabled": True}}}, "needs a host"),
         ({"web": {"service": {"type": "LoadBalancer"}}}, "networkPolicy.webFrom"),
-        ({"web": {"ingress": {"enabled": True, "host": "alerts.example.com"}}}, "trustedProxies"),
+        ({"web": {"ingress": {"enabled": True, "host": "alerts.example.com"}}}, "trustedProxies is 0 behind"),
+        (
+            {"settings": {"web": {"trusted_proxies": 1}}},
+            "web.trusted_proxies .* say it in web.trustedProxies",
+        ),
+        ({"settings": {"health": {"port": 9000}}}, r"settings.health.port .* leave it out"),
         ({"checkpoints": {"url": "s3://bucket/path"}}, "networkPolicy.egress.checkpoints"),
         (ELSEWHERE | {"networkPolicy": {}}, "networkPolicy.egress.kafka"),
         ({"settings": {"deliver": {"soc": {"url_file": "/run/secrets/soc/url"}}}}, "run_delivery"),
@@ -741,6 +745,56 @@ HTTPS = [{"ports": [{"port": 443}]}]
 def test_values_that_could_not_work_are_refused_with_their_name(values: dict[str, Any], about: str) -> None:
     with pytest.raises(Refused, match=about):
         rendered(**values)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://store:hunter2@db/store",
+        "postgresql://store:hun/ter2@db/store",
+        "postgresql://store@db/store?sslmode=require&password=hunter2",
+    ],
+)
+def test_a_password_in_the_databases_url_is_refused_and_not_printed(url: str) -> None:
+    with pytest.raises(Refused, match=r"database.url holds a password, .*password_file=") as refused:
+        rendered(postgres={"enabled": False}, database={"url": url})
+    assert "ter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://store@db:5432/store?password_file=/run/secrets/fingerprint/database-password",
+        "postgres://[2001:db8::7]:5432/store",
+    ],
+)
+def test_a_database_without_a_password_in_its_url_is_taken(url: str) -> None:
+    chart = rendered(postgres={"enabled": False}, database={"url": url}, networkPolicy={"enabled": False})
+    assert chart[f"ConfigMap/{NAME}-wiring"]["data"]["FINGERPRINT_DATABASE__URL"] == url
+
+
+def test_a_setting_that_the_environment_goes_before_is_refused() -> None:
+    """It would be ignored: of each variable of the wiring, the setting of its name."""
+    wiring = rendered(**EVERYTHING)[f"ConfigMap/{NAME}-wiring"]["data"]
+    settings_of = [name.removeprefix("FINGERPRINT_").lower().split("__") for name in wiring]
+    sections = [each for each in settings_of if len(each) == 2]
+    assert len(sections) >= 10
+    for section, key in sections:
+        value = 1 if key in ("port", "trusted_proxies") else key == "serve_health" or "x"
+        with pytest.raises(Refused, match=rf"settings\.{section}\.{key} would not be read"):
+            rendered(**EVERYTHING | {"settings": {section: {key: value}}})
+
+
+def test_the_address_for_browsers_may_be_said_as_a_setting_where_no_value_says_it() -> None:
+    chart = rendered(settings={"web": {"public_url": "https://alerts.example.com"}})
+    assert "FINGERPRINT_WEB__PUBLIC_URL" not in chart[f"ConfigMap/{NAME}-wiring"]["data"]
+
+
+@pytest.mark.parametrize("release", ["1234", "a.b"])
+def test_a_release_of_a_name_that_no_service_can_have_needs_one_for_its_parts(release: str) -> None:
+    with pytest.raises(Refused, match=rf'"{release}-fingerprint" cannot .* fullnameOverride'):
+        rendered(release=release)
+    assert "Service/alerts-web" in rendered(release=release, fullnameOverride="alerts")
 
 
 @pytest.mark.parametrize(

@@ -127,7 +127,7 @@ def test_a_series_has_the_release_that_the_rules_ask_for() -> None:
 
 
 def test_a_release_may_have_a_number_for_a_name() -> None:
-    chart = rendered((OPERATOR,), "1234", **EVERYTHING)
+    chart = rendered((OPERATOR,), "1234", fullnameOverride="watch", **EVERYTHING)
     instances = {each["metadata"]["labels"]["app.kubernetes.io/instance"] for each in chart.values()}
     assert instances == {"1234"}
 

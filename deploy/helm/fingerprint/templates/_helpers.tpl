@@ -310,9 +310,69 @@ initContainers:
 {{- end -}}
 {{- end -}}
 
+{{/* What the environment of every program says: it goes before the settings file. */}}
+{{- define "fingerprint.wiring" -}}
+FINGERPRINT_SETTINGS_FILE: /etc/fingerprint/settings.toml
+FINGERPRINT_BANK_FOLDER: models/bank
+FINGERPRINT_HEALTH__HOST: "0.0.0.0"
+FINGERPRINT_HEALTH__PORT: "9464"
+FINGERPRINT_KAFKA__BOOTSTRAP_SERVERS: {{ include "fingerprint.bootstrapServers" . | quote }}
+FINGERPRINT_DATABASE__URL: {{ include "fingerprint.database" . | quote }}
+FINGERPRINT_CHECKPOINTS__URL: {{ default "checkpoints" .Values.checkpoints.url | quote }}
+FINGERPRINT_TRITON__MODEL_REPOSITORY: models/triton
+{{- if .Values.triton.enabled }}
+FINGERPRINT_TRITON__URL: {{ include "fingerprint.fullname" . }}-triton:8001
+{{- end }}
+{{- with dig "bank" "verify_key_files" (list) .Values.settings }}
+FINGERPRINT_BANK__VERIFY_KEY_FILES: {{ join "," . | quote }} # Triton's model reads no settings file
+{{- end }}
+FINGERPRINT_WEB__HOST: "0.0.0.0"
+FINGERPRINT_WEB__PORT: "8080"
+{{- with include "fingerprint.publicUrl" . }}
+FINGERPRINT_WEB__PUBLIC_URL: {{ . | quote }}
+{{- end }}
+{{- if .Values.monitoring.serviceMonitor.enabled }}
+FINGERPRINT_WEB__SERVE_HEALTH: "true"
+{{- end }}
+FINGERPRINT_WEB__TRUSTED_PROXIES: {{ .Values.web.trustedProxies | int | quote }}
+{{- end -}}
+
+{{/* A setting that the environment goes before would be ignored: it is refused, with the value that stands for it. */}}
+{{- define "fingerprint.checkSettings" -}}
+{{- $values := dict "kafka.bootstrap_servers" "kafka.bootstrapServers" "database.url" "database.url" "checkpoints.url" "checkpoints.url" "triton.url" "triton.enabled (false, where the server is your own)"
+  "web.public_url" "web.publicUrl" "web.trusted_proxies" "web.trustedProxies" "web.serve_health" "monitoring.serviceMonitor.enabled" -}}
+{{- range $name, $_ := omit (include "fingerprint.wiring" . | fromYaml) "FINGERPRINT_BANK__VERIFY_KEY_FILES" -}}
+{{- $path := trimPrefix "FINGERPRINT_" $name | lower | splitList "__" -}}
+{{- if and (eq (len $path) 2) (hasKey (default (dict) (get $.Values.settings (first $path))) (last $path)) -}}
+{{- $setting := join "." $path -}}
+{{- $instead := hasKey $values $setting | ternary (printf "say it in %s" (get $values $setting)) "leave it out: volumes, probes and Services rest on the chart's own" -}}
+{{- fail (printf "settings.%s would not be read, because the chart says it to every program in the environment: %s" $setting $instead) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Services take no other names; a release may be called 7 or a.b. */}}
+{{- define "fingerprint.checkNames" -}}
+{{- $name := include "fingerprint.fullname" . -}}
+{{- if not (regexMatch "^[a-z]([a-z0-9-]*[a-z0-9])?$" $name) }}{{ fail (printf "%q cannot be a Service's name, and all names begin with it: give fullnameOverride one of a-z, 0-9 and - that begins with a letter" $name) }}{{ end -}}
+{{- end -}}
+
+{{/* Not of the schema: it would print the password, and could not say why. */}}
+{{- define "fingerprint.checkDatabase" -}}
+{{- $url := .Values.database.url -}}
+{{- if not (regexMatch "^(|postgres(ql)?://.+)$" $url) }}{{ fail "database.url is not one of PostgreSQL: postgresql://USER@HOST/DATABASE?password_file=/run/secrets/fingerprint/database-password" }}{{ end -}}
+{{- if or (regexMatch "^[a-z]+://[^@/?]*:[^@?]*@" $url) (regexMatch "[?&](ssl)?password=" $url) }}{{ fail "database.url holds a password, and becomes a ConfigMap: put it into the Secret of secrets.existingSecret as database-password, and end the URL with ?password_file=/run/secrets/fingerprint/database-password" }}{{ end -}}
+{{- end -}}
+
 {{/* What would go wrong silently or late is said at once. */}}
 {{- define "fingerprint.check" -}}
 {{- $v := .Values -}}
+{{- include "fingerprint.checkNames" . -}}
+{{- include "fingerprint.checkDatabase" . -}}
+{{- include "fingerprint.checkSettings" . -}}
+{{- range $name, $image := merge (dict "kafka" $v.kafka.image "postgres" $v.postgres.image) (omit $v.image "registry" "pullPolicy" "pullSecrets") -}}
+{{- if and (eq (toString $image.tag) "latest") (not $image.digest) }}{{ fail (printf "%s is latest, which names another image tomorrow, and a node keeps an image whose tag it has: name a commit or a digest" (has $name (list "kafka" "postgres") | ternary (printf "%s.image.tag" $name) (printf "image.%s.tag" $name))) }}{{ end -}}
+{{- end -}}
 {{- if not (or $v.kafka.enabled $v.kafka.bootstrapServers) }}{{ fail "kafka.enabled is false: name your own brokers in kafka.bootstrapServers" }}{{ end -}}
 {{- if and $v.kafka.enabled $v.kafka.bootstrapServers }}{{ fail "kafka.bootstrapServers are not asked while kafka.enabled is true: set it to false" }}{{ end -}}
 {{- if not (or $v.postgres.enabled $v.database.url) }}{{ fail "postgres.enabled is false: name your own server in database.url" }}{{ end -}}
