@@ -98,16 +98,19 @@ class Refused(Exception):
     """Helm did not render it; the text says why."""
 
 
-def rendered(apis: tuple[str, ...] = (), release: str = RELEASE, **values: Any) -> Chart:
+def rendered(
+    apis: tuple[str, ...] = (), release: str = RELEASE, namespace: str = "default", **values: Any
+) -> Chart:
     """Manifests by "Kind/name". `apis`: what else the cluster knows."""
-    manifests = [each for each in yaml.load_all(_text(apis, release, yaml.safe_dump(values)), LOADER) if each]
+    text = _text(apis, release, namespace, yaml.safe_dump(values))
+    manifests = [each for each in yaml.load_all(text, LOADER) if each]
     return {f"{each['kind']}/{each['metadata']['name']}": each for each in manifests}
 
 
 @cache
-def _text(apis: tuple[str, ...], release: str, values: str) -> str:
+def _text(apis: tuple[str, ...], release: str, namespace: str, values: str) -> str:
     options = [part for api in apis for part in ("--api-versions", api)]
-    done = _helm("template", release, str(CHART), *options, values=values)
+    done = _helm("template", release, str(CHART), "--namespace", namespace, *options, values=values)
     if done.returncode:
         raise Refused(done.stderr)
     return done.stdout

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.helm_chart import EVERYTHING, OPERATOR, rendered
+from tests.support.helm_chart import EVERYTHING, OPERATOR, main_container, rendered
 from tests.support.monitoring import DASHBOARDS, expressions, read, released, selectors
 from tests.support.services import helm
 from tests.support.services.prometheus import promtool, root
@@ -126,10 +126,16 @@ def test_a_series_has_the_release_that_the_rules_ask_for() -> None:
         assert {"targetLabel": "release", "replacement": TROUBLED} in endpoint["relabelings"]
 
 
-def test_a_release_may_have_a_number_for_a_name() -> None:
-    chart = rendered((OPERATOR,), "1234", fullnameOverride="watch", **EVERYTHING)
-    instances = {each["metadata"]["labels"]["app.kubernetes.io/instance"] for each in chart.values()}
-    assert instances == {"1234"}
+def test_a_release_and_its_namespace_may_have_numbers_for_names() -> None:
+    """What is no text is refused by an API server."""
+    named = {"nameOverride": "7", "fullnameOverride": "watch", "kafka": {"clusterId": "1" * 22}}
+    chart = rendered((OPERATOR,), "1234", "2026", **EVERYTHING, **named)
+    own = [each["metadata"] for each in chart.values()]
+    assert {each["namespace"] for each in own} == {"2026"}
+    found = {(name, text) for each in own for name, text in each["labels"].items()}
+    assert {("app.kubernetes.io/instance", "1234"), ("app.kubernetes.io/name", "7")} <= found
+    broker = main_container(chart, "StatefulSet/watch-kafka")
+    assert {"name": "CLUSTER_ID", "value": "1" * 22} in broker["env"]
 
 
 def test_a_dashboard_shows_one_release_at_a_time() -> None:

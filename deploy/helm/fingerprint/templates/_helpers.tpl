@@ -20,7 +20,7 @@
 {{- end -}}
 
 {{- define "fingerprint.selector" -}}
-app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride }}
+app.kubernetes.io/name: {{ default .root.Chart.Name .root.Values.nameOverride | quote }}
 app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 {{- with .component }}
 app.kubernetes.io/component: {{ . }}
@@ -43,7 +43,7 @@ helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version }}
 
 {{- define "fingerprint.metadata" -}}
 name: {{ include "fingerprint.name" . }}
-namespace: {{ .root.Release.Namespace }}
+namespace: {{ .root.Release.Namespace | quote }}
 labels: {{- include "fingerprint.labels" . | nindent 2 }}
 {{- end -}}
 
