@@ -8,6 +8,7 @@ Example:
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from collections.abc import Mapping
 from functools import cache
@@ -114,6 +115,19 @@ def _text(apis: tuple[str, ...], release: str, namespace: str, values: str) -> s
     if done.returncode:
         raise Refused(done.stderr)
     return done.stdout
+
+
+def notes(folder: Path, **values: Any) -> str:
+    """Return what an installation prints (NOTES.txt): Helm renders it for a cluster alone, so a copy has it as a manifest."""
+    chart = shutil.copytree(CHART, folder / "chart")
+    text = (chart / "templates/NOTES.txt").read_text()
+    (chart / "templates/_notes.tpl").write_text('{{- define "notes" -}}' + text + "{{- end -}}")
+    (chart / "templates/notes.yaml").write_text('kind: Notes\nnotes: {{ include "notes" . | quote }}\n')
+    done = _helm(
+        "template", RELEASE, str(chart), "--show-only", "templates/notes.yaml", values=yaml.safe_dump(values)
+    )
+    printed: str = yaml.safe_load(done.stdout)["notes"]
+    return printed
 
 
 def linted(values: Mapping[str, Any]) -> str:

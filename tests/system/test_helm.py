@@ -32,6 +32,7 @@ from tests.support.helm_chart import (
     labels,
     linted,
     main_container,
+    notes,
     pods,
     rendered,
 )
@@ -674,6 +675,27 @@ def test_images_of_another_registry_and_by_digest() -> None:
     assert main_container(chart, WEB)["image"] == f"registry.example.com/web@{digest}"
     assert main_container(chart, TRITON)["image"] == "registry.example.com/fingerprint-triton:0.1.0"
     assert main_container(chart, f"StatefulSet/{NAME}-kafka")["image"] == "apache/kafka:4.1.2"
+
+
+# --- what an installation prints ----------------------------------------------------------------------------------------
+
+
+def test_notes_say_why_pods_stay_pending_where_the_default_class_has_no_shared_volumes(
+    tmp_path: Path,
+) -> None:
+    """Most default storage classes are disks: no pod would start, and `helm install` would not say why."""
+    (plain := tmp_path / "plain").mkdir()
+    printed = notes(plain)
+    assert "PENDING PODS: models and checkpoints ask the default storage class for ReadWriteMany" in printed
+    assert "kubectl -n default logs deployment/watch-fingerprint-web | grep /setup/" in printed
+    one_node, ours = {"accessModes": ["ReadWriteOnce"]}, {"existingClaim": "ours"}
+    for name, own in {
+        "class": {"models": {"storageClass": "efs"}, "checkpoints": {"url": "s3://bucket/checkpoints"}},
+        "node": {"models": one_node, "checkpoints": one_node},
+        "claim": {"models": ours, "checkpoints": ours},
+    }.items():
+        (folder := tmp_path / name).mkdir()
+        assert "PENDING PODS" not in notes(folder, networkPolicy={"enabled": False}, **own)
 
 
 # --- what is refused --------------------------------------------------------------------------------------------------
