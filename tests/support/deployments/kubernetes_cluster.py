@@ -44,6 +44,9 @@ IMAGES = {
     "tritonGpu": "fingerprint-triton",
 }
 TAG = os.environ.get("TAG", "0.1.0")  # of our images
+FROM = os.environ.get(
+    "FROM", ""
+)  # a commit whose chart is installed first: the upgrade is from that to this one
 Json = dict[str, Any]
 
 
@@ -69,12 +72,22 @@ def small() -> Json:
     return values
 
 
+def earlier_chart(commit: str, folder: Path) -> Path:
+    """The chart of a commit, unpacked below the folder."""
+    command = ["git", "-C", str(ROOT), "archive", commit, "deploy"]
+    packed = subprocess.run(command, capture_output=True, check=True).stdout
+    with tarfile.open(fileobj=BytesIO(packed)) as archive:
+        archive.extractall(folder / "earlier", filter="data")
+    return folder / "earlier" / CHART.relative_to(ROOT)
+
+
 @dataclass
 class Cluster:
-    """One release in one namespace; `values` are those of its last upgrade."""
+    """One release in one namespace; `values` are those of its last upgrade, `chart` is where its next comes from."""
 
     folder: Path
     values: Json = field(default_factory=small)
+    chart: Path = CHART
 
     @classmethod
     @contextmanager
@@ -86,6 +99,8 @@ class Cluster:
             labels = {"metadata": {"name": NAMESPACE, "labels": {LEVEL: "restricted"}}}
             cluster.apply({"apiVersion": "v1", "kind": "Namespace", **labels})
             cluster.provide()
+            if FROM:
+                cluster.chart = earlier_chart(FROM, cluster.folder)
             try:
                 yield cluster
             finally:
@@ -144,7 +159,7 @@ class Cluster:
         for section, changed in values.items():
             self.values[section] = self.values.get(section, {}) | changed
         wanted = ("--install", "--wait", "--timeout", "9m", "--values", "-", *flags)
-        self.helm("upgrade", RELEASE, str(CHART), *wanted, given=yaml.safe_dump(self.values))
+        self.helm("upgrade", RELEASE, str(self.chart), *wanted, given=yaml.safe_dump(self.values))
 
     def helm(self, *command: str, given: str | None = None) -> str:
         return said("helm", "--namespace", NAMESPACE, *command, given=given)

@@ -1,11 +1,11 @@
 """The chart on a real Kubernetes, from `helm install` to an alert of the alert store's API, through upgrade and rollback, to
-`helm uninstall`: `make helm-test`.
+`helm uninstall`: `make helm-test`. `FROM=COMMIT make helm-test` installs the chart of an earlier commit first: the upgrade and
+the rollback are then between that and this one.
 
 The tests are one story: each goes on where the one before ended. Where no image registry and no Kubernetes is at hand the
 container lab has both (docs/how-to/kubernetes.md, Kubernetes); what its stand-ins replace is in compose.py. Not proven
-there: that
-NetworkPolicies are enforced (they are accepted), that a GPU computes (its resource name is scheduled), the autoscaler
-and the Prometheus operator.
+there: that NetworkPolicies are enforced (they are accepted), that a GPU computes (its resource name is scheduled), the
+autoscaler and the Prometheus operator.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ import yaml
 
 from fingerprint.web.auth import csrf_token
 from tests.support.deployments.compose_stack import COUNT_RECORDS, until
-from tests.support.deployments.kubernetes_cluster import NAMESPACE, RELEASE, TAG, Cluster, said
+from tests.support.deployments.kubernetes_cluster import CHART, NAMESPACE, RELEASE, TAG, Cluster, said
 from tests.support.deployments.reference_run import alone
 from tests.support.helm_chart import DEFAULTS, ELSEWHERE, EVERYTHING, rendered
 
@@ -171,6 +171,7 @@ def test_an_upgrade_and_a_rollback_while_events_flow(cluster: Cluster, simulated
     """Every program is replaced twice; the secrets and the demo are left alone."""
     before, sending = cluster.found("secrets"), cluster.pods("demo")
     scorers = {each["metadata"]["uid"] for each in cluster.found("pods", "stream")}
+    cluster.chart = CHART
     began = time.monotonic()
     cluster.upgrade(settings={"database": {"min_vote_score": 2.5}})
     told(f"upgraded, pod by pod, in {time.monotonic() - began:.0f} s")
