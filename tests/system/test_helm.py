@@ -680,6 +680,15 @@ def test_images_of_another_registry_and_by_digest() -> None:
 # --- what an installation prints ----------------------------------------------------------------------------------------
 
 
+def test_notes_say_that_an_autoscaler_does_nothing_without_a_metrics_server(tmp_path: Path) -> None:
+    (off := tmp_path / "off").mkdir()
+    (on := tmp_path / "on").mkdir()
+    assert "NOT SCALED" not in notes(off)
+    assert "NOT SCALED: this cluster has no metrics server" in notes(
+        on, stream={"autoscaling": {"enabled": True}}
+    )
+
+
 def test_notes_say_why_pods_stay_pending_where_the_default_class_has_no_shared_volumes(
     tmp_path: Path,
 ) -> None:

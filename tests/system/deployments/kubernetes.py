@@ -253,6 +253,25 @@ def test_the_attacks_are_found_over_the_web_service_with_all_their_events(
     assert here == alone(simulated)
 
 
+def test_an_upgrade_that_switches_the_autoscaler_on_keeps_the_scorers_that_there_are(
+    cluster: Cluster,
+) -> None:
+    """The field would be gone, and Kubernetes' default is one; an autoscaler rests while there is none."""
+    scorers = f"statefulset/{RELEASE}-stream"
+
+    def wanted() -> str:
+        return cluster.kubectl("get", scorers, "-o", "jsonpath={.spec.replicas}")
+
+    assert wanted() == "2"
+    cluster.upgrade(stream={"autoscaling": {"enabled": True}})
+    assert wanted() == "2"
+    cluster.kubectl("scale", "--replicas=0", scorers)
+    cluster.upgrade()
+    assert wanted() == "1"
+    cluster.upgrade(stream={"autoscaling": {"enabled": False}})
+    assert wanted() == "2"
+
+
 def test_several_services_share_a_gpu_by_its_resource_name(cluster: Cluster) -> None:
     """Four shares on the node: Triton, two scorers and a training take them, and anyone who wants more waits."""
     node = json.loads(said("kubectl", "get", "nodes", "-o", "json"))["items"][0]["metadata"]["name"]
