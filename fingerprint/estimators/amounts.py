@@ -5,9 +5,11 @@ Example:
     >>> usual = usual_amounts(calls.of_action, calls.events)                # by (principal, action)
     >>> fit_amount_tail(largest)                # of each held-out day of a principal: its largest log ratio
     AmountTail(edge=1.6, slope=0.4)
-    >>> amount_nats(np.array([[9.0, 12.0], [212.0, 240.0]]), log_usual=np.log([4.0, 8.0]) + 1.6, slope=0.4)
-    array([[0. , 0. ],
-           [8.9, 7.5]])
+    >>> tail_of_intervals(AmountTail(edge=1.6, slope=0.4), intervals=8000, days=1000)
+    AmountTail(edge=0.77, slope=0.4)
+    >>> amount_nats(np.array([[5.0, 12.0], [212.0, 240.0]]), log_usual=np.log([4.0, 8.0]) + 0.77, slope=0.4)
+    array([[ 0. ,  0. ],
+           [11. ,  9.6]])
 
 Counts of calls are over-dispersed: the variance of an hour's calls is forty to four hundred times their mean, so neither a
 Poisson distribution nor a standard deviation says how rare a burst is. What is steady is the ratio of a count to the root mean
@@ -20,9 +22,11 @@ reads thousands of objects an hour, and now hundreds of a bucket that they never
 unusual resource is a rare one, so no one has a usual number of calls on them.
 
 For each amount the largest log ratio of a principal's day has an exponential tail, the same for all principals of an
-organisation: its `edge` is passed on one held-out day in twenty, and `slope` is the mean excess over it. An amount's nats are
-minus the log of the share of days that hold as much. They are of days where those of novelties are of hours, because hardly
-anything thins amounts out: a burst has the spectral detector's vote as well.
+organisation: its `edge` is passed on one held-out day in twenty, and `slope` is the mean excess over it. Days, because an amount
+that lasts for hours is one. What is rare is said of active intervals, as of novelties, or an amount would have to be as many
+times rarer to open an alert as a day has active hours: the edge of one interval in twenty lies that much lower on the same tail
+(`tail_of_intervals`). An amount's nats are minus the log of the share of intervals that hold as much. Calls on unusual resources
+stay with days: most hours have none, so their tail does not reach down to one hour in twenty.
 
 Which events can carry an amount is known before the amount is (`UsualAmounts.carried`). An hour of 400 calls needs no 400
 events that wait for its end, and where a batch is cut must not say which of them do.
@@ -49,13 +53,16 @@ from fingerprint.features.vocabulary import Floats, Ints
 PRIOR_CALLS, PRIOR_CALLS_A_DAY = 6.0, 12.0  # calls an interval and a day, before any was seen ...
 PRIOR_WINDOWS = 1.0  # ... and how many windows that is worth
 DEFAULT_EDGE, DEFAULT_SLOPE = 1.6, 0.4  # of log ratios, in a usual organisation ...
+DEFAULT_INTERVALS = 8.0  # active ones of a principal's day: a working day of hours ...
 EDGE_PRIOR_DAYS, SLOPE_PRIOR_DAYS = 200, 20  # ... and how many days, and peaks over the edge, they are worth
 MAX_AMOUNT_NATS = 33.0
 ALERTING_NATS = 5.5  # z of 2.6: less hardly opens an alert
 CARRIERS = 4.0  # events, about, that carry an amount of ALERTING_NATS: one such amount in fifty has none
 EDGE_NATS = -float(np.log(TAIL_SHARE))
 AMOUNTS = ("interval", "day", "interval on unusual resources")
-LOADED_AMOUNTS = slice(0, 2)  # those that are judged beside the principal's load (`estimators.load`)
+LOADED_AMOUNTS = slice(
+    0, 2
+)  # those of all calls: judged beside the principal's load (`estimators.load`), by intervals
 UNUSUAL_RESOURCE_NATS = 4.0  # of surprise: a resource is new to a principal that hardly ever touches new ones
 PRIOR_UNUSUAL_CALLS = 3.0  # calls an interval on unusual resources, of everybody
 _UNUSUAL = hashing.hash_string("on unusual resources")
@@ -65,7 +72,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 class AmountTail(NamedTuple):
-    """The exponential tail of log ratios: `edge` is passed on one day in twenty, `slope` is the mean excess over it."""
+    """The exponential tail of log ratios: `edge` is passed on one day, or interval, in twenty, `slope` is how fast it falls."""
 
     edge: float = DEFAULT_EDGE
     slope: float = DEFAULT_SLOPE
@@ -152,6 +159,18 @@ def fit_amount_tail(largest: Floats) -> AmountTail:
     return AmountTail(edge, tail_calibration.censored_slope(peaks, DEFAULT_SLOPE, SLOPE_PRIOR_DAYS))
 
 
+def tail_of_intervals(tail: AmountTail, intervals: int, days: int) -> AmountTail:
+    """Return a tail of days as one of active intervals, of which principals had so many on so many active days.
+
+    A day in twenty is one in 160 of its hours, if eight are active; an exponential tail is that much lower at one in twenty.
+
+    >>> round(tail_of_intervals(AmountTail(1.6, 0.4), intervals=8000, days=1000).edge, 2)
+    0.77
+    """
+    a_day = (intervals + EDGE_PRIOR_DAYS * DEFAULT_INTERVALS) / (days + EDGE_PRIOR_DAYS)
+    return AmountTail(tail.edge - tail.slope * float(np.log(a_day)), tail.slope)
+
+
 def log_ratio(calls: Any, usual: Floats) -> Floats:
     """Return the log ratio of calls to the usual ones, (N,)."""
     xp = namespace(usual)
@@ -160,7 +179,7 @@ def log_ratio(calls: Any, usual: Floats) -> Floats:
 
 
 def amount_nats(calls: Any, log_usual: Any, slope: Any) -> Floats:
-    """Return the nats of calls (...,): minus the log of the share of days that hold as much, 0 for what one in twenty does.
+    """Return the nats of calls (...,): minus the log of the share of intervals that hold as much, 0 for what one in twenty does.
 
     `log_usual` is the log of the usual calls plus the edge, (...,) or scalar. A slope of 0 marks an event that carries no amount.
     """

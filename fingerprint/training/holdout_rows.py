@@ -134,7 +134,7 @@ def judge_holdout(
     surges, surge = _surge_tails(rows)
     counts = _CountEvidence(surge, np.where(np.isnan(surge), newcomer_z(rows, newcomers), np.nan))
     usual, z = _fit_baseline(rows, index, center, settings)
-    amount_tails = _amount_tails(rows)
+    amount_tails = fit_amount_tails(rows)
     own = ~rows.stranger
     of_loss = z.copy()
     z[own] = _with_amounts(z[own], amounts.nats_of_log_ratios(rows["amount"][own], amount_tails))
@@ -211,14 +211,20 @@ def _of_joining_accounts(index: FingerprintIndex) -> Hashes:
     return hashes
 
 
-def _amount_tails(rows: HoldoutRows) -> list[AmountTail]:
-    """Return the tail of each amount's log ratios, by the days of principals with a fingerprint of their own."""
-    principal, day, owner, amount = (
-        rows[name][~rows.stranger] for name in ("principal", "day", "owner", "amount")
+def fit_amount_tails(rows: HoldoutRows) -> list[AmountTail]:
+    """Return the tail of each amount's log ratios, by the days of principals with a fingerprint of their own.
+
+    Those of all calls are said of the principals' active intervals, as novelties are.
+    """
+    principal, day, owner, amount, hour = (
+        rows[name][~rows.stranger] for name in ("principal", "day", "owner", "amount", "hour")
     )
     principal_day = hashing.hash_pair(principal, day.astype(np.uint64))
     largest = (tail_calibration.interval_maxima(ratio, principal_day, owner) for ratio in amount.T)
-    return [amounts.fit_amount_tail(each.excess) for each in largest]
+    tails = [amounts.fit_amount_tail(each.excess) for each in largest]
+    active = len(np.unique(hour)), len(np.unique(principal_day))
+    tails[LOADED_AMOUNTS] = [amounts.tail_of_intervals(each, *active) for each in tails[LOADED_AMOUNTS]]
+    return tails
 
 
 def _surge_tails(rows: HoldoutRows) -> tuple[SurgeTails, Floats]:

@@ -86,6 +86,26 @@ def test_nats_say_how_rare_a_day_is() -> None:
         assert (nats >= -np.log(share)).mean() == pytest.approx(share, rel=0.15)
 
 
+def test_a_tail_of_intervals_says_how_rare_an_hour_is() -> None:
+    """Of days of ten hours whose log ratios have an exponential tail, as many hours reach a z as the normal distribution says."""
+    ratio = np.random.default_rng(3).exponential(0.4, (100_000, 10))
+    of_days = amounts.fit_amount_tail(ratio.max(axis=1))
+    tail = amounts.tail_of_intervals(of_days, ratio.size, len(ratio))
+    assert tail == (pytest.approx(0.4 * np.log(20), abs=0.03), of_days.slope)
+    nats = amounts.nats_of_log_ratios(ratio.reshape(-1, 1).astype(np.float32), [tail])
+    for least in (2.0, 2.6, 3.2):
+        share = NormalDist().cdf(-least)
+        assert (nats >= -np.log(share)).mean() == pytest.approx(share, rel=0.15)
+
+
+def test_few_days_say_little_of_how_many_hours_a_day_has() -> None:
+    of_days = amounts.AmountTail(2.0, 0.5)
+    none, few, many = (amounts.tail_of_intervals(of_days, 24 * days, days) for days in (0, 10, 100_000))
+    assert none.edge == pytest.approx(2.0 - 0.5 * np.log(amounts.DEFAULT_INTERVALS))
+    assert few.edge == pytest.approx(none.edge, abs=0.05)
+    assert many.edge == pytest.approx(2.0 - 0.5 * np.log(24), abs=0.01)
+
+
 def test_fewer_calls_than_what_one_day_in_twenty_has_are_no_evidence_wherever_that_lies() -> None:
     """Hardly a day has calls on unusual resources: the edge of that tail is below the log ratio of one call to what is usual."""
     none = np.log(1 / amounts.PRIOR_UNUSUAL_CALLS)

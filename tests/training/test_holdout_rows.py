@@ -13,7 +13,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.estimators import amounts
 from fingerprint.estimators.newcomer_tails import fit_newcomer_tails
 from fingerprint.registry import quality
-from fingerprint.training.holdout_rows import HoldoutRows, newcomer_z, persons_of
+from fingerprint.training.holdout_rows import HoldoutRows, fit_amount_tails, newcomer_z, persons_of
 
 
 def test_of_an_hour_that_is_unusual_by_its_amount_alone_the_calls_that_carry_it_have_the_vote() -> None:
@@ -34,6 +34,27 @@ def test_of_an_hour_that_is_unusual_by_its_amount_alone_the_calls_that_carry_it_
     assert share[:2].tolist() == pytest.approx([amounts.CARRIERS / 400] * 2)
     assert share[2] == 1, "what else is unusual is voted for whole"
     assert rows.vote_rates(share)["person"]["share"] == pytest.approx((amounts.CARRIERS + 40) / 440, abs=1e-4)
+
+
+def test_amounts_are_as_rare_as_their_hours_and_those_on_unusual_resources_as_their_days() -> None:
+    """An amount of days would have to be as many times rarer than a novelty to open an alert as a day has active hours."""
+    people, days, hours = 60, 5, 10
+    principal, day, _ = (each.ravel() for each in np.indices((people, days, hours)))
+    columns = {
+        "principal": (principal + 1).astype(np.uint64),
+        "day": day.astype(np.int32),
+        "owner": principal.astype(np.int32),
+        "hour": np.arange(len(principal), dtype=np.uint64),
+        "amount": np.random.default_rng(0).exponential(0.4, (len(principal), 3)).astype(np.float32),
+    }
+    kind = np.array(["person"] * len(principal), object)
+    rows = HoldoutRows(columns, kind, np.zeros(len(principal), bool))
+    largest = columns["amount"].reshape(people * days, hours, 3).max(axis=1)
+    for amount, tail in enumerate(fit_amount_tails(rows)):
+        of_days = amounts.fit_amount_tail(largest[:, amount])
+        of_hours = amounts.tail_of_intervals(of_days, people * days * hours, people * days)
+        assert tail == pytest.approx(of_days if amount == 2 else of_hours)
+        assert tail.edge < of_days.edge - 0.7 or amount == 2
 
 
 def test_the_alert_budget_counts_a_person_once_at_however_many_roles() -> None:

@@ -253,12 +253,12 @@ def test_an_amount_is_no_news_where_all_that_the_principal_does_has_risen(
 def test_what_a_day_and_a_half_held_together_is_no_amount_of_a_day(
     bank: Bank, encode: Encode, events: pd.DataFrame
 ) -> None:
-    """Five calls an hour open no alert, six of the next day do: nothing that could is taken away."""
+    """Two calls an hour open no alert, three of the next day do: nothing that could is taken away."""
     state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
     here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
     most = []
     for hour in range(52):
-        batch = measured(here, encode(repeated(events, 5 if hour < 36 else 6, hour), state))
+        batch = measured(here, encode(repeated(events, 2 if hour < 36 else 3, hour), state))
         left, whole = (each.amount_surprise(batch)[:, 1] for each in (here, here.without("recent amount")))
         np.testing.assert_array_equal(left, whole)
         most.append(whole.max())
@@ -271,7 +271,7 @@ def test_an_amount_that_opened_no_alert_takes_nothing_from_the_next_day(
 ) -> None:
     """Else a patient thief takes some more each day, and no day is stranger than the one before."""
     nats = {}
-    for before in (0, 60):
+    for before in (0, 20):
         state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
         here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
         if before:
@@ -279,7 +279,7 @@ def test_an_amount_that_opened_no_alert_takes_nothing_from_the_next_day(
             assert 0 < here.amount_surprise(batch).max() < here.alert_nats
         batch = measured(here, encode(repeated(events, 100, 24), state))
         nats[before] = here.amount_surprise(batch).max(axis=0)[0]
-    assert nats[60] == nats[0] > here.alert_nats
+    assert nats[20] == nats[0] > here.alert_nats
 
 
 def test_a_new_tool_that_is_made_for_attacks_is_stranger_than_another_new_one(
