@@ -28,6 +28,7 @@ from fingerprint.core.alert_query import (
     Term,
     address_pattern,
     is_address,
+    is_pattern,
     like_pattern,
     parse_alert_query,
     query_words,
@@ -88,12 +89,7 @@ def _is_indexed(term: Term) -> bool:
 
 
 def _has_pattern(term: Term) -> bool:
-    return any(map(_is_pattern, term.values))
-
-
-def _is_pattern(value: str) -> bool:
-    """Return whether a value has a `*` elsewhere than at its end."""
-    return "*" in value.removesuffix("*")
+    return any(map(is_pattern, term.values))
 
 
 def has_principal(text: str) -> Condition:
@@ -152,7 +148,7 @@ def _is_value(field: str, value: str, lower: Any) -> tuple[Condition, Condition]
     """Return the conditions that a row of `alert_values` is of a field and has a value."""
     kind = CALL if field == "action" and ":" in value else field
     value = address_pattern(value) if field == "address" else value
-    if _is_pattern(value):
+    if is_pattern(value):
         return alert_values.c.kind == kind, _like(lower, value)
     first = sql.func.lower(sql.literal(value.removesuffix("*"), sql.Text))
     found = (

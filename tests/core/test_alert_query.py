@@ -104,6 +104,11 @@ def parse_values(term: Term) -> tuple[str, ...]:
         ("address:300.0.0.0/8", "no address range"),
         ("a " * 31, "at most 30 terms"),
         ("x" * 1001, "at most 1000 characters"),
+        (" ".join(["(a, b, c)"] * 7), "at most 20 patterns"),
+        (
+            f"action:({', '.join(f'*{at}*' for at in range(11))}) -error:({', '.join(['*a'] * 10)})",
+            "at most 20",
+        ),
     ],
 )
 def test_what_cannot_be_read_says_what_to_do(text, said):
