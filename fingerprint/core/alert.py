@@ -16,7 +16,7 @@ import math
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
@@ -359,11 +359,18 @@ def alert_fields(alert: Alert) -> dict[str, Any]:
     """Return an alert for JSON: its fields, and of each event its `weak_votes` beside `flagged_by`."""
     import msgspec  # what lists alerts starts without it
 
-    fields: dict[str, Any] = msgspec.to_builtins(alert)
+    fields: dict[str, Any] = msgspec.to_builtins(replace(alert, events=(), supporting_events=()))
     for name in ("events", "supporting_events"):
-        for event, given in zip(getattr(alert, name), fields[name], strict=True):
-            given["weak_votes"] = event.weak_votes
+        fields[name] = list(map(event_fields, getattr(alert, name)))
     return fields
+
+
+def event_fields(event: AlertEvent) -> dict[str, Any]:
+    """Return an event for JSON: its fields, and its `weak_votes` beside `flagged_by`."""
+    import msgspec
+
+    fields: dict[str, Any] = msgspec.to_builtins(event)
+    return fields | {"weak_votes": event.weak_votes}
 
 
 @dataclass(frozen=True, slots=True)

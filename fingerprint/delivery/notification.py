@@ -9,7 +9,7 @@ Example:
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from typing import Literal
@@ -30,7 +30,8 @@ class Notification:
     """An alert and its change.
 
     `disposition` is the current decision, None while it is open; `link` is its page, if it has one; `tables` say more about its
-    addresses; `key` is the delivery's, empty in an export; `origin` says who opened its session, where that is known.
+    addresses; `key` is the delivery's, empty in an export; `origin` says who opened its session, where that is known. An alert
+    whose events are without their records has `read_records`, which reads some of them by the events' ids.
     """
 
     alert: Alert
@@ -40,6 +41,7 @@ class Notification:
     tables: AddressTables = NO_ADDRESS_TABLES
     key: str = ""
     origin: SessionOrigin = UNKNOWN_ORIGIN
+    read_records: Callable[[Sequence[str]], Mapping[str, str]] | None = None
 
     def places(self) -> list[AddressPlace]:
         """Return what the tables know of the addresses of its newest events, each once."""

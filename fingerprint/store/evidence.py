@@ -40,6 +40,8 @@ from fingerprint.store.schema import (
 
 EXPORT_BATCH = 100  # alerts in memory at once, with their events ...
 EXPORT_EVENTS = 20_000  # ... or fewer: as many as have so many events together
+RECORDS_AT_ONCE = 20  # records read together: each has at most 1 MiB
+PAGE_RECORD_LENGTH = 16 << 20  # characters of records after which a page of events ends
 _URGENCY_ORDER = (alerts.c.urgency_shown.desc(), alerts.c.first_event_time, alerts.c.alert_id)
 
 AlertWithDisposition = tuple[Alert, Disposition | None]
@@ -71,6 +73,7 @@ class SqlEvidenceRepository(Repository):
     ) -> EvidencePage:
         """Return a page of an alert's selected events; without `raw`, records are empty text.
 
+        A page ends early, after its first events, where their records have PAGE_RECORD_LENGTH characters together.
         Raise NotFound without the alert, and FingerprintError for a page too large or a cursor of no page.
         """
         _check_size(size)
@@ -78,14 +81,16 @@ class SqlEvidenceRepository(Repository):
         own = sql.and_(table.alert_id == storable(alert_id), *selected(selection))
         total = _count_events(connection, alert_id, own)
         order = (table.event_time, table.event_id)
-        query = _select_events(raw).where(own).limit(size + 1)
+        query = _select_events(raw=False).where(own).limit(size + 1)
         query = query.order_by(*(each.desc() if newest_first else each for each in order))
         if cursor:
             place, end = sql.tuple_(*order), sql.tuple_(*_parse_cursor(cursor))
             query = query.where(place < end if newest_first else place > end)
         found = [to_event(dict(row)) for row in connection.execute(query).mappings()]
-        more = len(found) > size
-        return EvidencePage(tuple(found[:size]), total, _cursor(found[size - 1]) if more else None)
+        kept = found[:size]
+        if raw:
+            kept = _with_records(connection, alert_id, kept)
+        return EvidencePage(tuple(kept), total, _cursor(kept[-1]) if len(found) > len(kept) else None)
 
     @reads
     def calls(self, connection: sql.Connection, alert_ids: Sequence[str]) -> list[CallSummary]:
@@ -134,26 +139,32 @@ class SqlEvidenceRepository(Repository):
             raise NotFound(f"alert {alert_id!r} has no event {event_id!r}")
         return to_event(dict(row))
 
-    def full_alerts(self, alert_ids: Sequence[str], raw: bool = True) -> Iterator[AlertWithDisposition]:
+    @reads
+    def records(self, connection: sql.Connection, alert_id: str, event_ids: Sequence[str]) -> dict[str, str]:
+        """Return the raw records of those of these events that the alert has, by their ids."""
+        return _read_records(connection, alert_id, event_ids)
+
+    def full_alerts(self, alert_ids: Sequence[str]) -> Iterator[AlertWithDisposition]:
         """Yield those of these alerts that exist, in their order, with all events and the decision in force.
 
-        Few are in memory at a time, each as it is when it is read: no transaction lasts as long as a caller takes.
+        Few are in memory at a time, each as it is when it is read: no transaction lasts as long as a caller takes. Records are
+        left out: they are most of an alert's bytes, and their length is an attacker's choice.
         """
         for ids in id_batches(alert_ids, EXPORT_BATCH):
             with self._session.reading() as connection:
                 batches = list(_bounded_batches(connection, ids))
             for batch in batches:
                 with self._session.reading() as connection:
-                    found = read_full_alerts(connection, batch, raw)
+                    found = read_full_alerts(connection, batch)
                 yield from found
 
-    def iterate_full_alerts(self, raw: bool = True) -> Iterator[AlertWithDisposition]:
-        """Yield all alerts as of one moment, in the order of the queue, few of them in memory at a time."""
+    def iterate_full_alerts(self) -> Iterator[AlertWithDisposition]:
+        """Yield all alerts as of one moment, in the order of the queue, without records, few of them in memory at a time."""
         with self._session.reading() as connection:
             every = connection.scalars(sql.select(alerts.c.alert_id).order_by(*_URGENCY_ORDER)).all()
             for ids in id_batches(every, EXPORT_BATCH):
                 for batch in _bounded_batches(connection, ids):
-                    yield from read_full_alerts(connection, batch, raw)
+                    yield from read_full_alerts(connection, batch)
 
     @reads
     def records_removed_at(self, connection: sql.Connection, alert_id: str) -> datetime | None:
@@ -198,19 +209,42 @@ def _begins_with(connection: sql.Connection, prefix: str) -> sql.ColumnElement[b
     return alert_id.startswith(prefix, autoescape=True)
 
 
-def read_full_alerts(
-    connection: sql.Connection, ids: Sequence[str], raw: bool = True
-) -> list[AlertWithDisposition]:
-    """Return those of these alerts that exist, in their order, as urgent as the queue shows them."""
+def read_full_alerts(connection: sql.Connection, ids: Sequence[str]) -> list[AlertWithDisposition]:
+    """Return those of these alerts that exist, in their order, as urgent as the queue shows them, without records."""
     query = sql.select(alerts).where(alerts.c.alert_id.in_(ids))
     rows = {row["alert_id"]: dict(row) for row in connection.execute(query).mappings()}
-    events = read_events_by_alert(connection, list(rows), raw)
+    events = read_events_by_alert(connection, list(rows), raw=False)
     decided = _dispositions_in_force(connection, ids)
     return [
         (to_alert(rows[name] | {"urgency": rows[name]["urgency_shown"]}, events[name]), decided.get(name))
         for name in ids
         if name in rows
     ]
+
+
+def _with_records(
+    connection: sql.Connection, alert_id: str, events: Sequence[AlertEvent]
+) -> list[AlertEvent]:
+    """Return events with their records: the first ones, where records are long. An attacker chooses their length."""
+    read: list[AlertEvent] = []
+    length = 0
+    for some in id_batches(events, RECORDS_AT_ONCE):
+        records = _read_records(connection, alert_id, [event.event_id for event in some])
+        read += [replace(event, raw=records.get(event.event_id, "")) for event in some]
+        length += sum(map(len, records.values()))
+        if length >= PAGE_RECORD_LENGTH:
+            break
+    return read
+
+
+def _read_records(connection: sql.Connection, alert_id: str, event_ids: Sequence[str]) -> dict[str, str]:
+    table = alert_events.c
+    found: dict[str, str] = {}
+    for batch in id_batches(event_ids):
+        own = (table.alert_id == storable(alert_id)) & table.event_id.in_(batch)
+        query = sql.select(table.event_id, table.raw).where(own)
+        found |= {row.event_id: row.raw for row in connection.execute(query)}
+    return found
 
 
 def _bounded_batches(connection: sql.Connection, ids: Sequence[str]) -> Iterator[list[str]]:

@@ -200,7 +200,7 @@ class SqlOutbox(Repository):
         self, connection: sql.Connection, delivery: Delivery
     ) -> tuple[Alert, Disposition | None] | None:
         """Return a delivery's alert as it is now with the decision in force; None where it was deleted."""
-        found = read_full_alerts(connection, [delivery.alert_id], raw=False)
+        found = read_full_alerts(connection, [delivery.alert_id])
         return found[0] if found else None
 
     @writes(Locking.ROW_VERSIONS)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -25,7 +26,7 @@ def export_alerts(
     Raises FingerprintError if there is no database, or the file cannot be written.
     """
     with closing(open_store(database_url, create=False)) as store, _open_atomic(out) as file:
-        notifications = CountedNotifications(store, format == "jsonl", addresses)
+        notifications = CountedNotifications(store, addresses)
         for piece in encode_export(format, notifications):
             file.write(piece)
     return notifications.count
@@ -34,14 +35,17 @@ def export_alerts(
 class CountedNotifications:
     """Iterate over the alerts of a database, few of them in memory at a time, and count them."""
 
-    def __init__(self, store: SqlStore, raw: bool, addresses: AddressTables) -> None:
-        self.store, self.raw, self.addresses, self.count = store, raw, addresses, 0
+    def __init__(self, store: SqlStore, addresses: AddressTables) -> None:
+        self.store, self.addresses, self.count = store, addresses, 0
 
     def __iter__(self) -> Iterator[Notification]:
-        for alert, disposition in self.store.evidence.iterate_full_alerts(self.raw):
+        for alert, disposition in self.store.evidence.iterate_full_alerts():
             self.count += 1
             whole, origin = with_origin(self.store, alert)
-            yield Notification(whole, "new", disposition, tables=self.addresses, origin=origin)
+            records = partial(self.store.evidence.records, alert.alert_id)
+            yield Notification(
+                whole, "new", disposition, tables=self.addresses, origin=origin, read_records=records
+            )
 
 
 @contextmanager

@@ -107,7 +107,13 @@ def test_alerts_come_whole_in_the_order_they_were_asked_for_with_the_decision_th
     one, other = stolen_session(), new_pipeline()
     store.cases.change([AlertRevision(other.alert_id, 0)], SetDisposition("benign", "a migration"), "maria")
     (first, said), (second, nothing) = store.evidence.full_alerts([other.alert_id, "feedfeed", one.alert_id])
-    assert (first, second, nothing) == (other, one, None)
+    without = [
+        replace(alert, events=tuple(replace(event, raw="") for event in alert.events))
+        for alert in (other, one)
+    ]
+    assert (first, second, nothing) == (*without, None)
+    asked = [*(event.event_id for event in one.events), "none"]
+    assert store.evidence.records(one.alert_id, asked) == {each.event_id: each.raw for each in one.events}
     assert said is not None
     assert (said.decision, said.by) == ("benign", "maria")
 
@@ -118,9 +124,9 @@ def test_alerts_of_many_events_are_read_one_by_one(store: SqlStore, monkeypatch:
     store.alerts.save(small)
     batches, read = [], evidence.read_full_alerts
 
-    def noted(connection: Connection, ids: list[str], raw: bool = True) -> Any:
+    def noted(connection: Connection, ids: list[str]) -> Any:
         batches.append(len(ids))
-        return read(connection, ids, raw)
+        return read(connection, ids)
 
     monkeypatch.setattr(evidence, "read_full_alerts", noted)
     monkeypatch.setattr(evidence, "EXPORT_EVENTS", len(one.events) - 1)
@@ -131,6 +137,24 @@ def test_alerts_of_many_events_are_read_one_by_one(store: SqlStore, monkeypatch:
     batches.clear()
     found = list(store.evidence.iterate_full_alerts())
     assert max(batches) < len(found) == sum(batches)
+
+
+def test_a_page_of_long_records_ends_early_and_the_next_goes_on(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An attacker chooses how long records are: 500 of 1 MiB would not fit into the web app's memory."""
+    one = stolen_session().events[0]
+    events = tuple(replace(one, event_id=f"{at:03}", raw=f"{at:03}" * 100) for at in range(70))
+    store.alerts.save([stolen_session(alert_id="b16b16b16b16b16b", events=events)])
+    monkeypatch.setattr(evidence, "PAGE_RECORD_LENGTH", 30 * 300)
+    pages = [store.evidence.events("b16b16b16b16b16b", 65)]
+    while pages[-1].following:
+        pages.append(store.evidence.events("b16b16b16b16b16b", 65, pages[-1].following))
+    assert [len(page.events) for page in pages] == [40, 30]  # read by 20
+    assert [(event.event_id, event.raw) for page in pages for event in page.events] == [
+        (event.event_id, event.raw) for event in events
+    ]
+    assert len(store.evidence.events("b16b16b16b16b16b", 65, raw=False).events) == 65
 
 
 def test_an_alert_may_have_no_events(store: SqlStore) -> None:

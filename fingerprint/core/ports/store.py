@@ -11,7 +11,7 @@ what analysts decide. Every method is one transaction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
@@ -246,17 +246,19 @@ class EvidenceRepository(Protocol):
         """Return one event, with the record as AWS wrote it. Raise NotFound without one."""
         ...
 
-    def full_alerts(
-        self, alert_ids: Sequence[str], raw: bool = True
-    ) -> Iterator[tuple[Alert, Disposition | None]]:
-        """Yield those of these alerts that exist, in their order, with all events and the decision in force.
+    def records(self, alert_id: str, event_ids: Sequence[str]) -> Mapping[str, str]:
+        """Return the raw records of those of these events that the alert has, by their ids."""
+        ...
+
+    def full_alerts(self, alert_ids: Sequence[str]) -> Iterator[tuple[Alert, Disposition | None]]:
+        """Yield those of these alerts that exist, in their order, with all events and the decision in force, without records.
 
         Few are in memory at a time, each as it is when it is read.
         """
         ...
 
-    def iterate_full_alerts(self, raw: bool = True) -> Iterator[tuple[Alert, Disposition | None]]:
-        """Yield all alerts as of one moment, in the order of the queue."""
+    def iterate_full_alerts(self) -> Iterator[tuple[Alert, Disposition | None]]:
+        """Yield all alerts as of one moment, in the order of the queue, without records."""
         ...
 
     def records_removed_at(self, alert_id: str) -> datetime | None:

@@ -8,11 +8,14 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 from fingerprint.delivery.formats import csv, ecs, json_lines, ocsf, slack
 from fingerprint.delivery.formats.text import to_json_line
 from fingerprint.delivery.notification import Notification
+
+PIECE_BYTES = 1 << 16
 
 Formatter = Callable[[Notification], dict[str, Any]]
 
@@ -22,10 +25,16 @@ NOTIFICATION_FORMATS: Mapping[str, Formatter] = {  # to a receiver, one alert at
     "ocsf": ocsf.ocsf_finding,
     "slack": slack.slack_message,
 }
-EXPORT_FORMATS: Mapping[str, Formatter] = {  # to a file, one alert a line
-    "jsonl": json_lines.full_json_document,
-    "ecs": ecs.ecs_document,
-    "ocsf": ocsf.ocsf_finding,
+
+
+def _line_of(document: Formatter, notification: Notification) -> Iterator[bytes]:
+    yield to_json_line(document(notification)) + b"\n"
+
+
+EXPORT_FORMATS: Mapping[str, Callable[[Notification], Iterator[bytes]]] = {  # to a file, one alert a line
+    "jsonl": json_lines.full_json_pieces,
+    "ecs": partial(_line_of, ecs.ecs_document),
+    "ocsf": partial(_line_of, ocsf.ocsf_finding),
 }
 
 
@@ -40,6 +49,20 @@ def encode_export(format: str, notifications: Iterable[Notification]) -> Iterato
         yield csv.csv_header()
         yield from csv.csv_lines(notifications)
         return
-    document = EXPORT_FORMATS[format]
+    pieces = EXPORT_FORMATS[format]
     for notification in notifications:
-        yield to_json_line(document(notification)) + b"\n"
+        yield from _joined(pieces(notification))
+
+
+def _joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the same bytes in pieces of PIECE_BYTES or more, but for the last: each is a step of a server's threads."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= PIECE_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    if waiting:
+        yield b"".join(waiting)

@@ -7,15 +7,18 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
-from fingerprint.core.alert import alert_fields
-from fingerprint.delivery.formats.text import truncate_texts
+from fingerprint.core.alert import alert_fields, event_fields
+from fingerprint.delivery.formats.text import to_json_line, truncate_texts
 from fingerprint.delivery.notification import Notification
 
 JSON_SCHEMA_VERSION = 1
+RECORDS_AT_ONCE = 20  # of an alert in memory; a record has 1 MiB at most
 
 
 def json_document(notification: Notification) -> dict[str, Any]:
@@ -28,9 +31,33 @@ def json_document(notification: Notification) -> dict[str, Any]:
     return document
 
 
-def full_json_document(notification: Notification) -> dict[str, Any]:
-    """Return the document for an export: all events with their records, nothing cut."""
-    return _build_document(notification, alert_fields(notification.alert))
+def full_json_pieces(notification: Notification) -> Iterator[bytes]:
+    """Yield the document for an export, a line in pieces: all events with their records, nothing cut.
+
+    Few records are in memory at a time: an alert may have thousands, each as long as its attacker liked.
+    """
+    fields = alert_fields(replace(notification.alert, events=()))
+    opening = b"{"
+    for name, value in _build_document(notification, fields).items():
+        yield opening + to_json_line(name) + b":"
+        if name == "events":
+            yield from _event_pieces(notification)
+        else:
+            yield to_json_line(value)
+        opening = b","
+    yield b"}\n"
+
+
+def _event_pieces(notification: Notification) -> Iterator[bytes]:
+    events, opening = notification.alert.events, b"["
+    for start in range(0, len(events), RECORDS_AT_ONCE):
+        some = events[start : start + RECORDS_AT_ONCE]
+        read = notification.read_records
+        records = read([event.event_id for event in some]) if read else {}
+        found = [event_fields(event) | {"raw": records.get(event.event_id, event.raw)} for event in some]
+        yield opening + b",".join(map(to_json_line, found))
+        opening = b","
+    yield b"]" if events else b"[]"
 
 
 def _build_document(notification: Notification, fields: dict[str, Any]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -50,10 +51,9 @@ def export_alerts(
     alert_filter = params.to_filter(caller.name)
     # All ids at once: an alert that moves in the order is not missed.
     ids = deps.store.queue.ids(alert_filter, params.order)
-    raw = params.format == "jsonl"  # no other format has records, which are most of an alert's bytes
     name = "alerts.csv" if params.format == "csv" else f"alerts-{params.format}.jsonl"
     which = params.model_dump_json(exclude_defaults=True, exclude={"format"})
-    alerts = count_export(request, params.format, which, _export_rows(deps, ids, raw))
+    alerts = count_export(request, params.format, which, _export_rows(deps, ids))
     return StreamingResponse(
         encode_export(params.format, alerts),
         media_type=CSV_MEDIA_TYPE if params.format == "csv" else NDJSON_MEDIA_TYPE,
@@ -61,10 +61,13 @@ def export_alerts(
     )
 
 
-def _export_rows(deps: Dependencies, ids: Sequence[str], raw: bool) -> Iterator[Notification]:
+def _export_rows(deps: Dependencies, ids: Sequence[str]) -> Iterator[Notification]:
     """Yield alerts with their events and their current decision; those that were removed are left out."""
     base = deps.settings.web.public_url or ""
-    for alert, disposition in deps.store.evidence.full_alerts(ids, raw):
+    for alert, disposition in deps.store.evidence.full_alerts(ids):
         link = f"{base}{urls.alert_url(alert.alert_id)}" if base else ""
         whole, origin = with_origin(deps.store, alert)
-        yield Notification(whole, "new", disposition, link, deps.addresses, origin=origin)
+        records = partial(deps.store.evidence.records, alert.alert_id)
+        yield Notification(
+            whole, "new", disposition, link, deps.addresses, origin=origin, read_records=records
+        )

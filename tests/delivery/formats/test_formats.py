@@ -170,7 +170,7 @@ def test_a_line_of_an_export_is_one_alert(format):
 @pytest.mark.parametrize("text", AWFUL, ids=range(len(AWFUL)))
 def test_json_lines_hold_the_alert_whole(text):
     alert = nasty(text)
-    document = json.loads(to_json_line(json_lines.full_json_document(Notification(alert))))
+    document = json.loads(b"".join(json_lines.full_json_pieces(Notification(alert))))
     assert document["title"] == document["principal"] == storable(text)
     assert document["events"][1]["raw"] == storable(alert.events[1].raw)
     assert document["drivers"][0]["seen"] == storable(text)
@@ -354,10 +354,11 @@ def test_a_weak_vote_is_told_as_one_in_every_format() -> None:
         said = "flagged by autoencoder, spectral" + " (weak vote)" * bool(expected)
         assert any(each["text"].endswith(said) for each in facts["fields"])
         by_event = [["spectral"] if event is weak else [] for event in events]
-        evidences = EXPORT_FORMATS["ocsf"](notification)["evidences"]
+        evidences = NOTIFICATION_FORMATS["ocsf"](notification)["evidences"]
         assert [each["data"].get("weak_votes", []) for each in evidences] == by_event
         [(_, message)] = encode_alerts([alert], 1 << 20)
-        whole, sent = EXPORT_FORMATS["jsonl"](notification), NOTIFICATION_FORMATS["json"](notification)
+        whole = json.loads(b"".join(EXPORT_FORMATS["jsonl"](notification)))
+        sent = NOTIFICATION_FORMATS["json"](notification)
         for document in (whole, sent, json.loads(message)):
             assert [list(each["weak_votes"]) for each in document["events"]] == by_event
 

@@ -127,12 +127,12 @@ def test_behind_a_link_the_file_is_written_and_the_link_stays(url, tmp_path):
 
 
 def test_memory_does_not_grow_with_the_store(tmp_path, monkeypatch):
-    """Four times the alerts take no more memory, but for their ids."""
-    raw = json.dumps({"requestParameters": "x" * 5_000})
+    """Four times the alerts take no more memory, but for their ids: their records have 9 MB more."""
+    raw = json.dumps({"requestParameters": "x" * 50_000})
     event = replace(new_pipeline().events[0], raw=raw)
     peaks = []
     monkeypatch.setattr(evidence, "EXPORT_BATCH", 25)
-    for count in (30, 120):
+    for count in (60, 240):
         url = f"sqlite:///{tmp_path}/{count}.sqlite"
         with closing(open_store(url)) as store:
             store.alerts.save(
@@ -142,5 +142,23 @@ def test_memory_does_not_grow_with_the_store(tmp_path, monkeypatch):
         export_alerts(url, "jsonl", tmp_path / "alerts.jsonl")
         peaks.append(tracemalloc.get_traced_memory()[1])
         tracemalloc.stop()
-        assert (tmp_path / "alerts.jsonl").stat().st_size > count * 5_000
+        assert (tmp_path / "alerts.jsonl").stat().st_size > count * 50_000
+    assert peaks[1] < peaks[0] + 1_000_000
+
+
+def test_memory_does_not_grow_with_the_records_of_an_alert(tmp_path):
+    """An attacker chooses how long records are, and how many an alert has."""
+    raw = json.dumps({"requestParameters": "x" * 100_000})
+    one, peaks = new_pipeline().events[0], []
+    for count in (60, 240):
+        url = f"sqlite:///{tmp_path}/{count}.sqlite"
+        events = tuple(replace(one, event_id=f"{at:06}", raw=raw) for at in range(count))
+        with closing(open_store(url)) as store:
+            store.alerts.save([replace(new_pipeline(), events=events)])
+        tracemalloc.start()
+        export_alerts(url, "jsonl", tmp_path / "alerts.jsonl")
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        [alert] = map(json.loads, (tmp_path / "alerts.jsonl").read_text().splitlines())
+        assert [event["raw"] for event in alert["events"]] == [raw] * count
     assert peaks[1] < 1.3 * peaks[0]
