@@ -191,6 +191,11 @@ def test_what_was_done_elsewhere_is_grave_and_its_own_effect_is_kept() -> None:
     assert impact.urgency_floor([replace(row, gravity_at_home=None)]) == 0
 
 
+def test_a_read_with_an_instances_credentials_elsewhere_is_said_to_be_called_with_them() -> None:
+    read = SOURCE.used_elsewhere(OF_INSTANCE, SOURCE.impact_of("sts", "GetCallerIdentity", OF_INSTANCE))
+    assert read.effect_in_full == f"is called: {OUTSIDE_INSTANCE}"
+
+
 def machines(kind: str) -> dict[str, Any]:
     """Return the request of RunInstances for machines of a kind."""
     return {"requestParameters": {"instanceType": kind}}

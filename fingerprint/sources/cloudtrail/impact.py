@@ -207,12 +207,12 @@ def used_elsewhere(record: str, found: CallImpact) -> CallImpact:
 
     >>> record = '{"userIdentity": {"sessionContext": {"ec2RoleDelivery": "2.0"}}}'
     >>> used_elsewhere(record, NO_IMPACT).effect_in_full, used_elsewhere("", NO_IMPACT).elsewhere
-    ("makes calls: with an instance's credentials, outside of its networks", '')
+    ("is called: with an instance's credentials, outside of its networks", '')
     """
     if not is_of_instance(record):
         return found
     if found.gravity == "none":
-        found = CallImpact("none", "makes calls", "Credential Access", "T1552.005")
+        found = CallImpact("none", "is called", "Credential Access", "T1552.005")
     return found._replace(elsewhere=OUTSIDE_INSTANCE)
 
 
