@@ -39,9 +39,8 @@ from fingerprint.sources.cloudtrail.openings import (
     opening,
 )
 from fingerprint.sources.cloudtrail.record_members import DRY_RUNS
-from fingerprint.sources.cloudtrail.resources import fold
+from fingerprint.sources.cloudtrail.resources import ACCOUNT_DIGITS, fold
 
-ACCOUNT_DIGITS = 12
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
 
 # Error codes of failures of the service itself: the call did nothing, and its caller had no part in it. In an outage everyone's

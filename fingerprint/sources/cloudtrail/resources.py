@@ -23,6 +23,7 @@ from fingerprint.sources.cloudtrail.named_accounts import named_bare
 from fingerprint.sources.cloudtrail.operations import cli_word
 
 MAX_RESOURCE_LENGTH = 256  # characters of a value that are examined and kept
+ACCOUNT_DIGITS = 12  # of an account's number
 MAX_TYPE_LENGTH = 40  # characters of what a call makes, by the name of its action
 MAX_RECORD_CHARACTERS = 262_144  # of a longer record the rest is not read
 ARN_MEMBER = "ARN"  # of the first of a record's resources; read where no parameter names one
@@ -219,6 +220,9 @@ def typed_resource(service: str, action: str, resource: str) -> str:
     kind, separator, name = resource.partition(":")
     if name.startswith(HIDDEN):
         return ""
+    # Of the things of an organisation that a call can name, accounts alone have such a number.
+    if kind == "target" and len(name) == ACCOUNT_DIGITS and name.isascii() and name.isdigit():
+        return f"account:{name}"
     if not separator or kind != _NAMELESS:
         return resource
     return f"{_NAMED_BY_CALL.get((service, action)) or _made_by(action) or kind}:{name}"

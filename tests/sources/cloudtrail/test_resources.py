@@ -195,6 +195,8 @@ def test_what_changes_with_every_run_is_folded(whole: str, folded: str) -> None:
         ("sts:GetFederationToken", "name=build", "federated user:build"),
         ("ssm:CreateDocument", "name=Restart", "document:Restart"),
         ("glue:CreateJob", "name=export", "job:export"),
+        ("sso:CreateAccountAssignment", "targetId=111122223333", "account:111122223333"),
+        ("organizations:AttachPolicy", "targetId=ou-ab12-cd34ef56", "target:ou-ab12-cd34ef56"),
         ("ram:CreateResourceShare", "name=lake", "resource share:lake"),
         ("ssm:UpdateDocument", "name=Restart", "resource:Restart"),
         ("ssm:Create", "name=Restart", "resource:Restart"),
