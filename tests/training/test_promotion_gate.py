@@ -190,7 +190,7 @@ def test_a_kind_that_was_voted_for_as_often_is_a_warning(champion: Bank, before:
     loud = with_rate(champion, "sequence", **OFTEN)
     word = promotion_gate.evaluate_promotion(loud, None if before == "none" else loud, SETTINGS)
     assert word.passed
-    assert any("sequence votes for 40%" in sentence for sentence in word.figures["warnings"])
+    assert any("sequence detector votes for 40%" in sentence for sentence in word.figures["warnings"])
 
 
 @pytest.mark.parametrize("rate", [{"events": 499}, {"days": 2.0}, {"share": 0.1}])
