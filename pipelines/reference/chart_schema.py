@@ -5,7 +5,8 @@ Example:
     dict_keys(['detectors', 'max_pending_events', 'max_unknown_principals_per_day', 'quorum'])
 
 Names are generated, and of numbers, switches and choices what they may be: of other values the programs say more than a schema
-can. The rest is written by hand.
+can. The rest is written by hand. A null says nothing, as everywhere in Helm, and a number may be a text, as a template or
+`--set-string` writes it. A switch may not: the chart asks some of them itself, and to a template the text "false" is true.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from pipelines.reference.settings import section_of
 
 SCHEMA_FILE = Path("deploy/helm/fingerprint/values.schema.json")
 FIRST_LINE, LAST_LINE = '    "settings": {\n', "\n    },\n"  # of the generated part of the file
+DIGITS = {"integer": "^-?[0-9]+$", "number": "^-?[0-9]+([.][0-9]+)?$"}  # of a text that is a number
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 DESCRIPTION = "generated from fingerprint/core/settings by `python -m pipelines.reference`"
 
@@ -81,7 +83,11 @@ def _value_schema(known: dict[str, Any]) -> dict[str, Any]:
     given = [each for each in known.get("anyOf", [known]) if each.get("type") != "null"]
     [own] = given if len(given) == 1 else [{}]
     if "enum" in own:
-        return {"enum": own["enum"]}
-    if own.get("type") not in ("integer", "number", "boolean"):
+        return {"enum": [*own["enum"], None]}
+    kind = own.get("type")
+    if kind == "boolean":
+        return {"type": ["boolean", "null"]}
+    if kind not in DIGITS:
         return {}
-    return {"type": own["type"]} | {name: own[name] for name in BOUNDS if name in own}
+    bounds = {name: own[name] for name in BOUNDS if name in own}
+    return {"type": [kind, "string", "null"], "pattern": DIGITS[kind]} | bounds

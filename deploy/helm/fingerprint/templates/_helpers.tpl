@@ -343,7 +343,7 @@ FINGERPRINT_WEB__TRUSTED_PROXIES: {{ .Values.web.trustedProxies | int | quote }}
   "web.public_url" "web.publicUrl" "web.trusted_proxies" "web.trustedProxies" "web.serve_health" "monitoring.serviceMonitor.enabled" -}}
 {{- range $name, $_ := omit (include "fingerprint.wiring" . | fromYaml) "FINGERPRINT_BANK__VERIFY_KEY_FILES" -}}
 {{- $path := trimPrefix "FINGERPRINT_" $name | lower | splitList "__" -}}
-{{- if and (eq (len $path) 2) (hasKey (default (dict) (get $.Values.settings (first $path))) (last $path)) -}}
+{{- if and (eq (len $path) 2) (not (kindIs "invalid" (dig (first $path) (last $path) nil $.Values.settings))) -}}
 {{- $setting := join "." $path -}}
 {{- $instead := hasKey $values $setting | ternary (printf "say it in %s" (get $values $setting)) "leave it out: volumes, probes and Services rest on the chart's own" -}}
 {{- fail (printf "settings.%s would not be read, because the chart says it to every program in the environment: %s" $setting $instead) -}}
