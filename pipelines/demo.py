@@ -31,6 +31,7 @@ from pipelines.train import train_bank
 
 ORGANISATION = SimulatedOrganisation()
 MARK = ".demo"  # a file in the folder of a demo
+SQLITE_ENDINGS = ("-wal", "-shm", "-journal")  # of files beside a database
 DISPLAY_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY")  # one of them is set where windows can open
 
 
@@ -68,20 +69,23 @@ class DemoFolder:
     def clear(self) -> None:
         """Make the folder, and remove an earlier demo from it. Raise FingerprintError where it holds anything else.
 
-        A folder of a demo is known by a mark that is written first, so that one that was stopped can be run again.
+        A folder of a demo is known by a mark that is written first and stays, so that one that was stopped can be run again.
         """
         found = sorted(each.name for each in self.out.iterdir()) if self.out.is_dir() else []
         made = {MARK, *(each.name for each in (self.records, self.bank, self.pages))}
-        other = [name for name in found if name not in made and not name.startswith(self.database_file.name)]
+        made |= {f"{self.database_file.name}{end}" for end in ("", *SQLITE_ENDINGS)}
+        other = [name for name in found if name not in made]
         is_demo = (self.out / MARK).exists() or attack_labels(self.records).exists()
         if found and (other or not is_demo):
             raise FingerprintError(
                 f"--out {self.out}: the demo replaces all that is in its folder, and this one holds "
                 f"{printable((other or found)[0][:80])!r}, which is not of a demo: name a new folder"
             )
-        shutil.rmtree(self.out, ignore_errors=True)
         self.out.mkdir(parents=True, exist_ok=True)
         (self.out / MARK).touch()
+        # One by one: the folder may be a link, or the root of a volume.
+        for each in (self.out / name for name in found if name != MARK):
+            shutil.rmtree(each) if each.is_dir() and not each.is_symlink() else each.unlink()
 
     @property
     def serve_command(self) -> str:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from pathlib import Path
 
+from fingerprint.adapters.files import NOT_RECORDS, SUFFIXES
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.simulation.attacks import STRENGTHS
@@ -65,9 +66,10 @@ def simulate_organisation(
 
 
 def check_folder(out: Path, start: date, days: int) -> None:
-    """Raise FingerprintError where a folder holds records of other days: they would be read as one organisation with these."""
+    """Raise FingerprintError where a folder holds other records: they would be read as one organisation with these days'."""
     written = {f"{start + timedelta(days=at)}.jsonl.gz" for at in range(days)}
-    others = sorted({each.name for each in out.glob("*.jsonl.gz")} - written)
+    found = {each.name for each in out.glob("*") if each.name.endswith(SUFFIXES)} - written
+    others = sorted(name for name in found if not name.startswith(NOT_RECORDS))
     if others:
         raise FingerprintError(
             f"--out {out} holds records of another simulation or of your own ({printable(others[0][:80])}), "

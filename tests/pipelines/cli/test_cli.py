@@ -289,13 +289,17 @@ def test_a_folder_that_cannot_be_made_is_one_sentence(
     assert "file" in refused(monkeypatch, capsys, program, "--out", "file/x")
 
 
-@pytest.mark.parametrize("holds", ["thesis.txt", "records/2026-01-01.json", "bank/CURRENT"])
+@pytest.mark.parametrize(
+    "holds", ["thesis.txt", "records/2026-01-01.json", "bank/CURRENT", "alerts.sqlite.bak"]
+)
 def test_a_demo_removes_no_files_of_others(
     holds: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     own = tmp_path / "mine" / holds
     own.parent.mkdir(parents=True)
     own.write_text("years of work")
+    if own.parent == tmp_path / "mine":  # also beside what a demo made
+        (own.parent / ".demo").touch()
     said = refused(monkeypatch, capsys, "demo", "--out", tmp_path / "mine")
     assert f"'{holds.partition('/')[0]}', which is not of a demo: name a new folder" in said
     assert own.read_text() == "years of work"
@@ -311,6 +315,8 @@ def test_a_simulation_is_not_mixed_with_records_of_other_days(
     said = refused(monkeypatch, capsys, *small, "1")
     assert "2026-01-06.jsonl.gz" in said
     assert "name a new folder" in said
+    (tmp_path / "111122223333_CloudTrail.json.gz").touch()
+    assert "111122223333_CloudTrail.json.gz" in refused(monkeypatch, capsys, *small, "2")
 
 
 @pytest.mark.parametrize("left", [".demo", "records/labels.jsonl"])
@@ -319,7 +325,8 @@ def test_a_demo_takes_the_place_of_an_earlier_one(left: str, tmp_path: Path) -> 
     for name in (left, "alerts.sqlite", "alerts.sqlite-wal", "bank/CURRENT", "pages/index.html"):
         (folder.out / name).parent.mkdir(parents=True, exist_ok=True)
         (folder.out / name).touch()
-    folder.clear()
+    (tmp_path / "link").symlink_to(folder.out)
+    DemoFolder(tmp_path / "link").clear()
     assert [each.name for each in folder.out.iterdir()] == [".demo"]
     folder.clear()
 
