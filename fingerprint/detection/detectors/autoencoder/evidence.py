@@ -44,7 +44,7 @@ WHAT_AND_TOOL = np.flatnonzero(
     [feature.evidence_group in ("what", "tool") and feature.kind == "value" for feature in encoding.FEATURES]
 )
 RARE_NATS = 5.0  # of loss, from which on a learned value is rare
-# Of an amount, that stay however often it came: one day in e has them, so they add nothing to a novelty (Fisher's method).
+# Of an amount, that stay however often it came: one interval in e has them, so they add nothing to a novelty (Fisher's method).
 LEAST_AMOUNT_NATS = 1.0
 
 
