@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from fingerprint.alerting.impact import MAX_SHOWN_ACTIONS, merge_impact
+from fingerprint.alerting.impact import merge_impact
 from fingerprint.analysis.attack_phases import Phase, attack_phases, new_calls
 from fingerprint.core.alert import Alert, AlertEvent, NextStep
 from fingerprint.core.case import QueueRow
@@ -140,7 +140,7 @@ def _steps(
         [replace(events[0], event_time=begun), *events[1:]],
         merge_impact(row for alert in alerts for row in alert.impact_of),
         max(alert.urgency for alert in alerts),
-        cut=any(len(alert.impact_of) >= MAX_SHOWN_ACTIONS for alert in alerts),
+        cut=any(map(may_have_more_new, alerts)),
         supporting=[event for alert in alerts for event in alert.supporting_events],
         knows_account=knows_account,
         from_new_origin=any(step.phase == "contain" for alert in alerts for step in alert.next_steps[:1]),

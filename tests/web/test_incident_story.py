@@ -140,7 +140,7 @@ def test_a_plan_knows_which_accounts_are_the_organisations_own(
 def test_a_plan_counts_no_actions_that_an_alert_did_not_keep(
     monkeypatch: pytest.MonkeyPatch, store: SqlStore
 ) -> None:
-    monkeypatch.setattr("fingerprint.web.incident_story.MAX_SHOWN_ACTIONS", 1)
+    monkeypatch.setattr("fingerprint.web.alert_story.MAX_SHOWN_ACTIONS", 1)
     told = incident_story(store, store.incidents.get("aaaa"))
     [ask] = [step for step in told.plans[0].steps if step.phase == "verify"]
     assert " and other actions at " in ask.text
