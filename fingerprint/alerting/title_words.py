@@ -97,6 +97,13 @@ def has_all_calls(facts: TitleFacts, action: str) -> bool:
     return missing_calls(facts, action) == 0
 
 
+def have_all_failed(facts: TitleFacts, action: str) -> bool:
+    """Return whether all calls that the title counts failed, where the alert's own did: those it lacks support it, and failed."""
+    missing = missing_calls(facts, action)
+    beside = [event for event in facts.supporting if event.action_name == action] if missing > 0 else []
+    return missing == len(beside) and all(event.error_code for event in beside)
+
+
 def missing_calls(facts: TitleFacts, action: str) -> int:
     """Return how many calls of those that the title counts are no events of the alert; less than 0 where it has more of them."""
     counted = (int(calls.replace(",", "")) for _, calls, _ in amounts_of(facts, action))

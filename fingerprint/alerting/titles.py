@@ -32,6 +32,7 @@ from fingerprint.alerting.title_words import (
     count_text,
     cut,
     has_all_calls,
+    have_all_failed,
     is_person,
     let_in,
     named_text,
@@ -217,7 +218,7 @@ def _called(facts: TitleFacts, on: str) -> str:
     `on` is what is said about its resource or its second factor.
     """
     lead, tried = facts.lead
-    verb = "tried" if tried and has_all_calls(facts, lead) else "called"
+    verb = "tried" if tried and have_all_failed(facts, lead) else "called"
     often = often_text(facts, lead)
     # "and 1 other 2 times" would be read as two of the other
     on += "," if often and on.endswith(OTHERS) else ""

@@ -596,6 +596,11 @@ def test_counted_calls_were_only_tried_where_all_of_them_are_known_to_have_faile
     assert title_of(facts(some, set(), (more,))) == (
         "user/grace called s3:GetObject 4 times in an hour (at most 1 in the history) from 84.17.50.9; 3 of the 3 shown failed"
     )
+    beside = facts(some, set(), (more,), supporting=called("s3:GetObject", failed=("s3:GetObject",)))
+    assert title_of(beside) == (
+        "user/grace tried s3:GetObject 4 times in an hour (at most 1 in the history) from 84.17.50.9; 4 of the 4 shown failed"
+    )
+    assert "called s3:GetObject 4 times" in title_of(replace(beside, supporting=called("s3:GetObject")))
 
 
 def test_of_the_shown_calls_that_failed_those_that_support_an_alert_are_counted_as_well() -> None:
