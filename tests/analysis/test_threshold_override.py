@@ -116,7 +116,7 @@ def test_a_threshold_that_hides_every_stored_alert_needs_force(
         FingerprintError, match=f"no alert of the last 14 days, and there were {count}: .*--force"
     ):
         thresholds.set_threshold(url, settings, "a typing error", threshold=36)
-    with pytest.raises(FingerprintError, match="less than or equal to 37"):
+    with pytest.raises(FingerprintError, match="expected at most 37"):
         thresholds.set_threshold(url, settings, "a typing error", threshold=360)
     assert open_store(url).thresholds.current() is None
     thresholds.set_threshold(url, settings, "a quiet night", threshold=36, force=True)

@@ -201,7 +201,10 @@ def test_the_switch_moves_the_times_of_the_alert_its_chart_its_incident_and_its_
     day = f"{place.base}/alerts/{ALERT.alert_id}"
     with seen(browser, storage_state=reader, viewport=SCREEN, timezone_id="Asia/Kolkata") as page:
         page.goto(day)
-        flag, tick = page.locator("ul.flags li").first, page.locator("svg.curve.wide [data-show=tick]").first
+        flag, tick = (
+            page.locator("ul.flags li > span").first,
+            page.locator("svg.curve.wide [data-show=tick]").first,
+        )
         before = (flag.inner_text(), tick.text_content())
         expect(flag).to_contain_text("Wednesday 4 March 14:00 UTC")
         page.get_by_role("button", name="Local time").click()

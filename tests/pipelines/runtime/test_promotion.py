@@ -22,6 +22,6 @@ def test_drift_is_measured_from_a_bank_that_was_served_also_after_refused_traini
     served(bank_folder(tmp_path, "a", "b", "c", *refused), "a", "b", "c")
     for version in refused:
         versions.append_decision(tmp_path, version, VersionDecision("refused", "2026-01-01", "maria", "why"))
-    monkeypatch.setattr(promotion.banks, "open_bank", lambda *args, **more: args[2])
+    monkeypatch.setattr(promotion.bank_files, "open_bank", lambda *args, **more: args[2])
     champion: Any = SimpleNamespace(version="c")
     assert promotion._drift_reference(tmp_path, "new", champion, Settings()) == "a"
