@@ -217,7 +217,7 @@ def _print_future_dated(figures: dict[str, Any]) -> None:
 
 def _print_events_outside_span(figures: dict[str, Any]) -> None:
     if figures["outside"]:
-        print(f"outside the span: {figures['outside']:,} events")
+        print(f"left out, because they are not of the days asked for: {figures['outside']:,} events")
     if figures["months_not_listed"]:
         print(f"not listed, months of trails that lie outside: {figures['months_not_listed']:,}")
     if figures["other_logs"]:

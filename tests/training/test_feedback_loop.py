@@ -329,7 +329,7 @@ def test_a_span_of_days_is_learned_without_what_the_store_of_the_settings_says(
     assert figures["database"]["url"] == url(store)
     console.print_training(figures)
     said = shown(capsys)
-    assert f"outside the span: {figures['outside']:,} events" in said
+    assert f"left out, because they are not of the days asked for: {figures['outside']:,} events" in said
     assert f"left out, according to {url(store)}: {len(inside):,} in open alerts" in said
 
 
