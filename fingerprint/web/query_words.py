@@ -1,4 +1,4 @@
-"""The fields of a query, as pages explain them: the words of `FIELDS`, where a catalogue can translate them.
+"""The words of each field of a query, which pages and suggestions explain it by and a catalogue can translate.
 
 Example:
     >>> QUERY_FIELD_WORDS["person"]
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from fingerprint.web.language import N_
 
-QUERY_FIELD_WORDS: Mapping[str, str] = {
+QUERY_FIELD_WORDS: Mapping[str, str] = {  # of each of `core.alert_query.FIELDS`, in its order
     "action": N_("call, with or without its service: StopLogging, iam:CreateUser"),
     "service": N_("service: iam, s3"),
     "principal": N_("principal, whole or its last part: ci-*"),

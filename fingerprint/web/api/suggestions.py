@@ -12,12 +12,13 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from fingerprint.core.alert_query import CHOICES, FIELDS, NO_VALUE, Term
+from fingerprint.core.alert_query import CHOICES, NO_VALUE, Term
 from fingerprint.core.ports.store import Store
 from fingerprint.web.api.queue_params import RequestModel, StorableText
 from fingerprint.web.api.responses import ResponseModel
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Deps
+from fingerprint.web.query_words import QUERY_FIELD_WORDS
 
 router = APIRouter(tags=["alerts"])
 MAX_SUGGESTIONS = 10
@@ -49,7 +50,7 @@ def list_suggestions(
     if not field:
         return [
             Suggestion(term=f"{name}:", value="", about=about)
-            for name, about in FIELDS.items()
+            for name, about in QUERY_FIELD_WORDS.items()
             if name.startswith(begins.lower())
         ][:MAX_SUGGESTIONS]
     return [
