@@ -60,8 +60,8 @@ ALERTING_NATS = 5.5  # z of 2.6: less hardly opens an alert
 CARRIERS = 4.0  # events, about, that carry an amount of ALERTING_NATS: one such amount in fifty has none
 EDGE_NATS = -float(np.log(TAIL_SHARE))
 AMOUNTS = ("interval", "day", "interval on unusual resources")
-# Those of all calls: judged beside the principal's load (`estimators.load`), by the tails of intervals.
-LOADED_AMOUNTS = slice(0, 2)
+# Judged beside the principal's load (`estimators.load`), and by the tails of intervals.
+AMOUNTS_OF_ALL_CALLS = slice(0, 2)
 UNUSUAL_RESOURCE_NATS = 4.0  # of surprise: a resource is new to a principal that hardly ever touches new ones
 PRIOR_UNUSUAL_CALLS = 3.0  # calls an interval on unusual resources, of everybody
 _UNUSUAL = hashing.hash_string("on unusual resources")

@@ -17,7 +17,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import LEVELS
 from fingerprint.detection.detectors.autoencoder.evidence import could_be_left_to_services, could_have_moved
 from fingerprint.estimators import amounts, harm
-from fingerprint.estimators.amounts import LOADED_AMOUNTS
+from fingerprint.estimators.amounts import AMOUNTS_OF_ALL_CALLS
 from fingerprint.estimators.rates import first_times
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_SET, OTHER_ACCOUNT_FEATURE
 from fingerprint.features.vocabulary import Floats
@@ -77,7 +77,7 @@ def _holdout_amounts(
     )
     usual = piece.usual_before.usual(principal[late], action[late])
     ratio = amounts.log_ratio(np.stack([*calls, on_unusual * unusual], axis=1), usual).astype(np.float32)
-    ratio[:, LOADED_AMOUNTS] -= busy[:, None]
+    ratio[:, AMOUNTS_OF_ALL_CALLS] -= busy[:, None]
     return ratio
 
 

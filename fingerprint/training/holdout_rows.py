@@ -31,7 +31,7 @@ from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import Mask, VoteMasks
 from fingerprint.estimators import amounts, surge_tails, tail_calibration
-from fingerprint.estimators.amounts import LOADED_AMOUNTS, AmountTail
+from fingerprint.estimators.amounts import AMOUNTS_OF_ALL_CALLS, AmountTail
 from fingerprint.estimators.autoencoder import Baseline, EventNats, has_just_come, is_newcomer
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.surge_tails import SurgeTails
@@ -84,7 +84,7 @@ class HoldoutRows:
         share = voted.astype(np.float32)
         ratio = self["amount"][by_amount]
         # Which events carry an amount is known without the load.
-        ratio[:, LOADED_AMOUNTS] += self["load"][by_amount, None]
+        ratio[:, AMOUNTS_OF_ALL_CALLS] += self["load"][by_amount, None]
         share[by_amount] = amounts.carrying_share(ratio, calls[by_amount], tails)
         return share
 
@@ -223,7 +223,9 @@ def fit_amount_tails(rows: HoldoutRows) -> list[AmountTail]:
     largest = (tail_calibration.interval_maxima(ratio, principal_day, owner) for ratio in amount.T)
     tails = [amounts.fit_amount_tail(each.excess) for each in largest]
     active = len(np.unique(hour)), len(np.unique(principal_day))
-    tails[LOADED_AMOUNTS] = [amounts.tail_of_intervals(each, *active) for each in tails[LOADED_AMOUNTS]]
+    tails[AMOUNTS_OF_ALL_CALLS] = [
+        amounts.tail_of_intervals(each, *active) for each in tails[AMOUNTS_OF_ALL_CALLS]
+    ]
     return tails
 
 

@@ -47,7 +47,7 @@ from fingerprint.detection.detectors.autoencoder.evidence import (
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, reaches_threshold
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import amounts, autoencoder, harm, tail_calibration
-from fingerprint.estimators.amounts import LOADED_AMOUNTS, UsualAmounts
+from fingerprint.estimators.amounts import AMOUNTS_OF_ALL_CALLS, UsualAmounts
 from fingerprint.estimators.call_paths import KnownPaths, novelty_code
 from fingerprint.estimators.load import UsualLoad
 from fingerprint.estimators.moves import SettledMachines, move_code
@@ -266,8 +266,10 @@ class AutoencoderDetector(Detector):
         slope = slope * namespace(slope).asarray(counted, dtype=np.float32)
         slope[:, -1] *= unusual
         slope = slope * (batch.level < PEER_LEVEL)[:, None]
-        rows = (slope[:, LOADED_AMOUNTS] > 0).any(axis=1).nonzero()[0]
-        log_usual[rows, LOADED_AMOUNTS] += self._load(batch.principal[rows], batch.interval[rows])[:, None]
+        rows = (slope[:, AMOUNTS_OF_ALL_CALLS] > 0).any(axis=1).nonzero()[0]
+        log_usual[rows, AMOUNTS_OF_ALL_CALLS] += self._load(batch.principal[rows], batch.interval[rows])[
+            :, None
+        ]
         return log_usual, slope
 
     def _load(self, principal: Hashes, interval: NDArray[np.int32]) -> Floats:
