@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
+from fingerprint.core.account import Role
 from pipelines.cli.common import database_url, load_settings, print_result
-from pipelines.cli.options import (
-    AccountName,
-    DatabaseUrl,
-    Json,
-    NewAccountRole,
-    RoleArgument,
-    SettingsFile,
-)
+from pipelines.cli.options import DatabaseUrl, Json, SettingsFile
 
 accounts_app = typer.Typer(help="Accounts that may log in to the web app.")
 
@@ -24,6 +20,12 @@ def accounts_list(database: DatabaseUrl = None, settings: SettingsFile = None, j
 
     found = list_accounts(load_settings(settings), database_url(database, settings))
     print_result(found, json, lambda: print_accounts(found))
+
+
+AccountName = Annotated[
+    str, typer.Argument(metavar="NAME", help="The name of the account.", show_default=False)
+]
+NewAccountRole = Annotated[Role, typer.Option(help="What the account may do.")]
 
 
 @accounts_app.command("add")
@@ -50,6 +52,9 @@ def accounts_invite(
 
     figures = invite_account(load_settings(settings), database_url(database, settings), name, None)
     print_result(figures, json, lambda: print_invitation_link(figures))
+
+
+RoleArgument = Annotated[Role, typer.Argument(help="The new role.", show_default=False)]
 
 
 @accounts_app.command("role")

@@ -3,36 +3,53 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated, Literal
 
 import typer
 
+from fingerprint.core.alert import Decision
+from fingerprint.core.case import CaseStatus
 from pipelines.cli.common import database_url, load_settings, print_result
-from pipelines.cli.options import (
-    AlertId,
-    AlertLimit,
-    Assignee,
-    BankFolder,
-    By,
-    DatabaseUrl,
-    DispositionArgument,
-    DuplicateOf,
-    ExportFile,
-    ExportFormat,
-    HtmlPage,
-    Json,
-    JsonOutput,
-    LeastSeverity,
-    NoteText,
-    OutputFormat,
-    PrincipalFilter,
-    QueryFilter,
-    SettingsFile,
-    SinceFilter,
-    StatusFilter,
-    Why,
-)
+from pipelines.cli.options import BankFolder, DatabaseUrl, Json, SettingsFile, Why
 
 alerts_app = typer.Typer(help="The alert queue: list, explain, triage, assign, export.")
+
+
+StatusFilter = Annotated[
+    CaseStatus, typer.Option(help="Open alerts (new or in progress), closed ones, or all.")
+]
+LeastSeverity = Annotated[
+    Literal["low", "medium", "high", "critical"] | None,
+    typer.Option(help="The least severity: `high` lists critical alerts too.", show_default=False),
+]
+PrincipalFilter = Annotated[
+    str, typer.Option(help="Alerts of this principal, by its full name.", show_default=False)
+]
+QueryFilter = Annotated[
+    str,
+    typer.Option(
+        "--where",
+        metavar="QUERY",
+        help="A query such as 'action:StopLogging -principal:ci-*'.",
+        show_default=False,
+    ),
+]
+SinceFilter = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATE|AGE",
+        help="Alerts with an event at this time or later: 2026-01-31 (UTC), 24h, 7d.",
+        show_default=False,
+    ),
+]
+AlertLimit = Annotated[
+    int | None,
+    typer.Option(min=1, max=1_000_000, help="The most urgent alerts, so many.", show_default="all"),
+]
+OutputFormat = Annotated[
+    Literal["table", "wide", "json", "csv", "id"], typer.Option("--output", "-o", help="The format.")
+]
+JsonOutput = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 
 
 @alerts_app.command("list")
@@ -59,6 +76,10 @@ def alerts_list(
     list_alerts(database_url(database, settings), "json" if json else output, which, limit)
 
 
+AlertId = Annotated[str, typer.Argument(metavar="ALERT_ID", help="The id of the alert, or its beginning.")]
+HtmlPage = Annotated[Path | None, typer.Option(help="Write the alert as an HTML page.", show_default=False)]
+
+
 @alerts_app.command("show")
 def alerts_show(
     alert_id: AlertId,
@@ -75,6 +96,14 @@ def alerts_show(
     from pipelines.commands.alert_details import show_alert
 
     show_alert(database_url(database, settings), alert_id, json, page, bank, load_settings(settings))
+
+
+By = Annotated[str | None, typer.Option("--by", help="The author.", show_default="the name of the login")]
+DispositionArgument = Annotated[Decision, typer.Argument(help="The disposition.", show_default=False)]
+DuplicateOf = Annotated[
+    str | None,
+    typer.Option("--of", metavar="ALERT_ID", help="The alert that it duplicates.", show_default=False),
+]
 
 
 @alerts_app.command("triage")
@@ -99,6 +128,9 @@ def alerts_triage(
     print_result(figures, json, lambda: print_disposition(figures))
 
 
+Assignee = Annotated[str, typer.Argument(metavar="[ACCOUNT]", help="The account.", show_default="unassigned")]
+
+
 @alerts_app.command("assign")
 def alerts_assign(
     alert_id: AlertId,
@@ -113,6 +145,9 @@ def alerts_assign(
 
     figures = assign_alert(database_url(database, settings), alert_id, assignee, by)
     print_result(figures, json, lambda: print_case(figures))
+
+
+NoteText = Annotated[str, typer.Argument(metavar="TEXT", help="The note, in quotes.", show_default=False)]
 
 
 @alerts_app.command("note")
@@ -145,6 +180,16 @@ def alerts_reopen(
 
     figures = reopen_alert(database_url(database, settings), alert_id, why, by)
     print_result(figures, json, lambda: print_case(figures))
+
+
+ExportFormat = Annotated[
+    Literal["csv", "jsonl", "ecs", "ocsf"],
+    typer.Option("--format", help="One row, or one line of JSON, for each alert."),
+]
+ExportFile = Annotated[
+    Path | None,
+    typer.Option(help="The file; it appears when it is complete.", show_default="standard output"),
+]
 
 
 @alerts_app.command("export")

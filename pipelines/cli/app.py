@@ -18,6 +18,7 @@ from pipelines.cli import (
     config,
     database,
     deliveries,
+    evaluate,
     feed_gaps,
     incidents,
     programs,
@@ -73,9 +74,12 @@ def fingerprint(
     """Run before every command."""
 
 
-for command in (*programs.COMMANDS, *services.COMMANDS, config.doctor):
+for command in (  # in the order of `--help`
+    *(programs.demo, programs.simulate, programs.train, programs.score, evaluate.evaluate, programs.backend),
+    *(services.ingest, services.stream, services.retrain, services.deliver, services.serve, services.replay),
+    *(config.doctor, services.simulate_live),
+):
     app.command()(command)
-app.command("simulate-live")(services.simulate_live)
 for name, group in COMMAND_GROUPS.items():
     app.add_typer(group, name=name, no_args_is_help=True)
 

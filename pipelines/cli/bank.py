@@ -3,23 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from pipelines.cli.common import exit_refused, load_settings, print_result
-from pipelines.cli.options import (
-    BankFolder,
-    HistoryWhy,
-    Json,
-    KeyFile,
-    NewerVersion,
-    OlderVersion,
-    OptionalVersion,
-    PublishForce,
-    SettingsFile,
-    TopCount,
-    Version,
-)
+from pipelines.cli.options import BankFolder, Json, SettingsFile
 from pipelines.cli.run import EXIT_PROBLEMS_FOUND
 
 bank_app = typer.Typer(help="Versions of a bank: list, compare, publish, roll back, sign, verify.")
@@ -34,6 +23,14 @@ def bank_list(bank: BankFolder = Path("bank"), settings: SettingsFile = None, js
 
     found = list_versions(bank, load_settings(settings).bank)
     print_result(found, json, lambda: bank_table.print_versions(found))
+
+
+OptionalVersion = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[VERSION]", help="A version that `fingerprint bank list` shows.", show_default=False
+    ),
+]
 
 
 @bank_app.command("show")
@@ -51,6 +48,15 @@ def bank_show(
     print_result(figures, json, lambda: bank_table.print_version(figures))
 
 
+OlderVersion = Annotated[
+    str, typer.Argument(metavar="OLDER", help="A version, such as the one that is served.")
+]
+NewerVersion = Annotated[
+    str, typer.Argument(metavar="NEWER", help="A later version, such as the one that was trained last.")
+]
+TopCount = Annotated[int, typer.Option(min=0, help="The number of fingerprints shown that changed most.")]
+
+
 @bank_app.command("diff")
 def bank_diff(
     older: OlderVersion,
@@ -66,6 +72,22 @@ def bank_diff(
 
     figures = diff_versions(bank, load_settings(settings), older, newer, top)
     print_result(figures, json, lambda: bank_table.print_version_diff(figures))
+
+
+Version = Annotated[
+    str, typer.Argument(metavar="VERSION", help="A version that `fingerprint bank list` shows.")
+]
+HistoryWhy = Annotated[
+    str, typer.Option("--why", metavar="REASON", help="The reason, for the history.", show_default=False)
+]
+PublishForce = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REASON",
+        help="Serve it against the decision of the gate; the reason is recorded.",
+        show_default=False,
+    ),
+]
 
 
 @bank_app.command("publish")
@@ -96,6 +118,12 @@ def bank_rollback(
 
     figures = roll_back_bank(bank, load_settings(settings), why)
     print_result(figures, json, lambda: bank_table.print_rollback(figures))
+
+
+KeyFile = Annotated[
+    Path,
+    typer.Argument(metavar="FILE", help="The file of the private key; FILE.pub gets the public one."),
+]
 
 
 @bank_app.command("keys")

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from pipelines.cli.common import load_interactive_settings, load_settings, print_result, with_connect_timeout
-from pipelines.cli.options import BankFolder, DatabaseUrl, Json, OnlyChanged, SettingsFile, TemplateFile
+from pipelines.cli.options import BankFolder, DatabaseUrl, Json, SettingsFile
 from pipelines.cli.run import EXIT_PROBLEMS_FOUND
 
 config_app = typer.Typer(
     help="Settings: write a file with every default, show the current ones, check a file."
 )
+
+
+TemplateFile = Annotated[Path, typer.Argument(help="The file to write; an existing file is kept.")]
 
 
 @config_app.command("init")
@@ -27,6 +31,11 @@ def config_init(
         f"wrote {file}: uncomment what you change, then pass it with --settings {file}, "
         "or name it in FINGERPRINT_SETTINGS_FILE"
     )
+
+
+OnlyChanged = Annotated[
+    bool, typer.Option("--changed", help="Only settings that the file or the environment sets.")
+]
 
 
 @config_app.command("show")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from pipelines.cli.common import database_url, load_settings, print_result
-from pipelines.cli.options import Confirmed, DatabaseUrl, Json, PurgedPrincipal, SettingsFile
+from pipelines.cli.options import DatabaseUrl, Json, SettingsFile
 
 database_app = typer.Typer(help="Retention of the database, and removal of a principal.")
 
@@ -23,6 +25,10 @@ def database_prune(database: DatabaseUrl = None, settings: SettingsFile = None, 
     with console.progress_bars(not json) as progress:
         figures = prune_database(database_url(database, settings), loaded.retention, progress)
     print_result(figures, json, lambda: print_prune_summary(figures))
+
+
+PurgedPrincipal = Annotated[str, typer.Argument(help="The full name: `111122223333:user/maria`.")]
+Confirmed = Annotated[bool, typer.Option("--yes", help="Confirm: it cannot be undone.")]
 
 
 @database_app.command("purge")

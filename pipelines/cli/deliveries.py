@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from pipelines.cli.common import database_url, print_result
-from pipelines.cli.options import (
-    DatabaseUrl,
-    DeliveryKey,
-    DeliveryLimit,
-    Json,
-    OnlyFailed,
-    ReceiverName,
-    SettingsFile,
-)
+from pipelines.cli.options import DatabaseUrl, Json, SettingsFile
 
 deliveries_app = typer.Typer(help="Deliveries of alerts to receivers: sent, waiting, failed.")
+
+
+ReceiverName = Annotated[
+    str,
+    typer.Option("--receiver", help="Only this receiver, by its name in the settings.", show_default=False),
+]
+OnlyFailed = Annotated[bool, typer.Option("--failed", help="Only failed deliveries.")]
+DeliveryLimit = Annotated[
+    int, typer.Option(min=1, max=1_000_000, help="The number of deliveries, newest first.")
+]
 
 
 @deliveries_app.command("list")
@@ -32,6 +36,11 @@ def deliveries_list(
 
     found = list_deliveries(database_url(database, settings), receiver, failed, limit)
     print_result(found, json, lambda: print_deliveries(found))
+
+
+DeliveryKey = Annotated[
+    str, typer.Argument(metavar="[KEY]", help="As `deliveries list --json` names it.", show_default="all")
+]
 
 
 @deliveries_app.command("retry")

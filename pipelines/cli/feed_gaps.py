@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from pipelines.cli.common import database_url, print_result
-from pipelines.cli.options import DatabaseUrl, Json, OnlyOpen, SettingsFile
+from pipelines.cli.options import DatabaseUrl, Json, SettingsFile
 
 feed_gaps_app = typer.Typer(help="Accounts, regions and partitions whose logs stopped arriving.")
+
+
+OnlyOpen = Annotated[bool, typer.Option("--open", help="Only gaps that have not ended.")]
 
 
 @feed_gaps_app.command("list")

@@ -11,16 +11,12 @@ from pipelines.cli.common import database_url, print_result
 from pipelines.cli.options import DatabaseUrl, Json, SettingsFile
 
 incidents_app = typer.Typer(help="Incidents: alerts that belong together, and how long they take.")
+
+
 IncidentStatusOption = Annotated[
     IncidentStatusFilter, typer.Option(help="Open incidents (new or in progress), closed ones, or all.")
 ]
 IncidentLimit = Annotated[int, typer.Option(min=1, max=500, help="At most this many.")]
-IncidentId = Annotated[
-    str, typer.Argument(metavar="ALERT_ID", help="The id of any alert of the incident, or its beginning.")
-]
-OverviewDays = Annotated[
-    int, typer.Option(min=1, max=366, help="Alerts that came in the last days, however old their events are.")
-]
 
 
 @incidents_app.command("list")
@@ -38,6 +34,11 @@ def incidents_list(
     print_result(found, json, lambda: print_incidents(found))
 
 
+IncidentId = Annotated[
+    str, typer.Argument(metavar="ALERT_ID", help="The id of any alert of the incident, or its beginning.")
+]
+
+
 @incidents_app.command("show")
 def incidents_show(
     alert_id: IncidentId, database: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False
@@ -47,6 +48,11 @@ def incidents_show(
 
     found = show_incident(database_url(database, settings), alert_id)
     print_result(found, json, lambda: print_incident(found))
+
+
+OverviewDays = Annotated[
+    int, typer.Option(min=1, max=366, help="Alerts that came in the last days, however old their events are.")
+]
 
 
 @incidents_app.command("overview")

@@ -1,9 +1,9 @@
-"""Commands that run to an end: simulate, train, score, evaluate, demo, backend."""
+"""Commands that run to an end: demo, simulate, train, score, backend."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
@@ -17,57 +17,44 @@ from pipelines.cli.common import (
     workers_override,
 )
 from pipelines.cli.options import (
-    AllowImmature,
     BankFolder,
     DatabaseUrl,
-    DemoBrowser,
-    DemoOut,
-    DemoServe,
-    DemoUntil,
-    EvaluateAttacks,
-    EvaluateDays,
-    EvaluateKeep,
-    EvaluatePrincipals,
-    EvaluateSeed,
-    EvaluateSources,
-    ExclusionDatabase,
-    FinalSeeds,
     Host,
     Json,
-    NewcomersOnly,
     Port,
-    ProveBackend,
-    RealDataFolders,
-    RealDataSets,
-    RetrainWeeks,
-    ScoredEventsFile,
-    ScoreSince,
-    ScoreUntil,
     SettingsFile,
-    SimulateAttacks,
-    SimulateDays,
-    SimulateOut,
     SimulatePrincipals,
-    SimulateSeed,
-    SimulateUntil,
-    SimulateWorld,
     Sources,
-    StateFolder,
-    ThirdDetector,
-    TrainDays,
-    TrainSince,
-    TrainSources,
-    TrainTopic,
-    TrainUntil,
-    WithAnomalies,
-    WithPeers,
-    WithSlowPeers,
-    WithTerms,
-    WorkersOption,
-    Worlds,
-    WorldWorkers,
 )
 from pipelines.cli.run import EXIT_NO_HISTORY
+
+SimulateOut = Annotated[
+    Path, typer.Option(help="The folder to fill: YYYY-MM-DD.jsonl.gz a day, and labels.jsonl.")
+]
+SimulateDays = Annotated[int, typer.Option(min=1, help="Days of traffic.")]
+SimulateSeed = Annotated[int, typer.Option(help="The same seed gives the same bytes.")]
+SimulateAttacks = Annotated[
+    int, typer.Option(min=0, help="Attack sessions that are inserted into the last quarter.")
+]
+WithAnomalies = Annotated[
+    bool, typer.Option(help="Benign anomalies in the last quarter too (14 days or more).")
+]
+SimulateUntil = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATE",
+        help="The last day is the one before, and nothing happens after its midnight (UTC): 2026-01-31, or `today`.",
+        show_default="from 2026-01-05 on",
+    ),
+]
+SimulateWorld = Annotated[
+    int | None,
+    typer.Option(
+        metavar="SEED",
+        help="Draw another world by this seed, as `evaluate --worlds` does (docs/explanation/simulation.md); --days stays.",
+        show_default=False,
+    ),
+]
 
 
 def simulate(
@@ -108,6 +95,61 @@ def simulate(
         )
     figures = console.simulation_figures(written, days)
     print_result(figures, json, lambda: console.print_simulation(figures))
+
+
+WorkersOption = Annotated[
+    str | None,
+    typer.Option(
+        "--workers",
+        help="Where the work is done: `local`, `dask` (processes of this machine), `dask-cuda`, or a scheduler's address. "
+        "A run that was interrupted resumes when it is repeated.",
+        show_default="local",
+    ),
+]
+TrainSources = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[SOURCE]...",
+        help="CloudTrail records: files, folders, globs or URLs (`s3://bucket/AWSLogs/`); .json, .jsonl, .gz or not.",
+        show_default=False,
+    ),
+]
+TrainTopic = Annotated[
+    str | None,
+    typer.Option(
+        help="Read this Kafka topic too, from its beginning to where it ends now, without disturbing its other readers: "
+        "`--topic fingerprint.events`.",
+        show_default=False,
+    ),
+]
+TrainSince = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATE",
+        help="Learn from events of this time and later, by event time: 2026-01-01, or 2026-01-01T06:00 (UTC).",
+        show_default=False,
+    ),
+]
+TrainUntil = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="Learn from events before this time.", show_default=False),
+]
+TrainDays = Annotated[
+    float | None,
+    typer.Option(help="Instead of --since: the last days before the newest event.", show_default=False),
+]
+ExclusionDatabase = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL",
+        help="The database that says which events to leave out: an SQLAlchemy URL, or `none`.",
+        show_default="the database of the settings, if it exists",
+    ),
+]
+AllowImmature = Annotated[
+    bool,
+    typer.Option("--allow-immature", help="Serve a first bank although no entity of it is ready."),
+]
 
 
 def train(
@@ -158,6 +200,36 @@ def train(
         )
     print_result(figures, json, lambda: console.print_training(figures))
     exit_refused(figures["refusal"])
+
+
+ScoreSince = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATE",
+        help="Score events of this time and later, by event time: 2026-01-01, or 2026-01-01T06:00 (UTC). Objects of a trail "
+        "whose day lies before are not fetched.",
+        show_default=False,
+    ),
+]
+ScoreUntil = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="Score events before this time.", show_default=False),
+]
+ScoredEventsFile = Annotated[
+    Path | None,
+    typer.Option(
+        help="Write every event with its scores, votes and verdict: FILE.parquet or FILE.jsonl.",
+        show_default=False,
+    ),
+]
+StateFolder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        help="A folder that carries the scorer's state from one run to the next.",
+        show_default=False,
+    ),
+]
 
 
 def score(
@@ -213,67 +285,21 @@ def _warn_of_missing_history(figures: dict[str, Any]) -> None:
             raise typer.Exit(EXIT_NO_HISTORY)
 
 
-def evaluate(
-    sources: EvaluateSources = None,
-    principals: EvaluatePrincipals = 50,
-    days: EvaluateDays = 28,
-    seed: EvaluateSeed = None,
-    final: FinalSeeds = False,
-    attacks: EvaluateAttacks = None,
-    keep: EvaluateKeep = None,
-    third: ThirdDetector = None,
-    peers: WithPeers = None,
-    slow_peers: WithSlowPeers = False,
-    real: RealDataSets = False,
-    real_data: RealDataFolders = None,
-    newcomers: NewcomersOnly = False,
-    retrain: RetrainWeeks = None,
-    terms: WithTerms = None,
-    worlds: Worlds = None,
-    world_workers: WorldWorkers = None,
-    settings: SettingsFile = None,
-    json: Json = False,
-) -> None:
-    """Measure what is found and what stays quiet, beside simpler detectors on the same rows.
-
-    With --worlds it ends with status 3 if a detector's vote changes nothing: neither an alert nor what is found, in any world.
-    """
-    from fingerprint.evaluation.idle_votes import describe_idle
-    from pipelines.cli import console
-    from pipelines.evaluation.evaluate import EvaluationOptions, run_evaluation
-    from pipelines.evaluation.labelled_sets import evaluate_real_sets
-    from pipelines.evaluation.newcomers import evaluate_newcomers, print_newcomers
-    from pipelines.evaluation.organisations import Organisation, seeds_for
-    from pipelines.evaluation.real_datasets import evaluate_real_datasets
-    from pipelines.evaluation.report import print_evaluation
-    from pipelines.evaluation.retraining import evaluate_retraining, print_retraining
-    from pipelines.evaluation.worlds import evaluate_worlds, print_worlds, refuse_beside
-
-    loaded, seeds = load_settings(settings), seeds_for(seed, final)
-    organisation = Organisation(principals, days, attacks, keep)
-    options = EvaluationOptions(peers, slow_peers, third, terms)
-    if worlds or retrain:
-        own = {"SOURCE": sources, "--real": real or real_data, "--newcomers": newcomers}
-        refuse_beside("--worlds" if worlds else "--retrain", own | {"--seed": worlds and seed})
-    with console.progress_bars(not json) as progress:
-        if retrain:
-            show = print_retraining
-            figures = evaluate_retraining(
-                loaded, progress, retrain, seeds, worlds, final, organisation, world_workers
-            )
-        elif worlds:
-            show = print_worlds
-            figures = evaluate_worlds(loaded, progress, worlds, final, organisation, options, world_workers)
-        elif newcomers:
-            show, figures = print_newcomers, evaluate_newcomers(loaded, progress, seeds, organisation)
-        else:
-            show = print_evaluation
-            figures = run_evaluation(sources or [], loaded, progress, None, organisation, seeds, options)
-            if real or real_data:
-                figures["real"] = evaluate_real_datasets(loaded, progress)
-                figures["real_attacks"] = evaluate_real_sets(loaded, progress, real_data or [])
-    print_result(figures, json, lambda: show(figures))
-    exit_refused(describe_idle(figures["idle_votes"]) if worlds and not retrain else None)
+DemoOut = Annotated[Path, typer.Option(help="The folder for everything the demo makes.")]
+DemoUntil = Annotated[
+    str,
+    typer.Option(
+        metavar="DATE",
+        help="The last day is the one before: 2026-01-25, or `today`. The same date gives the same alerts.",
+    ),
+]
+DemoServe = Annotated[
+    bool, typer.Option("--serve", help="Serve the queue afterwards, until it is interrupted.")
+]
+DemoBrowser = Annotated[
+    bool,
+    typer.Option("--open-browser", help="With --serve: open the queue in a browser, if there is a display."),
+]
 
 
 def demo(
@@ -301,6 +327,12 @@ def demo(
         run_web_app(loaded, folder.database_url, folder.bank, opener)
 
 
+ProveBackend = Annotated[
+    bool,
+    typer.Option("--prove", help="Read some records by it and by the CPU: exit status 3 if they differ."),
+]
+
+
 def backend(
     prove: ProveBackend = False,
     settings: SettingsFile = None,
@@ -315,6 +347,3 @@ def backend(
     report = backend_report(load_settings(settings).backend, prove)
     print_result(report, json, lambda: print_backend_report(report))
     exit_refused(report["proof"] and report["proof"]["difference"])
-
-
-COMMANDS = (demo, simulate, train, score, evaluate, backend)

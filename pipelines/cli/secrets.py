@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Annotated
+
 import typer
 
 from pipelines.cli.common import print_result
-from pipelines.cli.options import Json, RotateSecret, SecretNames, SecretsFolder
+from pipelines.cli.options import Json
 
 secrets_app = typer.Typer(help="The secrets of a deployment, each in a file.")
 
@@ -13,6 +16,28 @@ secrets_app = typer.Typer(help="The secrets of a deployment, each in a file.")
 @secrets_app.callback()
 def describe_group() -> None:
     """Create the secrets of a deployment, each in a file."""
+
+
+SecretsFolder = Annotated[
+    Path, typer.Argument(help="The folder of the secrets: a volume that only services mount.")
+]
+SecretNames = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="[NAME]...",
+        help="The names of the secrets.",
+        show_default="database-password and triton-control",
+    ),
+]
+RotateSecret = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--rotate",
+        metavar="NAME",
+        help="Give this secret a new value; the old one stays beside it as NAME.old. May be repeated.",
+        show_default=False,
+    ),
+]
 
 
 @secrets_app.command("make")

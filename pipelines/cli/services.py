@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from pipelines.cli.common import (
     is_awaited,
@@ -17,29 +20,30 @@ from pipelines.cli.common import (
 from pipelines.cli.options import (
     BankFolder,
     DatabaseUrl,
-    DeliverOnce,
     Host,
-    IngestOnce,
-    IngestSqs,
     Json,
-    KeyedMessages,
     Port,
-    ReplayRate,
-    ReplaySpeed,
-    ReplayTopic,
-    RetrainOnce,
     SettingsFile,
-    SimulateLiveAttacks,
-    SimulateLiveDays,
-    SimulateLiveFolder,
-    SimulateLiveKeep,
-    SimulateLiveSeed,
-    SimulateLiveSpeed,
     SimulatePrincipals,
     Sources,
-    StreamOnce,
-    StreamWait,
 )
+
+IngestSqs = Annotated[
+    str | None,
+    typer.Option(
+        "--sqs",
+        metavar="QUEUE-URL",
+        help="Read S3 objects instead, as notifications in this queue name them (S3, SNS, EventBridge or CloudTrail); "
+        "credentials, region and endpoint are boto3's: AWS_PROFILE, AWS_REGION, AWS_ENDPOINT_URL ...",
+        show_default=False,
+    ),
+]
+IngestOnce = Annotated[
+    bool,
+    typer.Option(
+        "--once", help="Read to the end that the topic had at the start, or until the queue is empty."
+    ),
+]
 
 
 def ingest(
@@ -70,6 +74,10 @@ def ingest(
     print_result(figures, json, lambda: console.print_ingest(figures))
 
 
+StreamOnce = Annotated[bool, typer.Option("--once", help="Read to the end that the topic had at the start.")]
+StreamWait = Annotated[bool, typer.Option("--wait", help="Wait for the first bank if there is none.")]
+
+
 def stream(
     bank: BankFolder = Path("bank"),
     database: DatabaseUrl = None,
@@ -92,6 +100,12 @@ def stream(
     print_result(figures, json, lambda: console.print_stream(figures))
 
 
+RetrainOnce = Annotated[
+    bool,
+    typer.Option("--once", help="Check once, train if it is due, then end: for your own schedule."),
+]
+
+
 def retrain(
     bank: BankFolder = Path("bank"),
     once: RetrainOnce = False,
@@ -109,6 +123,9 @@ def retrain(
 
     figures = run_retrain(load_service_settings(settings, once), bank, settings, once)
     print_result(figures, json, lambda: print_retrain_summary(figures))
+
+
+DeliverOnce = Annotated[bool, typer.Option("--once", help="Send what is due now, then end.")]
 
 
 def deliver(
@@ -152,6 +169,19 @@ def serve(
     run_web_app(loaded, database, bank)
 
 
+ReplayTopic = Annotated[
+    str | None,
+    typer.Option(help="The topic to send to.", show_default="the raw topic of the settings"),
+]
+ReplayRate = Annotated[float | None, typer.Option(help="Records a second.", show_default="no limit")]
+ReplaySpeed = Annotated[
+    float | None, typer.Option(help="Times real time, by eventTime.", show_default="no limit")
+]
+KeyedMessages = Annotated[
+    bool, typer.Option("--keyed", help="Key each record by its principal, as ingest does.")
+]
+
+
 def replay(
     sources: Sources,
     topic: ReplayTopic = None,
@@ -169,6 +199,17 @@ def replay(
     with console.progress_bars(not json) as progress:
         figures = run_replay(sources, topic, loaded, progress, rate, speed, keyed)
     print_result(figures, json, lambda: console.print_replay(figures))
+
+
+SimulateLiveDays = Annotated[int, typer.Option(min=4, help="Days of traffic; the last is yesterday (UTC).")]
+SimulateLiveAttacks = Annotated[int, typer.Option(min=0, help="Attack sessions in the last quarter.")]
+SimulateLiveSeed = Annotated[int, typer.Option(help="The same seed gives the same organisation.")]
+SimulateLiveSpeed = Annotated[float, typer.Option(help="Times real time, for the last quarter.")]
+SimulateLiveFolder = Annotated[
+    Path,
+    typer.Option(help="The folder for records, labels.jsonl and its progress, from which it resumes."),
+]
+SimulateLiveKeep = Annotated[bool, typer.Option("--keep", help="Keep the records after they are sent.")]
 
 
 def simulate_live(
@@ -198,6 +239,3 @@ def simulate_live(
     loaded = require_answering_broker(load_settings(settings))
     figures = run_live_simulation(organisation, folder, bank, speed, keep, loaded)
     print_result(figures, json, lambda: console.print_live_simulation(figures))
-
-
-COMMANDS = (ingest, stream, retrain, deliver, serve, replay)

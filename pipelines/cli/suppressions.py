@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import typer
 
 from pipelines.cli.common import database_url, print_result
-from pipelines.cli.options import (
-    DatabaseUrl,
-    Json,
-    MatchAccount,
-    MatchAction,
-    MatchErrorCode,
-    MatchHuman,
-    MatchNetwork,
-    MatchPrincipal,
-    MatchService,
-    MatchUserAgent,
-    SettingsFile,
-    SuppressionDays,
-    SuppressionEnd,
-    SuppressionForce,
-    SuppressionId,
-    Why,
-    WithEnded,
-)
+from pipelines.cli.options import DatabaseUrl, Json, SettingsFile, Why
 
 suppressions_app = typer.Typer(help="Rules that hide alerts, with a reason and an end.")
+
+
+def _match_option(name: str, help: str) -> Any:
+    return typer.Option(name, help=help, show_default=False)
+
+
+WithEnded = Annotated[bool, typer.Option("--ended", help="Ended ones too.")]
 
 
 @suppressions_app.command("list")
@@ -40,6 +31,24 @@ def suppressions_list(
 
     found = list_suppressions(database_url(database, settings), ended)
     print_result(found, json, lambda: print_suppressions(found))
+
+
+MatchPrincipal = Annotated[
+    str, _match_option("--principal", "Alerts of this principal, by its whole name: `111122223333:role/etl`.")
+]
+MatchHuman = Annotated[str, _match_option("--human", "... of this human behind the session.")]
+MatchAccount = Annotated[str, _match_option("--account", "... whose calls all were in this account.")]
+MatchService = Annotated[str, _match_option("--service", "... whose events all are of this service: `glue`.")]
+MatchAction = Annotated[
+    str, _match_option("--action", "... all call this: `glue:StartJobRun`, or `StartJobRun`.")
+]
+MatchNetwork = Annotated[
+    str, _match_option("--network", "... all come from here: `10.3.0.0/16`, or an address.")
+]
+MatchUserAgent = Annotated[
+    str, _match_option("--user-agent", "... all have a user agent that begins like this.")
+]
+MatchErrorCode = Annotated[str, _match_option("--error-code", "... all failed like this: `AccessDenied`.")]
 
 
 @suppressions_app.command("preview")
@@ -66,6 +75,23 @@ def suppressions_preview(
     match = SuppressionMatch(principal, human, account, service, action, network, user_agent, error_code)
     figures = preview_suppression(database_url(database, settings), match)
     print_result(figures, json, lambda: print_preview(figures))
+
+
+SuppressionEnd = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="When it ends, UTC: 2026-06-01.", show_default=False),
+]
+SuppressionDays = Annotated[
+    float | None, typer.Option(help="Instead: in so many days, 366 at most.", show_default="30")
+]
+SuppressionForce = Annotated[
+    str | None,
+    typer.Option(
+        metavar="REASON",
+        help="Hide confirmed attacks and critical alerts too; the reason is recorded.",
+        show_default=False,
+    ),
+]
 
 
 @suppressions_app.command("add")
@@ -98,6 +124,9 @@ def suppressions_add(
     match = SuppressionMatch(principal, human, account, service, action, network, user_agent, error_code)
     figures = add_suppression(database_url(database, settings), match, why, until, days, force)
     print_result(figures, json, lambda: print_added_suppression(figures))
+
+
+SuppressionId = Annotated[str, typer.Argument(metavar="SUPPRESSION", help="The id that `list` shows.")]
 
 
 @suppressions_app.command("end")

@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
 from pipelines.cli.common import database_url, load_settings, print_result
-from pipelines.cli.options import (
-    AlertsPerDay,
-    BankFolder,
-    DatabaseUrl,
-    EstimateDays,
-    HideAll,
-    Json,
-    OptionalBank,
-    OverrideWhy,
-    Quorum,
-    SettingsFile,
-    Threshold,
-)
+from pipelines.cli.options import BankFolder, DatabaseUrl, Json, SettingsFile
 
 thresholds_app = typer.Typer(help="Thresholds of the detectors: show, estimate, override.")
+
+
+FEWEST_ALERTS_PER_DAY = 0.01  # none a day would be a threshold above every vote: a queue that stays empty
 
 
 @thresholds_app.command("show")
@@ -37,6 +29,18 @@ def threshold_show(
     loaded = load_settings(settings)
     figures = threshold_commands.show_threshold(database_url(database, settings), loaded, bank)
     print_result(figures, json, lambda: threshold_commands.print_threshold(figures))
+
+
+OptionalBank = Annotated[
+    Path | None,
+    typer.Option(
+        "--bank",
+        envvar="FINGERPRINT_BANK_FOLDER",
+        help="The folder of the bank (all fingerprints).",
+        show_default="bank",
+    ),
+]
+EstimateDays = Annotated[float, typer.Option(min=1, help="Days of history that are used.")]
 
 
 @thresholds_app.command("estimate")
@@ -57,6 +61,23 @@ def threshold_estimate(
     loaded = load_settings(settings)
     rows = threshold_commands.estimate_thresholds(database_url(database, settings), bank, loaded, days)
     print_result(rows, json, lambda: threshold_commands.print_threshold_estimates(rows))
+
+
+OverrideWhy = Annotated[str, typer.Option(metavar="REASON", help="The reason, for the history.")]
+Threshold = Annotated[
+    float | None,
+    typer.Option(help="The threshold of alerts, a z-score.", show_default="the settings"),
+]
+AlertsPerDay = Annotated[
+    float | None,
+    typer.Option(
+        min=FEWEST_ALERTS_PER_DAY, help="Take the threshold that shows at most so many, by the stored votes."
+    ),
+]
+HideAll = Annotated[
+    bool, typer.Option("--force", help="Also a threshold or quorum that would have shown no alert at all.")
+]
+Quorum = Annotated[int | None, typer.Option(help="Votes that make a verdict.", show_default="the settings")]
 
 
 @thresholds_app.command("set")

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import typer
 
 from pipelines.cli.common import load_interactive_settings, load_settings, print_result, require_broker
-from pipelines.cli.options import (
-    BrokerWait,
-    DeadLetterTopic,
-    EventsRetention,
-    GrowTopics,
-    Json,
-    PartitionCount,
-    ReplayQueue,
-    ReplicaCount,
-    SettingsFile,
-)
+from pipelines.cli.options import Json, SettingsFile
 
 dead_letters_app = typer.Typer(help="Dead letters: messages that could not be read.")
 checkpoints_app = typer.Typer(help="Checkpoints of the stream, by partition.")
 topics_app = typer.Typer(help="The Kafka topics of the settings.")
+
+
+DeadLetterTopic = Annotated[
+    str | None,
+    typer.Option(
+        "--topic",
+        help="The topic whose dead letters are meant: the events topic has some too.",
+        show_default="the raw topic of the settings",
+    ),
+]
 
 
 @dead_letters_app.command("list")
@@ -33,6 +35,17 @@ def dead_letters_list(
         for_dead_letter_topic(require_broker(load_interactive_settings(settings)), topic)
     )
     print_result(found, json, lambda: print_dead_letters(found))
+
+
+ReplayQueue = Annotated[
+    str | None,
+    typer.Option(
+        "--sqs",
+        metavar="QUEUE-URL",
+        help="The queue that notifications came from: they go back to it.",
+        show_default=False,
+    ),
+]
 
 
 @dead_letters_app.command("replay")
@@ -59,6 +72,35 @@ def checkpoints_list(settings: SettingsFile = None, json: Json = False) -> None:
 
     found = list_checkpoints(load_settings(settings))
     print_result(found, json, lambda: print_checkpoints(found))
+
+
+PartitionCount = Annotated[
+    int,
+    typer.Option(
+        min=1,
+        help="Partitions of the raw, events, alerts and votes topics: 1, 2, 4, ... 256; as many scorers can share the work.",
+    ),
+]
+ReplicaCount = Annotated[
+    int | None,
+    typer.Option(min=1, help="Replication factor.", show_default="the default of the broker"),
+]
+EventsRetention = Annotated[
+    float | None,
+    typer.Option(
+        help="Days for which the events topic keeps records: trainings read it.",
+        show_default="kafka.events_retention_days: 35",
+    ),
+]
+GrowTopics = Annotated[
+    bool,
+    typer.Option(
+        "--grow",
+        help="Add partitions to an existing events topic too. Principals move to other partitions: first stop ingest, "
+        "let the stream read to the end, and stop it.",
+    ),
+]
+BrokerWait = Annotated[float, typer.Option(min=0, help="Seconds to wait for a broker that is starting.")]
 
 
 @topics_app.command("create")
