@@ -25,11 +25,10 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import namespace, occurrence_index, to_device_of, to_host, unique_inverse
+from fingerprint.compute import frames
+from fingerprint.compute.arrays import namespace, occurrence_index, to_device_of, to_host
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
-from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import (
     ALERT_THRESHOLD_COLUMN,
     GRAVE_OR_SEVERE,
@@ -55,8 +54,6 @@ from fingerprint.state.activity_series import Floats, Ints
 from fingerprint.state.coded_events import CodedEvents
 from fingerprint.state.event_batch import EventBatch, concat_batches
 from fingerprint.state.pipeline_state import PipelineState
-
-MAX_PENDING_EVENTS_PER_PRINCIPAL = 5_000  # of one interval, the most unusual ones
 
 
 class Judgement(NamedTuple):
@@ -169,7 +166,7 @@ class Scorer:
         refused = self._is_over_limit(batch, reportable)
         pending = (undecided | self.keep_all_events) & ~refused
         if pending.any():
-            self.pipeline_state.add_pending(self._with_provenance(batch.take(pending), degraded))
+            self.pipeline_state.pending.add(self._with_provenance(batch.take(pending), degraded))
         votes = self._vote_rows(batch, {name: xp.where(pending | refused, np.nan, z[name]) for name in z})
         return MeasureResult(len(batch), repeats, batch.principal, votes, len(batch) * degraded)
 
@@ -192,26 +189,18 @@ class Scorer:
     def judge_closed(self, include_open: bool = False) -> ScoredEvents | None:
         """Judge the events whose interval can no longer change (or all); they are no longer pending."""
         self._limit_pending()
-        closed = np.iinfo(np.int32).max if include_open else self.state.first_open_interval()
-        kept, done = [], []
-        for part in self.pipeline_state.pending:
-            over = part.interval < closed
-            if not over.any():
-                kept.append(part)
-                continue
-            done.append(part.take(over))
-            kept += [] if over.all() else [part.take(~over)]
-        self.pipeline_state.pending = kept
-        return self.judge(concat_batches(done)) if done else None
+        end = np.iinfo(np.int32).max if include_open else self.state.first_open_interval()
+        closed = self.pipeline_state.pending.take_closed(end)
+        return self.judge(closed) if closed else None
 
     def judge_open(self, principals: Hashes) -> ScoredEvents | None:
         """Judge the pending events of these principals as things stand; they stay pending."""
-        batch = self._pending_of(principals)
-        return self.judge(batch, is_final=False) if batch else None
+        parts = [part.take(rows) for part, rows in self.pipeline_state.pending.rows_of(principals)]
+        return self.judge(concat_batches(parts), is_final=False) if parts else None
 
     def judge_alerting(self, principals: Hashes) -> ScoredEvents | None:
         """Judge those of their pending events that may open an alert as things stand: in most batches there is none."""
-        pending = self._pending_rows(principals)
+        pending = self.pipeline_state.pending.rows_of(principals)
         if not pending:
             return None
         strange = self._can_open_alert(pending)
@@ -224,17 +213,6 @@ class Scorer:
             if which.any()
         ]
         return self.judge(concat_batches(parts), is_final=False)
-
-    def _pending_of(self, principals: Hashes) -> EventBatch | None:
-        """Return the pending events of some principals, None without any."""
-        parts = [part.take(rows) for part, rows in self._pending_rows(principals)]
-        return concat_batches(parts) if parts else None
-
-    def _pending_rows(self, principals: Hashes) -> list[tuple[EventBatch, NDArray[np.intp]]]:
-        """Return the parts of the pending events that hold some of these principals, and their rows."""
-        wanted = np.sort(to_host(principals))
-        rows = [find_sorted(wanted, part.principal)[1].nonzero()[0] for part in self.pipeline_state.pending]
-        return [pair for pair in zip(self.pipeline_state.pending, rows, strict=True) if len(pair[1])]
 
     def _can_open_alert(self, pending: Sequence[tuple[EventBatch, NDArray[np.intp]]]) -> NDArray[np.bool_]:
         """Return which of these pending events, (N,), a calibrated detector finds as strange as an alert's must be."""
@@ -432,40 +410,20 @@ class Scorer:
         return refused
 
     def _limit_pending(self) -> None:
-        """Keep at most `max_pending_events` of an interval, shared fairly by principals.
+        """Drop the least unusual pending events of intervals with too many, unless all are wanted."""
+        if not self.keep_all_events:
+            dropped = self.pipeline_state.pending.limit(
+                self.settings.voting.max_pending_events, self._priority
+            )
+            self.pipeline_state.counters.dropped_events += dropped
 
-        First the most unusual event of each, then the second ones, and so on, none beyond MAX_PENDING_EVENTS_PER_PRINCIPAL. The
-        cut into batches does not change which ones, as more events of any principal only worsen an event's place.
-        """
-        max_events = self.settings.voting.max_pending_events
-        max_events_each = MAX_PENDING_EVENTS_PER_PRINCIPAL
-        if self.keep_all_events or not self._exceeds_pending_limit(max_events, max_events_each):
-            return
-        batch = concat_batches(self.pipeline_state.pending)
+    def _priority(self, batch: EventBatch) -> Floats:
+        """Return how unusual events are (N,), by all detectors that measured them."""
         priorities = (
             np.where(batch.has_evidence(each.name), each.priority(batch), np.float32(0))
             for each in self._with_evidence(batch)
         )
-        priority = sum(priorities, np.zeros(len(batch), np.float32))
-        order = np.lexsort((hashing.hash_strings(batch.frame["event_id"]), -priority))
-        place = np.empty(len(batch), np.intp)
-        place[order] = occurrence_index(hashing.in_interval(batch.principal, batch.interval)[order])
-        order = order[np.argsort(place[order], kind="stable")]
-        kept = place < max_events_each
-        kept[order] &= occurrence_index(batch.interval[order]) < max_events
-        if not kept.all():
-            self.pipeline_state.counters.dropped_events += len(batch) - int(kept.sum())
-            self.pipeline_state.pending = [batch.take(kept)]
-
-    def _exceeds_pending_limit(self, max_events: int, max_events_each: int) -> bool:
-        """Return whether more events of an interval are pending than allowed, of all principals or of one."""
-        if sum(map(len, self.pipeline_state.pending)) <= min(max_events, max_events_each):
-            return False
-        interval = np.concatenate([part.interval for part in self.pipeline_state.pending])
-        principal = np.concatenate([part.principal for part in self.pipeline_state.pending])
-        names = hashing.in_interval(principal, interval)
-        sizes = [np.bincount(unique_inverse(each)[0]).max() for each in (interval, names)]
-        return bool(sizes[0] > max_events or sizes[1] > max_events_each)
+        return sum(priorities, np.zeros(len(batch), np.float32))
 
     # --- votes --------------------------------------------------------------------------------------------------------
 

@@ -30,10 +30,11 @@ from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
 from fingerprint.state import checkpoint_codec, partitioning
-from fingerprint.state.event_batch import EventBatch, Verdicts, concat_batches
+from fingerprint.state.event_batch import Verdicts
 from fingerprint.state.eviction import StateEvictor, bucket_mask
 from fingerprint.state.feed_activity import MAX_FEEDS, FeedCounts
 from fingerprint.state.partitioning import Mask
+from fingerprint.state.pending_events import PendingEvents
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.state.watermarks import WatermarkTracker
 
@@ -44,7 +45,6 @@ _SAVED_COUNTERS = (
     "forced_events",
 )
 MAX_COUNTED_PRINCIPALS = 10_000  # of those whose events were refused: who makes up names makes up many
-MAX_PENDING_PARTS = 16  # batches of pending events, before they are put together
 # The rest is the scorer's
 _OTHER_BLOBS = ("pending.", "verdicts.", "supporting.", "early_events", "feed_counts", "evicted")
 
@@ -133,7 +133,7 @@ class PipelineState:
         self.scorer, self.training_cutoff, self.backend = scorer, training_cutoff, backend
         self.watermarks = watermarks or WatermarkTracker()
         self.counters = Counters()
-        self.pending: list[EventBatch] = []  # measured, and their interval is open; MAX_PENDING_PARTS at most
+        self.pending = PendingEvents()
         self.open_alerts = OpenAlerts()
         self.early_events: Frame = pd.DataFrame()  # not measured yet: they came ahead of other sources
         # hash -> name, last interval; those not in the bank
@@ -155,22 +155,19 @@ class PipelineState:
             self.evictor.restore(self._evicted)
             self._evicted = None
 
-    def add_pending(self, batch: EventBatch) -> None:
-        """Keep events pending. Many small parts become one: every step looks at each of them."""
-        self.pending.append(batch)
-        if len(self.pending) > MAX_PENDING_PARTS:
-            self.pending = [concat_batches(self.pending)]
-
     def buckets_in_use(self) -> Mask:
         """Return the buckets (65536,) of all events that are pending, early or of an open alert."""
-        waiting = [part.principal for part in self.pending]
+        waiting = [part.principal for part in self.pending.parts]
         alerting = [part.batch.principal for part in self.open_alerts.parts]
         early = [hashing.hash_with_bucket(self.early_events["principal"])] if len(self.early_events) else []
         return bucket_mask([*waiting, *alerting, *early])
 
     def referenced_banks(self) -> set[str]:
         """Return the versions of the banks that measured pending events and those of open alerts."""
-        parts = [*(part.frame for part in self.pending), *(part.frame for part in self.open_alerts.parts)]
+        parts = [
+            *(part.frame for part in self.pending.parts),
+            *(part.frame for part in self.open_alerts.parts),
+        ]
         return {str(version) for frame in parts for version in frame["bank_version"].unique()}
 
     def restart_action_channels(self) -> None:
@@ -201,8 +198,7 @@ class PipelineState:
         for part in _split_by_day(self.scorer.as_arrays()):
             blobs |= checkpoint_codec.pack_tables(part)
         if self.pending:
-            self.pending = [concat_batches(self.pending)]
-            blobs |= checkpoint_codec.pack_batch("pending", self.pending[0])
+            blobs |= checkpoint_codec.pack_batch("pending", self.pending.joined())
         if self.open_alerts.verdicts:
             self.open_alerts.verdicts = [Verdicts.concat(self.open_alerts.verdicts)]
             blobs |= checkpoint_codec.pack_batch("verdicts", *self.open_alerts.verdicts[0])
@@ -247,7 +243,7 @@ class PipelineState:
 
     def _restore_blobs(self, blobs: Mapping[str, bytes], feeds_closed_until: int) -> None:
         if pending := checkpoint_codec.unpack_batch("pending", blobs):
-            self.pending = [pending]
+            self.pending = PendingEvents([pending])
         if verdicts := checkpoint_codec.unpack_batch("verdicts", blobs):
             self.open_alerts.verdicts = [Verdicts(verdicts, verdicts.frame)]
         if supporting := checkpoint_codec.unpack_batch("supporting", blobs):
@@ -282,7 +278,7 @@ class PipelineState:
         def in_part(principal: Hashes) -> NDArray[np.bool_]:
             return arrays.to_device_of(buckets, principal)[hashing.bucket_of(principal)]
 
-        part.pending = _non_empty([each.take(in_part(each.principal)) for each in self.pending])
+        part.pending = PendingEvents(each.take(in_part(each.principal)) for each in self.pending.parts)
 
         def verdicts_in_part(verdicts: list[Verdicts]) -> list[Verdicts]:
             taken = (each.take(in_part(each.batch.principal)) for each in verdicts)
@@ -300,10 +296,6 @@ class PipelineState:
 
 def _empty_feed_counts(settings: Settings) -> FeedCounts:
     return FeedCounts(settings.spectral.interval_seconds, MAX_FEEDS)
-
-
-def _non_empty(parts: list[EventBatch]) -> list[EventBatch]:
-    return [part for part in parts if len(part)]
 
 
 def _split_by_day(arrays: Mapping[str, NDArray[Any]]) -> Iterator[dict[str, NDArray[Any]]]:

@@ -248,7 +248,7 @@ class StreamMetrics:
             self.lag.labels(*partition).set(lag.get(partition, 0))
             self.watermark.labels(*partition).set(state.scorer.watermark)
             self.early_events.labels(*partition).set(len(state.early_events))
-            self.pending_events.labels(*partition).set(sum(map(len, state.pending)))
+            self.pending_events.labels(*partition).set(len(state.pending))
             self.series.labels(*partition).set(len(state.scorer.series.since))
 
     def figures(self) -> dict[str, int]:

@@ -13,10 +13,9 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute.arrays import occurrence_index
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Voting
-from fingerprint.detection import scorer
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry import bank_files
-from fingerprint.state import unknown_principals
+from fingerprint.state import pending_events, unknown_principals
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import (
     INACTIVE_DAYS,
@@ -113,7 +112,7 @@ def test_one_principal_keeps_its_strangest_events_of_an_hour(
     flooded: tuple[pd.DataFrame, Alert],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(scorer, "MAX_PENDING_EVENTS_PER_PRINCIPAL", 100)
+    monkeypatch.setattr(pending_events, "MAX_EVENTS_PER_PRINCIPAL", 100)
     records, alert = flooded
     pipeline, said = walked(organisation, records)
     assert pipeline.counters.dropped_events >= 1900
@@ -131,7 +130,7 @@ def test_calls_as_strange_displace_none_that_does_harm(
     pipeline, _ = walked(organisation, many.iloc[:0])
     measured = pipeline.scorer.measure(many.reset_index(drop=True))
     assert measured.events == 41
-    [part] = pipeline.state.pending
+    [part] = pipeline.state.pending.parts
     nats = sum(each.priority(part) for each in pipeline.scorer.detectors)
     harmful = part.frame["action"].astype(str).eq("StopLogging").to_numpy()
     assert nats[harmful].min() > nats[~harmful].max() + 5

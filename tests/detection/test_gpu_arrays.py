@@ -268,7 +268,7 @@ def test_of_a_batch_only_what_waits_comes_down(bank: Bank, batches: list[pd.Data
     fake_cupy.moved.reset()
     pipeline.scorer.measure(lifted)
     moved = replace(fake_cupy.moved)
-    [waiting] = pipeline.state.pending
+    [waiting] = pipeline.state.pending.parts
     assert 0 < len(waiting) < len(events) * 3 // 5
     assert moved.bytes_down - bytes_of(waiting, lifted, events) < BYTES * len(events)
     assert moved.down < WAITS

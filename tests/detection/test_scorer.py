@@ -17,7 +17,6 @@ from fingerprint.compute import frames
 from fingerprint.core.alert import VOTE_COLUMNS, vote_column, z_column
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Database, Settings, Voting
-from fingerprint.detection import scorer as scorer_module
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import (
@@ -31,10 +30,11 @@ from fingerprint.detection.ensemble import (
 from fingerprint.detection.scorer import Scorer
 from fingerprint.registry import bank_files
 from fingerprint.registry.bank import Bank
-from fingerprint.state import unknown_principals
+from fingerprint.state import pending_events, unknown_principals
 from fingerprint.state.coded_events import code_events
-from fingerprint.state.event_batch import EventBatch, concat_batches
-from fingerprint.state.pipeline_state import MAX_PENDING_PARTS, PipelineState
+from fingerprint.state.event_batch import EventBatch
+from fingerprint.state.pending_events import MAX_PARTS
+from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import no_progress
 from pipelines.train import train_bank
@@ -76,7 +76,7 @@ def scorer_of(bank: Bank, settings: Settings = SETTINGS, keep_all_events: bool =
 
 
 def pending_ids(scorer: Scorer) -> set[str]:
-    return {str(name) for part in scorer.pipeline_state.pending for name in part.frame["event_id"]}
+    return {str(name) for part in scorer.pipeline_state.pending.parts for name in part.frame["event_id"]}
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
@@ -152,13 +152,13 @@ def test_of_too_many_pending_events_each_principal_keeps_its_most_unusual(
         monkeypatch.setattr(scorer, "_can_reach_quorum", lambda batch, z: np.ones(len(batch), bool))
     events = pd.concat([step.events for step in steps[:4]], ignore_index=True)
     whole.measure(events)
-    monkeypatch.setattr(scorer_module, "MAX_PENDING_EVENTS_PER_PRINCIPAL", 2)
+    monkeypatch.setattr(pending_events, "MAX_EVENTS_PER_PRINCIPAL", 2)
     limited.measure(events)
     limited._limit_pending()
     for start in range(0, len(events), 50):
         cut.measure(events.iloc[start : start + 50].reset_index(drop=True))
     cut._limit_pending()
-    batch = concat_batches(whole.pipeline_state.pending)
+    batch = whole.pipeline_state.pending.joined()
     unusual = pd.DataFrame(
         {
             "event": batch.frame["event_id"].astype(str),
@@ -172,7 +172,7 @@ def test_of_too_many_pending_events_each_principal_keeps_its_most_unusual(
     for key, mine in kept.groupby("key"):
         others = unusual[(unusual["key"] == key) & ~unusual["event"].isin(kept["event"])]
         assert others.empty or others["priority"].max() <= mine["priority"].min()
-    assert set(concat_batches(limited.pipeline_state.pending).principal) == set(batch.principal)
+    assert set(limited.pipeline_state.pending.joined().principal) == set(batch.principal)
     assert len(pending_ids(cut)) == len(pending_ids(limited))
 
 
@@ -184,9 +184,9 @@ def test_events_of_too_many_unknown_principals_are_neither_pending_nor_voted_on(
     events = pd.concat([step.events for step in steps], ignore_index=True)
     strange = events.assign(principal=[f"999999999999:user/{number}" for number in range(len(events))])
     votes = scorer.measure(strange.assign(entity=strange["principal"] + "|s3")).votes
-    known = {str(name) for part in scorer.pipeline_state.pending for name in part.frame["principal"]} | set(
-        votes["principal"]
-    )
+    known = {
+        str(name) for part in scorer.pipeline_state.pending.parts for name in part.frame["principal"]
+    } | set(votes["principal"])
     days = len(pd.to_datetime(strange["event_time"]).dt.date.unique())
     assert days < len(known) <= unknown_principals.ROOMS * days, (
         "who did harm comes beside the first of a day"
@@ -231,7 +231,7 @@ def test_reads_of_an_unknown_principal_buy_no_silence_for_what_it_does_next(
     )
     events["event_time"] = step["event_time"].iloc[0]
     scorer.measure(events)
-    kept = concat_batches(scorer.pipeline_state.pending).frame["action"].astype(str).value_counts()
+    kept = scorer.pipeline_state.pending.joined().frame["action"].astype(str).value_counts()
     assert kept.to_dict() == {
         "DescribeInstances": 5,
         "StopLogging": 5,
@@ -352,7 +352,7 @@ def test_an_event_waits_for_a_strong_vote_though_nothing_else_of_it_is_a_vote(
 def five_events_with_all_opinions(scorer: Scorer, steps: list[Step]) -> EventBatch:
     """Return pending events on which each detector has an opinion."""
     scorer.measure(pd.concat([step.events for step in steps], ignore_index=True))
-    pending = concat_batches(scorer.pipeline_state.pending)
+    pending = scorer.pipeline_state.pending.joined()
     known = {each.name: each for each in scorer.detectors}
     old = (pending.level == 0) & ~known["spectral"].judges_newcomer(pending)
     return pending.take(np.flatnonzero(old & known["sequence"].has_opinion(pending))[:5])
@@ -449,7 +449,7 @@ def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
     window = events[(events["event_time"] >= first) & (events["event_time"] < first + timedelta(hours=4))]
     for start in range(0, len(window), 10):
         scorer.measure(window.iloc[start : start + 10].reset_index(drop=True))
-        judged = scorer.judge(concat_batches(scorer.pipeline_state.pending))
+        judged = scorer.judge(scorer.pipeline_state.pending.joined())
         now = judged.frame.set_index("event_id")[["spectral_vote", "verdict"]]
         before = now.loc[seen.index]
         assert not (seen & ~before).any(axis=None)
@@ -505,16 +505,16 @@ def times_of(step: Step) -> tuple[np.ndarray, np.ndarray]:
 def test_pending_events_stay_in_few_parts_and_in_their_order(bank: Bank, steps: list[Step]) -> None:
     scorer, alone = scorer_of(bank), scorer_of(bank)
     events = steps[0].events
-    for row in range(4 * MAX_PENDING_PARTS):
+    for row in range(4 * MAX_PARTS):
         scorer.measure(events.iloc[[row]].reset_index(drop=True))
-        assert len(scorer.pipeline_state.pending) <= MAX_PENDING_PARTS
-    alone.measure(events.iloc[: 4 * MAX_PENDING_PARTS].reset_index(drop=True))
+        assert len(scorer.pipeline_state.pending.parts) <= MAX_PARTS
+    alone.measure(events.iloc[: 4 * MAX_PARTS].reset_index(drop=True))
     ids = [
-        [str(name) for part in each.pipeline_state.pending for name in part.frame["event_id"]]
+        [str(name) for part in each.pipeline_state.pending.parts for name in part.frame["event_id"]]
         for each in (scorer, alone)
     ]
     assert ids[0] == ids[1]
-    assert len(ids[0]) > MAX_PENDING_PARTS
+    assert len(ids[0]) > MAX_PARTS
 
 
 # --- silence --------------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ def narrow(scorer_state: ScorerState, folder: Path, rows: int = ROWS) -> StateEv
 
 def waiting(pipeline: DetectionPipeline) -> np.ndarray:
     """The homes of events and verdicts that wait."""
-    parts = [*pipeline.state.pending, *(each.batch for each in pipeline.state.open_alerts.verdicts)]
+    parts = [*pipeline.state.pending.parts, *(each.batch for each in pipeline.state.open_alerts.verdicts)]
     return bucket_mask(part.principal for part in parts)
 
 
@@ -88,7 +88,8 @@ def test_a_restart_knows_what_was_away(
         state.after(pipeline, step)
         packed = checkpoint_codec.pack_arrays(state.spill.as_arrays())
         again = pipeline_of(bank, pipeline.state.scorer.as_arrays())
-        again.state.pending, again.scorer.owner_names = pipeline.state.pending, pipeline.scorer.owner_names
+        again.state.pending.parts = pipeline.state.pending.parts
+        again.scorer.owner_names = pipeline.scorer.owner_names
         again.state.open_alerts = replace(pipeline.state.open_alerts, published_sizes={}, provisional=set())
         names, fetched = state.spill.blob_names(), state.spill.reloaded_buckets
         state.spill = narrow(again.state.scorer, tmp_path)

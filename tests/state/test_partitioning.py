@@ -31,7 +31,8 @@ def cut_and_mended(pipeline: DetectionPipeline, homes: np.ndarray) -> DetectionP
     settings = pipeline.scorer.settings
     after = pipeline_of(pipeline.scorer.bank, partitioning.select_buckets(whole, homes), settings)
     after.state.scorer.merge(partitioning.select_buckets(whole, ~homes))
-    after.state.pending, after.scorer.owner_names = pipeline.state.pending, pipeline.scorer.owner_names
+    after.state.pending.parts = pipeline.state.pending.parts
+    after.scorer.owner_names = pipeline.scorer.owner_names
     after.state.open_alerts = replace(pipeline.state.open_alerts, published_sizes={}, provisional=set())
     return after
 

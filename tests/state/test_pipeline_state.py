@@ -122,7 +122,7 @@ def test_every_part_of_the_state_survives(bank: Bank, steps: Sequence[Step]) -> 
     after = restored(before)
     assert before.pending
     assert before.unknown_owners
-    assert [len(part) for part in after.pending] == [sum(map(len, before.pending))]
+    assert [len(part) for part in after.pending.parts] == [len(before.pending)]
     assert after.unknown_owners == before.unknown_owners
     assert after.training_cutoff == before.training_cutoff
     assert after.watermarks.as_metadata() == before.watermarks.as_metadata()
@@ -210,7 +210,7 @@ def test_a_detector_has_no_opinion_on_what_waited_when_it_was_listed(
     remaining = iter(steps)
     while not pipeline.state.open_alerts.verdicts:
         pipeline.process(*next(remaining))
-    waited = {name for part in pipeline.state.pending for name in part.frame["event_id"]}
+    waited = {name for part in pipeline.state.pending.parts for name in part.frame["event_id"]}
     known = waited | {name for part in pipeline.state.open_alerts.parts for name in part.frame["event_id"]}
     changed, results = SETTINGS.model_copy(update={"voting": Voting(detectors=listed)}), list[StepResult]()
     for number, step in enumerate(remaining):
@@ -244,7 +244,7 @@ def test_events_that_support_an_open_alert_keep_the_bank_that_measured_them(
         pipeline.process(*next(remaining))
     state = pipeline.state
     pipeline.swap_bank(replace(bank, manifest={**bank.manifest, "version": "next"}))
-    state.pending = []
+    state.pending.parts = []
     state.open_alerts.verdicts = [
         part._replace(
             frame=part.frame.with_columns({"bank_version": np.full(len(part.frame), "next", object)})
@@ -322,7 +322,7 @@ def test_what_is_in_use_names_the_buckets_of_pending_and_early_events(
     pipeline.process(*steps[0])
     pipeline.state.early_events = steps[1].events
     used = pipeline.state.buckets_in_use()
-    for events in (steps[1].events, pipeline.state.pending[0].frame):
+    for events in (steps[1].events, pipeline.state.pending.parts[0].frame):
         assert used[hashing.bucket_of(hashing.hash_with_bucket(events["principal"]))].all()
     assert not PipelineState(ScorerState(SETTINGS)).buckets_in_use().any()
 

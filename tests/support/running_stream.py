@@ -52,7 +52,7 @@ class Live:
     def waiting(self) -> Iterator[tuple[str, EventBatch]]:
         """The events that wait, by the version that measured them."""
         for kept in self.program.owned.values():
-            for part in kept.processor.pipeline.state.pending:
+            for part in kept.processor.pipeline.state.pending.parts:
                 for version in part.frame["bank_version"].unique():
                     yield str(version), part.take(np.flatnonzero(part.frame["bank_version"] == version))
 

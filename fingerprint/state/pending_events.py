@@ -1,0 +1,93 @@
+"""Pending events: measured ones that may still get a verdict, until the interval that they lie in is over.
+
+Example:
+    >>> pending = PendingEvents()
+    >>> pending.add(batch)
+    >>> dropped = pending.limit(200_000, scorer.priority_of)      # the least unusual ones of an interval with too many
+    >>> closed = pending.take_closed(first_open_interval)         # an EventBatch; None where none is over
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.compute import hashing
+from fingerprint.compute.arrays import occurrence_index, to_host, unique_inverse
+from fingerprint.compute.hashing import Hashes
+from fingerprint.compute.sorted_table import find_sorted
+from fingerprint.state.activity_series import Floats
+from fingerprint.state.event_batch import EventBatch, concat_batches
+
+MAX_PARTS = 16  # before they are put together: every step looks at each of them
+MAX_EVENTS_PER_PRINCIPAL = 5_000  # of one interval, the most unusual ones
+
+
+class PendingEvents:
+    """Batches of events on the host, in the order in which they were measured; MAX_PARTS at most."""
+
+    def __init__(self, parts: Iterable[EventBatch] = ()) -> None:
+        self.parts = [part for part in parts if len(part)]
+
+    def __len__(self) -> int:
+        """Return how many events are pending."""
+        return sum(map(len, self.parts))
+
+    def add(self, batch: EventBatch) -> None:
+        """Keep events pending."""
+        self.parts.append(batch)
+        if len(self.parts) > MAX_PARTS:
+            self.joined()
+
+    def joined(self) -> EventBatch:
+        """Return all events, one at least, as one batch; they are kept as one from now on."""
+        self.parts = [concat_batches(self.parts)]
+        return self.parts[0]
+
+    def rows_of(self, principals: Hashes) -> list[tuple[EventBatch, NDArray[np.intp]]]:
+        """Return the parts that hold events of some of these principals, and the rows of these."""
+        wanted = np.sort(to_host(principals))
+        rows = [find_sorted(wanted, part.principal)[1].nonzero()[0] for part in self.parts]
+        return [pair for pair in zip(self.parts, rows, strict=True) if len(pair[1])]
+
+    def take_closed(self, end: int) -> EventBatch | None:
+        """Return the events of intervals before `end`, which are no longer pending; None without any."""
+        closed = [part.interval < end for part in self.parts]
+        taken = [part.take(over) for part, over in zip(self.parts, closed, strict=True) if over.any()]
+        self.parts = [
+            part.take(~over) if over.any() else part
+            for part, over in zip(self.parts, closed, strict=True)
+            if not over.all()
+        ]
+        return concat_batches(taken) if taken else None
+
+    def limit(self, most: int, priority: Callable[[EventBatch], Floats]) -> int:
+        """Keep at most so many events of an interval, shared fairly by principals; return how many were dropped.
+
+        First the most unusual event of each, by its `priority` (N,), then the second ones, and so on, none beyond
+        MAX_EVENTS_PER_PRINCIPAL. The cut into batches does not change which ones, as more events of any principal only worsen an
+        event's place.
+        """
+        if not self._exceeds(most):
+            return 0
+        batch = concat_batches(self.parts)
+        order = np.lexsort((hashing.hash_strings(batch.frame["event_id"]), -priority(batch)))
+        place = np.empty(len(batch), np.intp)
+        place[order] = occurrence_index(hashing.in_interval(batch.principal, batch.interval)[order])
+        order = order[np.argsort(place[order], kind="stable")]
+        kept = place < MAX_EVENTS_PER_PRINCIPAL
+        kept[order] &= occurrence_index(batch.interval[order]) < most
+        if not kept.all():
+            self.parts = [batch.take(kept)]
+        return len(batch) - int(kept.sum())
+
+    def _exceeds(self, most: int) -> bool:
+        """Return whether more events of an interval are pending than allowed, of all principals or of one."""
+        if len(self) <= min(most, MAX_EVENTS_PER_PRINCIPAL):
+            return False
+        interval = np.concatenate([part.interval for part in self.parts])
+        names = hashing.in_interval(np.concatenate([part.principal for part in self.parts]), interval)
+        of_interval, of_principal = (np.bincount(unique_inverse(each)[0]).max() for each in (interval, names))
+        return bool(of_interval > most or of_principal > MAX_EVENTS_PER_PRINCIPAL)
