@@ -6,7 +6,7 @@ Example:
 
 Estimators and state take the positions of feature columns when they are imported, so one process reads one log source. The choice
 is therefore an environment variable, which worker processes inherit, and no setting. `fingerprint.features.encoding` loads
-`features` of that package, `fingerprint.sources.active` loads `source` of it (`fingerprint.sources.base.LogSource`).
+`features` of that package, `fingerprint.sources.active` loads `source` of it (`fingerprint.sources.protocol.LogSource`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, cast
 
 from fingerprint.core.log_source import LOG_SOURCE_PACKAGE
-from fingerprint.sources.base import LogSource
+from fingerprint.sources.protocol import LogSource
 
 if TYPE_CHECKING:  # mypy holds the module against the protocol
     from fingerprint.sources.cloudtrail import source as _cloudtrail

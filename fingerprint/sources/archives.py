@@ -19,10 +19,11 @@ from itertools import chain, pairwise
 
 from fingerprint.core.alert import Reject
 from fingerprint.sources.active import SOURCE
-from fingerprint.sources.base import LogSource, RecordBatch, merge_batches
+from fingerprint.sources.base import RecordBatch, merge_batches
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
 from fingerprint.sources.json_text import is_json, is_json_object
 from fingerprint.sources.limits import ReadLimits
+from fingerprint.sources.protocol import RecordReader
 
 LINE_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
 READ_BYTES = 1 << 20  # bytes read, or expanded, at a time
@@ -37,7 +38,7 @@ class TruncatedInput(Exception):
 
 
 def read_records(
-    name: str, stored: Iterator[bytes], limits: ReadLimits, log_source: LogSource = SOURCE
+    name: str, stored: Iterator[bytes], limits: ReadLimits, log_source: RecordReader = SOURCE
 ) -> Iterator[RecordBatch]:
     """Yield the records of one file or object. A failure on the way is one reject that says how far reading came.
 
@@ -116,7 +117,7 @@ def _expanded(
         errors.append(Reject(name, "", f"gzip is damaged after {total:,} expanded bytes: {error}"))
 
 
-def _is_document(head: bytes, whole: bool, log_source: LogSource) -> bool:
+def _is_document(head: bytes, whole: bool, log_source: RecordReader) -> bool:
     """Return whether a file is one value, or several values spread over lines, rather than one value per line."""
     lines = [line for line in head.split(b"\n") if line.strip()]
     if len(lines) <= 1 and not whole:
@@ -131,7 +132,7 @@ def _document(
     limits: ReadLimits,
     budget: ExpansionBudget,
     errors: list[Reject],
-    log_source: LogSource,
+    log_source: RecordReader,
 ) -> Iterator[RecordBatch]:
     held, size = [], 0
     for chunk in chunks:
@@ -165,7 +166,7 @@ class _LineSplitter:
     limits: ReadLimits
     budget: ExpansionBudget
     errors: list[Reject]
-    log_source: LogSource
+    log_source: RecordReader
     number: int = 1  # of the line that is being held
     buffered: list[bytes] = field(default_factory=list)
     size: int = 0

@@ -24,7 +24,7 @@ from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Settings
 from fingerprint.sources.active import SOURCE
-from fingerprint.sources.base import FlattenedRecords, LogSource, Origin, RecordBatch, merge_batches
+from fingerprint.sources.base import FlattenedRecords, Origin, RecordBatch, merge_batches
 from fingerprint.sources.columnar import (
     ColumnarTable,
     EventOrigins,
@@ -37,6 +37,7 @@ from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.sources.joined_lines import starting_with
 from fingerprint.sources.limits import ReadLimits
+from fingerprint.sources.protocol import LogSource
 
 _ROW_BYTES = 256  # the least that a record counts where slices are cut: most records have four times as many
 

@@ -20,14 +20,15 @@ from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
 from fingerprint.core.settings import Entities
 from fingerprint.sources.active import SOURCE
-from fingerprint.sources.base import LogSource, Principal, escape_key
+from fingerprint.sources.base import Principal, escape_key
+from fingerprint.sources.protocol import IdentityReader
 
 ENTITY_COLUMNS = ("principal", "kind", "role", "call_path", "via", "entity", "human", "session")
 _MOST_CODES = 1 << 62  # so that codes fit int64
 _KEPT_PRINCIPALS = 4_096  # distinct identities, which recur from batch to batch
 
 
-def add_entity_columns(events: Frame, settings: Entities, source: LogSource = SOURCE) -> Frame:
+def add_entity_columns(events: Frame, settings: Entities, source: IdentityReader = SOURCE) -> Frame:
     """Return the events with ENTITY_COLUMNS added: text, NA where there is none.
 
     The settings' granularity says what of `{principal}|{service}|{call path}` is left out, as `*`.

@@ -1,7 +1,8 @@
 """Records to events: one row a record, fixed columns, whatever types a record's fields have.
 
 Example:
-    >>> from fingerprint.sources.active import SOURCE
+    >>> from fingerprint.sources.protocol import RecordReader
+from fingerprint.sources.active import SOURCE
     >>> record = b'{"eventTime": "2023-07-10T11:42:18Z", "eventSource": "ec2.amazonaws.com"}'
     >>> flatten(SOURCE.split_lines([record])).events[["event_time", "service", "action"]].values.tolist()
     [[Timestamp('2023-07-10 11:42:18+0000', tz='UTC'), 'ec2', 'unknown']]
@@ -16,14 +17,15 @@ from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame, FrameColumn
 from fingerprint.compute.kernels import SIPHASH, launch_kernel
 from fingerprint.sources.active import SOURCE
-from fingerprint.sources.base import FlattenedRecords, LogSource, RecordBatch
+from fingerprint.sources.base import FlattenedRecords, RecordBatch
+from fingerprint.sources.protocol import RecordReader
 
 _ODD = 0x9E3779B97F4A7C15  # keeps account and event from cancelling out where they are the same text
 _NO_ACCOUNT = hashing.hash_string("")  # what a missing one counts as
 
 
 def flatten(
-    records: RecordBatch, dataframe_library: str = "pandas", source: LogSource = SOURCE
+    records: RecordBatch, dataframe_library: str = "pandas", source: RecordReader = SOURCE
 ) -> FlattenedRecords:
     """Return one row per readable record, in their order; `row` is its index into `records.lines`.
 

@@ -20,7 +20,6 @@ from fingerprint.sources.archives import read_records
 from fingerprint.sources.base import (
     EVENT_COLUMNS,
     CallImpact,
-    LogSource,
     RecordBatch,
     gravest_calls,
     merge_batches,
@@ -32,6 +31,7 @@ from fingerprint.sources.entities import ENTITY_COLUMNS, add_entity_columns
 from fingerprint.sources.flatten import dedup_key, flatten
 from fingerprint.sources.joined_lines import join_lines, lines_array
 from fingerprint.sources.limits import ReadLimits
+from fingerprint.sources.protocol import LogSource
 from tests.support.alerts import event
 from tests.support.print_log import source as print_log
 from tests.support.print_log.features import FEATURE_SET
@@ -47,7 +47,7 @@ MESSAGES = [
     Message("prints", 0, 2, value=b"2026-02-30 nonsense"),
     Message("prints", 0, 3, value=LINES[2]),
 ]
-MEMBERS = sorted(name for name in vars(LogSource) if not name.startswith("_"))
+MEMBERS = sorted(name for name in dir(LogSource) if not name.startswith("_"))
 
 
 @pytest.mark.parametrize("source", [cloudtrail, print_log], ids=lambda source: source.NAME)

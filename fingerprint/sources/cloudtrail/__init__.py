@@ -1,1 +1,1 @@
-"""AWS CloudTrail as a log source: `source` has what `sources.base.LogSource` asks for, `features` has the features."""
+"""AWS CloudTrail as a log source: `source` has what `sources.protocol.LogSource` asks for, `features` has the features."""

@@ -1,4 +1,4 @@
-"""AWS CloudTrail as a log source: the members that `fingerprint.sources.base.LogSource` asks for, gathered from this package.
+"""AWS CloudTrail as a log source: the members that `fingerprint.sources.protocol.LogSource` asks for, gathered from this package.
 
 Example:
     >>> split_lines([b'{"eventName": "GetUser"}']).lines
