@@ -17,7 +17,7 @@ from fingerprint.alerting.title_facts import ACTION_FEATURE, AMOUNT_FEATURE, PRO
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import MOVE_FEATURE, NOTHING_USUAL, ORDER_FEATURE, ActionImpact, SurpriseDriver
 from fingerprint.core.attack_tools import is_made_for_attacks
-from fingerprint.core.incident import NEW_RARITIES
+from fingerprint.core.incident_rule import NEW_RARITIES
 from fingerprint.detection.detectors import load_known_detectors
 from fingerprint.estimators import sequence
 from fingerprint.estimators.amounts import IN_HISTORY, read_amount_text

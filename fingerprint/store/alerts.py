@@ -23,7 +23,7 @@ from fingerprint.core.alert import Alert, CredentialIssue, trace_credentials
 from fingerprint.core.ports import VoteTable
 from fingerprint.core.redaction import Redactor
 from fingerprint.core.sanitize import index_key, storable
-from fingerprint.store import evidence, filter_values, incident_links, prevalence, suppression_hits
+from fingerprint.store import evidence, filter_values, incident_groups, prevalence, suppression_hits
 from fingerprint.store.audit import mark_changed
 from fingerprint.store.database import Repository, Session, reads
 from fingerprint.store.rows import NO_REDACTION, alert_row, event_rows, to_alert
@@ -170,9 +170,9 @@ def _save_rows(
     ids = [row["alert_id"] for row in new]
     suppression_hits.update_suppression_hits(connection, ids, now)
     shared = prevalence.update_prevalence(connection, ids)
-    regrouped = incident_links.update_incidents(connection, new, events, issues, known)
-    grown = incident_links.incidents_of(connection, {*ids, *shared})
-    incident_links.refresh_incidents(connection, regrouped.incidents | grown)
+    regrouped = incident_groups.update_incidents(connection, new, events, issues, known)
+    grown = incident_groups.incidents_of(connection, {*ids, *shared})
+    incident_groups.refresh_incidents(connection, regrouped.incidents | grown)
     changed = [row["alert_id"] for row in new if _is_visible_change(row, known)]
     mark_changed(connection, [*changed, *shared, *regrouped.moved])
 

@@ -39,7 +39,7 @@ from fingerprint.core.case import (
 )
 from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import MAX_KEY_LENGTH, storable
-from fingerprint.store import incident_links, prevalence
+from fingerprint.store import incident_groups, prevalence
 from fingerprint.store.audit import add_audit_entry, mark_changed
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.evidence import resolve_alert_id
@@ -158,7 +158,7 @@ def change_cases(
 def finish_changes(connection: sql.Connection, alert_ids: Sequence[str]) -> None:
     """Update what is derived from the cases of these alerts. Nothing may follow in the transaction but the commit."""
     shared = prevalence.update_decided_prevalence(connection, alert_ids)
-    incident_links.refresh_incidents_of(connection, {*alert_ids, *shared})
+    incident_groups.refresh_incidents_of(connection, {*alert_ids, *shared})
     mark_changed(connection, [*alert_ids, *shared])
 
 

@@ -1,43 +1,32 @@
-"""Links between alerts of one incident: derived in the transaction that saves alerts, and again where a person changes it.
+"""The values by which alerts are linked (`core.incident_rule`), in SQL: saved with the alerts, and asked for what shares them.
 
 Example:
-    >>> regrouped = update_incidents(connection, alert_rows, event_rows, issue_rows, known={})
-    >>> refresh_incidents(connection, regrouped.incidents)
-    >>> read_memberships(connection, ["3fa94c1be0d27a58"])["3fa94c1be0d27a58"].incident_id
-    '3fa94c1be0d27a58'
+    >>> save_links(connection, alert_rows, event_rows, known={})
+    >>> nearby_alerts(connection, ["3fa94c1be0d27a58"])
+    {'91c7e0a25d4408bf'}
 
-The rule is `core.incident`'s. A save looks at the alerts that it saves, at those that touch them, and at the members of their
-incidents, which are few; a key or address that too many principals show is marked once and not counted again. So the cost of a
-save does not depend on how many alerts are stored. An alert that is deleted is left out of its incident, and counts of principals
-stay as they were.
+A key or address that too many principals show is marked once, and links nothing from then on.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 
 from fingerprint.core.alert import MAX_CHAIN_LENGTH
-from fingerprint.core.incident import (
+from fingerprint.core.incident import MAX_OTHER_RECORDS, LinkKind, OtherRecord
+from fingerprint.core.incident_rule import (
     GAP_SECONDS,
     GAPS,
-    MAX_ALERTS,
     MAX_OPENED,
-    MAX_OTHER_RECORDS,
     MAX_PRINCIPALS,
     MAX_VALUES,
     RECENT_SECONDS,
     AlertLink,
-    IncidentEdit,
-    LinkKind,
-    Membership,
-    OtherRecord,
     forwarding_service,
-    group_alerts,
     linking_addresses,
     name_at_address,
     names_at_networks,
@@ -45,178 +34,22 @@ from fingerprint.core.incident import (
     shared_new_actions,
 )
 from fingerprint.core.sanitize import index_key
-from fingerprint.store.query_conditions import OPEN
 from fingerprint.store.rows import principal_digest, principal_span
 from fingerprint.store.schema import (
     Row,
     alert_events,
     alert_links,
     alerts,
-    cases,
     credential_issues,
     execute_batches,
     id_batches,
-    incident_alerts,
-    incident_edits,
-    incidents,
     insert_into,
 )
 
-ALERTS_PER_STATEMENT = 100
-MAX_NEARBY_ALERTS = 2_000  # looked at for one alert, where incidents were cut by hand or by their size
 _LINK_COLUMNS = tuple(alert_links.c[name] for name in AlertLink._fields)
 _other = alert_links.alias("other")
 _near = alert_links.alias("near")
 _same_value = (_other.c.kind == alert_links.c.kind) & (_other.c.value == alert_links.c.value)
-
-
-class Regrouped(NamedTuple):
-    """Stored alerts that came into another incident, and the incidents whose figures have to be computed again."""
-
-    moved: set[str]
-    incidents: set[str]
-
-
-def update_incidents(
-    connection: sql.Connection,
-    saved: Sequence[Row],
-    events: Iterable[Row],
-    issues: Sequence[Row],
-    known: Collection[str],
-) -> Regrouped:
-    """Find the incidents of saved alerts again; their figures are left to `refresh_incidents`, the last step of a save.
-
-    `known` are alerts that were stored before. A call that issued a key may be saved after the alert that used the key.
-    """
-    first_at = {row["alert_id"]: row["first_event_time"] for row in saved}
-    _save_links(connection, saved, events, known)
-    late = _alerts_with_keys(connection, {row["issued_key"] for row in issues})
-    extended = _extend_chains(connection, {*first_at, *late})
-    touched = {*first_at, *(late & extended)}
-    beginning = datetime.min.replace(tzinfo=UTC)
-    in_order = sorted(touched, key=lambda alert_id: (first_at.get(alert_id, beginning), alert_id))
-    found = Regrouped(set(), set())
-    for part in id_batches(in_order, ALERTS_PER_STATEMENT):
-        regrouped = regroup(connection, part, recount=True)
-        found.moved.update(regrouped.moved)
-        found.incidents.update(regrouped.incidents)
-    return found
-
-
-def regroup(connection: sql.Connection, alert_ids: Collection[str], recount: bool = False) -> Regrouped:
-    """Find the incidents of these alerts and of all that may be affected by them."""
-    seeds = set(alert_ids)
-    if recount:
-        seeds |= _mark_common_values(connection, alert_ids)
-    members, edits = _affected_alerts(connection, seeds)
-    before = read_memberships(connection, members)
-    after = group_alerts(_read_links(connection, members), edits, MAX_ALERTS)
-    new = {alert_id: each for alert_id, each in after.items() if before.get(alert_id) != each}
-    rows = [{"alert_id": alert_id, **each._asdict()} for alert_id, each in sorted(new.items())]
-    statement = insert_into(connection, incident_alerts)
-    values = {name: statement.excluded[name] for name in Membership._fields}
-    execute_batches(
-        connection, statement.on_conflict_do_update(index_elements=["alert_id"], set_=values), rows
-    )
-    touched = {each.incident_id for each in new.values()}
-    touched |= {before[alert_id].incident_id for alert_id in new if alert_id in before}
-    touched |= {after[alert_id].incident_id for alert_id in alert_ids if alert_id in after}
-    moved = {
-        alert_id
-        for alert_id, each in new.items()
-        if alert_id in before and before[alert_id].incident_id != each.incident_id
-    }
-    return Regrouped(moved, touched)
-
-
-def read_memberships(connection: sql.Connection, alert_ids: Collection[str]) -> dict[str, Membership]:
-    """Return the incident of each of these alerts, and why it is there."""
-    columns = (incident_alerts.c.alert_id, *(incident_alerts.c[name] for name in Membership._fields))
-    queries = (
-        sql.select(*columns).where(incident_alerts.c.alert_id.in_(batch))
-        for batch in id_batches(sorted(alert_ids))
-    )
-    return {row[0]: Membership(*row[1:]) for query in queries for row in connection.execute(query)}
-
-
-def members_of(connection: sql.Connection, incident_ids: Collection[str]) -> set[str]:
-    """Return all alerts of these incidents."""
-    queries = (
-        sql.select(incident_alerts.c.alert_id).where(incident_alerts.c.incident_id.in_(batch))
-        for batch in id_batches(sorted(incident_ids))
-    )
-    return {alert_id for query in queries for alert_id in connection.scalars(query)}
-
-
-def incidents_of(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
-    """Return the incidents of these alerts."""
-    return {each.incident_id for each in read_memberships(connection, alert_ids).values()}
-
-
-def refresh_incidents_of(connection: sql.Connection, alert_ids: Collection[str]) -> None:
-    """Compute the figures of the incidents of these alerts again.
-
-    While their rows are waited for, a save may move an alert to another incident: that one is locked and computed as well.
-    """
-    locked: set[str] = set()
-    while new := incidents_of(connection, alert_ids) - locked:
-        _lock_incidents(connection, new)
-        locked |= new
-    refresh_incidents(connection, locked)
-
-
-def refresh_incidents(connection: sql.Connection, incident_ids: Collection[str]) -> None:
-    """Compute the figures of incidents again, and delete those without an alert.
-
-    Their rows are locked first, in the order of ids: of two who change alerts of one incident the second counts what the first
-    left.
-    """
-    _lock_incidents(connection, incident_ids)
-    for batch in id_batches(sorted(incident_ids)):
-        found = [dict(row) for row in connection.execute(_figures(batch)).mappings()]
-        statement = insert_into(connection, incidents)
-        values = {
-            column.name: statement.excluded[column.name]
-            for column in incidents.columns
-            if not column.primary_key
-        }
-        execute_batches(
-            connection, statement.on_conflict_do_update(index_elements=["incident_id"], set_=values), found
-        )
-        gone = set(batch) - {row["incident_id"] for row in found}
-        if gone:
-            connection.execute(sql.delete(incidents).where(incidents.c.incident_id.in_(gone)))
-
-
-def _lock_incidents(connection: sql.Connection, incident_ids: Collection[str]) -> None:
-    for batch in id_batches(sorted(incident_ids)):
-        locked = sql.select(incidents.c.incident_id).where(incidents.c.incident_id.in_(batch))
-        connection.execute(locked.order_by(incidents.c.incident_id).with_for_update()).all()
-
-
-def _figures(incident_ids: Sequence[str]) -> sql.Select[Any]:
-    """Return a query for rows of `incidents`, from their alerts and cases."""
-    touched = ~OPEN | sql.func.coalesce(cases.c.in_progress, sql.false())
-    source = incident_alerts.join(alerts, alerts.c.alert_id == incident_alerts.c.alert_id)
-    source = source.outerjoin(cases, cases.c.alert_id == alerts.c.alert_id)
-    return (
-        sql.select(
-            incident_alerts.c.incident_id,
-            sql.func.count().label("alerts"),
-            sql.func.sum(sql.case((OPEN, 1), else_=0)).label("open_alerts"),
-            sql.func.sum(sql.case((touched, 1), else_=0)).label("touched_alerts"),
-            sql.func.max(alerts.c.urgency_shown).label("urgency"),
-            sql.func.min(alerts.c.first_event_time).label("first_event_time"),
-            sql.func.max(alerts.c.last_event_time).label("last_event_time"),
-            sql.func.min(alerts.c.stored_at).label("stored_at"),
-        )
-        .select_from(source)
-        .where(incident_alerts.c.incident_id.in_(incident_ids))
-        .group_by(incident_alerts.c.incident_id)
-    )
-
-
-# --- the links of an alert --------------------------------------------------------------------------------------------
 
 
 class _LinkValues(NamedTuple):
@@ -229,7 +62,7 @@ class _LinkValues(NamedTuple):
     shared: set[str]  # ids of calls that another account's log has, too
 
 
-def _save_links(
+def save_links(
     connection: sql.Connection, saved: Sequence[Row], events: Iterable[Row], known: Collection[str]
 ) -> None:
     """Store the values by which saved alerts are linked, and their times."""
@@ -391,7 +224,7 @@ def read_other_records(connection: sql.Connection, alert_id: str) -> list[OtherR
     return [OtherRecord(*row[:3]) for row in connection.execute(query)]
 
 
-def _alerts_with_keys(connection: sql.Connection, keys: Collection[str]) -> set[str]:
+def alerts_with_keys(connection: sql.Connection, keys: Collection[str]) -> set[str]:
     """Return the alerts that used these keys, or keys that these issued."""
     queries = (
         sql.select(alert_links.c.alert_id).where(
@@ -402,7 +235,7 @@ def _alerts_with_keys(connection: sql.Connection, keys: Collection[str]) -> set[
     return {alert_id for query in queries for alert_id in connection.scalars(query)}
 
 
-def _extend_chains(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
+def extend_chains(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
     """Link alerts by the keys that issued theirs, and so on; return the alerts that have new links."""
     links: dict[str, dict[str, Row]] = defaultdict(dict)  # of an alert, by key
     of_key = alert_links.c.kind == "access_key"
@@ -445,7 +278,7 @@ def _read_issuers(connection: sql.Connection, keys: Collection[str]) -> list[tup
     return sorted(tuple(row) for query in queries for row in connection.execute(query))
 
 
-def _mark_common_values(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
+def mark_common_values(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
     """Mark links near these alerts whose value too many principals show by now; return the alerts that they belong to."""
     marked: set[str] = set()
     for kind, value in _suspect_values(connection, alert_ids):
@@ -512,36 +345,7 @@ def _touching(one: Any, other: Any, seconds: int) -> sql.ColumnElement[bool]:
     return (other.c.last_at >= one.c.first_at - seconds) & (other.c.first_at <= one.c.last_at + seconds)
 
 
-# --- alerts that a change may concern ---------------------------------------------------------------------------------
-
-
-def _affected_alerts(
-    connection: sql.Connection, seeds: Collection[str]
-) -> tuple[set[str], list[IncidentEdit]]:
-    """Return these alerts, those that touch them, and all of their incidents; with the edits of any of them.
-
-    An incident that a person edited, or that is as large as one may be, is cut from alerts that it touches; these are then looked
-    at too, because the cut may come to lie elsewhere.
-    """
-    members = set(seeds) | _nearby_alerts(connection, seeds)
-    edits: list[IncidentEdit] = []
-    while True:
-        found = read_memberships(connection, members)
-        members |= members_of(connection, {each.incident_id for each in found.values()})
-        edits = read_edits(connection, members)
-        sizes: dict[str, int] = defaultdict(int)
-        for each in read_memberships(connection, members).values():
-            sizes[each.incident_id] += 1
-        full = len(members) > MAX_ALERTS or max(sizes.values(), default=0) >= MAX_ALERTS
-        partners = {alert_id for edit in edits for alert_id in (*edit.alert_ids, edit.with_alert) if alert_id}
-        partners |= _alerts_with_the_same_new_action(connection, members)
-        more = partners | (_nearby_alerts(connection, members) if edits or full else set())
-        if more <= members or len(members) > MAX_NEARBY_ALERTS:
-            return members, edits
-        members |= more
-
-
-def _nearby_alerts(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
+def nearby_alerts(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
     """Return the alerts that share a value with these and touch them."""
     found: set[str] = set()
     for batch in id_batches(sorted(alert_ids)):
@@ -559,7 +363,7 @@ def _nearby_alerts(connection: sql.Connection, alert_ids: Collection[str]) -> se
     return found
 
 
-def _alerts_with_the_same_new_action(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
+def alerts_with_the_same_new_action(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
     """Return the alerts that show the new actions of one of these on the same day: it takes several principals to link them."""
     queries = (
         sql.select(_other.c.alert_id)
@@ -579,42 +383,10 @@ def _opens(opener: Any, opened: Any) -> sql.ColumnElement[bool]:
     return condition
 
 
-def _read_links(connection: sql.Connection, alert_ids: Collection[str]) -> list[AlertLink]:
+def read_links(connection: sql.Connection, alert_ids: Collection[str]) -> list[AlertLink]:
+    """Return the links of these alerts, without those by a value that too many principals show."""
     queries = (
         sql.select(*_LINK_COLUMNS).where(alert_links.c.alert_id.in_(batch), ~alert_links.c.common)
         for batch in id_batches(sorted(alert_ids))
     )
     return [AlertLink(*row) for query in queries for row in connection.execute(query)]
-
-
-def read_edits(connection: sql.Connection, alert_ids: Collection[str]) -> list[IncidentEdit]:
-    """Return the edits of any of these alerts, the oldest first."""
-    table = incident_edits.c
-    ids: set[str] = set()
-    for batch in id_batches(sorted(alert_ids)):
-        query = sql.select(table.edit_id).where(table.alert_id.in_(batch) | table.with_alert.in_(batch))
-        ids.update(connection.scalars(query))
-    return read_edits_by_id(connection, ids)
-
-
-def read_edits_by_id(connection: sql.Connection, edit_ids: Collection[str]) -> list[IncidentEdit]:
-    """Return these edits, the oldest first."""
-    found: dict[str, list[sql.RowMapping]] = defaultdict(list)
-    table = incident_edits.c
-    for batch in id_batches(sorted(edit_ids)):
-        query = sql.select(incident_edits).where(table.edit_id.in_(batch)).order_by(table.place)
-        for row in connection.execute(query).mappings():
-            found[row["edit_id"]].append(row)
-    edits = [
-        IncidentEdit(
-            edit_id,
-            rows[0]["kind"],
-            tuple(row["alert_id"] for row in rows),
-            rows[0]["with_alert"],
-            rows[0]["at"],
-            rows[0]["by"],
-            rows[0]["undone"],
-        )
-        for edit_id, rows in found.items()
-    ]
-    return sorted(edits, key=lambda each: (each.at, each.edit_id))

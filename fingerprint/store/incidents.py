@@ -38,7 +38,6 @@ from fingerprint.core.case import (
 )
 from fingerprint.core.errors import Conflict, FingerprintError, NotFound
 from fingerprint.core.incident import (
-    MAX_ALERTS,
     EditKind,
     Incident,
     IncidentAlert,
@@ -48,11 +47,11 @@ from fingerprint.core.incident import (
     IncidentPage,
     IncidentRow,
     IncidentStatus,
-    Membership,
     OtherRecord,
 )
+from fingerprint.core.incident_rule import MAX_ALERTS, Membership
 from fingerprint.core.sanitize import index_key, storable
-from fingerprint.store import incident_links, page_cursor
+from fingerprint.store import incident_groups, incident_links, page_cursor
 from fingerprint.store.audit import add_audit_entry, mark_changed
 from fingerprint.store.cases import change_cases, finish_changes, insert_note
 from fingerprint.store.database import Locking, Repository, reads, writes
@@ -160,7 +159,7 @@ class SqlIncidentRepository(Repository):
         self, connection: sql.Connection, incident_id: str, limit: int = 500
     ) -> tuple[list[AuditEntry], list[CaseNote]]:
         """Return the newest audit entries and notes of an incident's alerts, the newest first."""
-        members = sorted(incident_links.members_of(connection, {_resolve(connection, incident_id)}))
+        members = sorted(incident_groups.members_of(connection, {_resolve(connection, incident_id)}))
         targets = [index_key(alert_id) for alert_id in members]
         entries = sql.select(audit_entries).where(audit_entries.c.target.in_(targets))
         written = sql.select(notes).where(notes.c.alert_id.in_(members))
@@ -207,7 +206,7 @@ class SqlIncidentRepository(Repository):
     @writes(Locking.ROW_VERSIONS)
     def add_note(self, connection: sql.Connection, incident_id: str, text: str, by: str) -> int:
         """Write a note on each alert of an incident, and return how many those are."""
-        members = sorted(incident_links.members_of(connection, {_resolve(connection, incident_id)}))
+        members = sorted(incident_groups.members_of(connection, {_resolve(connection, incident_id)}))
         now = self._session.now()
         for alert_id in members:
             insert_note(connection, alert_id, text, by, now)
@@ -225,7 +224,7 @@ class SqlIncidentRepository(Repository):
         Raise Conflict where one of them is not in it any more, and FingerprintError for none or all of them.
         """
         name = _resolve(connection, incident_id)
-        members = incident_links.members_of(connection, {name})
+        members = incident_groups.members_of(connection, {name})
         chosen = list(dict.fromkeys(storable(alert_id) for alert_id in alert_ids))
         if missing := [alert_id for alert_id in chosen if alert_id not in members]:
             raise Conflict(f"alert {missing[0]!r} is not in this incident any more: look again")
@@ -242,14 +241,14 @@ class SqlIncidentRepository(Repository):
         name, other = _resolve(connection, incident_id), _resolve(connection, other_id)
         if name == other:
             raise FingerprintError("both alerts are in the same incident already")
-        if (many := len(incident_links.members_of(connection, {name, other}))) > MAX_ALERTS:
+        if (many := len(incident_groups.members_of(connection, {name, other}))) > MAX_ALERTS:
             raise FingerprintError(f"an incident has at most {MAX_ALERTS} alerts, and these two have {many}")
         return self._edit(connection, "join", [other], name, by, {"with": name})
 
     @writes(Locking.SERIALIZED)
     def undo(self, connection: sql.Connection, edit_id: str, by: str) -> IncidentEdit:
         """Undo a split or a join. Raise NotFound without it, and Conflict where it is undone already."""
-        found = incident_links.read_edits_by_id(connection, [storable(edit_id)])
+        found = incident_groups.read_edits_by_id(connection, [storable(edit_id)])
         if not found:
             raise NotFound("there is no such split or join: one of its alerts may have been removed")
         if found[0].undone:
@@ -289,10 +288,10 @@ class SqlIncidentRepository(Repository):
     ) -> None:
         """Find the incidents of an edit's alerts again, and record it."""
         concerned = {*edit.alert_ids, *([edit.with_alert] if edit.with_alert else [])}
-        regrouped = incident_links.regroup(connection, concerned)
+        regrouped = incident_groups.regroup(connection, concerned)
         for alert_id in edit.alert_ids:
             add_audit_entry(connection, self._session.now(), by, action, alert_id, detail)
-        incident_links.refresh_incidents(connection, regrouped.incidents)
+        incident_groups.refresh_incidents(connection, regrouped.incidents)
         mark_changed(connection, [*regrouped.moved, *edit.alert_ids])
 
 
@@ -305,7 +304,7 @@ def revision_of(members: Iterable[Mapping[str, Any]]) -> str:
 def _resolve(connection: sql.Connection, id_or_prefix: str) -> str:
     """Return the incident of an alert."""
     alert_id = resolve_alert_id(connection, id_or_prefix)
-    found = incident_links.read_memberships(connection, [alert_id])
+    found = incident_groups.read_memberships(connection, [alert_id])
     return found[alert_id].incident_id
 
 
@@ -429,11 +428,11 @@ def _distinct(values: Iterable[Any]) -> tuple[Any, ...]:
 def _read_incident(connection: sql.Connection, incident_id: str, now: datetime) -> Incident:
     own = sql.select(incidents).where(incidents.c.incident_id == incident_id)
     row = dict(connection.execute(own).mappings().one())
-    members = sorted(incident_links.members_of(connection, {incident_id}))
-    memberships = incident_links.read_memberships(connection, members)
+    members = sorted(incident_groups.members_of(connection, {incident_id}))
+    memberships = incident_groups.read_memberships(connection, members)
     rows = sorted(read_queue_rows(connection, members, now), key=_in_time)
     listed = tuple(_to_alert(each, memberships[each.alert_id]) for each in rows)
-    edits = incident_links.read_edits(connection, members)
+    edits = incident_groups.read_edits(connection, members)
     return Incident(_read_rows(connection, [row])[0], listed, tuple(reversed(edits)))
 
 

@@ -29,7 +29,7 @@ import sqlalchemy as sql
 from fingerprint.core.errors import NotFound
 from fingerprint.core.sanitize import printable, storable
 from fingerprint.core.settings import Retention
-from fingerprint.store import incident_links, prevalence
+from fingerprint.store import incident_groups, prevalence
 from fingerprint.store.audit import add_audit_entry, audit_digest, mark_changed
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.heartbeats import remove_silent
@@ -261,15 +261,15 @@ def _remove_closed_alerts(before: datetime) -> Callable[[Keys, sql.Connection], 
 def delete_alerts(connection: sql.Connection, alert_ids: Sequence[str]) -> tuple[Counter[str], list[str]]:
     """Delete alerts from all tables; return how many rows that were, by table, and the alerts whose figures changed."""
     changed = prevalence.delete_prevalence(connection, alert_ids)
-    touched = incident_links.incidents_of(connection, alert_ids)
+    touched = incident_groups.incidents_of(connection, alert_ids)
     removed: Counter[str] = Counter()
     for table in (table for table in metadata.sorted_tables if "alert_id" in table.c):
         for batch in id_batches(alert_ids):
             statement = sql.delete(table).where(table.c.alert_id.in_(batch))
             removed[table.name] += connection.execute(statement).rowcount
-    regrouped = incident_links.regroup(connection, incident_links.members_of(connection, touched))
-    reordered = incident_links.incidents_of(connection, changed)
-    incident_links.refresh_incidents(connection, touched | regrouped.incidents | reordered)
+    regrouped = incident_groups.regroup(connection, incident_groups.members_of(connection, touched))
+    reordered = incident_groups.incidents_of(connection, changed)
+    incident_groups.refresh_incidents(connection, touched | regrouped.incidents | reordered)
     gone = set(alert_ids)
     return removed, [each for each in (*changed, *sorted(regrouped.moved)) if each not in gone]
 

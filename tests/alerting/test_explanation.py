@@ -31,7 +31,7 @@ from fingerprint.core.alert import (
     rarity_of,
 )
 from fingerprint.core.case import MIN_THRESHOLD
-from fingerprint.core.incident import linking_addresses, new_addresses
+from fingerprint.core.incident_rule import linking_addresses, new_addresses
 from fingerprint.core.settings import Alerts, Autoencoder, Settings, Voting
 from fingerprint.detection.detectors import spectral
 from fingerprint.registry.bank_files import open_bank
@@ -253,7 +253,7 @@ def test_a_network_that_many_others_use_is_no_foreign_one_and_links_no_strangers
         network = str(ip_network(f"{record['sourceIPAddress']}/24", strict=False))
         users_of.setdefault(network, set()).add(who(record))
     usual, users = max(users_of.items(), key=lambda each: len(each[1]))
-    for module in ("alerting.novelty", "core.incident"):  # the organisation is a small one
+    for module in ("alerting.novelty", "core.incident_rule"):  # the organisation is a small one
         monkeypatch.setattr(f"fingerprint.{module}.MANY_PRINCIPALS", len(users) - 1)
     last = json.loads(sample_organisation.lines_of(organisation.new)[-1])
     calls = Counter(who(each) for each in known if who(each) not in users)

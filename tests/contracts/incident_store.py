@@ -13,7 +13,7 @@ from threading import Barrier
 
 import pytest
 
-from fingerprint.core import incident as rule
+from fingerprint.core import incident_rule as rule
 from fingerprint.core.alert import Alert, CredentialIssue, SurpriseDriver
 from fingerprint.core.case import (
     AlertFilter,
@@ -686,7 +686,7 @@ class IncidentRules(IncidentContract):
         assert together(store) == [{"a", "b"}]
 
     def test_an_incident_never_grows_beyond_its_bound(self, make_store, monkeypatch):
-        monkeypatch.setattr("fingerprint.store.incident_links.MAX_ALERTS", 5)
+        monkeypatch.setattr("fingerprint.store.incident_groups.MAX_ALERTS", 5)
         store = make_store()
         for at in range(12):
             store.alerts.save([alert(f"a{at:02d}", hour=at)])

@@ -10,7 +10,7 @@ import pytest
 
 from fingerprint.core.case import AlertRevision, AssignCase, SetDisposition
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.incident import MIN_PRINCIPALS
+from fingerprint.core.incident_rule import MIN_PRINCIPALS
 from fingerprint.store import open_store
 from pipelines.commands import incidents
 from tests.contracts.incident_store import alert, fetching_alert

@@ -11,7 +11,8 @@ import pytest
 
 from fingerprint.core.alert import NextStep
 from fingerprint.core.case import AlertFilter
-from fingerprint.core.incident import MAX_ALERTS, MIN_PRINCIPALS, IncidentFilter
+from fingerprint.core.incident import IncidentFilter
+from fingerprint.core.incident_rule import MAX_ALERTS, MIN_PRINCIPALS
 from tests.contracts.incident_store import alert, fetching_alert
 from tests.support.alerts import NASTY, nasty
 from tests.support.web_app import Site, store_in

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from fingerprint.core.alert import MANY_PRINCIPALS
-from fingerprint.core.incident import (
+from fingerprint.core.incident import IncidentEdit
+from fingerprint.core.incident_rule import (
     GAP_SECONDS,
     MAX_NEW_ACTIONS,
     MIN_PRINCIPALS,
     AlertLink,
-    IncidentEdit,
     group_alerts,
     linking_addresses,
     new_addresses,
