@@ -32,6 +32,7 @@ from fingerprint.store.schema import (
     change_counter,
     execute_batches,
     insert_into,
+    replace_into,
 )
 
 
@@ -121,11 +122,8 @@ def mark_changed(connection: sql.Connection, alert_ids: Collection[str]) -> None
     if not rows:
         return
     number = _next_number(connection)
-    statement = insert_into(connection, alert_changes)
-    statement = statement.on_conflict_do_update(
-        index_elements=["alert_id"], set_={"number": statement.excluded.number}
-    )
-    execute_batches(connection, statement, [row | {"number": number} for row in rows])
+    numbered = [row | {"number": number} for row in rows]
+    execute_batches(connection, replace_into(connection, alert_changes), numbered)
 
 
 def latest_change_number(connection: sql.Connection) -> int:

@@ -26,6 +26,7 @@ from fingerprint.store.schema import (
     feed_progress,
     insert_into,
     meta,
+    replace_into,
 )
 
 if TYPE_CHECKING:
@@ -107,20 +108,10 @@ class SqlFeedRepository(Repository):
         """
         if checked_until < _read_checked_until(connection) <= int(self._session.now().timestamp()):
             return
-        statement = insert_into(connection, feed_gaps)
-        new = {
-            column.name: statement.excluded[column.name]
-            for column in feed_gaps.columns
-            if not column.primary_key
-        }
-        upsert = statement.on_conflict_do_update(
-            index_elements=["notice_id"], set_=new, where=feed_gaps.c.ended_at.is_(None)
-        )
         if rows := [feed_gap_row(gap) for gap in gaps]:
-            connection.execute(upsert, rows)
-        mark = insert_into(connection, meta)
-        mark = mark.on_conflict_do_update(index_elements=["name"], set_={"value": mark.excluded.value})
-        connection.execute(mark, [{"name": _CHECKED_UNTIL, "value": str(checked_until)}])
+            connection.execute(replace_into(connection, feed_gaps, feed_gaps.c.ended_at.is_(None)), rows)
+        mark = {"name": _CHECKED_UNTIL, "value": str(checked_until)}
+        connection.execute(replace_into(connection, meta), mark)
         connection.execute(sql.delete(feed_counts).where(feed_counts.c.at < delete_before))
 
 

@@ -15,7 +15,7 @@ import sqlalchemy as sql
 from fingerprint.core.case import ProgramStatus
 from fingerprint.core.sanitize import storable
 from fingerprint.store.database import Locking, Repository, reads, writes
-from fingerprint.store.schema import heartbeats, insert_into
+from fingerprint.store.schema import heartbeats, replace_into
 
 # After which a silent program is not shown any more, and then removed
 HEARTBEAT_RETENTION = timedelta(days=7)
@@ -28,9 +28,7 @@ class SqlHeartbeatRepository(Repository):
     def save(self, connection: sql.Connection, status: ProgramStatus) -> None:
         """Save a program's status over its last one. Others' stay: its clock may be wrong (`remove_silent`)."""
         row = {name: storable(getattr(status, name)) for name in ProgramStatus.__slots__}
-        statement = insert_into(connection, heartbeats).values(**row)
-        new = {name: statement.excluded[name] for name in ("at", "lag", "figures", "trouble")}
-        connection.execute(statement.on_conflict_do_update(index_elements=["kind", "name"], set_=new))
+        connection.execute(replace_into(connection, heartbeats).values(**row))
 
     @reads
     def recent(self, connection: sql.Connection) -> list[ProgramStatus]:

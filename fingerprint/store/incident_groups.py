@@ -37,7 +37,7 @@ from fingerprint.store.schema import (
     incident_alerts,
     incident_edits,
     incidents,
-    insert_into,
+    replace_into,
 )
 
 ALERTS_PER_STATEMENT = 100
@@ -87,11 +87,7 @@ def regroup(connection: sql.Connection, alert_ids: Collection[str], recount: boo
     after = group_alerts(incident_links.read_links(connection, members), edits, MAX_ALERTS)
     new = {alert_id: each for alert_id, each in after.items() if before.get(alert_id) != each}
     rows = [{"alert_id": alert_id, **each._asdict()} for alert_id, each in sorted(new.items())]
-    statement = insert_into(connection, incident_alerts)
-    values = {name: statement.excluded[name] for name in Membership._fields}
-    execute_batches(
-        connection, statement.on_conflict_do_update(index_elements=["alert_id"], set_=values), rows
-    )
+    execute_batches(connection, replace_into(connection, incident_alerts), rows)
     touched = {each.incident_id for each in new.values()}
     touched |= {before[alert_id].incident_id for alert_id in new if alert_id in before}
     touched |= {after[alert_id].incident_id for alert_id in alert_ids if alert_id in after}
@@ -148,15 +144,7 @@ def refresh_incidents(connection: sql.Connection, incident_ids: Collection[str])
     _lock_incidents(connection, incident_ids)
     for batch in id_batches(sorted(incident_ids)):
         found = [dict(row) for row in connection.execute(_figures(batch)).mappings()]
-        statement = insert_into(connection, incidents)
-        values = {
-            column.name: statement.excluded[column.name]
-            for column in incidents.columns
-            if not column.primary_key
-        }
-        execute_batches(
-            connection, statement.on_conflict_do_update(index_elements=["incident_id"], set_=values), found
-        )
+        execute_batches(connection, replace_into(connection, incidents), found)
         gone = set(batch) - {row["incident_id"] for row in found}
         if gone:
             connection.execute(sql.delete(incidents).where(incidents.c.incident_id.in_(gone)))

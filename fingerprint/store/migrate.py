@@ -19,7 +19,7 @@ import sqlalchemy as sql
 
 from fingerprint.core.errors import FingerprintError
 from fingerprint.store.database import run_write_transaction
-from fingerprint.store.schema import REQUIRED_TABLES, insert_into, meta
+from fingerprint.store.schema import REQUIRED_TABLES, meta, replace_into
 
 MIGRATIONS_FOLDER = Path(__file__).parent / "migrations"
 _upgrade_lock = Lock()  # Alembic's `op` and `context` are global to the process
@@ -55,8 +55,7 @@ def upgrade_schema(connection: sql.Connection, to: str = "head") -> None:
     with _upgrade_lock:
         command.upgrade(config, to)
     version = latest_schema_version() if to == "head" else int(to)
-    row = insert_into(connection, meta).values(name="version", value=str(version))
-    connection.execute(row.on_conflict_do_update(index_elements=["name"], set_={"value": row.excluded.value}))
+    connection.execute(replace_into(connection, meta).values(name="version", value=str(version)))
 
 
 def _check_encoding(connection: sql.Connection) -> None:

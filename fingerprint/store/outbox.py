@@ -45,6 +45,7 @@ from fingerprint.store.schema import (
     insert_into,
     last_delivered,
     receiver_positions,
+    replace_into,
     suppression_hits,
 )
 from fingerprint.store.suppression_hits import is_hidden
@@ -290,10 +291,7 @@ def _schedule_alerts(
     if new:
         connection.execute(insert_into(connection, deliveries).on_conflict_do_nothing(), new)
     if known:
-        put = insert_into(connection, last_delivered)
-        keys, values = ["receiver", "alert_id"], ("events", "decided_at")
-        overwrite = {name: put.excluded[name] for name in values}
-        connection.execute(put.on_conflict_do_update(index_elements=keys, set_=overwrite), known)
+        connection.execute(replace_into(connection, last_delivered), known)
 
 
 def _delivery_row(receiver: str, status: AlertStatus, happened: Any, now: datetime) -> Row:

@@ -42,9 +42,9 @@ from fingerprint.store.schema import (
     credential_issues,
     dispositions,
     id_batches,
-    insert_into,
     metadata,
     removed_records,
+    replace_into,
     suppression_hits,
     suppressions,
     votes,
@@ -189,11 +189,8 @@ def _remove_records(before: datetime, now: datetime) -> Callable[[Keys, sql.Conn
     def remove(keys: Keys, connection: sql.Connection) -> int:
         old = sql.update(alert_events).where(alert_events.c.alert_id.in_(keys), _is_old_record(before))
         count = connection.execute(old.values(raw="")).rowcount
-        statement = insert_into(connection, removed_records)
-        again = statement.on_conflict_do_update(
-            index_elements=["alert_id"], set_={"at": statement.excluded.at}
-        )
-        connection.execute(again, [{"alert_id": key, "at": now} for key in keys])
+        removed = [{"alert_id": key, "at": now} for key in keys]
+        connection.execute(replace_into(connection, removed_records), removed)
         return count
 
     return remove

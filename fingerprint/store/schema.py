@@ -738,6 +738,13 @@ def _insert(dialect: str, table: sql.Table) -> Any:
     return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
 
 
+def replace_into(connection: sql.Connection, table: sql.Table, where: Any = None) -> Any:
+    """Return an INSERT that overwrites the row of the same key, every column of it, if `where` holds of that row."""
+    insert, keys = insert_into(connection, table), [column.name for column in table.primary_key]
+    new = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in keys}
+    return insert.on_conflict_do_update(index_elements=keys, set_=new, where=where)
+
+
 def execute_batches(connection: sql.Connection, statement: Any, rows: Iterable[Row]) -> None:
     """Execute a statement for each row, INSERT_BATCH of them at a time."""
     for batch in id_batches(list(rows), INSERT_BATCH):

@@ -15,7 +15,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import storable
 from fingerprint.store.audit import add_audit_entry, audit_digest
 from fingerprint.store.database import Locking, Repository, reads, writes
-from fingerprint.store.schema import insert_into, views
+from fingerprint.store.schema import replace_into, views
 
 MAX_NAME_LENGTH, MAX_QUERY_LENGTH = 100, 4_000  # characters
 MAX_VIEWS = 100  # of one person
@@ -42,9 +42,7 @@ class SqlViewRepository(Repository):
         names = [each.name for each in _read_views(connection, view.owner)]
         if len(names) >= MAX_VIEWS and row["name"] not in names:
             raise FingerprintError(f"there are {MAX_VIEWS} saved views already: delete one first")
-        statement = insert_into(connection, views).values(**row)
-        overwrite = {"query": statement.excluded.query}
-        connection.execute(statement.on_conflict_do_update(index_elements=["owner", "name"], set_=overwrite))
+        connection.execute(replace_into(connection, views).values(**row))
         now = self._session.now()
         detail = {"query_digest": audit_digest(row["query"])}  # the query may name a principal
         add_audit_entry(connection, now, view.owner, "view.save", view.name, detail)
