@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from hashlib import blake2b
-from typing import Literal
+from typing import Literal, get_args
 
 from fingerprint.core.alert import AlertEvent, CredentialIssue
 from fingerprint.core.case import PrincipalEvent
@@ -27,7 +27,7 @@ from fingerprint.core.case import PrincipalEvent
 NodeKind = Literal["principal", "access_key", "session", "address", "resource"]
 EdgeKind = Literal["used", "named", "called from", "touched", "assumed"]
 
-NODE_KINDS: tuple[NodeKind, ...] = ("principal", "access_key", "session", "address", "resource")
+NODE_KINDS: tuple[NodeKind, ...] = get_args(NodeKind)
 MOST_NODES: Mapping[NodeKind, int] = {  # that have a node of their own
     "principal": 12,
     "access_key": 10,

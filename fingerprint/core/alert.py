@@ -18,21 +18,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 DetectorName = str
-Level = Literal["entity", "principal", "peer", "generic"]
+Level = Literal["entity", "principal", "peer", "generic"]  # finest first
 Rarity = Literal["unseen", "rare", "infrequent", "frequent"]
 # Of the values seen; what is below both is rare.
 LEAST_SHARE: dict[Rarity, float] = {"frequent": 0.1, "infrequent": 0.01}
 CallPath = Literal["direct", "service"]
 Decision = Literal["true_positive", "benign", "false_positive", "duplicate"]
-Gravity = Literal["none", "minor", "notable", "grave", "severe"]
-StepPhase = Literal["contain", "verify", "extent", "undo"]
+Gravity = Literal["none", "minor", "notable", "grave", "severe"]  # least first
+FeedKind = Literal["account", "region", "source"]
+StepPhase = Literal["contain", "verify", "extent", "undo"]  # in the order of work
 
-GRAVITIES: tuple[Gravity, ...] = ("none", "minor", "notable", "grave", "severe")  # least first
+GRAVITIES: tuple[Gravity, ...] = get_args(Gravity)
 GRAVE_OR_SEVERE: tuple[Gravity, ...] = ("grave", "severe")
-STEP_PHASES: tuple[StepPhase, ...] = ("contain", "verify", "extent", "undo")  # in the order of work
 MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
 MAX_SESSIONS_NAMED, MAX_SESSION_NAME_LENGTH = 5, 64  # in one text; characters, the most that AWS allows
 MOVE_FEATURE = "another network"  # of the driver of a settled machine that is seen at another network
@@ -40,7 +40,7 @@ MANY_PRINCIPALS = 5  # a network that more of them used in the history is usual 
 ORDER_FEATURE = "next action"  # of a driver of the sequence detector
 NOTHING_USUAL = "nothing yet"  # what a driver expects where no usual value is known
 WEAK_VOTE_Z = 0.84  # a vote of a lower z, which one harmless event in five reaches, is a weak one
-LEVELS: tuple[Level, ...] = ("entity", "principal", "peer", "generic")  # finest first
+LEVELS: tuple[Level, ...] = get_args(Level)
 ALERT_THRESHOLD_COLUMN = "alert_threshold"  # of a frame of events: the z that opens an alert
 NEWCOMER_COLUMN = "newcomer"  # of a frame of events: whether some detector judged them by how newcomers began
 
@@ -540,7 +540,7 @@ class FeedGap:
     """
 
     notice_id: str
-    kind: Literal["account", "region", "source"]
+    kind: FeedKind
     feed: str
     since: datetime
     seen_at: datetime

@@ -32,6 +32,7 @@ from typing import Any, Literal
 from fingerprint.core import private_files
 from fingerprint.core.errors import FingerprintError
 
+DecisionAction = Literal["train", "publish", "rollback", "refused"]
 SERVING_ACTIONS = ("train", "publish", "rollback")
 # Of a version: never a path, nor what begins with a dot
 VERSION_PATTERN = re.compile(r"\w[\w.-]{0,199}", re.ASCII)
@@ -43,7 +44,7 @@ LEFTOVER_SECONDS = 86_400
 class VersionDecision:
     """A decision about a version: by whom, when (ISO 8601) and why. `refused`: the gate kept it from being served."""
 
-    action: Literal["train", "publish", "rollback", "refused"]
+    action: DecisionAction
     at: str = ""
     by: str = ""
     why: str = ""

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.errors import FingerprintError
@@ -17,12 +16,10 @@ from fingerprint.core.time_range import format_iso
 from fingerprint.registry import bank_files, versions
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.signatures import Signer
-from fingerprint.registry.versions import VersionDecision
+from fingerprint.registry.versions import DecisionAction, VersionDecision
 from fingerprint.training import promotion_gate
 from fingerprint.training.promotion_gate import NO_CONFIRMED_ATTACKS, GateDecision
 from pipelines.runtime import host, wiring
-
-Action = Literal["train", "publish", "rollback", "refused"]
 
 
 def offer_bank(
@@ -104,7 +101,7 @@ def roll_back_bank_version(folder: Path, settings: Settings, why: str = "") -> s
     return versions.roll_back(folder, history_note("rollback", why), expected=version)
 
 
-def history_note(action: Action, why: str, forced: bool = False) -> VersionDecision:
+def history_note(action: DecisionAction, why: str, forced: bool = False) -> VersionDecision:
     """Return a note for the history: the user of this program, and the time."""
     at = format_iso(SystemClock().now(), "seconds")
     return VersionDecision(action, at, host.login_name(), why, forced)
@@ -128,7 +125,7 @@ def _record_decision(
     version: str,
     manifest: bytes,
     decision: GateDecision,
-    action: Action,
+    action: DecisionAction,
     settings: Settings,
     why: str = "",
 ) -> None:

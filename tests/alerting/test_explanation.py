@@ -11,7 +11,7 @@ from datetime import UTC, datetime, timedelta
 from ipaddress import ip_address, ip_network
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pandas as pd
@@ -23,10 +23,10 @@ from fingerprint.alerting.support import Support
 from fingerprint.alerting.title_facts import TitleFacts
 from fingerprint.core.alert import (
     MINIMUM_URGENCY,
-    STEP_PHASES,
     ActionImpact,
     Alert,
     AlertEvent,
+    StepPhase,
     SurpriseDriver,
     rarity_of,
 )
@@ -328,7 +328,8 @@ def test_the_next_steps_contain_first_where_it_is_grave_ask_by_another_channel_a
         phases = [step.phase for step in alert.next_steps]
         urgent = alert.urgency >= MINIMUM_URGENCY["high"]
         assert phases[0] == ("contain" if urgent else "verify")
-        order = STEP_PHASES if urgent else ("verify", "contain", *STEP_PHASES[2:])
+        contain, verify, *later = get_args(StepPhase)
+        order = [contain, verify, *later] if urgent else [verify, contain, *later]
         assert phases == sorted(phases, key=order.index)
         assert {"contain", "verify", "extent"} <= set(phases)
         [ask] = [step.text for step in alert.next_steps if step.phase == "verify"]

@@ -7,11 +7,11 @@ Example:
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Literal
 
 from fastapi import APIRouter
 
 from fingerprint.analysis.principal_profile import LevelReadiness, readiness_by_level
+from fingerprint.core.alert import FeedKind
 from fingerprint.core.case import AlertFilter, ProgramStatus
 from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.registry.catalog import BankVersion
@@ -35,7 +35,7 @@ class FeedGapResponse(ResponseModel):
     """A gap of a feed: no records although many were expected; `ended_at` is null while it lasts."""
 
     notice_id: str
-    kind: Literal["account", "region", "source"]
+    kind: FeedKind
     feed: str
     since: datetime
     seen_at: datetime

@@ -9,13 +9,13 @@ import tomllib
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from urllib.parse import quote
 
 import pytest
 
 from fingerprint.alerting.impact import alert_impact, with_support
-from fingerprint.core.alert import STEP_PHASES, AlertEvent, CredentialIssue, NextStep
+from fingerprint.core.alert import AlertEvent, CredentialIssue, NextStep, StepPhase
 from fingerprint.sources.base import Suspicion, escape_key
 from fingerprint.sources.cloudtrail import playbook, playbook_undo
 from fingerprint.sources.cloudtrail.impact import listed_actions
@@ -1763,7 +1763,7 @@ def test_keys_addresses_and_machines_that_no_command_has_are_counted() -> None:
 def test_phases_come_in_the_order_of_work_and_no_step_is_empty() -> None:
     steps = next_steps(suspicion(*(call(name) for name in undo_table())))
     phases = [step.phase for step in steps]
-    assert phases == sorted(phases, key=STEP_PHASES.index)
+    assert phases == sorted(phases, key=get_args(StepPhase).index)
     assert all(step.text.strip() for step in steps)
 
 
