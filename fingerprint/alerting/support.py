@@ -20,7 +20,8 @@ from fingerprint.alerting.explainer import Explainer
 from fingerprint.alerting.novel_impact import find_impact
 from fingerprint.alerting.novelty import find_novelty
 from fingerprint.compute import frames
-from fingerprint.core.alert import ActionImpact, AlertEvent, made_beside, vote_column
+from fingerprint.core.alert import ActionImpact, AlertEvent, vote_column
+from fingerprint.core.related_events import made_beside
 from fingerprint.detection.detectors import interval_detectors
 from fingerprint.estimators.amounts import span_text
 from fingerprint.features.encoding import ACTION_COLUMN

@@ -17,7 +17,8 @@ from datetime import timedelta
 from functools import cached_property
 
 from fingerprint.alerting import impact
-from fingerprint.core.alert import ActionImpact, AlertEvent, SurpriseDriver, succeeded_beside
+from fingerprint.core.alert import ActionImpact, AlertEvent, SurpriseDriver
+from fingerprint.core.related_events import succeeded_beside
 from fingerprint.estimators.amounts import read_amount_text
 from fingerprint.features.encoding import FEATURE_SET
 from fingerprint.sources.active import SOURCE

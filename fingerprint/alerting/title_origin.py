@@ -25,7 +25,7 @@ from fingerprint.alerting.title_words import (
     service_between,
     them,
 )
-from fingerprint.core.alert import find_cause
+from fingerprint.core.related_events import find_cause
 from fingerprint.sources.active import SOURCE
 
 MAX_REGION_LENGTH = 40

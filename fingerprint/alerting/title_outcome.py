@@ -18,7 +18,8 @@ from fingerprint.alerting.title_facts import (
     new_reads_beside,
 )
 from fingerprint.alerting.title_words import MAX_NAME_LENGTH, count_text, cut, missing_calls, them
-from fingerprint.core.alert import AlertEvent, succeeded_beside
+from fingerprint.core.alert import AlertEvent
+from fingerprint.core.related_events import succeeded_beside
 from fingerprint.features.encoding import FEATURE_SET
 from fingerprint.sources.active import SOURCE
 

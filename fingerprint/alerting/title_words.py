@@ -19,7 +19,8 @@ from fingerprint.alerting.title_facts import (
     lasted,
     newcomers_bulk,
 )
-from fingerprint.core.alert import AlertEvent, names_person
+from fingerprint.core.alert import AlertEvent
+from fingerprint.core.people import names_person
 from fingerprint.core.sanitize import truncate
 from fingerprint.estimators.amounts import most_text_with_span
 

@@ -13,12 +13,12 @@ Example:
 from __future__ import annotations
 
 import math
-from bisect import bisect_left
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal, get_args
+
+from fingerprint.core.people import people_behind
 
 DetectorName = str
 Level = Literal["entity", "principal", "peer", "generic"]  # finest first
@@ -33,8 +33,6 @@ StepPhase = Literal["contain", "verify", "extent", "undo"]  # in the order of wo
 
 GRAVITIES: tuple[Gravity, ...] = get_args(Gravity)
 GRAVE_OR_SEVERE: tuple[Gravity, ...] = ("grave", "severe")
-MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
-MAX_SESSIONS_NAMED, MAX_SESSION_NAME_LENGTH = 5, 64  # in one text; characters, the most that AWS allows
 MOVE_FEATURE = "another network"  # of the driver of a settled machine that is seen at another network
 MANY_PRINCIPALS = 5  # a network that more of them used in the history is usual for others
 ORDER_FEATURE = "next action"  # of a driver of the sequence detector
@@ -386,130 +384,6 @@ class CredentialIssue:
     access_key: str
     source_address: str
     region: str
-
-
-CAUSED_WITHIN = timedelta(seconds=10)  # between an own call to a service and what that service calls for it
-MINUTES_BESIDE = timedelta(minutes=5)  # between an alert's event and what the same session did beside it
-# Words for what runs. None is a first or last name, as Dev, Job and Jenkins are.
-_WORKLOADS = (
-    "api backend backup build client cluster controller daemon database default deploy etl frontend function gateway lambda "
-    "monitoring node operator pipeline prod production proxy queue runner scheduler server service staging svc sync system "
-    "task terraform test user web worker"
-)
-WORKLOAD_WORDS = frozenset(_WORKLOADS.split())
-SESSION_NAMES_CHOSEN = "chosen by the caller or the service that opened the session"
-
-
-def session_names(events: Sequence[AlertEvent]) -> str:
-    """Return the names of sessions that events were made in, the most used first, a handful; empty for none.
-
-    The caller chooses the name and says who it wants to be, or the service does that opened the session, as of a function: which
-    of them it was, records of the session do not tell.
-    """
-    counts = Counter(event.session for event in events if event.session)
-    names = sorted(counts, key=lambda name: (-counts[name], name))
-    named = ", ".join(name[:MAX_SESSION_NAME_LENGTH] for name in names[:MAX_SESSIONS_NAMED])
-    more = len(names) - MAX_SESSIONS_NAMED
-    return f"{named} and {more:,} more" if more > 0 else named
-
-
-def names_person(human: str) -> bool:
-    """Return whether a name is a person's: an e-mail address, or a first and a last name, as `ann.lee`."""
-    first, _, last = human.lower().partition(".")
-    named = first.isalpha() and last.isalpha() and WORKLOAD_WORDS.isdisjoint((first, last))
-    return "@" in human or named
-
-
-def succeeded_beside(
-    action: str, events: Sequence[AlertEvent], supporting: Sequence[AlertEvent]
-) -> list[AlertEvent]:
-    """Return the supporting calls of an action that succeeded, the most unusual first.
-
-    They come from an address that the alert's own calls of it, among `events`, came from.
-    """
-    addresses = {event.source_address for event in events if event.action_name == action}
-    done = (
-        event
-        for event in supporting
-        if event.action_name == action and not event.error_code and event.source_address in addresses
-    )
-    return sorted(done, key=lambda event: -max(filter(None, event.scores.values()), default=0.0))
-
-
-def find_cause(
-    event: AlertEvent, events: Sequence[AlertEvent], changes: Callable[[str], bool]
-) -> AlertEvent | None:
-    """Return the last own call to the service that made a call for them, with the same key and just before; None without one.
-
-    One whose action `changes` something comes first: a query was started before it was asked whether it is done.
-
-    >>> find_cause(decrypt, [read_secret], SOURCE.changes_something).action_name  # of kms:Decrypt by secretsmanager.amazonaws.com
-    'secretsmanager:GetSecretValue'
-    """
-    service = event.by_service.partition(".")[0]
-    before = (
-        each
-        for each in events
-        if event.access_key
-        and (each.access_key, each.service, each.by_service) == (event.access_key, service, "")
-        and timedelta() <= event.event_time - each.event_time <= CAUSED_WITHIN
-    )
-    return max(before, key=lambda each: (changes(each.action), each.event_time, each.event_id), default=None)
-
-
-def made_beside(events: Sequence[AlertEvent], supporting: Sequence[AlertEvent]) -> list[AlertEvent]:
-    """Return the supporting events that succeeded, by an access key of an alert's events and within minutes of one of that key's.
-
-    >>> sorted(event.action for event in made_beside(events, supporting))
-    ['PutRule', 'PutTargets']
-    """
-    times: dict[str, list[datetime]] = {}
-    for event in events:
-        times.setdefault(event.access_key, []).append(event.event_time)
-    for each in times.values():
-        each.sort()
-    return [
-        event
-        for event in supporting
-        if event.access_key
-        and not event.error_code
-        and _is_near(event.event_time, times.get(event.access_key, ()))
-    ]
-
-
-def _is_near(time: datetime, times: Sequence[datetime]) -> bool:
-    """Return whether one of some sorted times is at most MINUTES_BESIDE from another one."""
-    place = bisect_left(times, time)
-    return any(abs(time - each) <= MINUTES_BESIDE for each in times[max(0, place - 1) : place + 1])
-
-
-def people_behind(human: str, events: Sequence[AlertEvent]) -> str:
-    """Return the person behind the leading call, then the others whose sessions of a shared role are among the events."""
-    others = other_sessions(human, events)
-    return f"{human}, {others}" if others else human
-
-
-def other_sessions(human: str, events: Sequence[AlertEvent]) -> str:
-    """Return the names of the sessions of a shared role that are not the person's; empty where no session has the person's name.
-
-    A name that was chosen freely counts too: it may be a thief's, and the person can answer for their own session alone.
-    """
-    shared = names_person(human) and any(event.session == human for event in events)
-    return session_names([event for event in events if event.session != human]) if shared else ""
-
-
-def trace_credentials(
-    access_key: str, find_issue: Callable[[str], CredentialIssue | None]
-) -> Iterator[CredentialIssue]:
-    """Yield the call that issued a session's access key, then the call that issued its caller's key, and so on."""
-    passed: set[str] = set()
-    while access_key and access_key not in passed and len(passed) < MAX_CHAIN_LENGTH:
-        passed.add(access_key)
-        found = find_issue(access_key)
-        if found is None:
-            return
-        yield found
-        access_key = found.access_key
 
 
 @dataclass(frozen=True, slots=True)

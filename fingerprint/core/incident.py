@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
 
-from fingerprint.core.alert import CredentialIssue, Decision, names_person
+from fingerprint.core.alert import CredentialIssue, Decision
 from fingerprint.core.case import QueueRow
+from fingerprint.core.people import names_person
 
 LinkKind = Literal[  # the surest first
     "shared_call", "access_key", "principal", "person", "opened", "name", "service", "address", "new_action"

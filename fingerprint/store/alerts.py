@@ -19,9 +19,10 @@ from typing import Any
 import sqlalchemy as sql
 
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
-from fingerprint.core.alert import Alert, CredentialIssue, trace_credentials
+from fingerprint.core.alert import Alert, CredentialIssue
 from fingerprint.core.ports import VoteTable
 from fingerprint.core.redaction import Redactor
+from fingerprint.core.related_events import trace_credentials
 from fingerprint.core.sanitize import index_key, storable
 from fingerprint.store import evidence, filter_values, incident_groups, prevalence, suppression_hits
 from fingerprint.store.audit import mark_changed

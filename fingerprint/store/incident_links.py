@@ -16,7 +16,6 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import MAX_CHAIN_LENGTH
 from fingerprint.core.incident import MAX_OTHER_RECORDS, LinkKind, OtherRecord
 from fingerprint.core.incident_rule import (
     GAP_SECONDS,
@@ -33,6 +32,7 @@ from fingerprint.core.incident_rule import (
     new_addresses,
     shared_new_actions,
 )
+from fingerprint.core.related_events import MAX_CHAIN_LENGTH
 from fingerprint.core.sanitize import index_key
 from fingerprint.store.rows import principal_digest, principal_span
 from fingerprint.store.schema import (

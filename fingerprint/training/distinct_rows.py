@@ -25,7 +25,7 @@ from fingerprint.compute import frames, hashing, mapped_arrays
 from fingerprint.compute.dictionary import DictionaryEncoded
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import rank_in_run
-from fingerprint.core.alert import names_person
+from fingerprint.core.people import names_person
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import encode_batch
 from fingerprint.estimators.call_paths import PathRows, left_to_services

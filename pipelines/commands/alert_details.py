@@ -16,7 +16,6 @@ from rich.text import Text
 from fingerprint.alerting.prevalence import MAX_COUNTED_OTHERS, NETWORK_FEATURES, feature_labels
 from fingerprint.analysis import principal_profile
 from fingerprint.core.alert import (
-    SESSION_NAMES_CHOSEN,
     WEAK_VOTE_Z,
     ActionImpact,
     ActivityCurve,
@@ -27,10 +26,10 @@ from fingerprint.core.alert import (
     NextStep,
     SurpriseDriver,
     service_at,
-    session_names,
 )
 from fingerprint.core.case import QueueRow
 from fingerprint.core.incident import SessionOrigin
+from fingerprint.core.people import SESSION_NAMES_CHOSEN, session_names
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
 from fingerprint.delivery.formats.text import impact_text, opener_texts, other_record_texts

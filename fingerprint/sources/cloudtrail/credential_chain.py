@@ -8,7 +8,7 @@ Example:
 
 A session's credentials have an access key of their own, and the record of the call that issued them names it
 (`responseElements.credentials.accessKeyId`) beside the caller's key (`userIdentity.accessKeyId`). Joined by these keys
-(`core.alert.trace_credentials`), the calls lead from a role back to the person or the first key. Calls of AWS services for
+(`core.related_events`), the calls lead from a role back to the person or the first key. Calls of AWS services for
 themselves are left out: they are most of them, and lead to no caller. Those of services that run code of the account's own
 (RUNS_CODE) are kept: where such a key is stolen, the opener says what it was stolen from. A call from another account is recorded
 in both accounts, and only the caller's own record has the caller's key.

@@ -24,18 +24,13 @@ from datetime import UTC
 from fingerprint.core.alert import (
     GRAVE_OR_SEVERE,
     MINIMUM_URGENCY,
-    SESSION_NAMES_CHOSEN,
     ActionImpact,
     AlertEvent,
     NextStep,
-    find_cause,
-    made_beside,
-    names_person,
     on_resources,
-    other_sessions,
-    session_names,
-    succeeded_beside,
 )
+from fingerprint.core.people import SESSION_NAMES_CHOSEN, names_person, other_sessions, session_names
+from fingerprint.core.related_events import find_cause, made_beside, succeeded_beside
 from fingerprint.sources.base import CallImpact, Suspicion, gravest_calls, judge_calls
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
 from fingerprint.sources.cloudtrail.attack_mappings import without_api_version

@@ -14,7 +14,8 @@ from dataclasses import replace
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from fingerprint.core.alert import AlertEvent, CredentialIssue, NextStep, names_person
+from fingerprint.core.alert import AlertEvent, CredentialIssue, NextStep
+from fingerprint.core.people import names_person
 from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.identity import COGNITO, plain_principal
 from fingerprint.sources.cloudtrail.playbook_extent import find_opened_sessions

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fingerprint.core.alert import NextStep, names_person
+from fingerprint.core.alert import NextStep
+from fingerprint.core.people import names_person
 from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.identity import SSO_ROLE, is_nameless
 from fingerprint.sources.cloudtrail.playbook_facts import (

@@ -16,7 +16,8 @@ from urllib.parse import unquote
 
 import msgspec
 
-from fingerprint.core.alert import AlertEvent, names_person
+from fingerprint.core.alert import AlertEvent
+from fingerprint.core.people import names_person
 from fingerprint.sources.base import Suspicion
 from fingerprint.sources.cloudtrail.identity import SSO_ROLE
 from fingerprint.sources.cloudtrail.playbook_undo import Call, safe_argument

@@ -7,7 +7,8 @@ import json
 import pandas as pd
 import pytest
 
-from fingerprint.core.alert import CredentialIssue, trace_credentials
+from fingerprint.core.alert import CredentialIssue
+from fingerprint.core.related_events import trace_credentials
 from fingerprint.sources.cloudtrail import credential_chain, envelopes
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten

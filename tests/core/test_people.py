@@ -1,4 +1,4 @@
-"""An alert's own facts: who is behind it."""
+"""People behind an alert: names that are persons', and all whose sessions of a shared role are among its events."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from fingerprint.core.alert import names_person
+from fingerprint.core.people import names_person
 from tests.support.alerts import event, stolen_session
 
 
