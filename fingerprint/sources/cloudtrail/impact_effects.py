@@ -10,10 +10,12 @@ effect (GRAVER_EFFECTS), or milder, which may be none of the harm that the actio
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
 from fingerprint.core.alert import Gravity
+
+Value = TypeVar("Value")
 
 QUOTA = "asks for a higher quota"
 TUNNEL = ("opens a tunnel through a machine to another host", "Command and Control", "T1572")
@@ -36,6 +38,15 @@ def listed_calls(actions: str) -> Iterator[tuple[str, str]]:
     for word in actions.split():
         service, action = word.split(":") if ":" in word else (service, word)
         yield service, action
+
+
+def by_call(table: Mapping[str, Value]) -> dict[tuple[str, str], Value]:
+    """Return the values of a table by (service, action); its keys are as `listed_calls` reads them.
+
+    >>> by_call({"iam:CreateUser CreateRole": "makes an identity"})
+    {('iam', 'CreateUser'): 'makes an identity', ('iam', 'CreateRole'): 'makes an identity'}
+    """
+    return {call: value for actions, value in table.items() for call in listed_calls(actions)}
 
 
 class Effect(NamedTuple):

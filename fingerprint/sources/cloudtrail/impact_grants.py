@@ -12,12 +12,13 @@ AWS, and accounts from which AWS itself writes are no outsiders.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from string import hexdigits
 from typing import Any, NamedTuple
 
 from fingerprint.core.alert import GRAVE_OR_SEVERE, Gravity
 from fingerprint.sources.base import EVERYBODY
+from fingerprint.sources.cloudtrail.impact_effects import by_call
 from fingerprint.sources.cloudtrail.record_members import (
     CallRecord,
     flat_members,
@@ -121,7 +122,7 @@ SENT = {
     "oam:CreateLink": "sinkidentifier",
 }
 # Actions whose function runs the layers of the request, maybe another account's.
-LAYERED = (("lambda", "UpdateFunctionConfiguration"), ("lambda", "CreateFunction"))
+LAYERED = "lambda:UpdateFunctionConfiguration CreateFunction"
 # Actions that put data into a bucket, or open one -> the member, in small letters, that names whose it is, or for whom it is
 # opened. That this is one's own account, or no one, proves nothing.
 DELIVERED = {
@@ -371,19 +372,14 @@ def _is_account(text: str) -> bool:
     return len(text) == 12 and text.isascii() and text.isdigit()
 
 
-def by_action(members: Mapping[str, str]) -> dict[tuple[str, str], str]:
-    """Return the values of `service:Action` by (service, action)."""
-    return {(call.partition(":")[0], call.partition(":")[2]): member for call, member in members.items()}
-
-
-_READERS: dict[tuple[str, str], Reader] = {
-    **{
-        call: admitted_by_member(member) for call, member in by_action(HANDED_OVER | LENT | DELIVERED).items()
-    },
-    **{call: admitted_by_arn(member) for call, member in by_action(SENT).items()},
-    **dict.fromkeys(LAYERED, named_by_layers),
-    **dict.fromkeys(by_action(dict.fromkeys(SHARED, "")), admitted_by_sharing),
-    ("lambda", "AddPermission"): admitted_to_invoke,
-    ("s3", "PutBucketReplication"): admitted_by_member("account"),
-    **dict.fromkeys((("s3", "PutBucketAcl"), ("s3", "PutObjectAcl")), admitted_by_acl),
-}
+_READERS: dict[tuple[str, str], Reader] = by_call(
+    {
+        **{call: admitted_by_member(member) for call, member in (HANDED_OVER | LENT | DELIVERED).items()},
+        **{call: admitted_by_arn(member) for call, member in SENT.items()},
+        LAYERED: named_by_layers,
+        " ".join(SHARED): admitted_by_sharing,
+        "lambda:AddPermission": admitted_to_invoke,
+        "s3:PutBucketReplication": admitted_by_member("account"),
+        "s3:PutBucketAcl PutObjectAcl": admitted_by_acl,
+    }
+)

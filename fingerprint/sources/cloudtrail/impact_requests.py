@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from fingerprint.core.alert import Gravity
-from fingerprint.sources.cloudtrail.impact_effects import PROTECTED_MACHINE, QUOTA, TUNNEL, listed_calls
+from fingerprint.sources.cloudtrail.impact_effects import PROTECTED_MACHINE, QUOTA, TUNNEL, by_call
 from fingerprint.sources.cloudtrail.impact_grants import (
     DELIVERED,
     HANDED_OVER,
@@ -32,7 +32,6 @@ from fingerprint.sources.cloudtrail.impact_grants import (
     admitted_by_policies,
     admitted_by_sharing,
     admitted_to_invoke,
-    by_action,
     denies_only,
     gives_full_rights,
     named_by_layers,
@@ -283,38 +282,40 @@ _DOMAINS = (
 )
 
 
-def _table(actions: str, check: GrantCheck) -> dict[tuple[str, str], GrantCheck]:
-    return dict.fromkeys(listed_calls(actions), check)
-
-
-_EFFECT_READERS: dict[tuple[str, str], Callable[[Request], RequestEffect | None]] = {
-    ("servicequotas", "RequestServiceQuotaIncrease"): _quota,
-    ("ssm", "StartSession"): _tunnel,
-    ("ec2", "ModifyInstanceAttribute"): _protection,
-}
-_DETAIL_READERS: dict[tuple[str, str], Callable[[Request], str]] = {
-    **dict.fromkeys(listed_calls(GIVES_POLICY), _administrators_policy),
-    **dict.fromkeys(listed_calls(f"{GIVES_INLINE_POLICY} iam:CreatePolicyVersion"), _all_rights),
-    **dict.fromkeys(listed_calls(LIFECYCLES), _expires_after),
-    ("logs", "PutRetentionPolicy"): _shortest_kept("retentionInDays"),
-}
-GRANT_CHECKS: dict[tuple[str, str], GrantCheck] = (
-    _table(_OUTSIDE, _grants_outside)
-    | _table(_DOMAINS, _domain_outside)
-    | _table(" ".join(SHARED), _shares_with_others)
-    | {call: _hands_over(admitted_by_member(member)) for call, member in by_action(HANDED_OVER).items()}
-    | {call: _gives_use(admitted_by_member(member)) for call, member in by_action(LENT).items()}
-    | _table("ram:CreateResourceShare ram:AssociateResourceShare", _resource_share)
-    | _table("workspaces:UpdateWorkspaceImagePermission", _image_copies)
-    | _table("lambda:AddPermission", _hands_over(admitted_to_invoke))
-    | _table("kms:CreateGrant", _grants_key)
-    | _table("s3:PutBucketAcl s3:PutObjectAcl", _public_acl)
-    | _table("logs:AssociateKmsKey", _logs_key)
-    | _table("s3:PutBucketReplication", _outside(admitted_by_member("account"), "severe"))
-    | {call: _outside(admitted_by_member(member), "severe") for call, member in by_action(DELIVERED).items()}
-    | {call: _outside(admitted_by_arn(member), "grave") for call, member in by_action(SENT).items()}
-    | dict.fromkeys(LAYERED, _outside(named_by_layers, "grave"))
-    | _table("s3:PutBucketEncryption", _bucket_encryption)
-    | _table("s3:PutObject s3:CopyObject s3:CreateMultipartUpload", _by_own_key)
-    | _table("lightsail:UpdateBucket", _shares_objects)
+_EFFECT_READERS: dict[tuple[str, str], Callable[[Request], RequestEffect | None]] = by_call(
+    {
+        "servicequotas:RequestServiceQuotaIncrease": _quota,
+        "ssm:StartSession": _tunnel,
+        "ec2:ModifyInstanceAttribute": _protection,
+    }
+)
+_DETAIL_READERS: dict[tuple[str, str], Callable[[Request], str]] = by_call(
+    {
+        GIVES_POLICY: _administrators_policy,
+        f"{GIVES_INLINE_POLICY} iam:CreatePolicyVersion": _all_rights,
+        LIFECYCLES: _expires_after,
+        "logs:PutRetentionPolicy": _shortest_kept("retentionInDays"),
+    }
+)
+GRANT_CHECKS: dict[tuple[str, str], GrantCheck] = by_call(
+    {
+        **{call: _hands_over(admitted_by_member(member)) for call, member in HANDED_OVER.items()},
+        **{call: _gives_use(admitted_by_member(member)) for call, member in LENT.items()},
+        **{call: _outside(admitted_by_member(member), "severe") for call, member in DELIVERED.items()},
+        **{call: _outside(admitted_by_arn(member), "grave") for call, member in SENT.items()},
+        _OUTSIDE: _grants_outside,
+        _DOMAINS: _domain_outside,
+        LAYERED: _outside(named_by_layers, "grave"),
+        " ".join(SHARED): _shares_with_others,
+        "ram:CreateResourceShare ram:AssociateResourceShare": _resource_share,
+        "workspaces:UpdateWorkspaceImagePermission": _image_copies,
+        "lambda:AddPermission": _hands_over(admitted_to_invoke),
+        "kms:CreateGrant": _grants_key,
+        "s3:PutBucketAcl s3:PutObjectAcl": _public_acl,
+        "logs:AssociateKmsKey": _logs_key,
+        "s3:PutBucketReplication": _outside(admitted_by_member("account"), "severe"),
+        "s3:PutBucketEncryption": _bucket_encryption,
+        "s3:PutObject s3:CopyObject s3:CreateMultipartUpload": _by_own_key,
+        "lightsail:UpdateBucket": _shares_objects,
+    }
 )

@@ -19,7 +19,7 @@ from fingerprint.sources.cloudtrail.impact_effects import (
     COSTLY_MACHINES,
     EFFECTS,
     GRAVER_EFFECTS,
-    listed_calls,
+    by_call,
 )
 from fingerprint.sources.cloudtrail.impact_grants import Request, denies_only, gives_full_rights
 from fingerprint.sources.cloudtrail.record_members import flat_members, request_objects, request_values
@@ -424,88 +424,74 @@ _IOT_LOGGING = "iot:SetLoggingOptions iot:SetV2LoggingOptions iot:SetV2LoggingLe
 _IDENTITY_POOLS = "cognito-identity:CreateIdentityPool cognito-identity:UpdateIdentityPool"
 
 
-def _table(actions: str, check: RequestCheck) -> dict[tuple[str, str], RequestCheck]:
-    return dict.fromkeys(listed_calls(actions), check)
-
-
-REQUEST_CHECKS: dict[tuple[str, str], RequestCheck] = (
-    _table(_OPENED, _opens_to_everybody)
-    | _table(_BLOCKED, _public_access_block)
-    | _table(GIVES_POLICY, _names_administrator)
-    | _table(GIVES_INLINE_POLICY, _inline_policy)
-    | _table("iam:CreatePolicyVersion", _policy_version)
-    | _table("iam:CreatePolicy", _new_policy)
-    | _table("sts:GetFederationToken", _session_policy)
-    | dict.fromkeys(_COSTLY, _costs_much)
-    | _table("codebuild:StartBuild codebuild:StartBuildBatch", _runs_other_code)
-    | _table("codebuild:UpdateProject", _changes_code)
-    | _table("ec2:ModifyInstanceAttribute", _start_script)
-    | _table("s3:PutBucketVersioning", _when_suspended)
-    | _table(_DETECTORS, _when_disabled)
-    | _table("guardduty:CreateFilter macie2:CreateFindingsFilter", _archiving_filter)
-    | _table("guardduty:UpdateFilter macie2:UpdateFindingsFilter", _listing_filter)
-    | _table("iam:UpdateAccessKey", _key_status)
-    | _table("dynamodb:UpdateContinuousBackups", _point_in_time_recovery)
-    | _table("eks:UpdateClusterConfig", _cluster_logs)
-    | _table("cloudtrail:PutEventSelectors", _event_selectors)
-    | _table("cloudtrail:UpdateTrail", _trail_settings)
-    | _table("cloudtrail:PutInsightSelectors", _insight_selectors)
-    | _table("network-firewall:UpdateLoggingConfiguration", _log_destinations)
-    | _table("elasticloadbalancing:ModifyLoadBalancerAttributes", _balancer_logs)
-    | _table("logs:PutRetentionPolicy", _retention_days)
-    | _table("s3:PutBucketLogging", _logging_enabled)
-    | _table(LIFECYCLES, _expiry)
-    | _table(_DATABASES, _database_opened)
-    | _table("support:CreateCase", _asks_for_limit)
-    | _table(_PARAMETERS, _with_decryption)
-    | _table("ssm:GetParametersByPath", _all_parameters)
-    | _table("ecs:RunTask ecs:StartTask", _other_role)
-    | _table("ec2:DescribeInstanceAttribute", _user_data)
-    | _table("sns:Publish", _text_message)
-    | _table(
-        _ENROLMENT,
-        where("autoenable autoenableorganizationmembers autoenablestandards", "false none", "grave"),
-    )
-    | _table(
-        "securityhub:BatchUpdateStandardsControlAssociations", where("associationstatus", "disabled", "grave")
-    )
-    | _table("macie2:UpdateAutomatedDiscoveryConfiguration", where("status", "disabled", "grave"))
-    | _table("inspector2:CreateFilter inspector2:UpdateFilter", where("action", "suppress", "grave"))
-    | _table("config:PutConfigurationRecorder", where("allsupported", "false", "grave"))
-    | _table("events:PutRule", where("state", "disabled", "grave"))
-    | _table(
-        "bedrock:PutModelInvocationLoggingConfiguration",
-        where(
+REQUEST_CHECKS: dict[tuple[str, str], RequestCheck] = by_call(
+    {
+        _OPENED: _opens_to_everybody,
+        _BLOCKED: _public_access_block,
+        GIVES_POLICY: _names_administrator,
+        GIVES_INLINE_POLICY: _inline_policy,
+        "iam:CreatePolicyVersion": _policy_version,
+        "iam:CreatePolicy": _new_policy,
+        "sts:GetFederationToken": _session_policy,
+        "codebuild:StartBuild codebuild:StartBuildBatch": _runs_other_code,
+        "codebuild:UpdateProject": _changes_code,
+        "ec2:ModifyInstanceAttribute": _start_script,
+        "s3:PutBucketVersioning": _when_suspended,
+        _DETECTORS: _when_disabled,
+        "guardduty:CreateFilter macie2:CreateFindingsFilter": _archiving_filter,
+        "guardduty:UpdateFilter macie2:UpdateFindingsFilter": _listing_filter,
+        "iam:UpdateAccessKey": _key_status,
+        "dynamodb:UpdateContinuousBackups": _point_in_time_recovery,
+        "eks:UpdateClusterConfig": _cluster_logs,
+        "cloudtrail:PutEventSelectors": _event_selectors,
+        "cloudtrail:UpdateTrail": _trail_settings,
+        "cloudtrail:PutInsightSelectors": _insight_selectors,
+        "network-firewall:UpdateLoggingConfiguration": _log_destinations,
+        "elasticloadbalancing:ModifyLoadBalancerAttributes": _balancer_logs,
+        "logs:PutRetentionPolicy": _retention_days,
+        "s3:PutBucketLogging": _logging_enabled,
+        LIFECYCLES: _expiry,
+        _DATABASES: _database_opened,
+        "support:CreateCase": _asks_for_limit,
+        _PARAMETERS: _with_decryption,
+        "ssm:GetParametersByPath": _all_parameters,
+        "ecs:RunTask ecs:StartTask": _other_role,
+        "ec2:DescribeInstanceAttribute": _user_data,
+        "sns:Publish": _text_message,
+        _ENROLMENT: where(
+            "autoenable autoenableorganizationmembers autoenablestandards", "false none", "grave"
+        ),
+        "securityhub:BatchUpdateStandardsControlAssociations": where(
+            "associationstatus", "disabled", "grave"
+        ),
+        "macie2:UpdateAutomatedDiscoveryConfiguration": where("status", "disabled", "grave"),
+        "inspector2:CreateFilter inspector2:UpdateFilter": where("action", "suppress", "grave"),
+        "config:PutConfigurationRecorder": where("allsupported", "false", "grave"),
+        "events:PutRule": where("state", "disabled", "grave"),
+        "bedrock:PutModelInvocationLoggingConfiguration": where(
             "textdatadeliveryenabled imagedatadeliveryenabled embeddingdatadeliveryenabled",
             "false",
             "grave",
             "minor",
         ),
-    )
-    | _table(
-        _IOT_LOGGING, where("disablealllogs defaultloglevel loglevel", "true disabled", "grave", "minor")
-    )
-    | _table("iot:UpdateCertificate", where("newstatus", "active", "notable", "minor"))
-    | _table("glue:GetConnection glue:GetConnections", where("hidepassword", "true", "minor"))
-    | _table("iot:CreatePolicy iot:CreatePolicyVersion", _device_policy)
-    | _table("ecr:PutImageTagMutability", where("imagetagmutability", "immutable", "minor"))
-    | _table("dynamodb:UpdateTable", where("deletionprotectionenabled", "false", "notable", "minor"))
-    | _table("dlm:UpdateLifecyclePolicy", where("state", "disabled", "grave", "minor"))
-    | _table("acm-pca:UpdateCertificateAuthority", where("status", "disabled", "grave", "minor"))
-    | _table(_IDENTITY_POOLS, where("allowunauthenticatedidentities", "true", "grave", "minor"))
-    | _table(
-        "lambda:CreateFunctionUrlConfig lambda:UpdateFunctionUrlConfig",
-        where("authtype", "none", "grave", "notable"),
-    )
-    | _table(
-        "quicksight:UpdatePublicSharingSettings", where("publicsharingenabled", "true", "grave", "minor")
-    )
-    | _table(
-        "elasticmapreduce:PutBlockPublicAccessConfiguration",
-        where("blockpublicsecuritygrouprules", "false", "grave", "minor"),
-    )
-    | _table(
-        "s3:PutObjectRetention",
-        where("x-amz-bypass-governance-retention bypassgovernanceretention", "true", "grave"),
-    )
-)
+        _IOT_LOGGING: where("disablealllogs defaultloglevel loglevel", "true disabled", "grave", "minor"),
+        "iot:UpdateCertificate": where("newstatus", "active", "notable", "minor"),
+        "glue:GetConnection glue:GetConnections": where("hidepassword", "true", "minor"),
+        "iot:CreatePolicy iot:CreatePolicyVersion": _device_policy,
+        "ecr:PutImageTagMutability": where("imagetagmutability", "immutable", "minor"),
+        "dynamodb:UpdateTable": where("deletionprotectionenabled", "false", "notable", "minor"),
+        "dlm:UpdateLifecyclePolicy": where("state", "disabled", "grave", "minor"),
+        "acm-pca:UpdateCertificateAuthority": where("status", "disabled", "grave", "minor"),
+        _IDENTITY_POOLS: where("allowunauthenticatedidentities", "true", "grave", "minor"),
+        "lambda:CreateFunctionUrlConfig lambda:UpdateFunctionUrlConfig": where(
+            "authtype", "none", "grave", "notable"
+        ),
+        "quicksight:UpdatePublicSharingSettings": where("publicsharingenabled", "true", "grave", "minor"),
+        "elasticmapreduce:PutBlockPublicAccessConfiguration": where(
+            "blockpublicsecuritygrouprules", "false", "grave", "minor"
+        ),
+        "s3:PutObjectRetention": where(
+            "x-amz-bypass-governance-retention bypassgovernanceretention", "true", "grave"
+        ),
+    }
+) | dict.fromkeys(_COSTLY, _costs_much)
