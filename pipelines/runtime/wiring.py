@@ -10,7 +10,7 @@ from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fingerprint.adapters.system import InProcessPool as InThisProcess
 from fingerprint.compute.backend import HOST_BACKEND, Backend
@@ -42,13 +42,17 @@ if TYPE_CHECKING:  # pandas and cryptography, for which a command about topics n
     from fingerprint.store import SqlStore
     from fingerprint.streaming.bank_watcher import BankWatcher
 
-ClientFactories = tuple[
-    Callable[[Kafka, int | None], Consumer], Callable[[Kafka], Producer], Callable[[Kafka], TopicAdmin]
-]
-
 log = get_logger("fingerprint.wiring")
 
 MIN_ANSWER_SECONDS = 1.0  # for a request, however long the connection took
+
+
+class KafkaClient(NamedTuple):
+    """The classes of one client of Kafka, as `kafka.client` names it."""
+
+    consumer: Callable[[Kafka, int | None], Consumer]
+    producer: Callable[[Kafka], Producer]
+    topic_admin: Callable[[Kafka], TopicAdmin]
 
 
 @contextmanager
@@ -58,7 +62,7 @@ def open_consumer(
     """Open a member of the group `<group>-<purpose>`: programs that read different topics must not share a group."""
     named = settings.model_copy(update={"group_id": f"{settings.group_id}-{purpose}"})
     with announce_wait(_broker_text(settings)):
-        opened = _client_factories(settings)[0](named, max_partition_fetch_bytes)
+        opened = _kafka_client(settings).consumer(named, max_partition_fetch_bytes)
     try:
         yield opened
     finally:
@@ -69,7 +73,7 @@ def open_consumer(
 def producing(settings: Kafka) -> Iterator[Producer]:
     """Open a producer for the block. FingerprintError if something that was sent did not arrive."""
     with announce_wait(_broker_text(settings)):
-        opened = _client_factories(settings)[1](settings)
+        opened = _kafka_client(settings).producer(settings)
     try:
         yield opened
         opened.close()
@@ -89,7 +93,7 @@ def _broker_text(settings: Kafka) -> str:
 
 def open_producer(settings: Kafka) -> Producer:
     """Return an open producer; the caller handles its errors and closes it."""
-    return _client_factories(settings)[1](settings)
+    return _kafka_client(settings).producer(settings)
 
 
 def require_broker(settings: Kafka, timeout_seconds: float) -> None:
@@ -125,7 +129,7 @@ def require_answer(settings: Kafka, timeout_seconds: float) -> None:
 
 def open_topic_admin(settings: Kafka) -> TopicAdmin:
     """Open the administration of topics. FingerprintError, ServerUnavailable."""
-    return _client_factories(settings)[2](settings)
+    return _kafka_client(settings).topic_admin(settings)
 
 
 def warn_of_missing_topics(settings: Kafka, *names: str) -> None:
@@ -249,7 +253,7 @@ def server_lacks_version(settings: Triton, active_version: str, version: str) ->
     return is_version_served(active_version, settings) and not is_version_served(version, settings)
 
 
-def _client_factories(settings: Kafka) -> ClientFactories:
+def _kafka_client(settings: Kafka) -> KafkaClient:
     """Return the classes of the Kafka client of the settings; each needs a package that is imported here."""
     if ":" in settings.client:
         return _load_client(settings.client)
@@ -263,33 +267,32 @@ def _client_factories(settings: Kafka) -> ClientFactories:
         ) from None
 
 
-def _kafka_python() -> ClientFactories:
+def _kafka_python() -> KafkaClient:
     from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
     from fingerprint.adapters.kafka.kafka_python_admin import KafkaPythonTopicAdmin
     from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
 
-    return KafkaPythonConsumer, KafkaPythonProducer, KafkaPythonTopicAdmin
+    return KafkaClient(KafkaPythonConsumer, KafkaPythonProducer, KafkaPythonTopicAdmin)
 
 
-def _confluent() -> ClientFactories:
+def _confluent() -> KafkaClient:
     from fingerprint.adapters.kafka.confluent import ConfluentConsumer
     from fingerprint.adapters.kafka.confluent_admin import ConfluentTopicAdmin
     from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 
-    return ConfluentConsumer, ConfluentProducer, ConfluentTopicAdmin
+    return KafkaClient(ConfluentConsumer, ConfluentProducer, ConfluentTopicAdmin)
 
 
-def _load_client(path: str) -> ClientFactories:
+def _load_client(path: str) -> KafkaClient:
     """Return what `package.module:factory` makes: the classes of another client. FingerprintError if it cannot be made.
 
     The tests bring the client of a broker in memory in this way, also to the programs that they start.
     """
     module, _, factory = path.partition(":")
     try:
-        made: ClientFactories = getattr(import_module(module), factory)()
+        return KafkaClient(*getattr(import_module(module), factory)())
     except Exception as error:  # a plug-in may raise anything
         raise FingerprintError(f"kafka.client {path!r} gives no client: {error}") from None
-    return made
 
 
 def create_receiver(name: str, settings: Settings) -> Receiver:
