@@ -155,7 +155,6 @@ class PendingLogin:
 
     name: str
     kinds: tuple[FactorKind, ...]
-    recovery: bool
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,11 +70,6 @@ _PRIVATE_OCTETS = frozenset(map(str, (0, 10, 127, *range(240, 256))))
 _MIXED_OCTETS = frozenset(map(str, (100, 169, 172, 192, 198, 203)))
 
 
-def same_text(value: str | None) -> str | None:
-    """Return the value as it is."""
-    return value
-
-
 def or_default(default: str) -> Callable[[str | None], str]:
     """Return a text function that says `default` where a value is missing."""
     return lambda value: default if value is None else value

@@ -55,9 +55,7 @@ def require_pending_login(connection: sql.Connection, now: datetime, secret: str
 
 def remaining_login_steps(connection: sql.Connection, row: Row) -> PendingLogin:
     """Return what a pending login still needs."""
-    account_id = row["account_id"]
-    kinds = factor_rows.read_factor_kinds(connection, account_id)
-    return PendingLogin(row["name"], kinds, factor_rows.count_recovery_codes(connection, account_id) > 0)
+    return PendingLogin(row["name"], factor_rows.read_factor_kinds(connection, row["account_id"]))
 
 
 def delete_pending_login(connection: sql.Connection, secret: str) -> None:

@@ -42,11 +42,6 @@ class TrendBar:
     counts: tuple[int, ...]
     text: str
 
-    @property
-    def iso(self) -> str:
-        """Return the day as an address names it."""
-        return self.day.isoformat()
-
 
 @dataclass(frozen=True, slots=True)
 class TrendDrawing:

@@ -7,7 +7,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.features.feature_set import Feature, FeatureSet
-from fingerprint.features.value_texts import same_text, time_of_day, time_of_day_text
+from fingerprint.features.value_texts import of_text, time_of_day, time_of_day_text
 
 
 def is_write(events: pd.DataFrame) -> NDArray[np.bool_]:
@@ -16,7 +16,7 @@ def is_write(events: pd.DataFrame) -> NDArray[np.bool_]:
 
 FEATURE_SET = FeatureSet(
     (
-        Feature("action", "printer", "value", "what", ("action",), same_text),
+        Feature("action", "printer", "value", "what", ("action",), of_text(str)),
         Feature("hour", "time of day", "bin", "time", ("hour",), time_of_day_text, weight=0.4),
     ),
     is_write,
