@@ -14,7 +14,6 @@ them). Those are not pending, unless every event's z is requested.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
@@ -30,12 +29,7 @@ from fingerprint.compute.arrays import namespace, occurrence_index, to_device_of
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import (
-    ALERT_THRESHOLD_COLUMN,
     GRAVE_OR_SEVERE,
-    LEVELS,
-    NEWCOMER_COLUMN,
-    threshold_column,
-    vote_column,
     z_column,
 )
 from fingerprint.core.ports import Inference
@@ -43,6 +37,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
 from fingerprint.detection.batch import encode_batch
 from fingerprint.detection.detectors import Detector, IntervalScores, build_detectors
+from fingerprint.detection.event_judge import EventJudge, has_opinion, score_measured
 from fingerprint.detection.inference import LocalInference
 from fingerprint.detection.owner_names import OwnerNames
 from fingerprint.detection.votes import EventJudgement, empty_votes, event_votes, interval_votes
@@ -54,19 +49,6 @@ from fingerprint.state.activity_series import Floats, Ints
 from fingerprint.state.coded_events import CodedEvents
 from fingerprint.state.event_batch import EventBatch, concat_batches
 from fingerprint.state.pipeline_state import PipelineState
-
-
-class Judgement(NamedTuple):
-    """The decision on N events: `thresholds` and `votes` of each detector, `verdict` and `newcomer`, (N,) each.
-
-    `alert_threshold` (N,) is the z that opens an alert. `newcomer`: some detector judged them by how newcomers began.
-    """
-
-    thresholds: Mapping[str, NDArray[Any]]
-    alert_threshold: NDArray[np.float64]
-    votes: Mapping[str, NDArray[np.bool_]]
-    verdict: NDArray[np.bool_]
-    newcomer: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -128,8 +110,7 @@ class Scorer:
         self.inference = inference or LocalInference(bank)
         self.detectors = build_detectors(settings, bank, self.state, self.inference)
         self.alert_threshold = quality.alert_threshold(bank.manifest["quality"], settings.alerts)
-        self.weak_vote_threshold = ensemble.weak_vote_threshold(self.alert_threshold)
-        self.strong_vote_threshold = ensemble.strong_vote_threshold(self.alert_threshold)
+        self.event_judge = EventJudge(self.detectors, self.alert_threshold, settings.voting.quorum)
         self.owner_names = OwnerNames(bank, state.unknown_owners)
         self.state.voted_until = (  # the intervals that the bank was trained on are closed
             self.state.voted_until or self.state.first_open_interval()
@@ -159,7 +140,7 @@ class Scorer:
         batch, xp = replace(batch, evidence=evidence), namespace(batch.codes)
         self.owner_names.observe(batch)
         z = self._scores_so_far(batch, self._event_detectors())
-        undecided = self._can_reach_quorum(batch, z)
+        undecided = self.event_judge.can_reach_quorum(batch, z)
         reportable = reduce(
             or_, (each >= self.settings.database.min_vote_score for each in z.values()), undecided
         )
@@ -223,14 +204,8 @@ class Scorer:
             names = [each.name for each in calibrated]
             pending = [(part.with_evidence_of(names, columns), rows) for part, rows in pending]
         batch = concat_batches([part.take(rows) for part, rows in pending])
-        least = np.float32(self._least_open_threshold())
+        least = np.float32(self.event_judge.least_open_threshold())
         return reduce(or_, [z >= least for z in self._scores_so_far(batch, calibrated).values()])
-
-    def _least_open_threshold(self) -> float:
-        """Return the lowest z that may open an alert while an interval is open."""
-        of_newcomers = self.alert_threshold * ensemble.NEWCOMER_THRESHOLD_SHARE
-        early = any(each.strong_vote_z < math.inf and not each.final_when_closed for each in self.detectors)
-        return min(of_newcomers, self.strong_vote_threshold) if early else of_newcomers
 
     def judge(self, batch: EventBatch, is_final: bool = True) -> ScoredEvents:
         """Return z-scores, votes and verdict of measured events, as the series stand now.
@@ -240,69 +215,14 @@ class Scorer:
         those that were not listed then have no opinion.
         """
         batch = batch.with_evidence_of([each.name for each in self.detectors])
-        final = {each.name: _score_measured(each, batch) for each in self.detectors if is_final}
+        final = {each.name: score_measured(each, batch) for each in self.detectors if is_final}
         z = final or self._scores_so_far(batch, self.detectors)
-        judgement = self._decide(batch, z)
+        judgement = self.event_judge.decide(batch, z)
         if is_final:
             batch = self._with_final_evidence(batch, judgement.verdict)
             for each in self._with_evidence(batch):
                 each.record_scores(batch, z[each.name])
-        return ScoredEvents(
-            batch, frames.with_columns(batch.frame, _columns_of_judgement(z, judgement, batch.level))
-        )
-
-    def _decide(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> Judgement:
-        """Return votes and verdicts by the z's of the detectors, (N,) each, as `detection.ensemble` says."""
-        by_newcomers = self._by_newcomers(batch)
-        opinions = ensemble.opinion_masks(z) | {
-            each.name: _has_opinion(each, batch) for each in self.detectors if each.final_when_closed
-        }
-        opinions = ensemble.without_newcomers(opinions, by_newcomers)
-        calm = self._began_calmly(z, by_newcomers)
-        agreed = self._others_agree(z, opinions)
-        alert_threshold = np.where(
-            agreed, self.strong_vote_threshold, self.alert_threshold
-        ) * ensemble.threshold_share(opinions, batch.level, calm)
-        opening = {
-            each.name: ensemble.reaches_threshold(z[each.name], alert_threshold)
-            for each in self.detectors
-            if each.calibrated
-        }
-        thresholds = self._vote_thresholds(z, opening, by_newcomers, opinions, batch.level)
-        for name in opening:  # what opens an alert is a vote
-            agreed_threshold = np.minimum(thresholds[name], alert_threshold)
-            thresholds[name] = np.where(agreed, agreed_threshold, thresholds[name])
-        votes = {name: ensemble.reaches_threshold(z[name], least) for name, least in thresholds.items()}
-        verdict = ensemble.opening_verdicts(votes, self.settings.voting.quorum, opinions, opening)
-        newcomer = reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))
-        return Judgement(thresholds, alert_threshold, votes, verdict, newcomer)
-
-    def _vote_thresholds(
-        self,
-        z: Mapping[str, NDArray[Any]],
-        opening: ensemble.VoteMasks,
-        by_newcomers: ensemble.VoteMasks,
-        opinions: ensemble.VoteMasks,
-        level: NDArray[np.int8],
-    ) -> dict[str, NDArray[np.float64]]:
-        """Return from which z on each detector votes for events (N,): from less on beside one that is `opening` an alert."""
-        beside = reduce(or_, opening.values(), np.False_)
-        rarer = reduce(or_, (z[name] >= np.float32(self.weak_vote_threshold) for name in opening), np.False_)
-        share = ensemble.threshold_share(opinions, level)
-        return {
-            each.name: np.where(
-                rarer, each.weak_threshold, np.where(beside, each.second_threshold, each.threshold)
-            )
-            * np.where(by_newcomers.get(each.name, False), 1.0, share)
-            for each in self.detectors
-        }
-
-    def _others_agree(self, z: Mapping[str, NDArray[Any]], opinions: ensemble.VoteMasks) -> NDArray[np.bool_]:
-        """Return on which events (N,) the detectors that are not calibrated agree, one of them strongly, by each one's z (N,)."""
-        others = [each for each in self.detectors if not each.calibrated]
-        votes = {each.name: z[each.name] >= each.second_threshold for each in others}
-        strong = {each.name: z[each.name] >= each.strong_vote_z for each in others}
-        return ensemble.agree_strongly(votes, strong, opinions, self.settings.voting.quorum)
+        return ScoredEvents(batch, frames.with_columns(batch.frame, judgement.columns(z, batch.level)))
 
     def _scores_so_far(self, batch: EventBatch, detectors: Sequence[Detector]) -> dict[str, NDArray[Any]]:
         """Return the z of open events by detector, (N,) each; NaN from one that is final when the interval closes."""
@@ -310,7 +230,7 @@ class Scorer:
         return {
             each.name: xp.full(len(batch), np.nan, np.float32)
             if each.final_when_closed
-            else _score_measured(each, batch)
+            else score_measured(each, batch)
             for each in detectors
         }
 
@@ -325,22 +245,6 @@ class Scorer:
     def _with_evidence(self, batch: EventBatch) -> list[Detector]:
         """Return the listed detectors that measured some of these events."""
         return [each for each in self.detectors if each.name in batch.evidence]
-
-    def _by_newcomers(self, batch: EventBatch) -> dict[str, NDArray[np.bool_]]:
-        """Return which events (N,) are judged by how newcomers began, by detector that does so."""
-        judging = (each for each in self.detectors if each.calm_newcomer_z > -math.inf)
-        return {each.name: each.judges_newcomer(batch) & batch.has_evidence(each.name) for each in judging}
-
-    def _began_calmly(
-        self, z: Mapping[str, NDArray[Any]], by_newcomers: Mapping[str, NDArray[np.bool_]]
-    ) -> NDArray[np.bool_] | None:
-        """Return which events (N,) lie in a calm beginning; None where no detector judges by how newcomers began."""
-        calm = [
-            by_newcomers[each.name] & (z[each.name] < each.calm_newcomer_z)
-            for each in self.detectors
-            if each.name in by_newcomers
-        ]
-        return reduce(or_, calm) if calm else None
 
     def event_votes(self, scored: ScoredEvents) -> Frame:
         """Return the votes on scored events that are at or above the floor."""
@@ -375,20 +279,6 @@ class Scorer:
         return IntervalVotes(frames.concat_frames(votes) if votes else empty_votes(), silent, no_opinion)
 
     # --- pending events -----------------------------------------------------------------------------------------------
-
-    def _can_reach_quorum(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """Return which events (N,) may still get a verdict, or a vote that is known later; `z` (N,) by event detector."""
-        may = {each.name: each.can_still_vote(batch, z.get(each.name)) for each in self.detectors}
-        later = [
-            may[each.name] & each.has_opinion(batch)
-            for each in self.detectors
-            if each.final_when_closed or each.strong_vote_z < math.inf
-        ]
-        strong = reduce(or_, (may[each.name] for each in self.detectors if each.calibrated), np.False_)
-        for each in self.detectors:
-            if each.second_threshold < each.threshold:
-                may[each.name] = may[each.name] | strong
-        return reduce(or_, later, ensemble.verdicts(may, self.settings.voting.quorum))
 
     def _is_over_limit(self, batch: EventBatch, reportable: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return which of the reportable events (N,) are of unknown principals beyond the limit of a day.
@@ -436,8 +326,8 @@ class Scorer:
         rows_of = {each: (z[each.name] >= floor).nonzero()[0] for each in self._event_detectors()}
         if not any(map(len, rows_of.values())):
             return empty_votes()
-        known = {each.name: _has_opinion(each, batch) for each in self.detectors}
-        opinions = ensemble.without_newcomers(known, self._by_newcomers(batch))
+        known = {each.name: has_opinion(each, batch) for each in self.detectors}
+        opinions = ensemble.without_newcomers(known, self.event_judge.by_newcomers(batch))
         share, alone = ensemble.threshold_share(opinions, batch.level), ensemble.sole_opinion_mask(opinions)
         parts = []
         for detector, places in rows_of.items():
@@ -487,22 +377,6 @@ def _rooms_of_calls(batch: EventBatch, rows: NDArray[np.intp]) -> Ints:
     return rooms
 
 
-def _score_measured(detector: Detector, batch: EventBatch) -> Floats:
-    """Return a detector's z of events (N,): NaN of those that were measured before it was listed."""
-    if batch.has_all_evidence(detector.name):
-        return detector.score(batch)
-    measured = batch.has_evidence(detector.name)
-    z = np.full(len(batch), np.nan, np.float32)
-    if measured.any():
-        z[measured] = detector.score(batch.take(measured))
-    return z
-
-
-def _has_opinion(detector: Detector, batch: EventBatch) -> NDArray[np.bool_]:
-    """Return on which events (N,) a detector's z is not NaN."""
-    return detector.has_opinion(batch) & batch.has_evidence(detector.name)
-
-
 def _score_columns(detectors: Sequence[Detector]) -> list[str] | None:
     """Return the columns that these detectors read for a score; None for all, where one does not say."""
     columns: set[str] = set()
@@ -511,17 +385,3 @@ def _score_columns(detectors: Sequence[Detector]) -> list[str] | None:
             return None
         columns |= {*each.score_columns}
     return sorted(columns)
-
-
-def _columns_of_judgement(
-    z: Mapping[str, NDArray[Any]], judgement: Judgement, level: NDArray[np.int8]
-) -> dict[str, NDArray[Any]]:
-    """Return the columns that judged events (N,) get, of z's, votes, thresholds, verdict, level and newcomer."""
-    columns: dict[str, NDArray[Any]] = {z_column(name): each for name, each in z.items()}
-    columns |= {vote_column(name): each for name, each in judgement.votes.items()}
-    columns |= {threshold_column(name): each for name, each in judgement.thresholds.items()}
-    columns |= {"verdict": judgement.verdict, "level": np.array(LEVELS, dtype=object)[level]}
-    return columns | {
-        ALERT_THRESHOLD_COLUMN: judgement.alert_threshold,
-        NEWCOMER_COLUMN: judgement.newcomer,
-    }

@@ -27,6 +27,7 @@ from fingerprint.detection.ensemble import (
     strong_vote_threshold,
     weak_vote_threshold,
 )
+from fingerprint.detection.event_judge import EventJudge
 from fingerprint.detection.scorer import Scorer
 from fingerprint.registry import bank_files
 from fingerprint.registry.bank import Bank
@@ -149,7 +150,9 @@ def test_of_too_many_pending_events_each_principal_keeps_its_most_unusual(
 ) -> None:
     whole, limited, cut = (scorer_of(bank, keep_all_events=False) for _ in range(3))
     for scorer in (whole, limited, cut):
-        monkeypatch.setattr(scorer, "_can_reach_quorum", lambda batch, z: np.ones(len(batch), bool))
+        monkeypatch.setattr(
+            scorer.event_judge, "can_reach_quorum", lambda batch, z: np.ones(len(batch), bool)
+        )
     events = pd.concat([step.events for step in steps[:4]], ignore_index=True)
     whole.measure(events)
     monkeypatch.setattr(pending_events, "MAX_EVENTS_PER_PRINCIPAL", 2)
@@ -199,7 +202,7 @@ def test_to_keep_all_events_refuses_no_others(
     bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(unknown_principals, "EVENTS_PER_ROOM", 5)
-    monkeypatch.setattr(Scorer, "_can_reach_quorum", lambda self, batch, z: np.arange(len(batch)) % 2 == 0)
+    monkeypatch.setattr(EventJudge, "can_reach_quorum", lambda self, batch, z: np.arange(len(batch)) % 2 == 0)
     stranger, quiet = "999999999999:user/stranger", Database(min_vote_score=99.0)
     events = pd.concat([step.events for step in steps], ignore_index=True)
     events = events.assign(principal=stranger, entity=f"{stranger}|s3")
@@ -290,7 +293,7 @@ def test_beside_a_rarer_z_a_weak_vote_is_enough_and_none_is_not(bank: Bank, step
         ),
         "sequence": np.full(5, -3.0),
     }
-    decided = scorer._decide(batch, z)
+    decided = scorer.event_judge.decide(batch, z)
     assert decided.verdict.tolist() == [True, False, False, True, False]
     assert decided.votes["spectral"].tolist() == [True, False, False, True, False]
 
@@ -300,7 +303,7 @@ def test_where_the_others_agree_strongly_a_more_usual_z_opens_an_alert(bank: Ban
     batch = five_events_with_all_opinions(scorer, steps)
     lower = np.float32(strong_vote_threshold(scorer.alert_threshold))
     strong, second = STRONG_VOTE_THRESHOLD + 0.01, SECOND_VOTE_THRESHOLD + 0.01
-    decided = scorer._decide(
+    decided = scorer.event_judge.decide(
         batch,
         {
             "autoencoder": np.array([lower, lower - 0.01, lower, lower, lower], np.float32),
@@ -345,8 +348,12 @@ def test_an_event_waits_for_a_strong_vote_though_nothing_else_of_it_is_a_vote(
         monkeypatch.setattr(each, "strong_vote_z", 2.0 if own else np.inf)
     waiting.measure(events)
     assert pending_ids(waiting)
-    assert waiting._least_open_threshold() == pytest.approx(strong_vote_threshold(waiting.alert_threshold))
-    assert scorer._least_open_threshold() == pytest.approx(NEWCOMER_THRESHOLD_SHARE * scorer.alert_threshold)
+    assert waiting.event_judge.least_open_threshold() == pytest.approx(
+        strong_vote_threshold(waiting.alert_threshold)
+    )
+    assert scorer.event_judge.least_open_threshold() == pytest.approx(
+        NEWCOMER_THRESHOLD_SHARE * scorer.alert_threshold
+    )
 
 
 def five_events_with_all_opinions(scorer: Scorer, steps: list[Step]) -> EventBatch:

@@ -1,0 +1,169 @@
+"""The judgement of events: detectors' z-scores -> thresholds, votes and verdicts, as `ensemble` says.
+
+Example:
+    >>> judge = EventJudge(detectors, alert_threshold=4.0, quorum=2)
+    >>> judge.decide(batch, {"autoencoder": z, "spectral": series_z}).verdict
+    array([ True, False])
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fingerprint.core.alert import (
+    ALERT_THRESHOLD_COLUMN,
+    LEVELS,
+    NEWCOMER_COLUMN,
+    threshold_column,
+    vote_column,
+    z_column,
+)
+from fingerprint.detection import ensemble
+from fingerprint.detection.detectors import Detector
+from fingerprint.state.activity_series import Floats
+from fingerprint.state.event_batch import EventBatch
+
+
+class Judgement(NamedTuple):
+    """The decision on N events: `thresholds` and `votes` of each detector, `verdict` and `newcomer`, (N,) each.
+
+    `alert_threshold` (N,) is the z that opens an alert. `newcomer`: some detector judged them by how newcomers began.
+    """
+
+    thresholds: Mapping[str, NDArray[Any]]
+    alert_threshold: NDArray[np.float64]
+    votes: Mapping[str, NDArray[np.bool_]]
+    verdict: NDArray[np.bool_]
+    newcomer: NDArray[np.bool_]
+
+    def columns(self, z: Mapping[str, NDArray[Any]], level: NDArray[np.int8]) -> dict[str, NDArray[Any]]:
+        """Return the columns that judged events (N,) get, of z's, votes, thresholds, verdict, level and newcomer."""
+        columns: dict[str, NDArray[Any]] = {z_column(name): each for name, each in z.items()}
+        columns |= {vote_column(name): each for name, each in self.votes.items()}
+        columns |= {threshold_column(name): each for name, each in self.thresholds.items()}
+        columns |= {"verdict": self.verdict, "level": np.array(LEVELS, dtype=object)[level]}
+        return columns | {
+            ALERT_THRESHOLD_COLUMN: self.alert_threshold,
+            NEWCOMER_COLUMN: self.newcomer,
+        }
+
+
+class EventJudge:
+    """Judges measured events by the listed detectors and their thresholds; it keeps nothing of the events."""
+
+    def __init__(self, detectors: Sequence[Detector], alert_threshold: float, quorum: int) -> None:
+        self.detectors, self.alert_threshold, self.quorum = detectors, alert_threshold, quorum
+        self.weak_vote_threshold = ensemble.weak_vote_threshold(alert_threshold)
+        self.strong_vote_threshold = ensemble.strong_vote_threshold(alert_threshold)
+
+    def decide(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> Judgement:
+        """Return votes and verdicts by the z's of the detectors, (N,) each, as `detection.ensemble` says."""
+        by_newcomers = self.by_newcomers(batch)
+        opinions = ensemble.opinion_masks(z) | {
+            each.name: has_opinion(each, batch) for each in self.detectors if each.final_when_closed
+        }
+        opinions = ensemble.without_newcomers(opinions, by_newcomers)
+        calm = self._began_calmly(z, by_newcomers)
+        agreed = self._others_agree(z, opinions)
+        alert_threshold = np.where(
+            agreed, self.strong_vote_threshold, self.alert_threshold
+        ) * ensemble.threshold_share(opinions, batch.level, calm)
+        opening = {
+            each.name: ensemble.reaches_threshold(z[each.name], alert_threshold)
+            for each in self.detectors
+            if each.calibrated
+        }
+        thresholds = self._vote_thresholds(z, opening, by_newcomers, opinions, batch.level)
+        for name in opening:  # what opens an alert is a vote
+            agreed_threshold = np.minimum(thresholds[name], alert_threshold)
+            thresholds[name] = np.where(agreed, agreed_threshold, thresholds[name])
+        votes = {name: ensemble.reaches_threshold(z[name], least) for name, least in thresholds.items()}
+        verdict = ensemble.opening_verdicts(votes, self.quorum, opinions, opening)
+        newcomer = reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))
+        return Judgement(thresholds, alert_threshold, votes, verdict, newcomer)
+
+    def _vote_thresholds(
+        self,
+        z: Mapping[str, NDArray[Any]],
+        opening: ensemble.VoteMasks,
+        by_newcomers: ensemble.VoteMasks,
+        opinions: ensemble.VoteMasks,
+        level: NDArray[np.int8],
+    ) -> dict[str, NDArray[np.float64]]:
+        """Return from which z on each detector votes for events (N,): from less on beside one that is `opening` an alert."""
+        beside = reduce(or_, opening.values(), np.False_)
+        rarer = reduce(or_, (z[name] >= np.float32(self.weak_vote_threshold) for name in opening), np.False_)
+        share = ensemble.threshold_share(opinions, level)
+        return {
+            each.name: np.where(
+                rarer, each.weak_threshold, np.where(beside, each.second_threshold, each.threshold)
+            )
+            * np.where(by_newcomers.get(each.name, False), 1.0, share)
+            for each in self.detectors
+        }
+
+    def _others_agree(self, z: Mapping[str, NDArray[Any]], opinions: ensemble.VoteMasks) -> NDArray[np.bool_]:
+        """Return on which events (N,) the detectors that are not calibrated agree, one of them strongly, by each one's z (N,)."""
+        others = [each for each in self.detectors if not each.calibrated]
+        votes = {each.name: z[each.name] >= each.second_threshold for each in others}
+        strong = {each.name: z[each.name] >= each.strong_vote_z for each in others}
+        return ensemble.agree_strongly(votes, strong, opinions, self.quorum)
+
+    def by_newcomers(self, batch: EventBatch) -> dict[str, NDArray[np.bool_]]:
+        """Return which events (N,) are judged by how newcomers began, by detector that does so."""
+        judging = (each for each in self.detectors if each.calm_newcomer_z > -math.inf)
+        return {each.name: each.judges_newcomer(batch) & batch.has_evidence(each.name) for each in judging}
+
+    def _began_calmly(
+        self, z: Mapping[str, NDArray[Any]], by_newcomers: Mapping[str, NDArray[np.bool_]]
+    ) -> NDArray[np.bool_] | None:
+        """Return which events (N,) lie in a calm beginning; None where no detector judges by how newcomers began."""
+        calm = [
+            by_newcomers[each.name] & (z[each.name] < each.calm_newcomer_z)
+            for each in self.detectors
+            if each.name in by_newcomers
+        ]
+        return reduce(or_, calm) if calm else None
+
+    def can_reach_quorum(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        """Return which events (N,) may still get a verdict, or a vote that is known later; `z` (N,) by event detector."""
+        may = {each.name: each.can_still_vote(batch, z.get(each.name)) for each in self.detectors}
+        later = [
+            may[each.name] & each.has_opinion(batch)
+            for each in self.detectors
+            if each.final_when_closed or each.strong_vote_z < math.inf
+        ]
+        strong = reduce(or_, (may[each.name] for each in self.detectors if each.calibrated), np.False_)
+        for each in self.detectors:
+            if each.second_threshold < each.threshold:
+                may[each.name] = may[each.name] | strong
+        return reduce(or_, later, ensemble.verdicts(may, self.quorum))
+
+    def least_open_threshold(self) -> float:
+        """Return the lowest z that may open an alert while an interval is open."""
+        of_newcomers = self.alert_threshold * ensemble.NEWCOMER_THRESHOLD_SHARE
+        early = any(each.strong_vote_z < math.inf and not each.final_when_closed for each in self.detectors)
+        return min(of_newcomers, self.strong_vote_threshold) if early else of_newcomers
+
+
+def score_measured(detector: Detector, batch: EventBatch) -> Floats:
+    """Return a detector's z of events (N,): NaN of those that were measured before it was listed."""
+    if batch.has_all_evidence(detector.name):
+        return detector.score(batch)
+    measured = batch.has_evidence(detector.name)
+    z = np.full(len(batch), np.nan, np.float32)
+    if measured.any():
+        z[measured] = detector.score(batch.take(measured))
+    return z
+
+
+def has_opinion(detector: Detector, batch: EventBatch) -> NDArray[np.bool_]:
+    """Return on which events (N,) a detector's z is not NaN."""
+    return detector.has_opinion(batch) & batch.has_evidence(detector.name)
