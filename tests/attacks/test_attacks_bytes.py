@@ -24,7 +24,7 @@ from fingerprint.core import sanitize
 from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Reading, Settings
-from fingerprint.sources import decode
+from fingerprint.sources import decode, json_pieces
 from fingerprint.sources import limits as read_limits
 from fingerprint.sources.base import RecordBatch, merge_batches
 from fingerprint.sources.cloudtrail import envelopes
@@ -135,7 +135,7 @@ def test_a_message_that_holds_much_comes_in_pieces_and_is_done_with_the_last(
 ) -> None:
     monkeypatch.setattr(envelopes, "PART_RECORDS", 50)
     monkeypatch.setattr("fingerprint.compute.backend.HOST_BATCH_BYTES", 60_000)
-    monkeypatch.setattr(envelopes, "SCAN_BYTES", 4_000)
+    monkeypatch.setattr(json_pieces, "SCAN_BYTES", 4_000)
     lines = [record(number) for number in range(1000)]
     polled = [
         Message("raw", 0, number, value=value)
@@ -163,8 +163,8 @@ def test_an_array_in_windows_gives_what_it_gives_at_once(monkeypatch: pytest.Mon
     text = b"[" + b" , ".join((tricky + [record(n) for n in range(9)]) * 30) + b"]"
     whole = envelopes.split_message(text)
     for chunk in (7, 64, 1000):
-        monkeypatch.setattr(envelopes, "COMMA_SCAN_THRESHOLD", 1)
-        monkeypatch.setattr(envelopes, "SCAN_BYTES", chunk)
+        monkeypatch.setattr(json_pieces, "COMMA_SCAN_THRESHOLD", 1)
+        monkeypatch.setattr(json_pieces, "SCAN_BYTES", chunk)
         cut = envelopes.split_message(text)
         assert (cut.lines, cut.origins, cut.rejects) == (whole.lines, whole.origins, whole.rejects)
 
@@ -215,7 +215,7 @@ WHOLE: dict[str, bytes] = {
 @pytest.mark.parametrize("name", WHOLE)
 def test_a_mebibyte_of_anything_is_read_in_less_than_a_second(name: str) -> None:
     assert runs_within(CPU_SECONDS, lambda: envelopes.split_message(WHOLE[name]))
-    assert runs_within(CPU_SECONDS, lambda: envelopes.json_depth(WHOLE[name]))
+    assert runs_within(CPU_SECONDS, lambda: json_pieces.json_depth(WHOLE[name]))
 
 
 @pytest.mark.parametrize(
@@ -255,13 +255,13 @@ WORST: dict[str, tuple[Use, Any]] = {
         search,
         b'"Records"' * (MIB // 18) + b'"Records"' + b" " * (MIB // 2),
     ),
-    "sources.cloudtrail.envelopes._FIRST_KEY": (
+    "sources.json_pieces._FIRST_KEY": (
         search,
         (b"{" + b" " * 100 + b'"' + b"a" * 64 + b'"' + b" " * 50) * (MIB // 217),
     ),
-    "sources.cloudtrail.envelopes._STRING": (all_of, ESCAPED.encode()),
-    "sources.cloudtrail.envelopes._BRACES": (all_of, ESCAPED.encode()),
-    "sources.cloudtrail.envelopes._record_boundary": (all_of, b"}" + b" " * MIB + b"x"),
+    "sources.json_pieces._STRING": (all_of, ESCAPED.encode()),
+    "sources.json_pieces._BRACES": (all_of, ESCAPED.encode()),
+    "sources.json_pieces._record_boundary": (all_of, b"}" + b" " * MIB + b"x"),
     "core.sanitize._UNPRINTABLE": (all_of, "\x1b" * MIB),
     "core.sanitize._PIECE": (all_of, '"' + '\\"' * (MIB // 2) + "\\"),
     "core.alert_query._WORD": (all_of, "a_" * (MIB // 2)),

@@ -16,7 +16,7 @@ from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Settings
-from fingerprint.sources import decode
+from fingerprint.sources import decode, json_pieces
 from fingerprint.sources.cloudtrail import envelopes
 from fingerprint.sources.decode import DecodedMessages, decode_messages, message_number
 
@@ -126,8 +126,8 @@ def test_every_message_is_in_the_pieces_once_whatever_the_batch_size(monkeypatch
 def test_nothing_may_be_committed_past_a_message_that_is_not_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(envelopes, "PART_RECORDS", 2)
     monkeypatch.setattr(envelopes, "PART_BYTES", 1)
-    monkeypatch.setattr(envelopes, "COMMA_SCAN_THRESHOLD", 1)
-    monkeypatch.setattr(envelopes, "SCAN_BYTES", 300)
+    monkeypatch.setattr(json_pieces, "COMMA_SCAN_THRESHOLD", 1)
+    monkeypatch.setattr(json_pieces, "SCAN_BYTES", 300)
     small = _SmallBackend("pandas", "numpy", "cpu", "for this test", limit=600)
     many = raw({"Records": [record(number) for number in range(12)]})
     pieces = decoded(raw(record(20)), many, raw(record(21)), backend=small)

@@ -31,19 +31,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.core.alert import Reject
+from fingerprint.sources import json_pieces
 from fingerprint.sources.base import Origin, RecordBatch, merge_batches
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
 from fingerprint.sources.joined_lines import JoinedLines, join_lines, lines_with_prefix
 from fingerprint.sources.json_text import BLANK, BYTE_ORDER_MARK, is_json, is_json_object
 from fingerprint.sources.limits import ReadLimits
 
-SCAN_BYTES = 1 << 20  # bytes looked at together: what a processor's cache holds
 PART_BYTES = 8 << 20  # of records that are handed on at a time, about ...
 PART_RECORDS = 16_384  # ... or so many records and rejects
 MAX_RECORDS = 1_000_000  # in one message or document: AWS writes some ten thousand
 MAX_REJECTS_PER_MESSAGE = 100  # of one message or document, each with its place; the rest is counted in one
-# An array with fewer is decoded at once; with more a window at a time, for its items need memory
-COMMA_SCAN_THRESHOLD = 1 << 17
 MAX_WRAPPINGS = 8  # an envelope in an envelope in ...: AWS makes three
 _NO_BLANK = re.compile(rb"[^ \t\r\n\x00]")
 _GZIP_AS_BASE64 = b"H4sI"
@@ -67,11 +65,6 @@ _HINTS = (
 )
 _OBJECT_AS_TEXT = b'"{'
 _RECORDS = re.compile(rb'"Records"\s*:\s*\[')
-_FIRST_KEY = re.compile(rb'\{\s*("[^"\\]{1,64}")\s*:')
-# A string that is not closed goes to the end, also where that is a lone backslash: were it no match, every quote in it would be
-# tried as a new beginning. Of what lies between two runs of braces nothing is a match by itself, and the end is one.
-_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
-_BRACES = re.compile(rb'(?:[^"{}]++|"(?:[^"\\]++|\\.)*+(?:"|\\?\Z))*+(\{++|\}++|\Z)', re.DOTALL)
 
 
 @dataclass(slots=True)
@@ -161,7 +154,6 @@ class _LogsData(msgspec.Struct):
 
 _UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
 _envelope = msgspec.json.Decoder(_Envelope)
-_items = msgspec.json.Decoder(list[msgspec.Raw])
 _text = msgspec.json.Decoder(str)
 _log_event = msgspec.json.Decoder(_LogEvent)
 _logs_data = msgspec.json.Decoder(_LogsData)
@@ -237,51 +229,6 @@ def may_be_envelope(head: bytes) -> bool:
     if head.startswith((GZIP_MAGIC, _GZIP_AS_BASE64, b"[")) or b'}{"' in head or b'}\t{"' in head:
         return True
     return not _BARE.match(head) and any(hint in head for hint in _HINTS)
-
-
-def json_depth(record: bytes) -> int:
-    """Return how deep objects and arrays nest, by counting brackets outside strings; works on broken JSON too."""
-    structure = np.frombuffer(_STRING.sub(b"", record), np.uint8) | 0x20  # [ and { become {, ] and } become }
-    steps = (structure == 0x7B).astype(np.int64) - (structure == 0x7D)
-    return int(np.cumsum(steps).max(initial=0))
-
-
-def recover_objects(text: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yield the objects of a broken document and whether each is closed: a broken one never costs its neighbours.
-
-    Records begin with the same key, so `}, {"eventVersion":` is a border that no string can contain (its quotes would be
-    escaped). Between borders, objects are cut by balanced braces outside strings. One pass, linear in the text.
-    """
-    first = _FIRST_KEY.search(text)
-    if first is None:
-        yield from ([(text, False)] if text.strip(BLANK + b",[]{}") else [])
-        return
-    start = 0
-    for match in _record_boundary(first[1]).finditer(text, first.start()):
-        yield from _balanced(text[start : match.start()])
-        start = match.end()
-    yield from _balanced(text[start:])
-
-
-def _record_boundary(key: bytes) -> re.Pattern[bytes]:
-    """Return a pattern for the border between two records that begin with the same key (with its quotes)."""
-    return re.compile(rb"(?<=\})\s*+(?:,\s*+)?+(?=\{\s*+" + re.escape(key) + rb"\s*+:)")
-
-
-def _balanced(text: bytes) -> Iterator[tuple[bytes, bool]]:
-    level = start = 0
-    for braces in _BRACES.finditer(text):
-        at, end = braces.span(1)
-        if text[at : at + 1] == b"{":
-            start = start if level else at
-            level += end - at
-        elif level:
-            level -= end - at
-            if level <= 0:
-                level, end = 0, end + level
-                yield text[start:end], True
-    if level:
-        yield text[start:], False
 
 
 def _read_message(
@@ -394,7 +341,7 @@ def _add_bare_record(line: bytes, origin: Origin, collector: _RecordCollector) -
         collector.reject(origin, f"larger than {collector.limits.max_record_bytes:,} bytes")
     elif (
         line.count(b"{") + line.count(b"[") > collector.limits.max_json_depth
-        and json_depth(line) > collector.limits.max_json_depth
+        and json_pieces.json_depth(line) > collector.limits.max_json_depth
     ):
         collector.reject(origin, f"nested deeper than {collector.limits.max_json_depth}")
     else:
@@ -434,7 +381,7 @@ def _open_array(
 ) -> Iterator[RecordBatch]:
     """Collect a JSON array of records or envelopes."""
     first = 0
-    for items in _array_items(data):
+    for items in json_pieces.array_items(data):
         if isinstance(items, bytes):
             first = yield from _recover(items, origin, collector, wrappings, first)
             continue
@@ -459,58 +406,6 @@ def _without_arrays(
     return [items[number] for number in kept], [inside[number] for number in kept]
 
 
-def _array_items(data: bytes) -> Iterator[list[bytes] | bytes]:
-    """Yield the items of a JSON array, some at a time; or, where that is no JSON, the text they should be in.
-
-    A list of all would take a hundred times the memory of their text. Where `},{"key":` stands, an item probably ends: it does
-    if what comes before it can be decoded. If not, brackets are counted.
-    """
-    if data.count(b",") < COMMA_SCAN_THRESHOLD:
-        yield _decode_array(data)
-        return
-    start, key = 1, _FIRST_KEY.search(data)
-    while key and (border := _record_boundary(key[1]).search(data, start + SCAN_BYTES)):
-        if isinstance(items := _decode_array(b"[" + data[start : border.start()] + b"]"), bytes):
-            break
-        yield items
-        start = border.end()
-    for comma in _commas(data, start):
-        yield _decode_array(b"[" + data[start:comma] + b"]")
-        start = comma + 1
-    yield _decode_array(b"[" + data[start:])
-
-
-def _decode_array(array: bytes) -> list[bytes] | bytes:
-    try:
-        return [bytes(item) for item in _items.decode(array)]
-    except _UNREADABLE:
-        return array
-
-
-def _commas(data: bytes, begin: int) -> Iterator[int]:
-    """Yield the places of commas between the items of a JSON array, from an item on: the last one in each chunk that has any."""
-    slashes, level = 0, 1  # backslashes that end what was looked at; how deep it is nested there
-    quoted = False
-    for start in range(begin, len(data), SCAN_BYTES):
-        text = np.frombuffer(data, np.uint8, min(SCAN_BYTES, len(data) - start), start)
-        escaped, slashes = _escaped_mask(text, slashes)
-        outside = np.logical_xor.accumulate((text == 0x22) & ~escaped) == quoted
-        quoted = not outside[-1]
-        structure = np.where(outside, text | 0x20, 0)  # [ and { become {, ] and } become }
-        levels = np.cumsum((structure == 0x7B).astype(np.int64) - (structure == 0x7D)) + level
-        level = int(levels[-1])
-        if len(found := np.flatnonzero((text == 0x2C) & outside & (levels == 1))):
-            yield start + int(found[-1])
-
-
-def _escaped_mask(text: NDArray[np.uint8], before: int) -> tuple[NDArray[np.bool_], int]:
-    """Return which bytes follow an odd number of backslashes, and how many end the text; `before` of them stand before it."""
-    place = np.arange(len(text))
-    other = np.maximum.accumulate(np.where(text == 0x5C, -1 - before, place))  # the last byte that is none
-    run = place - np.concatenate([[-1 - before], other[:-1]]) - 1
-    return run % 2 == 1, len(text) - 1 - int(other[-1])
-
-
 def _recover(
     data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int, first: int = 0
 ) -> Generator[RecordBatch, None, int]:
@@ -518,10 +413,10 @@ def _recover(
 
     `first` is the number of the first piece where the text is a window of an array.
     """
-    pieces = recover_objects(data)
+    pieces = json_pieces.recover_objects(data)
     head = list(islice(pieces, 2))
     if len(head) <= 1 and (inner := _RECORDS.search(data)):
-        pieces = recover_objects(data[inner.end() :])
+        pieces = json_pieces.recover_objects(data[inner.end() :])
         head = list(islice(pieces, 2))
     if (head and head[0] == (data, True)) or (not head and is_json(data)):
         _add_bare_record(data, origin, collector)  # nothing to cut: `flatten` says what is wrong with it
@@ -530,7 +425,7 @@ def _recover(
         collector.reject(origin, "malformed JSON: no object in it")
         return 1
     several, pieces = first > 0 or len(head) > 1, chain(head, pieces)
-    while found := _take_up_to(SCAN_BYTES, pieces):
+    while found := _take_up_to(json_pieces.SCAN_BYTES, pieces):
         origins = _nested_origins(origin, len(found), first) if several else [origin]
         first += len(found)
         for where in (where for (_, closed), where in zip(found, origins, strict=True) if not closed):
@@ -582,7 +477,7 @@ def _log_events(
 ) -> Iterator[RecordBatch]:
     """Collect the messages of CloudWatch Logs events."""
     first = 0
-    for entries in _array_items(data):
+    for entries in json_pieces.array_items(data):
         if isinstance(entries, bytes):
             collector.reject(origin, "a CloudWatch Logs message without a list of logEvents")
             return
@@ -694,7 +589,7 @@ def _windows_of_lines(text: bytes) -> Iterator[bytes]:
     """Yield whole lines, about SCAN_BYTES of them at a time."""
     start = 0
     while start < len(text):
-        end = text.find(b"\n", start + SCAN_BYTES)
+        end = text.find(b"\n", start + json_pieces.SCAN_BYTES)
         end = len(text) if end < 0 else end
         yield text[start:end]
         start = end + 1

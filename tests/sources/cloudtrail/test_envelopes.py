@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fingerprint.sources.base import merge_batches
-from fingerprint.sources.cloudtrail.envelopes import json_depth, recover_objects, split_lines, split_message
+from fingerprint.sources.cloudtrail.envelopes import split_lines, split_message
 from fingerprint.sources.limits import ReadLimits
 
 ONE = {"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "eventName": "GetUser"}
@@ -175,15 +175,6 @@ def test_endless_nesting_neither_crashes_nor_takes_long(opening: bytes) -> None:
     records = split_message(opening * 20_000)
     assert not records.lines
     assert records.rejects
-
-
-def test_depth_ignores_brackets_in_strings() -> None:
-    assert json_depth(rb'{"a": ["{{{\"[[", {"b": []}]}') == 4
-
-
-def test_unclosed_quotes_are_cut_in_linear_steps() -> None:
-    pieces = list(recover_objects(b'{"a": "' + rb"\"" * 200_000))
-    assert [closed for _, closed in pieces] == [False]
 
 
 def test_parts_merge_in_order() -> None:
