@@ -16,10 +16,11 @@ from urllib.parse import unquote
 
 import msgspec
 
-from fingerprint.core.alert import AlertEvent
+from fingerprint.core.alert import GRAVE_OR_SEVERE, MINIMUM_URGENCY, AlertEvent
 from fingerprint.core.people import names_person
-from fingerprint.sources.base import Suspicion
-from fingerprint.sources.cloudtrail.identity import SSO_ROLE
+from fingerprint.sources.base import CallImpact, Suspicion, gravest_calls, judge_calls
+from fingerprint.sources.cloudtrail.identity import SSO_ROLE, is_anonymous
+from fingerprint.sources.cloudtrail.impact import impact_of
 from fingerprint.sources.cloudtrail.playbook_undo import Call, safe_argument
 from fingerprint.sources.cloudtrail.record_members import decode_record
 
@@ -250,3 +251,31 @@ def recorded_user_name(event: AlertEvent) -> str:
 def read_record(event: AlertEvent) -> RecordParts:
     """Return the members of an event's record; nothing where it is not kept, is too long, or cannot be read."""
     return decode_record(_DECODER, event.raw) or RecordParts()
+
+
+def is_urgent(suspicion: Suspicion) -> bool:
+    """Return whether containing comes before asking: what is urgent, and new by its place or tool or by grave harm done."""
+    harmed = any(row.new and row.succeeded and row.gravity in GRAVE_OR_SEVERE for row in suspicion.actions)
+    return suspicion.urgency >= MINIMUM_URGENCY["high"] and (suspicion.from_new_origin or harmed)
+
+
+def is_foreign(suspicion: Suspicion) -> bool:
+    """Return whether the caller is of another account than the log's, and of none that is known to be one's own."""
+    return is_of_other_account(suspicion) and not suspicion.knows_account
+
+
+def is_of_other_account(suspicion: Suspicion) -> bool:
+    """Return whether the caller is of another account than the log's, one's own or not."""
+    return principal_type(suspicion.principal) == "account" and not is_anonymous(suspicion.principal)
+
+
+def gravest_of(calls: Sequence[AlertEvent]) -> tuple[CallImpact, list[AlertEvent]]:
+    """Return the gravest impact of an action's calls, and the calls that have its gravity."""
+    return gravest_calls(calls, judge_calls(impact_of, calls))
+
+
+def names_resource(text: str, resource: str) -> bool:
+    """Return whether a text is of a resource, with the accounts behind it or without: `role:Operator in 2 accounts: ...`."""
+    return text == resource or text.startswith(
+        tuple(f"{resource} {word} ".lstrip() for word in ("in", "for"))
+    )

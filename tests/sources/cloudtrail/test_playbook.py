@@ -17,10 +17,10 @@ import pytest
 from fingerprint.alerting.impact import alert_impact, with_support
 from fingerprint.core.alert import AlertEvent, CredentialIssue, NextStep, StepPhase
 from fingerprint.sources.base import Suspicion, escape_key
-from fingerprint.sources.cloudtrail import playbook, playbook_undo
+from fingerprint.sources.cloudtrail import playbook_undo, playbook_undo_steps
 from fingerprint.sources.cloudtrail.impact import listed_actions
 from fingerprint.sources.cloudtrail.impact_effects import listed_calls
-from fingerprint.sources.cloudtrail.playbook import MAX_UNDO_STEPS, next_steps
+from fingerprint.sources.cloudtrail.playbook import next_steps
 from fingerprint.sources.cloudtrail.playbook_contain_role import name_opener
 from fingerprint.sources.cloudtrail.playbook_facts import MAX_KEYS, MAX_RECORDS_READ, credential_kind
 from fingerprint.sources.cloudtrail.playbook_undo import (
@@ -34,6 +34,7 @@ from fingerprint.sources.cloudtrail.playbook_undo import (
     undo_step,
     undo_table,
 )
+from fingerprint.sources.cloudtrail.playbook_undo_steps import MAX_UNDO_STEPS
 from tests.support.alerts import NASTY, event
 
 ACCOUNT = "123456789012"
@@ -1453,7 +1454,7 @@ def test_what_was_only_tried_is_no_part_of_what_is_undone() -> None:
     opened = call("sts:AssumeRole", {"roleArn": "x"}, resource="role:Operator")
     row = replace(alert_impact([opened], {"sts:AssumeRole"}, ())[0], calls=2, failed=1)
     row = replace(row, resources=("role:Operator in account 210987654321", "role:Admin for account 1"))
-    assert playbook._on_done(row, [opened]).resources == ("role:Operator in account 210987654321",)
+    assert playbook_undo_steps._on_done(row, [opened]).resources == ("role:Operator in account 210987654321",)
 
 
 def test_what_the_robbed_owner_changed_themselves_is_not_undone_unasked() -> None:
