@@ -77,14 +77,18 @@ def run_web_app(
 
 
 def create_dependencies(store: SqlStore, settings: Settings, bank: Path) -> Dependencies:
-    """Return what the application depends on."""
+    """Return what the application depends on.
+
+    Queries of pages and of the API have a limit. The votes that threshold estimates rest on do not: they are read once for all.
+    """
     clock = SystemClock()
+    limited = store.with_query_timeout(settings.web.query_timeout_seconds)
     account_store = open_account_store(store.session, clock, settings.web)
     provider = _create_identity_provider(settings.web, clock)
     thresholds = ThresholdForecast(store, bank, settings, clock)
     banks = BankListing(bank, settings)
     addresses = open_address_tables(settings.enrichment)
-    return Dependencies(store, account_store, clock, settings, provider, banks, thresholds, addresses)
+    return Dependencies(limited, account_store, clock, settings, provider, banks, thresholds, addresses)
 
 
 def _delivering_in_background(settings: Settings, database_url: str) -> AbstractContextManager[health.Check]:

@@ -30,3 +30,17 @@ class Conflict(FingerprintError):
 
 class ServerUnavailable(FingerprintError):
     """A server that this program needs does not answer: try again later."""
+
+
+class QueryTimeout(ServerUnavailable):
+    """A query of the database was stopped: it took longer than one reader may.
+
+    Example:
+        >>> str(QueryTimeout(15))
+        'the search took more than 15 seconds and was stopped: narrow it, for example to fewer days'
+    """
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(
+            f"the search took more than {seconds:g} seconds and was stopped: narrow it, for example to fewer days"
+        )

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sql
 
@@ -27,6 +28,7 @@ from fingerprint.store.audit import SqlAuditRepository, SqlChangeRepository
 from fingerprint.store.cases import SqlCaseRepository
 from fingerprint.store.database import (
     NowFunction,
+    Repository,
     Session,
     create_store_engine,
     is_sqlite_file,
@@ -63,6 +65,14 @@ class SqlStore(Store):
     def close(self) -> None:
         """Close all connections."""
         self.session.close()
+
+    def with_query_timeout(self, seconds: float) -> SqlStore:
+        """Return the same store for readers whose queries are stopped after some seconds (QueryTimeout)."""
+        session = self.session.with_query_timeout(seconds)
+        others: dict[str, Any] = {
+            name: value.over(session) for name, value in vars(self).items() if isinstance(value, Repository)
+        }
+        return replace(self, session=session, **others)
 
 
 def open_store(

@@ -12,27 +12,31 @@ new connection, so it can be changed while programs run.
 
 from __future__ import annotations
 
+import copy
 import os
 import sqlite3
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from enum import Enum
 from functools import wraps
 from pathlib import Path
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import sqlalchemy as sql
 from sqlalchemy import exc
 
 from fingerprint.core import private_files
 from fingerprint.core.credentials import holds_credentials
-from fingerprint.core.errors import FingerprintError, NotFound, ServerUnavailable
+from fingerprint.core.errors import FingerprintError, NotFound, QueryTimeout, ServerUnavailable
 from fingerprint.core.extras import how_to_install
 
 LOCK_TIMEOUT_SECONDS = 30  # that a writer waits for another one
 RETRYABLE_SQLSTATES = ("40001", "40P01")  # PostgreSQL's serialization_failure and deadlock_detected
+QUERY_CANCELED_SQLSTATE = "57014"  # PostgreSQL's, after statement_timeout or by hand
 MAX_ATTEMPTS = 5  # of one transaction
+PROGRESS_INSTRUCTIONS = 10_000  # of SQLite between two looks at the clock: some 0.1 ms
 CONNECTION_TIMEOUTS = {  # of a server that does not answer; what the URL says takes precedence
     "connect_timeout": "10",  # seconds
     "tcp_user_timeout": "30000",  # milliseconds
@@ -65,10 +69,20 @@ def utc_now() -> datetime:
 
 
 class Session:
-    """The engine and the clock that all repositories share, and their transactions."""
+    """The engine and the clock that all repositories share, and their transactions.
 
-    def __init__(self, engine: sql.Engine, now: NowFunction = utc_now) -> None:
-        self.engine, self.now = engine, now
+    A query that reads for longer than `query_timeout` seconds is stopped (QueryTimeout); None sets no limit. Writers wait for
+    each other, so their statements have `LOCK_TIMEOUT_SECONDS` instead.
+    """
+
+    def __init__(
+        self, engine: sql.Engine, now: NowFunction = utc_now, query_timeout: float | None = None
+    ) -> None:
+        self.engine, self.now, self.query_timeout = engine, now, query_timeout
+
+    def with_query_timeout(self, seconds: float) -> Session:
+        """Return a session over the same connections that stops queries after some seconds."""
+        return Session(self.engine, self.now, seconds)
 
     def close(self) -> None:
         """Close all connections."""
@@ -78,8 +92,8 @@ class Session:
     def reading(self) -> Iterator[sql.Connection]:
         """Open a transaction that sees the database as of one moment."""
         with (
-            translate_database_errors(self.engine.url),
-            self.engine.connect() as connection,
+            translate_database_errors(self.engine.url, self.query_timeout),
+            self.engine.connect().execution_options(query_timeout=self.query_timeout) as connection,
             connection.begin(),
         ):
             yield connection
@@ -100,6 +114,12 @@ class Repository:
 
     def __init__(self, session: Session) -> None:
         self._session = session
+
+    def over(self, session: Session) -> Self:
+        """Return the same repository over another session."""
+        same = copy.copy(self)
+        same._session = session
+        return same
 
 
 R = TypeVar("R", bound=Repository)
@@ -165,12 +185,15 @@ def _begin_postgresql(connection: sql.Connection) -> None:
     another plan than a rare one. Times are in UTC: the last hours of the year 9999 cannot be represented by Python in other
     zones. Nothing is compiled, because compiling a page's query takes longer than running it.
     """
-    writing: Locking | None = connection.get_execution_options().get("writing")
+    options = connection.get_execution_options()
+    writing: Locking | None = options.get("writing")
     isolation, plans = ("READ COMMITTED", "auto") if writing else ("REPEATABLE READ", "force_custom_plan")
     connection.exec_driver_sql(
         f"SET TRANSACTION ISOLATION LEVEL {isolation}; SET LOCAL plan_cache_mode = {plans}; SET LOCAL jit = off; "
         f"SET LOCAL TIME ZONE 'UTC'; SET LOCAL lock_timeout = '{1000 * LOCK_TIMEOUT_SECONDS:.0f}ms'"
     )
+    if seconds := options.get("query_timeout"):
+        connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{1000 * seconds:.0f}ms'")
     if writing:
         acquire_writer_lock(connection, writing)
 
@@ -179,6 +202,17 @@ def _begin_sqlite(connection: sql.Connection) -> None:
     """Begin a transaction; a writer locks first, because one that has read before would be refused without waiting."""
     writing = connection.get_execution_options().get("writing")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def _limit_sqlite_query(connection: sql.Connection, cursor: Any, *_: object) -> None:
+    """Have SQLite stop the statement that follows when its time is over; it has no setting for that."""
+    seconds = connection.get_execution_options().get("query_timeout")
+    handler = None if seconds is None else _is_over(time.monotonic() + seconds)
+    cursor.connection.set_progress_handler(handler, PROGRESS_INSTRUCTIONS)
+
+
+def _is_over(deadline: float) -> Callable[[], bool]:
+    return lambda: time.monotonic() > deadline
 
 
 _NO_ANSWER = "no connection to its server: start PostgreSQL, or set database.url"
@@ -196,17 +230,30 @@ _REASONS = {
 
 
 @contextmanager
-def translate_database_errors(url: sql.URL) -> Iterator[None]:
-    """Raise what the database refuses as one sentence, and ServerUnavailable where it does not answer; passwords are masked."""
+def translate_database_errors(url: sql.URL, query_timeout: float | None = None) -> Iterator[None]:
+    """Raise what the database refuses as one sentence, and ServerUnavailable where it does not answer; passwords are masked.
+
+    A query that was stopped after `query_timeout` seconds is a QueryTimeout.
+    """
     try:
         yield
     except ModuleNotFoundError:
         raise FingerprintError(f"database {url}: {how_to_install('postgres')} is needed for it") from None
     except exc.SQLAlchemyError as error:
+        if query_timeout is not None and _was_stopped(error):
+            raise QueryTimeout(query_timeout) from None
         theirs = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         reason = next((ours for part, ours in _REASONS.items() if part in theirs), theirs)
         unavailable = isinstance(error, exc.OperationalError | exc.TimeoutError)
         raise (ServerUnavailable if unavailable else FingerprintError)(f"database {url}: {reason}") from None
+
+
+def _was_stopped(error: exc.SQLAlchemyError) -> bool:
+    """Return whether the database stopped a query before it was done."""
+    theirs = getattr(error, "orig", None)
+    if isinstance(theirs, sqlite3.Error):
+        return getattr(theirs, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT
+    return getattr(theirs, "sqlstate", None) == QUERY_CANCELED_SQLSTATE
 
 
 def no_such_alert(alert_id: str) -> NotFound:
@@ -254,6 +301,7 @@ def create_store_engine(url: sql.URL) -> sql.Engine:
     )
     sql.event.listen(engine, "connect", _set_up_sqlite)
     sql.event.listen(engine, "begin", _begin_sqlite)
+    sql.event.listen(engine, "before_cursor_execute", _limit_sqlite_query)
     return engine
 
 

@@ -77,6 +77,12 @@ class Web(Section):
     session_max_hours: float = Field(
         24.0, gt=0, le=2160, description="Hours after which a session ends in any case."
     )
+    query_timeout_seconds: float = Field(
+        15.0,
+        ge=1,
+        le=600,
+        description="Seconds after which a query of a page or of the API is stopped; nothing else has this limit.",
+    )
     second_factor: Literal["optional", "required"] = Field(
         "optional",
         description="Whether accounts with a password need a second factor: optional or required.",

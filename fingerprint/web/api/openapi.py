@@ -24,7 +24,7 @@ ERROR_DESCRIPTIONS = {
     404: "not found",
     413: "the body is too large",
     422: "a parameter or the body cannot be read: the sentence names it",
-    503: "the alert store is unavailable, or there are too many live streams",
+    503: "the alert store is unavailable, a search took too long, or there are too many live streams",
 }
 JSON_MEDIA_TYPE = "application/json"
 

@@ -18,6 +18,7 @@ from typing import Annotated, Any
 import httpx
 import msgspec
 import pytest
+import sqlalchemy as sql
 from hypothesis import HealthCheck, given, settings
 from pydantic import StringConstraints, TypeAdapter, ValidationError
 
@@ -27,8 +28,10 @@ from fingerprint.core.alert import Alert, CredentialIssue, NextStep
 from fingerprint.core.case import AlertFilter
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Settings
+from fingerprint.core.settings.web import Web
 from fingerprint.sources.cloudtrail import playbook_contain_role
 from fingerprint.store import evidence, open_store
+from fingerprint.store.queue import SqlQueueRepository
 from fingerprint.web.api import export
 from fingerprint.web.api.queue_params import NON_BLANK_PATTERN
 from fingerprint.web.app import create_app
@@ -700,6 +703,34 @@ def test_a_store_that_does_not_answer_is_said_to_be_away(postgresql: Postgres, t
             other.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
         assert "store" in refused(api("GET", "/alerts"), 503)
     place.store.close()
+
+
+def test_a_search_that_takes_too_long_is_stopped_on_the_page_and_in_the_api(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000000) SELECT count(*) FROM n"
+    place = Place(f"sqlite:///{tmp_path}/alerts.sqlite", (), tmp_path / "bank")
+    place.app.state.dependencies = replace(place.deps, store=place.store.with_query_timeout(0.2))
+    monkeypatch.setattr(
+        SqlQueueRepository,
+        "page",
+        lambda queue, *_, **__: queue._session.read(lambda c: c.scalar(sql.text(slow))),
+    )
+    with served(place.app) as url, httpx.Client(timeout=30) as client:
+        sentence = (
+            "the search took more than 0.2 seconds and was stopped: narrow it, for example to fewer days"
+        )
+        assert refused(place.api(url, client)("GET", "/alerts"), 503) == sentence
+        page = client.get(f"{url}/", headers={"Authorization": f"Bearer {place.tokens['engineer']}"})
+    assert (page.status_code, f"T{sentence[1:]}" in page.text) == (503, True)
+    place.store.close()
+
+
+def test_pages_and_api_have_the_limit_of_the_settings(tmp_path: Path) -> None:
+    with closing(open_store(f"sqlite:///{tmp_path}/alerts.sqlite")) as store:
+        settings = Settings(web=Web(query_timeout_seconds=7))
+        deps = create_dependencies(store, settings, tmp_path)
+        assert deps.store.queue._session.query_timeout == 7
 
 
 # --- what an attacker writes ------------------------------------------------------------------------------------------

@@ -1,0 +1,52 @@
+"""A query that takes too long is stopped on SQLite and PostgreSQL, and nothing else is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+import sqlalchemy as sql
+
+from fingerprint.core.case import AlertFilter
+from fingerprint.core.errors import QueryTimeout
+from fingerprint.store import SqlStore, open_store
+
+COUNT = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT count(*) FROM n"
+A_WHILE, LONG = 300_000, 30_000_000  # at least 30 ms, and 3 seconds
+BRIEF = 0.005  # seconds
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store(request, tmp_path) -> Iterator[SqlStore]:
+    file = f"sqlite:///{tmp_path}/alerts.sqlite"
+    url = file if request.param == "sqlite" else request.getfixturevalue("postgresql").fresh()
+    with closing(open_store(url)) as store:
+        yield store
+
+
+def count(connection: sql.Connection, to: int = A_WHILE) -> int | None:
+    return connection.scalar(sql.text(COUNT.format(to)))
+
+
+def test_a_slow_query_is_stopped_and_the_next_one_is_answered(store):
+    limited = store.with_query_timeout(0.2)
+    with pytest.raises(QueryTimeout, match=r"took more than 0\.2 seconds and was stopped: narrow it"):
+        limited.session.read(lambda connection: count(connection, LONG))
+    assert limited.queue.counts(AlertFilter())["critical"] == 0
+
+
+def test_neither_a_writer_nor_a_reader_without_a_limit_is_stopped(store):
+    """They share the connections of those with one."""
+    limited = store.with_query_timeout(BRIEF)
+    for run in (store.session.read, limited.session.write):
+        with pytest.raises(QueryTimeout):
+            limited.session.read(count)
+        assert run(count) == A_WHILE
+
+
+def test_every_repository_of_a_limited_store_has_the_limit(store):
+    limited = store.with_query_timeout(BRIEF)
+    own = [value for name, value in vars(limited).items() if name != "session"]
+    assert len(own) == len(vars(store)) - 1
+    assert {each._session for each in own} == {limited.session}
