@@ -14,15 +14,17 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
-from fingerprint.store import masked_url
+from fingerprint.store import masked_url, store_exists
 from fingerprint.streaming.metrics import StreamMetrics
 from fingerprint.streaming.publisher import StreamAdapters
 from fingerprint.streaming.stream_service import StreamService
 from pipelines.runtime import backend as backends
 from pipelines.runtime import host, wiring
+from pipelines.runtime.dependency_probe import Probes, probing
 from pipelines.runtime.service import announce_wait, running_service
 
 BANK_POLL_SECONDS = 0.5  # between two looks at one small file; also the longest delay of SIGTERM
+PROBE_SECONDS = 5.0  # for which a server may take to answer while there is no bank
 
 log = get_logger("fingerprint.stream")
 
@@ -62,12 +64,13 @@ def run_stream(
 def wait_for_first_bank(folder: Path, settings: Settings, waiting_gauge: Gauge) -> bool:
     """Wait until a bank is served, and return whether there is one: false if the program was asked to end before.
 
-    The program is healthy and ready while it waits; `waiting_gauge` is 1.
+    While it waits, the program is ready if Kafka and the database answer; `waiting_gauge` is 1.
     """
     if versions.served_version(folder) is not None:
         return True
     with (
-        running_service(settings, _always_healthy, _always_healthy, "stream") as stop_requested,
+        probing(_probes(settings)) as not_ready,
+        running_service(settings, not_ready, _always_healthy, "stream") as stop_requested,
         waiting_gauge.track_inprogress(),
     ):
         log.info("waiting for the first bank", bank=str(folder))
@@ -78,6 +81,14 @@ def wait_for_first_bank(folder: Path, settings: Settings, waiting_gauge: Gauge) 
         return False
     log.info("the first bank is served", version=version)
     return True
+
+
+def _probes(settings: Settings) -> Probes:
+    """Return probes of what is needed as soon as there is a bank."""
+    return {
+        "kafka": lambda: wiring.require_answer(settings.kafka, PROBE_SECONDS),
+        "database": lambda: store_exists(settings.database.url),
+    }
 
 
 def _always_healthy() -> None:

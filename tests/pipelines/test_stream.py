@@ -6,6 +6,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -38,10 +39,12 @@ def waiting(place: Place) -> Iterator[Forked]:
 
 
 def asked(place: Place, path: str) -> str:
-    """What the program's health server answers; nothing before it listens, an error unless all is well."""
+    """What the program's health server answers, well or not; nothing before it listens."""
     try:
         with urlopen(f"http://127.0.0.1:{place.settings.health.port}{path}", timeout=5) as answer:
             return answer.read().decode()
+    except HTTPError as error:
+        return error.read().decode()
     except ConnectionError:
         return ""
     except OSError as error:
@@ -58,7 +61,8 @@ def test_it_waits_for_the_first_bank_and_then_says_what_it_would_have_said(
     oracle: Said,
 ) -> None:
     place.send(records)
-    assert (asked(place, "/livez"), asked(place, "/readyz")) == ("ok\n", "ok\n")
+    wait_until(lambda: asked(place, "/readyz") == "ok\n", "Kafka and the database answer")
+    assert asked(place, "/livez") == "ok\n"
     shutil.copytree(organisation.bank / "versions", place.bank / "versions")
     serve(place, versions.require_served_version(organisation.bank))
     wait_until(lambda: place.committed() == len(records) or waiting.poll() is not None, "all is dealt with")
@@ -68,6 +72,28 @@ def test_it_waits_for_the_first_bank_and_then_says_what_it_would_have_said(
     assert waiting.returncode == 0, err[-2000:]
     assert err.count("waiting for the first bank") == err.count("the first bank is served") == 1
     assert not place.said().differences(oracle)
+
+
+def test_who_waits_says_what_else_is_missing(place: Place, tmp_path: Path) -> None:
+    """Else the first bank would be the first to show that nothing was ever reached."""
+    nowhere, broken = f"127.0.0.1:{free_port()}", tmp_path / "broken.sqlite"
+    kafka = {"bootstrap_servers": (nowhere,)}
+    health = {"port": place.settings.health.port}
+    broken.write_text("no database " * 1_000)
+    place.configure(kafka=kafka, health=health, database={"url": f"sqlite:///{broken}"})
+    process = place.start("--wait")
+    try:
+        wait_until(lambda: "database: " in asked(place, "/readyz"), "both were asked")
+        said = asked(place, "/readyz")
+        assert f"stream: kafka: no broker answers at {nowhere} (Connection refused)" in said
+        assert "the file is not a database of SQLite" in said
+        assert asked(place, "/livez") == "ok\n"
+        assert 'fingerprint_ready{check="stream"} 0.0' in asked(place, "/metrics")
+    finally:
+        process.send_signal(signal.SIGTERM)
+        _out, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err[-2000:]
+    assert err.count("a server that is needed does not answer") == 2
 
 
 def test_who_is_asked_to_end_while_waiting_ends_well(place: Place, waiting: Forked) -> None:
