@@ -44,7 +44,7 @@ from fingerprint.streaming.redelivery import (
     wait_seconds,
 )
 from fingerprint.streaming.rekeying import DeadLetterLimit, dead_letter
-from fingerprint.streaming.s3_objects import S3ObjectReader
+from fingerprint.streaming.s3_objects import ObjectAbandoned, S3ObjectReader
 from fingerprint.streaming.service import PollingService
 
 T = TypeVar("T")
@@ -61,6 +61,11 @@ class ReadErrors:
     def add(self, reason: str, count: int = 1) -> None:
         """Count a reason, and keep it if it is the first."""
         self.first, self.count = self.first or printable(reason), self.count + count
+
+    def stop(self, reason: str) -> None:
+        """Put the reason why reading ended before all that was read: it says that something is missing."""
+        first = f" (the first: {self.first})" if self.first else ""
+        self.first, self.count = printable(reason) + first, self.count + 1
 
 
 class S3IngestService(PollingService):
@@ -182,6 +187,8 @@ class S3IngestService(PollingService):
             self.metrics.objects.inc()
         except ObjectNotFound as error:
             reasons.add(str(error))
+        except ObjectAbandoned as error:
+            reasons.stop(str(error))
 
     def _dead_letter(self, notification: Message, reasons: ReadErrors) -> None:
         dead = reasons.count > 0

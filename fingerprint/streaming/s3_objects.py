@@ -7,6 +7,9 @@ Example:
 The notification is the message here: every record names it in the header `source`, and it becomes the dead letter if something
 in its objects cannot be read. An object is read in bounded pieces, however large it is.
 
+An object of more than MAX_UNREADABLE things that are no event, and more of them than events, is read no further: AWS writes
+none, each costs as much as 5 events, and a megabyte of gzip may hold a billion of them. Its events so far have gone out.
+
 The watermark is the least of all feeds (an account and region that logs come through), because one queue brings the objects of
 many feeds in any order.
 """
@@ -19,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fingerprint.core.alert import Reject
+from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Message
 from fingerprint.core.settings import Settings
 from fingerprint.sources import archives, arrival
@@ -33,6 +37,7 @@ from fingerprint.streaming.event_messages import EventMessages, OutgoingMessage
 from fingerprint.streaming.rekeying import Longs, drop_future_dated, running_watermark
 
 IDLE_FEED_SECONDS = 900.0  # of silence, after which the watermark no longer waits for a feed
+MAX_UNREADABLE = 100_000  # rejects, and what is no event by design, of one object: some 10 seconds
 NO_WATERMARK = np.iinfo(np.int64).max
 
 
@@ -69,6 +74,15 @@ class FeedWatermarks:
             del self.watermarks[feed], self.last_arrivals[feed]
 
 
+class ObjectAbandoned(FingerprintError):
+    """An object holds so much that is no event that the rest of it is not read."""
+
+    def __init__(self, url: str, unreadable: int, events: int) -> None:
+        super().__init__(
+            f"{url}: the rest of it is not read, for {unreadable:,} of its records were no events, and {events:,} were"
+        )
+
+
 class ObjectBatch(NamedTuple):
     """Content of one piece of an object; `future_dated` counts records dated past the notification, which are rejects."""
 
@@ -92,10 +106,15 @@ class S3ObjectReader:
     def read(
         self, notification: Message, s3_object: S3Object, body: Iterator[bytes]
     ) -> Iterator[ObjectBatch]:
-        """Yield pieces of at most `reading.batch_records` records. Raises what `body` raises, and nothing else."""
+        """Yield pieces of at most `reading.batch_records` records. Raises what `body` raises, and ObjectAbandoned."""
+        unreadable = events = 0
         pieces = archives.read_records(s3_object.url, body, ReadLimits())
         for records in archives.rebatch(pieces, self.settings.reading.batch_records):
-            yield self._rekey_piece(notification, s3_object, records)
+            yield (piece := self._rekey_piece(notification, s3_object, records))
+            unreadable += sum(each.count for each in piece.rejects) + piece.skipped
+            events += sum(each.records for each in piece.records)
+            if unreadable > max(MAX_UNREADABLE, events):
+                raise ObjectAbandoned(s3_object.url, unreadable, events)
 
     def _rekey_piece(self, notification: Message, s3_object: S3Object, records: RecordBatch) -> ObjectBatch:
         flat = flatten(records)

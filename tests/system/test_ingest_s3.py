@@ -24,7 +24,7 @@ from fingerprint.adapters.aws.sqs import SqsQueue, queue_name
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import DeliveryFailed, Message, ReceivedMessage, Unavailable
 from fingerprint.sources import limits
-from fingerprint.streaming import s3_ingest_service
+from fingerprint.streaming import s3_ingest_service, s3_objects
 from fingerprint.streaming.metrics import S3IngestMetrics
 from fingerprint.streaming.redelivery import isolate_redelivered
 from fingerprint.streaming.s3_ingest_service import S3IngestService
@@ -420,6 +420,35 @@ def test_a_bomb_is_a_dead_letter_and_its_neighbours_arrive(
     trail.turn()
     assert trail.ids() == expected(4)
     assert "larger than" in trail.letter()["reason"]
+
+
+@pytest.mark.parametrize("junk", [b"{}", b'{"digestStartTime": 1}'])
+def test_an_object_of_little_more_than_junk_is_given_up_and_its_letter_says_so(
+    trail: Trail, monkeypatch: pytest.MonkeyPatch, junk: bytes
+) -> None:
+    """A megabyte of gzip may hold a billion of them, and each costs as much as a few records."""
+    monkeypatch.setattr(s3_objects, "MAX_UNREADABLE", 50)
+    trail.configure(reading={"batch_records": 20})
+    own, later = records(8)[:4], records(8)[4:]
+    trail.write("junk.jsonl.gz", body=gzip.compress(b"\n".join([*own, *[junk] * 1_000, *later])))
+    trail.write("b.json", *records(12)[8:])
+    figures = trail.turn()
+    assert set(trail.ids()) == set(expected(4)) | set(expected(12)) - set(expected(8))
+    assert (figures["dead_letters"], figures["objects"]) == (1, 1)
+    said = "junk.jsonl.gz: the rest of it is not read, for 57 of its records were no events, and 4 were"
+    assert said in trail.letter()["reason"]
+    assert trail.left() == NOTHING
+
+
+def test_an_object_with_more_records_than_junk_is_read_to_its_end(
+    trail: Trail, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(s3_objects, "MAX_UNREADABLE", 5)
+    trail.configure(reading={"batch_records": 20})
+    trail.write("mixed.jsonl", body=b"\n".join(each + b"\n{}" for each in records(60)) + b"\n" + record(60))
+    trail.turn()
+    assert trail.ids() == expected(61)
+    assert "(and 59 more in this message)" in trail.letter()["reason"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
