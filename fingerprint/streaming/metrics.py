@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # `ingest` has metrics too, and needs neither detectors nor S
 STREAM_PREFIX = "fingerprint_stream"
 INGEST_PREFIX = "fingerprint_ingest"
 _PARTITION_LABELS = ("topic", "partition")
+LAG_SECONDS_HELP = "How long ago the oldest message was written that was not read yet; 0 if all are read."
 DEPENDENCIES = ("database", "checkpoints", "clock")  # that may fail while the program goes on
 REPORTED_COUNTERS = (
     "messages",
@@ -164,6 +165,7 @@ class StreamMetrics:
             return self._gauge(name, help, _PARTITION_LABELS)
 
         self.lag = gauge("lag_messages", "Messages not read yet; a columnar one holds up to 1,000 records.")
+        self.lag_seconds = gauge("lag_seconds", LAG_SECONDS_HELP)
         self.watermark = gauge(
             "watermark_timestamp_seconds",
             "Event time up to which all sources have reported.",
@@ -222,8 +224,8 @@ class StreamMetrics:
 
     def remove_partition(self, partition: Partition) -> None:
         """Remove the gauges of a partition that this process no longer owns."""
-        gauges = (self.lag, self.watermark, self.early_events, self.pending_events, self.series)
-        _remove_labels((*gauges, self.checkpoint_bytes), partition)
+        gauges = (self.lag, self.lag_seconds, self.watermark, self.early_events, self.pending_events)
+        _remove_labels((*gauges, self.series, self.checkpoint_bytes), partition)
 
     @contextmanager
     def counting(self, processor: PartitionProcessor) -> Iterator[None]:
@@ -240,12 +242,16 @@ class StreamMetrics:
             self.votes.labels(str(detector)).inc(int(count))
 
     def update_partitions(
-        self, owned: Mapping[Partition, OwnedPartition], lag: Mapping[Partition, int]
+        self,
+        owned: Mapping[Partition, OwnedPartition],
+        lag: Mapping[Partition, int],
+        lag_seconds: Mapping[Partition, float],
     ) -> None:
         """Set the gauges of the owned partitions."""
         for partition, each in owned.items():
             state = each.processor.state
             self.lag.labels(*partition).set(lag.get(partition, 0))
+            self.lag_seconds.labels(*partition).set(lag_seconds.get(partition, 0))
             self.watermark.labels(*partition).set(state.scorer.watermark)
             self.early_events.labels(*partition).set(len(state.early_events))
             self.pending_events.labels(*partition).set(len(state.pending))
@@ -282,6 +288,7 @@ class IngestMetrics:
         )
         self.lag_monitor = LagMonitorMetrics(INGEST_PREFIX, registry)
         self.lag = self._gauge("lag_messages", "Messages not read yet.")
+        self.lag_seconds = self._gauge("lag_seconds", LAG_SECONDS_HELP)
         self.watermarks = self._gauge("watermark_timestamp_seconds", "Latest event time seen.")
 
     def _counter(self, name: str, help: str) -> Counter:
@@ -304,15 +311,16 @@ class IngestMetrics:
         for partition, mark in watermarks.items():
             self.watermarks.labels(*partition).set(mark / 1000)
 
-    def set_lag(self, lag: Mapping[Partition, int]) -> None:
-        """Set the lag, in messages."""
+    def set_lag(self, lag: Mapping[Partition, int], seconds: Mapping[Partition, float]) -> None:
+        """Set the lag, in messages and in seconds."""
         for partition, messages in lag.items():
             self.lag.labels(*partition).set(messages)
+            self.lag_seconds.labels(*partition).set(seconds[partition])
 
     def remove_partitions(self, partitions: Collection[Partition]) -> None:
         """Remove the gauges of partitions that this process no longer owns."""
         for partition in partitions:
-            _remove_labels((self.lag, self.watermarks), partition)
+            _remove_labels((self.lag, self.lag_seconds, self.watermarks), partition)
 
     def figures(self) -> dict[str, int]:
         """Return the counts so far."""

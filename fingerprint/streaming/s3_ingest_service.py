@@ -34,7 +34,7 @@ from fingerprint.sources.arrival import wall_clock_ms
 from fingerprint.sources.s3_notifications import S3Object
 from fingerprint.streaming.backpressure import RetryingProducer
 from fingerprint.streaming.event_messages import PartitionCount
-from fingerprint.streaming.lag_monitor import POLL_INTERVAL_SECONDS
+from fingerprint.streaming.lag_monitor import POLL_INTERVAL_SECONDS, LagAge
 from fingerprint.streaming.metrics import S3IngestMetrics
 from fingerprint.streaming.redelivery import (
     MAX_LOST_RECEIVES,
@@ -96,7 +96,7 @@ class S3IngestService(PollingService):
         self.once, self.deferred = False, set[str]()  # ids of notifications left in the queue, with `once`
         self.limit_reached: str | None = None  # the reason of the last dead letter
         self.queue_problem: str | None = "has not asked the queue yet"
-        self.last_lag = time.monotonic()
+        self.last_lag, self.lag_age = time.monotonic(), LagAge()
 
     def run(self, stop_requested: Callable[[], bool], once: bool = False) -> dict[str, Any]:
         """Run until asked to end, or with `once` until the queue holds nothing more that can be done; return the figures.
@@ -114,6 +114,7 @@ class S3IngestService(PollingService):
     def run_once(self, stop_requested: Callable[[], bool]) -> bool:
         """Receive once and process what comes; return whether it held anything that was not deferred before."""
         taken: list[ReceivedMessage] = self._call_queue(self.queue.receive) or []
+        self.lag_age.observe([each.message for each in taken])
         news = any(each.id not in self.deferred for each in taken)
         try:
             for each in isolate_redelivered(taken):
@@ -244,4 +245,6 @@ class S3IngestService(PollingService):
         if self.last_iteration - self.last_lag > POLL_INTERVAL_SECONDS:
             self.last_lag = self.last_iteration
             depth = self._call_queue(self.queue.approximate_depth)
-            self.metrics.set_lag({} if depth is None else {self.queue_partition: depth})
+            if depth is not None:
+                lag = {self.queue_partition: depth}
+                self.metrics.set_lag(lag, self.lag_age.seconds(lag))

@@ -11,7 +11,8 @@ from prometheus_client import CollectorRegistry
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Message, Partition
 from fingerprint.core.settings import Kafka
-from fingerprint.streaming.lag_monitor import LagMonitor, LagMonitorMetrics, StallDetector
+from fingerprint.streaming.lag_monitor import LagAge, LagMonitor, LagMonitorMetrics, StallDetector
+from fingerprint.streaming.metrics import IngestMetrics
 
 A, B = Partition("events", 0), Partition("events", 1)
 
@@ -116,3 +117,57 @@ def test_who_waits_for_the_broker_says_so_while_it_waits(watch: LagMonitor, cons
     with watch.awaiting_broker():
         pass
     assert watch.problem() is None
+
+
+class TestLagAge:
+    """Seconds since the oldest unread message was written, at most; `now` is the wall clock."""
+
+    now = 10_000.0
+
+    @pytest.fixture
+    def age(self) -> LagAge:
+        return LagAge(lambda: self.now)
+
+    def test_it_is_the_age_of_what_was_read_last(self, age: LagAge) -> None:
+        age.observe([Message(*A, 6, timestamp=9_000_000), Message(*A, 7, timestamp=9_400_000)])
+        assert age.seconds({A: 1}) == {A: 600}
+        self.now += 60
+        assert age.seconds({A: 1}) == {A: 660}
+
+    def test_one_message_after_a_quiet_night_is_no_lag(self, age: LagAge) -> None:
+        age.observe([Message(*A, 7, timestamp=0)])
+        assert age.seconds({A: 0}) == {A: 0}
+        self.now += 30
+        assert age.seconds({A: 1}) == {A: 30}
+
+    def test_a_partition_of_which_nothing_comes_is_further_behind_each_time(self, age: LagAge) -> None:
+        assert age.seconds({A: 5}) == {A: 0}
+        self.now += 400
+        assert age.seconds({A: 5}) == {A: 400}
+
+    def test_a_time_of_the_future_hides_no_lag(self, age: LagAge) -> None:
+        """A producer sets it."""
+        age.observe([Message(*A, 7, timestamp=99_999_000)])
+        self.now += 50
+        assert age.seconds({A: 1}) == {A: 50}
+
+    def test_a_partition_given_away_is_forgotten(self, age: LagAge) -> None:
+        age.observe([Message(*A, 7, timestamp=0)])
+        assert age.seconds({B: 0}) == {B: 0}
+        assert age.seconds({A: 1}) == {A: 0}
+
+
+def test_the_lag_in_seconds_is_read_with_the_lag(watch: LagMonitor, consumer: Lagging) -> None:
+    watch.lag_age.now = lambda: 10_000.0
+    watch.observe([Message(*A, 6, timestamp=9_900_000)])
+    look_until(watch, consumer, 5)
+    assert watch.lag_seconds == {A: 100}
+
+
+def test_ingest_reports_it_until_the_partition_is_given_away(registry: CollectorRegistry) -> None:
+    metrics, name = IngestMetrics(registry), "fingerprint_ingest_lag_seconds"
+    metrics.set_lag({A: 3, B: 0}, {A: 60.0, B: 0.0})
+    labels = {"topic": A.topic, "partition": str(A.number)}
+    assert registry.get_sample_value(name, labels) == 60
+    metrics.remove_partitions([A])
+    assert registry.get_sample_value(name, labels) is None

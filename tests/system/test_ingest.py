@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
 import signal
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -423,6 +425,23 @@ def test_asked_to_end_it_finishes_its_batch_and_commits(stream: Stream) -> None:
     stream.close(program.consumer)
     stream.ingest()
     assert stream.ids() == expected(12)
+
+
+def test_while_it_is_behind_its_lag_is_as_old_as_what_it_read_last(stream: Stream) -> None:
+    """One message may hold 1,000 records: their number tells no one how late alerts come."""
+    stream.configure(kafka={"max_poll_records": 1})
+    stream.send(*records(40))
+    program = stream.program(stream.consumer(), stream.producer())
+    program.lag_monitor.lag_age.now = lambda: time.time() + 3_600
+
+    def reported() -> list[float]:
+        program.lag_monitor.next_poll = -math.inf
+        (metric,) = program.metrics.lag_seconds.collect()
+        return [sample.value for sample in metric.samples]
+
+    program.run(lambda: any(3_599 < each < 3_700 for each in reported()))
+    assert program.metrics.figures()["messages"] < 40
+    program.run(lambda: program.metrics.figures()["messages"] == 40 and reported() == [0, 0])
 
 
 class Process:

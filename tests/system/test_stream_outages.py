@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -243,6 +244,26 @@ def remembered(program: StreamService) -> tuple[int, int, int]:
         sum(len(each.repeats) for each in states),
         sum(len(each.series.owner) for each in states),
     )
+
+
+# --- while more comes than is read --------------------------------------------------------------------------------------
+
+
+def test_a_stream_that_is_behind_reports_for_how_long(
+    organisation: sample_organisation.SampleOrganisation, records: Records, tmp_path: Path
+) -> None:
+    place = Place(tmp_path, organisation.bank)
+    place.configure(kafka={"max_poll_records": 50})
+    place.create().send(records[:400])
+    with reading(place) as program:
+        program.lag_monitor.lag_age.now = lambda: time.time() + 3_600
+        read_to(program, 50)
+        look_at_the_clock(program)
+        (metric,) = program.metrics.lag_seconds.collect()
+        assert 3_600 <= max(sample.value for sample in metric.samples) < 3_700
+        read_to(program, 400)
+        look_at_the_clock(program)
+        assert {sample.value for sample in program.metrics.lag_seconds.collect()[0].samples} == {0}
 
 
 # --- partitions that are added while a stream runs ------------------------------------------------------------------
