@@ -44,6 +44,7 @@ from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Clock
 from fingerprint.core.settings import Oidc, read_secret
+from fingerprint.core.time_range import DAY_SECONDS
 
 PROVIDER_TIMEOUT_SECONDS = 5.0  # that the provider may take to answer
 # none, and HMAC, are not among them
@@ -52,7 +53,7 @@ CACHE_SECONDS = 3600  # seconds that the provider's configuration and keys are b
 COOLDOWN_SECONDS = 10.0  # seconds for which a provider that gave no answer is not asked
 MAX_RESPONSE_BYTES = 1 << 20  # bytes of its configuration or keys
 LEEWAY_SECONDS = 60  # seconds that its clock may be off
-MAX_AUTHENTICATION_AGE_SECONDS = 366 * 86400  # seconds since a proof that are looked at
+MAX_AUTHENTICATION_AGE_SECONDS = 366 * DAY_SECONDS  # seconds since a proof that are looked at
 MAX_SUBJECT_LENGTH = 255  # characters of a subject (OpenID Connect Core, 2)
 LOGIN_FAILED_MESSAGE = "the login could not be finished: begin again"
 

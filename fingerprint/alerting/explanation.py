@@ -41,6 +41,7 @@ from fingerprint.alerting.title_facts import PROGRAM_FEATURE, TitleFacts
 from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import ActionImpact, ActivityCurve, Alert, AlertEvent, Level, SurpriseDriver
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection.detectors import load_known_detectors
 from fingerprint.registry.bank import PEER_LEVEL
 from fingerprint.sources.active import SOURCE
@@ -241,4 +242,4 @@ def _most_common_level(frame: Frame) -> Level:
 
 def _late_days(frame: Frame) -> int:
     """Return how many days after they happened the events came: back-dated records deserve a look."""
-    return int(frames.column_of(frame, "delay").max()) // 86400 if "delay" in frame else 0
+    return int(frames.column_of(frame, "delay").max()) // DAY_SECONDS if "delay" in frame else 0

@@ -38,6 +38,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import GRAVITIES, Alert, vote_column
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection.detectors import calibrated_detectors
 from fingerprint.detection.scorer import ScoredEvents
 from fingerprint.sources.active import SOURCE
@@ -50,7 +51,7 @@ Ints = NDArray[np.int32]
 
 LATE_WINDOW = 1 << 40  # beyond the number of any interval
 MIN_GROWTH = 0.05  # an alert is built again when it has grown by more than this share
-MAX_ALERT_SECONDS = 86_400  # largest length of an alert; what follows is another one
+MAX_ALERT_SECONDS = DAY_SECONDS  # largest length of an alert; what follows is another one
 # Of one alert, what did the gravest harm first, then the most unusual ones: no noise displaces it.
 MAX_ALERT_EVENTS = 10_000
 MAX_SUPPORTING_EVENTS = 50  # more than a person reads
@@ -89,7 +90,7 @@ def alert_starts(
     """
     at = frames.epoch_seconds(frames.column_of(frame, "event_time"))
     delay = frame["delay"].to_numpy(np.int64) if "delay" in frame else np.zeros(len(frame), np.int64)
-    late = delay >= settings.spectral.history_days * 86400
+    late = delay >= settings.spectral.history_days * DAY_SECONDS
     start = LATE_WINDOW + (at + delay) // MAX_ALERT_SECONDS
     start[~late] = follow(principal[~late], interval[~late])
     return start

@@ -27,8 +27,9 @@ from functools import cache
 from typing import NamedTuple
 
 from fingerprint.core.alert import ORDER_FEATURE
+from fingerprint.core.time_range import DAY_SECONDS
 
-WINDOW_SECONDS = 86_400  # seconds
+WINDOW_SECONDS = DAY_SECONDS  # seconds
 MIN_OTHERS = 3  # other principals; fewer may be a coincidence
 MAX_COUNTED_OTHERS = 20  # counting ends here
 URGENCY_PER_DOUBLING = 5.0  # urgency, for each doubling of the other principals

@@ -26,6 +26,7 @@ from fingerprint.analysis import fingerprints as inspection
 from fingerprint.core.alert import LEVELS, Alert, DetectorName, Level
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection.detectors import interval_detectors
 from fingerprint.features.encoding import FEATURES
 from fingerprint.features.value_texts import NO_COUNT
@@ -38,7 +39,7 @@ MAX_VALUES = 5  # of a feature
 READINESS_HORIZONS_DAYS = (1.0, 7.0, 30.0)  # days
 
 _BIN_LABELS = {each.label for each in FEATURES if each.kind == "bin" and each.name != "mode"}
-_UNIT_SECONDS = {"min": 60.0, "minute": 60.0, "h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0}
+_UNIT_SECONDS = {"min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": DAY_SECONDS, "day": DAY_SECONDS}
 
 RowIndices = NDArray[np.intp]
 Doubles = NDArray[np.float64]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 DAY_SECONDS = 86_400
+DAY_MICROSECONDS = DAY_SECONDS * 1_000_000
 MAX_DAYS = 36_500  # that a range counts back: a hundred years
 KEY_DAY_MARGIN = timedelta(days=1)  # between the day in a key and the day of an event in it, at most
 

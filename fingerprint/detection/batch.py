@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames
 from fingerprint.compute.arrays import namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.features import encoding
 from fingerprint.state.coded_events import CodedEvents, code_events
 from fingerprint.state.event_batch import EventBatch
@@ -62,7 +63,7 @@ def encode_batch(events: frames.Frame | CodedEvents, state: ScorerState) -> tupl
     place = partial(to_device_of, other=state.series.owner)
     coded = code_events(events)
     fresh = state.deduplicate(
-        place(coded.principal), place(coded.key), place((coded.seconds // 86400).astype(np.int32))
+        place(coded.principal), place(coded.key), place((coded.seconds // DAY_SECONDS).astype(np.int32))
     )
     coded = coded.take(fresh)
     principal, interval = place(coded.principal), place(_intervals(coded, state))

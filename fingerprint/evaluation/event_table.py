@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import NEWCOMER_COLUMN, vote_column, z_column
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection.detectors import newcomer_rows
 from fingerprint.features import encoding
 from fingerprint.sources import flatten
@@ -61,9 +62,9 @@ class EventTable:
     def span_days(self) -> float:
         """Length of the span in days, at least an hour's worth."""
         return (
-            max(float(self.seconds[-1] - self.seconds[0]), HOUR_SECONDS) / 86400
+            max(float(self.seconds[-1] - self.seconds[0]), HOUR_SECONDS) / DAY_SECONDS
             if len(self)
-            else HOUR_SECONDS / 86400
+            else HOUR_SECONDS / DAY_SECONDS
         )
 
     def take(self, which: NDArray[np.bool_]) -> EventTable:

@@ -25,10 +25,10 @@ import pandas as pd
 
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
+from fingerprint.core.time_range import DAY_MICROSECONDS
 
 ALL_PRINCIPALS = "*"
 ORDINARY_DAY = "ordinary day"
-DAY_MICROSECONDS = 86_400_000_000
 _EPOCH = date(1970, 1, 1)
 
 

@@ -136,7 +136,7 @@ def _principal_figures(harmless: pd.DataFrame) -> Figures:
         "machines_share": _share((kinds == MACHINE_KIND).sum(), len(kinds)),
         "services_share": _share((kinds == SERVICE_PATH).sum(), len(kinds)),
         "single_sign_on_share": _share((kinds == "person").sum(), people.sum()),
-        "history_days": _round((seconds.max() - seconds.min()) / 86_400) if len(seconds) else None,
+        "history_days": _round((seconds.max() - seconds.min()) / DAY_SECONDS) if len(seconds) else None,
     }
 
 

@@ -25,6 +25,7 @@ from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
 from fingerprint.core.attack_tools import ATTACK_SYSTEMS
+from fingerprint.core.time_range import DAY_MICROSECONDS, DAY_SECONDS
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -32,7 +33,6 @@ Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 TEXT_CACHE_SIZE = 1 << 14  # user agents and addresses whose texts are kept
 NO_COUNT = "none"
 PRIVATE = "private"  # the network of all private addresses
-DAY_MICROSECONDS = 86_400_000_000
 QUARTER_HOUR_MICROSECONDS = 900_000_000
 TWO_HOURS_MICROSECONDS = DAY_MICROSECONDS // 12
 EPOCH_WEEKDAY = 3  # 1 January 1970 was a Thursday
@@ -197,7 +197,7 @@ def count_text(text: str) -> str:
 
 def duration_text(seconds: float) -> str:
     """Return seconds in the largest unit that they fill, as analysts read them."""
-    for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
+    for unit, length in (("d", DAY_SECONDS), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"

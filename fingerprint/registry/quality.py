@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.estimators import tail_calibration
 from fingerprint.features.vocabulary import Floats, Ints
 from fingerprint.state import alert_runs
@@ -250,7 +251,7 @@ def _days(holdout: HoldoutScores, seconds: int) -> float:
     if holdout.usual_days is not None:
         return round(max(holdout.usual_days, 1.0), 3)
     span = int(np.ptp(holdout.interval)) + 1 if len(holdout.interval) else 0
-    return round(max(span * seconds / 86400, 1.0), 3)
+    return round(max(span * seconds / DAY_SECONDS, 1.0), 3)
 
 
 def _each(principal: Hashes, time: Ints) -> Hashes:

@@ -31,13 +31,14 @@ from typing import Any, Literal
 
 from fingerprint.core import private_files
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.time_range import DAY_SECONDS
 
 DecisionAction = Literal["train", "publish", "rollback", "refused"]
 SERVING_ACTIONS = ("train", "publish", "rollback")
 # Of a version: never a path, nor what begins with a dot
 VERSION_PATTERN = re.compile(r"\w[\w.-]{0,199}", re.ASCII)
 MAX_LINE_LENGTH = 1_000  # bytes
-LEFTOVER_SECONDS = 86_400
+LEFTOVER_SECONDS = DAY_SECONDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ SERVICE_ROUTINES = (
         "cloudtrail:DescribeTrails GetTrailStatus config:DescribeConfigurationRecorders")),
     ServiceRoutine("AWSServiceRoleForRDS", "linked", 1800, parse_actions("ec2:DescribeVpcs DescribeSubnets DescribeSecurityGroups"), strict=False),
     ServiceRoutine("secretsmanager.amazonaws.com", "service", 1200, parse_actions("kms:Decrypt"), strict=False),
-    ServiceRoutine("AWSServiceRoleForTrustedAdvisor", "linked", 86_400, parse_actions(
+    ServiceRoutine("AWSServiceRoleForTrustedAdvisor", "linked", DAY_SECONDS, parse_actions(
         "ec2:DescribeInstances DescribeVolumes DescribeAddresses rds:DescribeDBInstances iam:GetAccountSummary elasticloadbalancing:DescribeLoadBalancers")),
 )  # fmt: skip
 

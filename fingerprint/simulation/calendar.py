@@ -14,6 +14,8 @@ from datetime import date
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.core.time_range import DAY_SECONDS
+
 
 @dataclass(frozen=True, slots=True)
 class Location:
@@ -55,7 +57,7 @@ _HOUR_WEIGHTS = np.array(
     + [0.1] * 7
 )
 _CUMULATIVE = np.concatenate([[0.0], np.cumsum(_HOUR_WEIGHTS / _HOUR_WEIGHTS.sum())])
-_HOUR_EDGES = np.linspace(0, 86_400, len(_CUMULATIVE))
+_HOUR_EDGES = np.linspace(0, DAY_SECONDS, len(_CUMULATIVE))
 
 
 def is_working_day(day: date, location: Location) -> bool:

@@ -31,6 +31,7 @@ from fingerprint.compute import arrays, frames
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
 from fingerprint.core.sanitize import printable, storable
+from fingerprint.core.time_range import DAY_SECONDS
 
 MAX_FEEDS = 10_000  # feeds that are counted, the busiest
 ACCOUNT, REGION, SOURCE = "account", "region", "source"
@@ -53,7 +54,7 @@ class FeedCounts:
 
     def __init__(self, interval_seconds: int, max_feeds: int) -> None:
         self.interval_seconds, self.max_feeds = interval_seconds, max_feeds
-        self.intervals_per_day = 86400 // interval_seconds
+        self.intervals_per_day = DAY_SECONDS // interval_seconds
         self.closed_until = 0  # intervals below this one were drained
         self.dropped_feeds = 0  # feeds that were not counted, because there were too many
         self._cells: dict[Cell, int] = {}

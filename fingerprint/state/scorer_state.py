@@ -38,6 +38,7 @@ from fingerprint.compute.arrays import (
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, rank_in_run, run_starts
 from fingerprint.core import settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.state import alert_runs, unknown_principals
 from fingerprint.state.action_sequence import ActionSequence
@@ -288,7 +289,7 @@ class ScorerState:
 
         Events more than a day late count as yesterday's.
         """
-        day = np.maximum(interval // self.series.intervals_per_day, self.watermark // 86400 - 1)
+        day = np.maximum(interval // self.series.intervals_per_day, self.watermark // DAY_SECONDS - 1)
         return unknown_principals.admit(
             self.unknown_principals, principal, day.astype(np.int32), rooms, max_principals
         )

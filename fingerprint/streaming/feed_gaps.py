@@ -27,6 +27,7 @@ from fingerprint.compute import hashing
 from fingerprint.core.alert import FeedGap
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.estimators import spectral
 from fingerprint.state.feed_activity import MAX_FEEDS
 from fingerprint.streaming.partition_processor import PartitionProcessor
@@ -360,7 +361,7 @@ class FeedMonitor:
         since: then all are read.
         """
         known = self.checked_until and self.checked_until == looked
-        settled = looked - 2 * 86400 if known else since
+        settled = looked - 2 * DAY_SECONDS if known else since
         fresh = self.store.feeds.counts(max(settled, since))
         if known:
             kept = self.counts[self.counts["at"].between(since, settled - 1)]

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted, rank_in_run
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.estimators import sequence
 from fingerprint.estimators.principal_weights import balanced_events
 from fingerprint.estimators.sequence import ANY, ORGANISATION, TOTAL, Transitions
@@ -217,7 +218,7 @@ def holdout_surprises(dataset: PartitionedDataset) -> HoldoutSurprises:
 
 def z_by_other_days(held: HoldoutSurprises, interval_seconds: int) -> Floats:
     """Return the z of held-out actions (G,) by the tails of the other days, as days to come are judged."""
-    day = held.interval.astype(np.int64) * interval_seconds // 86400
+    day = held.interval.astype(np.int64) * interval_seconds // DAY_SECONDS
     return sequence.z_by_other_days(held.kind, held.place, held.balanced, day)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.hashing import Hashes
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection.detectors.spectral import NEWCOMER_PLACES, Bursts, count_events
 from fingerprint.estimators import amounts, newcomer_tails, surge_tails
 from fingerprint.features.encoding import ACTION_COLUMN
@@ -138,4 +139,4 @@ def _scorer_state(piece: PartitionContext) -> ScorerState:
 
 def _history_end(piece: PartitionContext) -> int:
     """Return the day after the last of the whole history."""
-    return piece.dataset.watermark // 86400 + 1
+    return piece.dataset.watermark // DAY_SECONDS + 1

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.estimators import newcomer_tails
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.estimators.newcomer_tails import NewcomerTails
@@ -192,8 +193,8 @@ def _newcomer_tails(
     dataset: PartitionedDataset, index: FingerprintIndex, settings: Settings
 ) -> NewcomerTails:
     """Return the tails of first days; none of a history that ended before they were over, which cannot tell who is new."""
-    begun = int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds // 86400
-    if dataset.watermark // 86400 - begun <= settings.spectral.warm_up_days:
+    begun = int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds // DAY_SECONDS
+    if dataset.watermark // DAY_SECONDS - begun <= settings.spectral.warm_up_days:
         return newcomer_tails.no_newcomer_tails()
     hours = dataset.columns_of("learned", "beginnings")
     kind = hashing.hash_strings(pd.Series(kinds_of(hours["principal"], index), dtype=object))

@@ -40,6 +40,7 @@ from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import MAX_KEY_LENGTH, index_key
 from fingerprint.core.settings import Training
+from fingerprint.core.time_range import DAY_MICROSECONDS
 
 MAX_RETURNED_VOTES = 20  # of one entity and day: a day has a bounded weight
 MALICIOUS, OPEN, RECENT, CAPPED = "malicious", "open", "recent vote", "past the cap"
@@ -179,10 +180,10 @@ def _classify_votes(
 ) -> None:
     """Distinguish, in place, the votes that are too young, those past their day's cap, and those that come back."""
     vote = np.flatnonzero(reason == _RETURNED_VOTE)
-    young = time[vote] > end - options.single_vote_exclusion_days * 86_400_000_000
+    young = time[vote] > end - options.single_vote_exclusion_days * DAY_MICROSECONDS
     reason[vote[young]] = REASONS.index(RECENT)
     old = vote[~young]
-    rank = _rank_within_day(entity[old], time[old] // 86_400_000_000, time[old], ids[old])
+    rank = _rank_within_day(entity[old], time[old] // DAY_MICROSECONDS, time[old], ids[old])
     reason[old[rank >= MAX_RETURNED_VOTES]] = REASONS.index(CAPPED)
 
 

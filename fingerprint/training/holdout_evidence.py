@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import LEVELS
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection.detectors.autoencoder.evidence import could_be_left_to_services, could_have_moved
 from fingerprint.estimators import amounts, harm
 from fingerprint.estimators.amounts import AMOUNTS_OF_ALL_CALLS
@@ -54,7 +55,7 @@ def holdout_evidence(piece: PartitionContext, center: Floats, counted: CountedRo
         "level": level.astype(np.int8),
         "principal": held.principal,
         "action": held.codes[:, ACTION_COLUMN],
-        "day": (seconds // 86400).astype(np.int32),
+        "day": (seconds // DAY_SECONDS).astype(np.int32),
     }
 
 

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from fingerprint.compute.arrays import identity_placement
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.estimators import amounts, call_paths, load, moves, openers
 from fingerprint.estimators.load import UsualLoad
 from fingerprint.estimators.rates import distinct_days
@@ -86,7 +87,8 @@ class PartitionContext:
         if fingerprint_index.load_split(self.dataset).share:
             return self.index.ready
         early, options = self.early, self.settings.entities
-        day = self.rows.interval[early].astype(np.int64) * self.settings.spectral.interval_seconds // 86400
+        seconds = self.rows.interval[early].astype(np.int64) * self.settings.spectral.interval_seconds
+        day = seconds // DAY_SECONDS
         ready = self.index.ready.copy()
         for level in OWN_LEVELS:
             owner = self.owners[early, level]

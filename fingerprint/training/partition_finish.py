@@ -14,6 +14,7 @@ import numpy as np
 
 from fingerprint.compute import mapped_arrays
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
@@ -26,7 +27,7 @@ from fingerprint.training.holdout_evidence import holdout_evidence
 from fingerprint.training.nn import trainer
 from fingerprint.training.partition_context import OWN_LEVELS, PartitionContext, usual_amounts, usual_load
 
-WEEK_SECONDS = 7 * 86400
+WEEK_SECONDS = 7 * DAY_SECONDS
 SAMPLE_ROWS = 20_000  # rows kept for detectors that are fitted when they start
 
 

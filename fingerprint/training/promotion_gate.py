@@ -36,6 +36,7 @@ from numpy.typing import NDArray
 
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Promotion, Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection import detectors, ensemble
 from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
@@ -314,7 +315,7 @@ def _lost_fingerprints(moved: BankDrift, options: Promotion, changed: Sequence[s
 
 def _older_history(challenger: Bank, champion: Bank) -> Iterator[str]:
     """Yield why a bank that knows less of late than the served one is refused: its input stopped, or is an old copy."""
-    behind = (champion.manifest["watermark"] - challenger.manifest["watermark"]) / 86400
+    behind = (champion.manifest["watermark"] - challenger.manifest["watermark"]) / DAY_SECONDS
     if behind > MAX_DAYS_BEHIND:
         yield (
             f"its history ends {behind:.1f} days before that of {champion.version}, "

@@ -22,6 +22,7 @@ import numpy as np
 
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary
@@ -109,7 +110,7 @@ def count_presences(owner: Ints, rows: DistinctRows, level: int, settings: Setti
 
     Units are intervals; principal-days in a group, principals at the generic fingerprint.
     """
-    day = (rows.interval * np.int64(settings.spectral.interval_seconds) // 86400).astype(np.uint64)
+    day = (rows.interval * np.int64(settings.spectral.interval_seconds) // DAY_SECONDS).astype(np.uint64)
     unit = {GENERIC: rows.principal, PEER: hashing.hash_pair(rows.principal, day)}
     return vocabulary.count_presences(owner, unit.get(level, rows.interval.astype(np.uint64)), rows.codes)
 

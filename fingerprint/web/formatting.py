@@ -16,6 +16,7 @@ from fingerprint.alerting.impact import MAX_RESOURCES
 from fingerprint.core.alert import LEVELS, ActionImpact, Decision, Level, StepPhase
 from fingerprint.core.alert import SEVERITY_LEVELS as SEVERITY_LEVELS
 from fingerprint.core.alert import severity_of as severity_of
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.core.time_range import format_iso as format_iso
 from fingerprint.web.language import N_, NN_, format_date, format_decimal, gettext, localise_figure, ngettext
 from fingerprint.web.language import format_count as format_count
@@ -111,7 +112,7 @@ GRAVEST_TACTICS = (
     "Discovery",
 )
 _BREAKS = re.compile(r"([^\w:.-])")  # what stands between the words of a value
-_UNITS = ((86400, N_("day")), (3600, N_("hour")), (60, N_("minute")), (1, N_("second")))
+_UNITS = ((DAY_SECONDS, N_("day")), (3600, N_("hour")), (60, N_("minute")), (1, N_("second")))
 _WORDS = (  # for the catalogue alone
     N_("critical"),
     N_("high"),
@@ -294,7 +295,7 @@ def format_elapsed(then: datetime, now: datetime) -> str:
 def format_age(then: datetime, now: datetime) -> str:
     """Return the elapsed time in its largest unit, short: `now`, `5 min`, `3 h`, `12 d`."""
     seconds = max(0, int((now - then).total_seconds()))
-    for size, unit in ((86400, N_("d")), (3600, N_("h")), (60, N_("min"))):
+    for size, unit in ((DAY_SECONDS, N_("d")), (3600, N_("h")), (60, N_("min"))):
         if seconds >= size:
             return f"{seconds // size} {gettext(unit)}"
     return gettext("now")
@@ -310,6 +311,13 @@ def short_principal(principal: str) -> str:
     """Return a principal without its account, which has a column of its own: `user/ana` of `123456789012:user/ana`."""
     account, separator, name = principal.partition(":")
     return name if separator and name and account.isdecimal() else principal
+
+
+def short_person(principal: str) -> str:
+    """Return the same, and a person without their role: `ana@example.org` of `123456789012:role/Admin/ana@example.org`."""
+    name = short_principal(principal)
+    last = name.rpartition("/")[2]
+    return last if "@" in last else name
 
 
 def split_title(title: str) -> tuple[str, str]:

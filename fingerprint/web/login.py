@@ -19,12 +19,13 @@ from markupsafe import Markup
 
 from fingerprint.core.account import RelyingParty, SecondFactorNeeded
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.web.auth import set_session_cookie
 from fingerprint.web.cookies import delete_cookie, read_cookie, set_cookie
 from fingerprint.web.dependencies import Dependencies
 from fingerprint.web.layout import absolute_url, redirect
 
-DEVICE_SECONDS = 90 * 86400  # that a browser is known after its last login
+DEVICE_SECONDS = 90 * DAY_SECONDS  # that a browser is known after its last login
 LOGIN_SECONDS = 600  # that a second factor may take
 
 

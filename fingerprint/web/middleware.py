@@ -21,6 +21,7 @@ from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fingerprint.core.settings import Web
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.web.language import available_languages, choose_language, using_language
 from fingerprint.web.security_events import annotate_request
 
@@ -42,7 +43,7 @@ SECURITY_HEADERS = {
 HEALTH_PATHS = frozenset({"/livez", "/readyz", "/metrics"})
 NETLOC_PATTERN = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
 MAX_LENGTH_DIGITS = 15  # digits of a length that is looked at
-HSTS_SECONDS = 365 * 86400  # seconds
+HSTS_SECONDS = 365 * DAY_SECONDS  # seconds
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 WILDCARD_HOSTS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  what these name is no Host
 

@@ -23,12 +23,13 @@ from fastapi import Request, Response
 from fingerprint.core.alert import severity_of
 from fingerprint.core.case import QueueOrder, QueueRow
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.web.cookies import read_cookie, set_cookie
 from fingerprint.web.language import N_
 
 Density = Literal["table", "cards"]
 MAX_COOKIE_LENGTH = 300  # characters
-KEPT_SECONDS = 400 * 86400  # the longest that browsers keep a cookie
+KEPT_SECONDS = 400 * DAY_SECONDS  # the longest that browsers keep a cookie
 # Until when an open alert should have a decision, by severity: a critical one within the hour, a low one within the week. They
 # only mark rows; the overview takes targets of one's own.
 DECISION_TARGETS = {

@@ -8,13 +8,16 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
-from fingerprint.core.alert import Alert, CredentialIssue
+from fingerprint.core.address import AddressTables
+from fingerprint.core.alert import Alert, CredentialIssue, Disposition
 from fingerprint.core.incident import SessionOrigin
 from fingerprint.core.ports.store import Store
 from fingerprint.core.story import Tally, tally
+from fingerprint.delivery.notification import Notification
 from fingerprint.sources.active import SOURCE
 
 MAX_SESSIONS_TRACED = 10  # of one alert; of more it is not known who opened them
@@ -43,6 +46,21 @@ def with_origin(store: Store, alert: Alert) -> tuple[Alert, SessionOrigin]:
     keys = tally(event.access_key for event in alert.events)
     origin = read_origin(store, alert.alert_id, keys)
     return with_opener(alert, origin), origin
+
+
+def export_notifications(
+    store: Store,
+    found: Iterable[tuple[Alert, Disposition | None]],
+    tables: AddressTables,
+    link: Callable[[str], str] = lambda alert_id: "",
+) -> Iterator[Notification]:
+    """Yield a notification for each alert of an export, one in memory at a time; `link` gives its page, by its id."""
+    for alert, disposition in found:
+        whole, origin = with_origin(store, alert)
+        records = partial(store.evidence.records, alert.alert_id)
+        yield Notification(
+            whole, "new", disposition, link(alert.alert_id), tables, origin=origin, read_records=records
+        )
 
 
 def with_opener(alert: Alert, origin: SessionOrigin) -> Alert:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from pipelines.bench.organisations import trained_organisation
 from pipelines.bench.report import benchmark
 
@@ -27,7 +28,7 @@ MAX_STEP_MS = 5.0
 EVENTS, MAX_EVENT_US = 500, 50.0
 LARGE_STATE, SMALL_STATE = 2_000_000, 100_000  # ids of records that are kept, of 14 days
 IDS_PER_PRINCIPAL = 200
-HOUR, DAY = 3600, 86400
+HOUR, DAY = 3600, DAY_SECONDS
 TODAY = 20_000  # days since 1970
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager
-from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,9 +12,9 @@ from fingerprint.adapters.output_files import staged_output
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.errors import FingerprintError
 from fingerprint.delivery.formats import encode_export
-from fingerprint.delivery.notification import Notification
-from fingerprint.store import SqlStore, open_store
-from fingerprint.web.session_origin import with_origin
+from fingerprint.store import open_store
+from fingerprint.store.evidence import AlertWithDisposition
+from fingerprint.web.session_origin import export_notifications
 
 
 def export_alerts(
@@ -26,26 +25,22 @@ def export_alerts(
     Raises FingerprintError if there is no database, or the file cannot be written.
     """
     with closing(open_store(database_url, create=False)) as store, _open_atomic(out) as file:
-        notifications = CountedNotifications(store, addresses)
-        for piece in encode_export(format, notifications):
+        found = CountedAlerts(store.evidence.iterate_full_alerts())
+        for piece in encode_export(format, export_notifications(store, found, addresses)):
             file.write(piece)
-    return notifications.count
+    return found.count
 
 
-class CountedNotifications:
-    """Iterate over the alerts of a database, few of them in memory at a time, and count them."""
+class CountedAlerts:
+    """Iterate over alerts, and count them."""
 
-    def __init__(self, store: SqlStore, addresses: AddressTables) -> None:
-        self.store, self.addresses, self.count = store, addresses, 0
+    def __init__(self, found: Iterable[AlertWithDisposition]) -> None:
+        self.found, self.count = found, 0
 
-    def __iter__(self) -> Iterator[Notification]:
-        for alert, disposition in self.store.evidence.iterate_full_alerts():
+    def __iter__(self) -> Iterator[AlertWithDisposition]:
+        for each in self.found:
             self.count += 1
-            whole, origin = with_origin(self.store, alert)
-            records = partial(self.store.evidence.records, alert.alert_id)
-            yield Notification(
-                whole, "new", disposition, tables=self.addresses, origin=origin, read_records=records
-            )
+            yield each
 
 
 @contextmanager

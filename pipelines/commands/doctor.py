@@ -22,6 +22,7 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Enrichment, Settings
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.registry import bank_files, versions
 from fingerprint.store import database as store_database
 from fingerprint.store import masked_url, open_store, store_exists
@@ -173,7 +174,7 @@ def check_bank(settings: Settings, folder: Path) -> Finding:
     bank = bank_files.open_bank(folder, settings.bank)
     ready = bank.manifest["ready"]["entity"]
     end = datetime.fromisoformat(bank.manifest["span"][1])
-    age = (SystemClock().now() - end).total_seconds() / 86400
+    age = (SystemClock().now() - end).total_seconds() / DAY_SECONDS
     finding = f"{version}: {ready:,} entities ready, learned until {end:%Y-%m-%d}"
     if not ready:
         return Finding("warn", f"{finding}; every principal falls back to its peers", "train on more days")
@@ -216,7 +217,7 @@ def check_enrichment(options: Enrichment) -> Finding:
         return Finding("ok", "no tables of addresses: countries and network owners are not shown")
     open_address_tables(options)
     now = SystemClock().now().timestamp()
-    old = [file for file in files if now - os.stat(file).st_mtime > MAX_TABLE_AGE_DAYS * 86400]
+    old = [file for file in files if now - os.stat(file).st_mtime > MAX_TABLE_AGE_DAYS * DAY_SECONDS]
     if old:
         return Finding(
             "warn", f"older than {MAX_TABLE_AGE_DAYS:.0f} days: {', '.join(old)}", "fetch newer tables"

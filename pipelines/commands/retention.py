@@ -16,6 +16,7 @@ from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Retention
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.store import SqlStore, open_store
 from pipelines.cli.console import Progress, command_line
 from pipelines.runtime import host
@@ -23,7 +24,7 @@ from pipelines.runtime import host
 # The author in the audit log of the daily run; no account has a name with a colon.
 RETENTION_ACTOR = "program:retention"
 INITIAL_DELAY_SECONDS = 60.0  # after the start
-INTERVAL_SECONDS = 86_400.0  # after it was done
+INTERVAL_SECONDS = DAY_SECONDS  # after it was done
 RETRY_SECONDS = 3_600.0  # after it failed
 NOT_PURGED = (  # what a purge of the database does not reach
     "the topics of Kafka, the banks, checkpoints, files of scored events, deliveries, and lines "

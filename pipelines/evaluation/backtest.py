@@ -86,7 +86,7 @@ class Backtest:
     @property
     def scored_days(self) -> float:
         """Length of the scored part in days, an hour at least."""
-        return float(max(self.about["end"] - self.about["cut"], 3600)) / 86_400
+        return float(max(self.about["end"] - self.about["cut"], 3600)) / DAY_SECONDS
 
     @cached_property
     def bank(self) -> Bank:

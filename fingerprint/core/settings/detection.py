@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from fingerprint.core.case import MAX_THRESHOLD, MIN_THRESHOLD
 from fingerprint.core.settings.base import Section
+from fingerprint.core.time_range import DAY_SECONDS
 
 
 class Reading(Section):
@@ -118,7 +119,7 @@ class Spectral(Section):
     @model_validator(mode="after")
     def check_can_fire(self) -> Spectral:
         """Refuse settings under which the detector never votes."""
-        if 86400 % self.interval_seconds:
+        if DAY_SECONDS % self.interval_seconds:
             raise ValueError("interval_seconds must divide a day")
         if self.warm_up_days > self.history_days:
             raise ValueError(
@@ -129,7 +130,7 @@ class Spectral(Section):
     @property
     def intervals_per_day(self) -> int:
         """The number of intervals in a day."""
-        return 86400 // self.interval_seconds
+        return DAY_SECONDS // self.interval_seconds
 
     @property
     def late_intervals(self) -> int:

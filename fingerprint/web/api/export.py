@@ -7,7 +7,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query, Request
@@ -21,7 +20,7 @@ from fingerprint.web.api.queue_params import AlertFilterParams
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.security_metrics import count_export
-from fingerprint.web.session_origin import with_origin
+from fingerprint.web.session_origin import export_notifications
 
 router = APIRouter(tags=["alerts"])
 CSV_MEDIA_TYPE, NDJSON_MEDIA_TYPE = "text/csv; charset=utf-8", "application/x-ndjson"
@@ -62,12 +61,12 @@ def export_alerts(
 
 
 def _export_rows(deps: Dependencies, ids: Sequence[str]) -> Iterator[Notification]:
-    """Yield alerts with their events and their current decision; those that were removed are left out."""
-    base = deps.settings.web.public_url or ""
-    for alert, disposition in deps.store.evidence.full_alerts(ids):
-        link = f"{base}{urls.alert_url(alert.alert_id)}" if base else ""
-        whole, origin = with_origin(deps.store, alert)
-        records = partial(deps.store.evidence.records, alert.alert_id)
-        yield Notification(
-            whole, "new", disposition, link, deps.addresses, origin=origin, read_records=records
-        )
+    """Return alerts with their events and their current decision; those that were removed are left out."""
+    base = deps.settings.web.public_url
+    found = deps.store.evidence.full_alerts(ids)
+    return export_notifications(
+        deps.store,
+        found,
+        deps.addresses,
+        lambda alert_id: f"{base}{urls.alert_url(alert_id)}" if base else "",
+    )

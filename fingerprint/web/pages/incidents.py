@@ -51,6 +51,7 @@ from fingerprint.web.audit_text import ActivityLine, activity_log
 from fingerprint.web.auth import Analyst, Viewer
 from fingerprint.web.dependencies import Dependencies, Deps, active_people, check_assignee
 from fingerprint.web.flash import ACTION_SENTENCES, DECISIONS
+from fingerprint.web.formatting import short_person
 from fingerprint.web.incident_story import incident_story
 from fingerprint.web.language import N_, NN_, gettext, template_ngettext
 from fingerprint.web.layout import redirect, render_page
@@ -234,10 +235,8 @@ def incident_url(incident_id: str) -> str:
 
 
 def shortened_principal(principal: str) -> str:
-    """Return a principal without its account, and a person without their role, at most MAX_SHORT_NAME characters."""
-    name = principal.partition(":")[2] or principal or gettext("without a name")
-    last = name.rpartition("/")[2]
-    return truncate(last if "@" in last else name, MAX_SHORT_NAME)
+    """Return the name of a person or principal, at most MAX_SHORT_NAME characters."""
+    return truncate(short_person(principal) or gettext("without a name"), MAX_SHORT_NAME)
 
 
 def _to_action(form: IncidentForm, caller_name: str) -> CaseAction:

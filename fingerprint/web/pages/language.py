@@ -12,13 +12,14 @@ from fastapi import APIRouter, Form, Response
 from pydantic import BaseModel, Field
 
 from fingerprint.core.errors import FingerprintError
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.web.auth import Viewer
 from fingerprint.web.cookies import set_cookie
 from fingerprint.web.dependencies import Deps
 from fingerprint.web.language import available_languages
 from fingerprint.web.layout import redirect, safe_local_path
 
-KEPT_SECONDS = 400 * 86400  # the longest that browsers keep a cookie
+KEPT_SECONDS = 400 * DAY_SECONDS  # the longest that browsers keep a cookie
 router = APIRouter()
 
 

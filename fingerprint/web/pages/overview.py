@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from fingerprint.core.incident import IncidentFilter
 from fingerprint.core.overview import SEVERITIES
+from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.web.api.overview import OverviewParams, read_overview
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Deps
@@ -51,7 +52,7 @@ def seconds_as_text(seconds: float | None) -> str:
     if seconds is None:
         return gettext("too few")
     left = timedelta(seconds=seconds).total_seconds()
-    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+    for size, unit in ((DAY_SECONDS, "day"), (3_600, "hour"), (60, "minute")):
         if left >= 2 * size:
             return count_of(round(left / size), unit)
     return count_of(round(left), "second")

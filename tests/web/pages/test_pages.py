@@ -820,6 +820,9 @@ def test_words_of_ages_and_of_whom_are_short():
     ]  # fmt: skip
     assert fmt.short_principal("123456789012:user/ana") == "user/ana"
     assert fmt.short_principal("arn:aws:x") == "arn:aws:x"
+    assert fmt.short_person("123456789012:role/Admin/ana@example.org") == "ana@example.org"
+    assert fmt.short_person("123456789012:role/ci/build") == "role/ci/build"
+    assert fmt.short_person("unknown:root") == "unknown:root"
     assert fmt.order_tactics(["Discovery", "made up", "Impact"]) == ["Impact", "Discovery", "made up"]
 
 
