@@ -137,4 +137,4 @@ class IngestService(ConsumerService):
     def _update_status(self) -> None:
         self.metrics.set_watermarks(self.record_reader.watermarks)
         if self.joined and (lag := self.lag_monitor.poll()) is not None:
-            self.metrics.set_lag(lag, self.lag_monitor.lag_seconds)
+            self.metrics.set_lag(lag, self.lag_monitor.lag_age)

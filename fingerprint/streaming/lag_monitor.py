@@ -17,6 +17,8 @@ POLL_INTERVAL_SECONDS = 5.0  # between two reads of the lag
 PARTITION_STALL_SECONDS = 120.0  # without progress, after which a lagging partition counts as stalled
 LAG_TIMEOUT_SECONDS = 2.0  # a read that takes longer is given up: polling must go on where it can
 
+MAX_LAG_READING_AGE_SECONDS = 60.0  # after which a lag of 0 is no longer believed
+
 log = get_logger("fingerprint.watch")
 
 
@@ -57,7 +59,6 @@ class LagMonitor:
         self.poll_interval = min(POLL_INTERVAL_SECONDS, settings.request_timeout_seconds / 2)
         self.stall_detector = StallDetector(PARTITION_STALL_SECONDS)
         self.lag_age = LagAge()
-        self.lag_seconds: dict[Partition, float] = {}  # when the lag was last read
         self.positions: dict[Partition, int] = {}
         self.stalled: list[Partition] = []
         # When the oldest request was sent that is not answered yet.
@@ -78,7 +79,7 @@ class LagMonitor:
         self.next_poll = self.now() + self.poll_interval
         self._log_broker_availability()
         if lag is not None:
-            self.lag_seconds = self.lag_age.seconds(lag)
+            self.lag_age.update(lag)
             self._log_stalled_partitions(self.stall_detector.stalled(self.now(), self.positions, lag))
         return lag
 
@@ -147,20 +148,25 @@ class LagAge:
     """Measure lag in seconds: how long ago the oldest message was written that was not read yet, at most.
 
     What is unread was written after what was read last, and after the last time when nothing was unread. Messages would not do as
-    a measure: one holds up to 1,000 records.
+    a measure: one holds up to 1,000 records. Where the lag itself has not been read for long, because the program waits for its
+    database or hangs, messages may have come since it was read last, and are counted as if they had.
 
     Example:
         >>> age, partition = LagAge(now=lambda: 1_000.0), Partition("events", 0)
         >>> age.observe([Message("events", 0, 7, timestamp=940_000)])
-        >>> age.seconds({partition: 3})
-        {Partition(topic='events', number=0): 60.0}
-        >>> age.seconds({partition: 0})
-        {Partition(topic='events', number=0): 0.0}
+        >>> age.update({partition: 3})
+        >>> age.seconds(partition)
+        60.0
+        >>> age.update({partition: 0})
+        >>> age.seconds(partition)
+        0.0
     """
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self.now = now  # seconds since 1970
         self._written_after: dict[Partition, float] = {}  # of what is unread, seconds since 1970
+        self._read_to_end: frozenset[Partition] = frozenset()
+        self._updated = now()
 
     def observe(self, messages: Sequence[Message]) -> None:
         """Note messages that were read. A time of the future is one of now: producers set it."""
@@ -169,16 +175,20 @@ class LagAge:
             written = min(written_ms / 1000, now)
             self._written_after[partition] = max(self._written_after.get(partition, written), written)
 
-    def seconds(self, lag: Offsets) -> dict[Partition, float]:
-        """Return the age of the lag of each assigned partition (messages), 0 where there is none.
-
-        Of a partition of which nothing was read yet, the time since it was first seen with a lag.
-        """
-        now = self.now()
+    def update(self, lag: Offsets) -> None:
+        """Note the lag of each assigned partition (messages). Of one of which nothing was read yet, time counts from now."""
+        self._updated = now = self.now()
+        self._read_to_end = frozenset(each for each, behind in lag.items() if behind <= 0)
         self._written_after = {
-            each: self._written_after.get(each, now) if behind > 0 else now for each, behind in lag.items()
+            each: now if each in self._read_to_end else self._written_after.get(each, now) for each in lag
         }
-        return {each: max(now - written, 0.0) for each, written in self._written_after.items()}
+
+    def seconds(self, partition: Partition) -> float:
+        """Return the age of a partition's lag now, 0 where there is none; from any thread."""
+        now = self.now()
+        if partition in self._read_to_end and now - self._updated < MAX_LAG_READING_AGE_SECONDS:
+            return 0.0
+        return max(now - self._written_after.get(partition, now), 0.0)
 
 
 class StallDetector:

@@ -16,7 +16,7 @@ from fingerprint.core.alert import Alert
 from fingerprint.core.ports import Partition
 from fingerprint.sources.s3_notifications import S3Notification
 from fingerprint.streaming.backpressure import DependencyStatus
-from fingerprint.streaming.lag_monitor import LagMonitorMetrics
+from fingerprint.streaming.lag_monitor import LagAge, LagMonitorMetrics
 from fingerprint.streaming.rekeying import RekeyedBatch
 from fingerprint.streaming.s3_objects import ObjectBatch
 
@@ -245,13 +245,13 @@ class StreamMetrics:
         self,
         owned: Mapping[Partition, OwnedPartition],
         lag: Mapping[Partition, int],
-        lag_seconds: Mapping[Partition, float],
+        lag_age: LagAge,
     ) -> None:
         """Set the gauges of the owned partitions."""
         for partition, each in owned.items():
             state = each.processor.state
             self.lag.labels(*partition).set(lag.get(partition, 0))
-            self.lag_seconds.labels(*partition).set(lag_seconds.get(partition, 0))
+            self.lag_seconds.labels(*partition).set_function(partial(lag_age.seconds, partition))
             self.watermark.labels(*partition).set(state.scorer.watermark)
             self.early_events.labels(*partition).set(len(state.early_events))
             self.pending_events.labels(*partition).set(len(state.pending))
@@ -311,11 +311,11 @@ class IngestMetrics:
         for partition, mark in watermarks.items():
             self.watermarks.labels(*partition).set(mark / 1000)
 
-    def set_lag(self, lag: Mapping[Partition, int], seconds: Mapping[Partition, float]) -> None:
-        """Set the lag, in messages and in seconds."""
+    def set_lag(self, lag: Mapping[Partition, int], lag_age: LagAge) -> None:
+        """Set the lag, in messages and in seconds; these go on between two readings."""
         for partition, messages in lag.items():
             self.lag.labels(*partition).set(messages)
-            self.lag_seconds.labels(*partition).set(seconds[partition])
+            self.lag_seconds.labels(*partition).set_function(partial(lag_age.seconds, partition))
 
     def remove_partitions(self, partitions: Collection[Partition]) -> None:
         """Remove the gauges of partitions that this process no longer owns."""

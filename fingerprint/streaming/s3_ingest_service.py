@@ -247,4 +247,5 @@ class S3IngestService(PollingService):
             depth = self._call_queue(self.queue.approximate_depth)
             if depth is not None:
                 lag = {self.queue_partition: depth}
-                self.metrics.set_lag(lag, self.lag_age.seconds(lag))
+                self.lag_age.update(lag)
+                self.metrics.set_lag(lag, self.lag_age)

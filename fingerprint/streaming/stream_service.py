@@ -359,7 +359,7 @@ class StreamService(ConsumerService):
         self.metrics.bank_refused.set(bool(self.banks.refusal))
         self.metrics.inference_wrong.set(bool(self.banks.trust.failure))
         if self.joined and (lag := self.lag_monitor.poll()) is not None:
-            self.metrics.update_partitions(self.owned, lag, self.lag_monitor.lag_seconds)
+            self.metrics.update_partitions(self.owned, lag, self.lag_monitor.lag_age)
             self.lag = sum(lag.values())
             self._close_by_clock(
                 [each for each in self.owned if lag.get(each) == 0 and not self.pausable_consumer.backlog]

@@ -130,43 +130,61 @@ class TestLagAge:
 
     def test_it_is_the_age_of_what_was_read_last(self, age: LagAge) -> None:
         age.observe([Message(*A, 6, timestamp=9_000_000), Message(*A, 7, timestamp=9_400_000)])
-        assert age.seconds({A: 1}) == {A: 600}
+        age.update({A: 1})
+        assert age.seconds(A) == 600
         self.now += 60
-        assert age.seconds({A: 1}) == {A: 660}
+        assert age.seconds(A) == 660
 
     def test_one_message_after_a_quiet_night_is_no_lag(self, age: LagAge) -> None:
         age.observe([Message(*A, 7, timestamp=0)])
-        assert age.seconds({A: 0}) == {A: 0}
+        age.update({A: 0})
         self.now += 30
-        assert age.seconds({A: 1}) == {A: 30}
+        assert age.seconds(A) == 0
+        age.update({A: 1})
+        assert age.seconds(A) == 30
 
     def test_a_partition_of_which_nothing_comes_is_further_behind_each_time(self, age: LagAge) -> None:
-        assert age.seconds({A: 5}) == {A: 0}
+        age.update({A: 5})
+        assert age.seconds(A) == 0
         self.now += 400
-        assert age.seconds({A: 5}) == {A: 400}
+        age.update({A: 5})
+        assert age.seconds(A) == 400
+
+    def test_who_reads_no_lag_any_more_may_be_behind(self, age: LagAge) -> None:
+        """It waits for its database, or hangs, and the lag that it read before says nothing."""
+        age.update({A: 0})
+        self.now += 59
+        assert age.seconds(A) == 0
+        self.now += 600
+        assert age.seconds(A) == 659
 
     def test_a_time_of_the_future_hides_no_lag(self, age: LagAge) -> None:
         """A producer sets it."""
         age.observe([Message(*A, 7, timestamp=99_999_000)])
         self.now += 50
-        assert age.seconds({A: 1}) == {A: 50}
+        age.update({A: 1})
+        assert age.seconds(A) == 50
 
     def test_a_partition_given_away_is_forgotten(self, age: LagAge) -> None:
         age.observe([Message(*A, 7, timestamp=0)])
-        assert age.seconds({B: 0}) == {B: 0}
-        assert age.seconds({A: 1}) == {A: 0}
+        age.update({B: 0})
+        age.update({A: 1, B: 0})
+        assert (age.seconds(A), age.seconds(B)) == (0, 0)
 
 
 def test_the_lag_in_seconds_is_read_with_the_lag(watch: LagMonitor, consumer: Lagging) -> None:
     watch.lag_age.now = lambda: 10_000.0
     watch.observe([Message(*A, 6, timestamp=9_900_000)])
     look_until(watch, consumer, 5)
-    assert watch.lag_seconds == {A: 100}
+    assert watch.lag_age.seconds(A) == 100
 
 
 def test_ingest_reports_it_until_the_partition_is_given_away(registry: CollectorRegistry) -> None:
     metrics, name = IngestMetrics(registry), "fingerprint_ingest_lag_seconds"
-    metrics.set_lag({A: 3, B: 0}, {A: 60.0, B: 0.0})
+    age = LagAge(lambda: 10_000.0)
+    age.observe([Message(*A, 6, timestamp=9_940_000)])
+    age.update({A: 3, B: 0})
+    metrics.set_lag({A: 3, B: 0}, age)
     labels = {"topic": A.topic, "partition": str(A.number)}
     assert registry.get_sample_value(name, labels) == 60
     metrics.remove_partitions([A])
