@@ -82,13 +82,13 @@ def create_dependencies(store: SqlStore, settings: Settings, bank: Path) -> Depe
     Queries of pages and of the API have a limit. The votes that threshold estimates rest on do not: they are read once for all.
     """
     clock = SystemClock()
-    limited = store.with_query_timeout(settings.web.query_timeout_seconds)
-    account_store = open_account_store(store.session, clock, settings.web)
+    shared = store.for_visitors(settings.web.query_timeout_seconds)
+    account_store = open_account_store(shared.session, clock, settings.web)
     provider = _create_identity_provider(settings.web, clock)
     thresholds = ThresholdForecast(store, bank, settings, clock)
     banks = BankListing(bank, settings)
     addresses = open_address_tables(settings.enrichment)
-    return Dependencies(limited, account_store, clock, settings, provider, banks, thresholds, addresses)
+    return Dependencies(shared, account_store, clock, settings, provider, banks, thresholds, addresses)
 
 
 def _delivering_in_background(settings: Settings, database_url: str) -> AbstractContextManager[health.Check]:

@@ -66,9 +66,9 @@ class SqlStore(Store):
         """Close all connections."""
         self.session.close()
 
-    def with_query_timeout(self, seconds: float) -> SqlStore:
-        """Return the same store for readers whose queries are stopped after some seconds (QueryTimeout)."""
-        session = self.session.with_query_timeout(seconds)
+    def for_visitors(self, query_timeout: float) -> SqlStore:
+        """Return the same store for the web app: slow queries are stopped, and errors do not name the server (`Session`)."""
+        session = self.session.for_visitors(query_timeout)
         others: dict[str, Any] = {
             name: value.over(session) for name, value in vars(self).items() if isinstance(value, Repository)
         }

@@ -28,7 +28,7 @@ from fingerprint.store.tokens import SqlTokenRepository
 
 def open_account_store(session: Session, clock: Clock, web: Web) -> AccountStore:
     """Return the accounts in the database of an open alert store (`store.session`)."""
-    own = Session(session.engine, clock.now)
+    own = session.with_clock(clock.now)
     return AccountStore(
         accounts=SqlAccountRepository(own, web),
         logins=SqlLoginRepository(own, web),

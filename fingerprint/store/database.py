@@ -31,6 +31,7 @@ from fingerprint.core import private_files
 from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.errors import FingerprintError, NotFound, QueryTimeout, ServerUnavailable
 from fingerprint.core.extras import how_to_install
+from fingerprint.core.log import get_logger
 
 LOCK_TIMEOUT_SECONDS = 30  # that a writer waits for another one
 RETRYABLE_SQLSTATES = ("40001", "40P01")  # PostgreSQL's serialization_failure and deadlock_detected
@@ -45,6 +46,11 @@ ENCODING_OPTIONS = {"client_encoding": "utf8"}  # of a database without an encod
 CACHE_KIB = 32 * 1024  # of a SQLite connection: what counting 100,000 alerts reads; the default is 2 MiB
 POOL_OPTIONS = {"pool_size": 5, "max_overflow": 45}  # connections kept, and more under load
 PASSWORD_FILE_PARAMETER = "password_file"  # noqa: S105 - the name of a parameter of the URL
+
+VISITOR_UNAVAILABLE = "the alert store does not answer: try again in a moment; this server's log says why"
+VISITOR_REFUSED = "the alert store refuses this; this server's log says why"
+
+log = get_logger("fingerprint.store")
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -71,8 +77,9 @@ def utc_now() -> datetime:
 class Session:
     """The engine and the clock that all repositories share, and their transactions.
 
-    A query that reads for longer than `query_timeout` seconds is stopped (QueryTimeout); None sets no limit. Writers wait for
-    each other, so their statements have `LOCK_TIMEOUT_SECONDS` instead.
+    With a `query_timeout` it is for visitors of the web app. A query that reads for longer (seconds) is stopped: QueryTimeout.
+    Writers wait for each other, so their statements have `LOCK_TIMEOUT_SECONDS` instead. Errors do not name the server, which is
+    for the log alone: who has not logged in may see them.
     """
 
     def __init__(
@@ -80,9 +87,13 @@ class Session:
     ) -> None:
         self.engine, self.now, self.query_timeout = engine, now, query_timeout
 
-    def with_query_timeout(self, seconds: float) -> Session:
-        """Return a session over the same connections that stops queries after some seconds."""
-        return Session(self.engine, self.now, seconds)
+    def for_visitors(self, query_timeout: float) -> Session:
+        """Return a session over the same connections for visitors of the web app."""
+        return Session(self.engine, self.now, query_timeout)
+
+    def with_clock(self, now: NowFunction) -> Session:
+        """Return the same session with another clock."""
+        return Session(self.engine, now, self.query_timeout)
 
     def close(self) -> None:
         """Close all connections."""
@@ -105,7 +116,7 @@ class Session:
 
     def write(self, work: Callable[[sql.Connection], T], locking: Locking = Locking.SERIALIZED) -> T:
         """Return the result of `work` in one writing transaction, which is repeated after a deadlock."""
-        with translate_database_errors(self.engine.url):
+        with translate_database_errors(self.engine.url, self.query_timeout):
             return run_write_transaction(self.engine, work, locking)
 
 
@@ -220,6 +231,8 @@ _REASONS = {
     "file is not a database": "the file is not a database of SQLite: name another with --database or database.url",
     "readonly database": "the file may not be written: change its permissions, or name another with --database",
     "unable to open database file": "unable to open the file: check that its folder exists and may be written",
+    "disk is full": "its disk is full: free some room, it goes on by itself",
+    "disk I/O error": "its disk is full or fails: free some room, or look at the machine's log",
     "database is locked": "another program is writing to it: try again when it is done",
     "Connection refused": _NO_ANSWER,
     "timeout expired": _NO_ANSWER,
@@ -233,7 +246,7 @@ _REASONS = {
 def translate_database_errors(url: sql.URL, query_timeout: float | None = None) -> Iterator[None]:
     """Raise what the database refuses as one sentence, and ServerUnavailable where it does not answer; passwords are masked.
 
-    A query that was stopped after `query_timeout` seconds is a QueryTimeout.
+    With a `query_timeout` (seconds) a query that was stopped is a QueryTimeout, and only the log names the server and the reason.
     """
     try:
         yield
@@ -245,7 +258,11 @@ def translate_database_errors(url: sql.URL, query_timeout: float | None = None) 
         theirs = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         reason = next((ours for part, ours in _REASONS.items() if part in theirs), theirs)
         unavailable = isinstance(error, exc.OperationalError | exc.TimeoutError)
-        raise (ServerUnavailable if unavailable else FingerprintError)(f"database {url}: {reason}") from None
+        kind, sentence = ServerUnavailable if unavailable else FingerprintError, f"database {url}: {reason}"
+        if query_timeout is None:
+            raise kind(sentence) from None
+        log.warning("the alert store fails", reason=sentence)
+        raise kind(VISITOR_UNAVAILABLE if unavailable else VISITOR_REFUSED) from None
 
 
 def _was_stopped(error: exc.SQLAlchemyError) -> bool:

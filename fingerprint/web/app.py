@@ -18,7 +18,6 @@ from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.routing import BaseRoute
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.log import get_logger
 from fingerprint.detection.detectors import register_detectors
 from fingerprint.web import errors, middleware, pages
 from fingerprint.web.api import routers
@@ -71,7 +70,6 @@ def _serve_stylesheet() -> FileResponse:
 
 
 health_router = APIRouter(include_in_schema=False, default_response_class=PlainTextResponse)
-log = get_logger("fingerprint.web")
 
 
 @health_router.get("/livez")
@@ -85,8 +83,7 @@ def readyz(deps: Deps) -> PlainTextResponse:
     """Report whether the alert store is available."""
     try:
         deps.store.feeds.checked_until()
-    except FingerprintError as error:
-        log.warning("the alert store is unavailable", reason=str(error))
+    except FingerprintError:  # the store has logged it
         return PlainTextResponse("the alert store is unavailable\n", 503)
     return PlainTextResponse("ok\n")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 
@@ -9,7 +10,7 @@ import pytest
 import sqlalchemy as sql
 
 from fingerprint.core.case import AlertFilter
-from fingerprint.core.errors import QueryTimeout
+from fingerprint.core.errors import FingerprintError, QueryTimeout
 from fingerprint.store import SqlStore, open_store
 
 COUNT = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < {}) SELECT count(*) FROM n"
@@ -30,7 +31,7 @@ def count(connection: sql.Connection, to: int = A_WHILE) -> int | None:
 
 
 def test_a_slow_query_is_stopped_and_the_next_one_is_answered(store):
-    limited = store.with_query_timeout(0.2)
+    limited = store.for_visitors(0.2)
     with pytest.raises(QueryTimeout, match=r"took more than 0\.2 seconds and was stopped: narrow it"):
         limited.session.read(lambda connection: count(connection, LONG))
     assert limited.queue.counts(AlertFilter())["critical"] == 0
@@ -38,15 +39,30 @@ def test_a_slow_query_is_stopped_and_the_next_one_is_answered(store):
 
 def test_neither_a_writer_nor_a_reader_without_a_limit_is_stopped(store):
     """They share the connections of those with one."""
-    limited = store.with_query_timeout(BRIEF)
+    limited = store.for_visitors(BRIEF)
     for run in (store.session.read, limited.session.write):
         with pytest.raises(QueryTimeout):
             limited.session.read(count)
         assert run(count) == A_WHILE
 
 
+def test_what_visitors_see_of_an_error_does_not_name_the_server_which_the_log_does(
+    store, caplog: pytest.LogCaptureFixture
+):
+    """Who has not logged in sees it too: an address, an account and a name of a database are for who attacks it."""
+    shared, where = store.for_visitors(10.0), str(store.session.engine.url)
+    for run in (store.session.read, store.session.write):
+        with pytest.raises(FingerprintError, match=re.escape(where)):
+            run(lambda connection: connection.execute(sql.text("SELECT 1 FROM nowhere")))
+    for run in (shared.session.read, shared.session.write):
+        with pytest.raises(FingerprintError, match="this server's log says why") as caught:
+            run(lambda connection: connection.execute(sql.text("SELECT 1 FROM nowhere")))
+        assert where not in str(caught.value)
+        assert where in caplog.records[-1].fields["reason"]
+
+
 def test_every_repository_of_a_limited_store_has_the_limit(store):
-    limited = store.with_query_timeout(BRIEF)
+    limited = store.for_visitors(BRIEF)
     own = [value for name, value in vars(limited).items() if name != "session"]
     assert len(own) == len(vars(store)) - 1
     assert {each._session for each in own} == {limited.session}

@@ -701,7 +701,12 @@ def test_a_store_that_does_not_answer_is_said_to_be_away(postgresql: Postgres, t
         assert said(api("GET", "/alerts"))["total"] == 1
         with postgresql.talk() as other:
             other.execute(f"DROP DATABASE {url.rpartition('/')[2]} WITH (FORCE)")
-        assert "store" in refused(api("GET", "/alerts"), 503)
+        sentence = "the alert store does not answer: try again in a moment; this server's log says why"
+        assert refused(api("GET", "/alerts"), 503) == sentence
+        login = client.get(f"{address}/login")
+    server = place.store.session.engine.url
+    assert login.status_code == 503
+    assert not {f"{server.host}:{server.port}", server.database} & set(re.findall(r"[\w.:]+", login.text))
     place.store.close()
 
 
@@ -710,7 +715,7 @@ def test_a_search_that_takes_too_long_is_stopped_on_the_page_and_in_the_api(
 ) -> None:
     slow = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 30000000) SELECT count(*) FROM n"
     place = Place(f"sqlite:///{tmp_path}/alerts.sqlite", (), tmp_path / "bank")
-    place.app.state.dependencies = replace(place.deps, store=place.store.with_query_timeout(0.2))
+    place.app.state.dependencies = replace(place.deps, store=place.store.for_visitors(0.2))
     monkeypatch.setattr(
         SqlQueueRepository,
         "page",
