@@ -92,7 +92,7 @@ class CheckpointManager:
         processor = self._from_checkpoint(checkpoint, partition)
         end = self.consumer.end_offsets([partition])[partition]
         return OwnedPartition(
-            processor, self._start_position(checkpoint, begin), fence, checkpoint.offset, end
+            processor, self._start_position(checkpoint, begin, end), fence, checkpoint.offset, end
         )
 
     def can_swap_bank(self, owned: OwnedPartition) -> bool:
@@ -267,16 +267,42 @@ class CheckpointManager:
                 f"counted with {changed.was!r}: set it back, or name another folder in checkpoints.url to begin again"
             )
 
-    def _start_position(self, checkpoint: Checkpoint, begin: int) -> int:
-        """Return the position to read on from; messages that Kafka no longer holds are lost, and reported."""
-        if checkpoint.offset >= begin:
-            return checkpoint.offset
-        place = checkpoint.partition.label
-        lost = (
-            f"the messages {checkpoint.offset:,} to {begin - 1:,} of {place} are lost: Kafka no longer holds them, and the "
-            "newest checkpoint ends before them"
-        )
+    def _start_position(self, checkpoint: Checkpoint, begin: int, end: int) -> int:
+        """Return the position to read on from; messages that Kafka no longer holds are lost, and reported.
+
+        `begin` and `end` are the first offset that the partition holds, and the next one that it will get.
+        """
+        place, offset = checkpoint.partition.label, checkpoint.offset
+        if begin <= offset <= end:
+            self._warn_of_new_topic(checkpoint)
+            return offset
+        if offset > end:
+            lost = (
+                f"{place} ends at {end:,}, and its newest checkpoint at {offset:,}: the topic was deleted and made again, or "
+                "its broker lost messages"
+            )
+        else:
+            lost = (
+                f"the messages {offset:,} to {begin - 1:,} of {place} are lost: Kafka no longer holds them, and the "
+                "newest checkpoint ends before them"
+            )
         if self.settings.kafka.auto_offset_reset == "none":
-            raise FingerprintError(f'{lost}; kafka.auto_offset_reset = "earliest" goes on without them')
+            raise FingerprintError(f'{lost}; kafka.auto_offset_reset = "earliest" goes on with what is there')
         log.warning(lost)
         return begin
+
+    def _warn_of_new_topic(self, checkpoint: Checkpoint) -> None:
+        """Log that a topic may be another one of the same name: Kafka deletes a topic's committed offsets with it.
+
+        Also where they expired: Kafka keeps those of a group without members for a week.
+        """
+        if (
+            checkpoint.offset
+            and self.consumer.committed([checkpoint.partition])[checkpoint.partition] is None
+        ):
+            log.warning(
+                "Kafka has no committed offset of a partition with a checkpoint: if its topic was deleted and made again, "
+                "what lies before the checkpoint is not read; remove the topic's checkpoints then",
+                partition=checkpoint.partition.label,
+                offset=checkpoint.offset,
+            )

@@ -33,7 +33,7 @@ class FakeConsumer:
 
     partitions: int = 2
     begin: int = 0
-    end: int = 100
+    end: int = 10_000
     committed_offset: int | None = None
     group_generation: int = 1
     seen: list[str] = field(default_factory=list)
@@ -195,6 +195,38 @@ def test_messages_that_kafka_deleted_stop_the_program_unless_they_may_be_skipped
         update={"kafka": settings.kafka.model_copy(update={"auto_offset_reset": "earliest"})}
     )
     assert manager_of(banks, skipping, begin=10).restore(FIRST).offset == 10
+
+
+def test_a_topic_that_was_made_again_stops_the_program_unless_it_may_be_read_from_its_beginning(
+    banks: BankWatcher, settings: Settings
+) -> None:
+    """Its offsets begin at 0: the client alone would say that messages were lost, and of which it does not know."""
+    manager = manager_of(banks, settings, end=40)
+    owned = manager.restore(FIRST)
+    owned.offset = 40
+    manager.save(FIRST, owned)
+    with pytest.raises(
+        FingerprintError, match="ends at 3, and its newest checkpoint at 40: the topic was deleted"
+    ):
+        manager_of(banks, settings, end=3).restore(FIRST)
+    skipping = settings.model_copy(
+        update={"kafka": settings.kafka.model_copy(update={"auto_offset_reset": "earliest"})}
+    )
+    assert manager_of(banks, skipping, end=3).restore(FIRST).offset == 0
+
+
+@pytest.mark.parametrize(("committed", "said"), [(None, 1), (40, 0)])
+def test_a_topic_that_may_have_been_made_again_is_a_warning(
+    banks: BankWatcher, settings: Settings, caplog: pytest.LogCaptureFixture, committed: int | None, said: int
+) -> None:
+    """It has more messages already than the checkpoint has read: no offset is out of range. Kafka forgot what was committed."""
+    manager = manager_of(banks, settings, end=40)
+    owned = manager.restore(FIRST)
+    owned.offset = 40
+    manager.save(FIRST, owned)
+    with caplog.at_level(logging.WARNING):
+        assert manager_of(banks, settings, end=90, committed_offset=committed).restore(FIRST).offset == 40
+    assert caplog.text.count("if its topic was deleted and made again") == said
 
 
 def test_events_in_the_partition_of_another_principal_are_counted(
