@@ -32,6 +32,8 @@ from pipelines.commands import retention
 from pipelines.runtime.delivery_service import DeliverMetrics
 from pipelines.runtime.service import announce_wait, shutdown_requested
 
+FORECAST_SECONDS = 600.0  # that reading the votes of a threshold estimate may take
+
 
 def run_web_app(
     settings: Settings,
@@ -79,13 +81,13 @@ def run_web_app(
 def create_dependencies(store: SqlStore, settings: Settings, bank: Path) -> Dependencies:
     """Return what the application depends on.
 
-    Queries of pages and of the API have a limit. The votes that threshold estimates rest on do not: they are read once for all.
+    Queries of pages and of the API have a limit; the votes that threshold estimates rest on, read once for all, a longer one.
     """
     clock = SystemClock()
     shared = store.for_visitors(settings.web.query_timeout_seconds)
     account_store = open_account_store(shared.session, clock, settings.web)
     provider = _create_identity_provider(settings.web, clock)
-    thresholds = ThresholdForecast(store, bank, settings, clock)
+    thresholds = ThresholdForecast(store.for_visitors(FORECAST_SECONDS), bank, settings, clock)
     banks = BankListing(bank, settings)
     addresses = open_address_tables(settings.enrichment)
     return Dependencies(shared, account_store, clock, settings, provider, banks, thresholds, addresses)

@@ -20,7 +20,6 @@ from typing import NamedTuple
 
 from fingerprint.core.case import AlertChange
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.log import get_logger
 from fingerprint.core.ports.store import ChangeRepository
 
 STORE_POLL_SECONDS = 1.0  # between two polls of the alert store
@@ -28,8 +27,6 @@ HEARTBEAT_SECONDS = 15.0  # seconds after which a listener gets an empty batch
 MAX_LISTENERS = 200  # listeners of one server
 MAX_LISTENERS_PER_ACCOUNT = 5  # listeners of one person, whether by pages or by tokens
 HISTORY_SIZE = 10_000  # changes; older ones are read from the alert store
-
-log = get_logger("fingerprint.web")
 
 
 class ChangeBatch(NamedTuple):
@@ -150,8 +147,7 @@ class ChangeBroadcaster:
             await asyncio.sleep(self.poll_seconds)
             try:
                 found = await asyncio.to_thread(self.changes.since, self._newest)
-            except FingerprintError as error:
-                log.warning("the change feed is unavailable", reason=str(error))
+            except FingerprintError:  # the store has logged it
                 continue
             if found:
                 await self._publish(found)
