@@ -43,6 +43,7 @@ from typing import Any, NamedTuple, get_args
 
 from fingerprint.core.alert import GRAVE_OR_SEVERE, MANY_PRINCIPALS, ORDER_FEATURE
 from fingerprint.core.incident import IncidentEdit, LinkKind, LinkReason
+from fingerprint.core.time_range import DAY_SECONDS
 
 Network = IPv4Network | IPv6Network
 
@@ -50,10 +51,10 @@ GAP_SECONDS = 6 * 3600  # between two alerts that touch
 GAPS: Mapping[LinkKind, int] = {  # of kinds that link over another gap
     "shared_call": 3600,  # both alerts hold it: its two records have one time
     "service": 3600,
-    "opened": 86_400,
+    "opened": DAY_SECONDS,
 }
 # Before and after an alert, in which principals of a key or an address are counted
-RECENT_SECONDS = 7 * 86_400
+RECENT_SECONDS = 7 * DAY_SECONDS
 # Of a key, an address or a call that links; a call is recorded for its caller, and where what it touched lies.
 MAX_PRINCIPALS: Mapping[LinkKind, int] = {"access_key": 20, "address": 5, "shared_call": 5}
 MIN_PRINCIPALS = 5  # that call the same new actions on one day
