@@ -104,8 +104,8 @@ class FeatureSet:
     `is_write` returns which events (N,) changed something, as a boolean array where the events lie. `derived_columns` are columns
     that features read and events do not have. `says_nothing` has, by feature, a text that is no surprise of any caller; the
     text of the feature named by `no_effect` means that the call came to nothing through no doing of its caller: such calls make
-    no amount. Nor do those with a text of `throttled` there: a call that was turned away and is sent again by itself. A text of
-    `dry_runs` is that of a call which only asked whether it may, and may.
+    no amount. Nor do those with a text of `throttled` there: a call that was turned away and is sent again by itself. The text
+    `success` is that of a call that did not fail, one of `dry_runs` that of a call which only asked whether it may, and may.
     `ranges` names the features that are a wide and a narrow range of the address: where both have one text, it is the name of a
     service, or PRIVATE. What is usual of the features `of_account` is the account's: in a new one nothing is. `other_account`
     names the feature that says which other account a call names. `openings` are the calls by which a caller becomes another
@@ -117,6 +117,7 @@ class FeatureSet:
     derived_columns: DerivedColumns = field(default_factory=dict)
     says_nothing: Mapping[str, str] = field(default_factory=dict)
     no_effect: str | None = None
+    success: str = ""
     throttled: frozenset[str] = frozenset()
     dry_runs: frozenset[str] = frozenset()
     ranges: tuple[str, str] | None = None
@@ -181,6 +182,12 @@ class FeatureSet:
         if self.no_effect is None:
             return self.had_no_effect(codes)
         return _is_any(codes[:, self.names.index(self.no_effect)], self._uncounted_errors)
+
+    def failed(self, codes: Array) -> Array:
+        """Return which events (N,) failed, for whatever reason, from their codes (N, F)."""
+        if self.no_effect is None:
+            return self.had_no_effect(codes)
+        return codes[:, self.names.index(self.no_effect)] != hashing.hash_string(self.success)
 
     @cached_property
     def _opening_codes(self) -> NDArray[np.uint64]:

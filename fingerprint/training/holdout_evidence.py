@@ -28,7 +28,7 @@ from fingerprint.training.activity_counts import CountedRows
 from fingerprint.training.dataset import Arrays
 from fingerprint.training.distinct_rows import DistinctRows
 from fingerprint.training.fingerprint_index import ENTITY, PRINCIPAL
-from fingerprint.training.partition_context import PartitionContext, counted_calls
+from fingerprint.training.partition_context import PartitionContext, succeeded_calls, tried_calls
 
 
 def holdout_evidence(piece: PartitionContext, center: Floats, counted: CountedRows) -> Arrays:
@@ -68,13 +68,13 @@ def _holdout_amounts(
     """
     rows, day = piece.rows, piece.intervals_per_day
     principal, interval, action = rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN]
-    events, unusual = counted_calls(rows), amounts.has_unusual_resource(surprise)
+    events, unusual = succeeded_calls(rows), amounts.has_unusual_resource(surprise)
     calls = [
         amounts.calls_of_last_day(principal, interval, action, events, intervals)[late]
         for intervals in (1, day)
     ]
     on_unusual = amounts.calls_of_last_day(
-        principal[late], interval[late], action[late], events[late] * unusual, 1
+        principal[late], interval[late], action[late], tried_calls(rows)[late] * unusual, 1
     )
     usual = piece.usual_before.usual(principal[late], action[late])
     ratio = amounts.log_ratio(np.stack([*calls, on_unusual * unusual], axis=1), usual).astype(np.float32)

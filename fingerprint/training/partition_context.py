@@ -148,7 +148,7 @@ class PartitionContext:
         """Return the load of the principals of held-out rows (L,), as scoring measures it, by what was usual before."""
         rows, day, counted = self.rows, self.intervals_per_day, IntervalAmounts()
         before = UsualLoad.from_arrays(usual_load(rows.take(self.early), day))
-        calls = counted_calls(rows).astype(np.int32)
+        calls = succeeded_calls(rows).astype(np.int32)
         first = rows.interval[late].min(initial=np.iinfo(np.int32).max)
         some = np.flatnonzero((calls > 0) & (rows.interval >= first - 2 * day))
         counted.add(rows.principal[some], rows.interval[some], rows.codes[some, ACTION_COLUMN], calls[some])
@@ -174,9 +174,15 @@ class PartitionContext:
         return vocabulary.build_vocabulary([*above, *own], self.index.parent, vocabulary.VOCABULARY_SIZE)
 
 
-def counted_calls(rows: DistinctRows) -> Floats:
-    """Return how many calls each row stands for that make an amount, (R,)."""
+def tried_calls(rows: DistinctRows) -> Floats:
+    """Return how many calls each row stands for that make an amount on unusual resources, (R,): that were not turned away."""
     calls: Floats = rows.events * ~FEATURE_SET.makes_no_amount(rows.codes)
+    return calls
+
+
+def succeeded_calls(rows: DistinctRows) -> Floats:
+    """Return how many calls each row stands for that make an amount on any resource, (R,): that did not fail."""
+    calls: Floats = rows.events * ~FEATURE_SET.failed(rows.codes)
     return calls
 
 
@@ -190,11 +196,11 @@ def usual_amounts(rows: DistinctRows, intervals_per_day: int) -> Arrays:
 def usual_load(rows: DistinctRows, intervals_per_day: int) -> Arrays:
     """Return the usual actions of each principal, by some rows (`load.usual_load`)."""
     day = rows.interval // intervals_per_day
-    return load.usual_load(rows.principal, day, rows.codes[:, ACTION_COLUMN], counted_calls(rows))
+    return load.usual_load(rows.principal, day, rows.codes[:, ACTION_COLUMN], succeeded_calls(rows))
 
 
 def _calls_by_window(rows: DistinctRows, window: Ints) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
     """Return the keys of actions and their calls, by principal, window (R,) and action: (U,) each."""
-    calls = amounts.interval_calls(rows.principal, window, rows.codes[:, ACTION_COLUMN], counted_calls(rows))
+    calls = amounts.interval_calls(rows.principal, window, rows.codes[:, ACTION_COLUMN], tried_calls(rows))
     some = calls.events > 0
     return calls.of_action[some], calls.events[some]

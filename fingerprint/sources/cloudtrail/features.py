@@ -92,6 +92,7 @@ THROTTLING = frozenset(
     }
 )
 SERVICE_FAILURE = "failure of the service"
+NO_ERROR = "no error"
 
 # Services with one endpoint for all regions: their records name the region of that endpoint (us-east-1, or the like in other
 # partitions), whatever region their caller works in. A first call of IAM is news, the region that comes with it is not. STS and
@@ -174,7 +175,7 @@ def _resource(service: str | None, action: str | None, resource: str | None) -> 
 
 
 def _error(code: str | None) -> str:
-    return "no error" if code is None else SERVICE_FAILURE if code in SERVICE_FAILURES else code
+    return NO_ERROR if code is None else SERVICE_FAILURE if code in SERVICE_FAILURES else code
 
 
 def _network(
@@ -316,6 +317,7 @@ FEATURE_SET = FeatureSet(
     {"key_kind": MappedColumn("access_key", _key_kind), "hour": time_of_day, "age": session_age},
     says_nothing={"error": SERVICE_FAILURE, "region": GLOBAL_REGION},
     no_effect="error",
+    success=NO_ERROR,
     throttled=THROTTLING,
     dry_runs=DRY_RUNS,
     ranges=("network", "address"),

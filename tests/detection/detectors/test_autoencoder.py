@@ -117,19 +117,37 @@ def test_calls_that_fail_at_the_service_or_are_throttled_are_no_amount(
 ) -> None:
     """SDKs try both again and again. A failure of the service is no surprising error either; throttling is one."""
     one = events[events["error_code"].isna()].head(1)
-    many = copies(one, 500)
-    many["event_id"] = [f"retry {place}" for place in range(len(many))]
     surprise, amount = {}, {}
-    for code in ("ServiceUnavailable", "ThrottlingException", "AccessDenied"):
-        state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
-        here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
-        batch = measured(here, encode(many.assign(error_code=code), state))
-        surprise[code] = feature_surprise(batch)[:, FEATURE_NAMES.index("error")].max()
-        amount[code] = here.amount_surprise(batch).max(axis=0)
+    for code in ("ServiceUnavailable", "ThrottlingException"):
+        surprise[code], amount[code] = _repeated_with_error(bank, encode, one, code)
     assert (surprise["ServiceUnavailable"], *amount["ServiceUnavailable"]) == (0, 0, 0, 0)
     assert surprise["ThrottlingException"] > 1
     assert not amount["ThrottlingException"].any()
-    assert min(surprise["AccessDenied"], amount["AccessDenied"].max()) > 1
+
+
+def test_a_client_that_repeats_what_fails_makes_no_amount_but_on_unusual_resources(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    """A loop over one missing thing says how long it ran; who tries one secret after the other takes what they can get."""
+    named = events[events["error_code"].isna() & events["resource"].notna()]
+    one = named.loc[named["principal"] == named["principal"].mode()[0]].head(1)
+    surprise, (hour, day, unusual) = _repeated_with_error(bank, encode, one, "AccessDenied")
+    assert surprise > 1
+    assert (hour, day, unusual) == (0, 0, 0)
+    strange = one.assign(resource="never-touched-before")
+    _, (hour, day, unusual) = _repeated_with_error(bank, encode, strange, "AccessDenied")
+    assert (hour, day) == (0, 0)
+    assert unusual > 8
+
+
+def _repeated_with_error(bank: Bank, encode: Encode, one: pd.DataFrame, code: str) -> tuple[float, Floats]:
+    """Return the surprise of an error and the nats of the amounts (3,), where one call comes 500 times with that error."""
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+    many = copies(one, 500).assign(error_code=code, event_id=[f"retry {place}" for place in range(500)])
+    batch = measured(here, encode(many, state))
+    surprise = feature_surprise(batch)[:, FEATURE_NAMES.index("error")].max()
+    return surprise, here.amount_surprise(batch).max(axis=0)
 
 
 def test_novelty_and_amount_together_are_rarer_than_either(

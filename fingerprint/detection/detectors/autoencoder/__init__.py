@@ -245,9 +245,13 @@ class AutoencoderDetector(Detector):
             surprise[joined[:, None], features] = 0
 
     def _count_calls(self, batch: EventBatch, unusual: Mask) -> None:
-        """Count the calls that make an amount by their action, and those on `unusual` resources (N,) once more."""
-        xp, counted = namespace(batch.codes), ~encoding.FEATURE_SET.makes_no_amount(batch.codes)
-        every, again = counted.nonzero()[0], (counted & unusual).nonzero()[0]
+        """Count the calls that make an amount by their action, and those on `unusual` resources (N,) once more.
+
+        Clients repeat what fails, so of how often that was tried only the tries on unusual resources say something.
+        """
+        xp, features = namespace(batch.codes), encoding.FEATURE_SET
+        every = (~features.failed(batch.codes)).nonzero()[0]
+        again = (unusual & ~features.makes_no_amount(batch.codes)).nonzero()[0]
         rows, action = xp.concatenate([every, again]), batch.codes[:, ACTION_COLUMN]
         code = xp.concatenate(
             [amounts.every_resource_of(action[every]), amounts.unusual_resources_of(action[again])]
