@@ -252,17 +252,27 @@ def translate_database_errors(url: sql.URL, query_timeout: float | None = None) 
         yield
     except ModuleNotFoundError:
         raise FingerprintError(f"database {url}: {how_to_install('postgres')} is needed for it") from None
+    except ServerUnavailable as error:  # a new connection cannot read its password (`_read_password`)
+        if query_timeout is None:
+            raise
+        raise _for_visitors(error) from None
     except exc.SQLAlchemyError as error:
         if query_timeout is not None and _was_stopped(error):
+            log.warning("a query was stopped", seconds=query_timeout)
             raise QueryTimeout(query_timeout) from None
         theirs = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         reason = next((ours for part, ours in _REASONS.items() if part in theirs), theirs)
         unavailable = isinstance(error, exc.OperationalError | exc.TimeoutError)
-        kind, sentence = ServerUnavailable if unavailable else FingerprintError, f"database {url}: {reason}"
-        if query_timeout is None:
-            raise kind(sentence) from None
-        log.warning("the alert store fails", reason=sentence)
-        raise kind(VISITOR_UNAVAILABLE if unavailable else VISITOR_REFUSED) from None
+        said = (ServerUnavailable if unavailable else FingerprintError)(f"database {url}: {reason}")
+        raise (said if query_timeout is None else _for_visitors(said)) from None
+
+
+def _for_visitors(error: FingerprintError) -> FingerprintError:
+    """Log an error, and return what visitors of the web app see of it: nothing of the server, nor of its password file."""
+    log.warning("the alert store fails", reason=str(error))
+    if isinstance(error, ServerUnavailable):
+        return ServerUnavailable(VISITOR_UNAVAILABLE)
+    return FingerprintError(VISITOR_REFUSED)
 
 
 def _was_stopped(error: exc.SQLAlchemyError) -> bool:
