@@ -165,22 +165,25 @@ class LagAge:
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self.now = now  # seconds since 1970
         self._written_after: dict[Partition, float] = {}  # of what is unread, seconds since 1970
+        self._lagging_since: dict[Partition, float] = {}  # of partitions of which nothing was read yet
         self._read_to_end: frozenset[Partition] = frozenset()
         self._updated = now()
 
     def observe(self, messages: Sequence[Message]) -> None:
-        """Note messages that were read. A time of the future is one of now: producers set it."""
+        """Note messages that were read. A time of the future is one of now, and so is none (0 or less): producers set it."""
         now = self.now()
         for partition, written_ms in {each.source_partition: each.timestamp for each in messages}.items():
-            written = min(written_ms / 1000, now)
+            written = min(written_ms / 1000, now) if written_ms > 0 else now
             self._written_after[partition] = max(self._written_after.get(partition, written), written)
 
     def update(self, lag: Offsets) -> None:
         """Note the lag of each assigned partition (messages). Of one of which nothing was read yet, time counts from now."""
         self._updated = now = self.now()
         self._read_to_end = frozenset(each for each, behind in lag.items() if behind <= 0)
-        self._written_after = {
-            each: now if each in self._read_to_end else self._written_after.get(each, now) for each in lag
+        known = {each: self._written_after[each] for each in lag if each in self._written_after}
+        self._written_after = known | dict.fromkeys(self._read_to_end, now)
+        self._lagging_since = {
+            each: self._lagging_since.get(each, now) for each in lag if each not in self._written_after
         }
 
     def seconds(self, partition: Partition) -> float:
@@ -188,7 +191,8 @@ class LagAge:
         now = self.now()
         if partition in self._read_to_end and now - self._updated < MAX_LAG_READING_AGE_SECONDS:
             return 0.0
-        return max(now - self._written_after.get(partition, now), 0.0)
+        since = self._written_after.get(partition, self._lagging_since.get(partition, now))
+        return max(now - since, 0.0)
 
 
 class StallDetector:

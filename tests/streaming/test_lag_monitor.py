@@ -150,6 +150,22 @@ class TestLagAge:
         age.update({A: 5})
         assert age.seconds(A) == 400
 
+    def test_a_backlog_is_as_old_as_it_is_once_a_message_of_it_was_read(self, age: LagAge) -> None:
+        """After a start, or where a partition was taken over: its lag is mostly known before its first message."""
+        age.update({A: 5})
+        self.now += 10
+        age.observe([Message(*A, 6, timestamp=2_810_000)])
+        assert age.seconds(A) == 7_200
+        age.update({A: 4})
+        assert age.seconds(A) == 7_200
+
+    @pytest.mark.parametrize("unknown", [0, -1])
+    def test_a_message_of_no_known_time_was_written_when_it_was_read(self, age: LagAge, unknown: int) -> None:
+        age.observe([Message(*A, 6, timestamp=unknown)])
+        self.now += 30
+        age.update({A: 1})
+        assert age.seconds(A) == 30
+
     def test_who_reads_no_lag_any_more_may_be_behind(self, age: LagAge) -> None:
         """It waits for its database, or hangs, and the lag that it read before says nothing."""
         age.update({A: 0})
