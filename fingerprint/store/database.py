@@ -263,8 +263,8 @@ def translate_database_errors(url: sql.URL, query_timeout: float | None = None) 
         theirs = str(getattr(error, "orig", None) or error).strip().splitlines()[0]
         reason = next((ours for part, ours in _REASONS.items() if part in theirs), theirs)
         unavailable = isinstance(error, exc.OperationalError | exc.TimeoutError)
-        said = (ServerUnavailable if unavailable else FingerprintError)(f"database {url}: {reason}")
-        raise (said if query_timeout is None else _for_visitors(said)) from None
+        failure = (ServerUnavailable if unavailable else FingerprintError)(f"database {url}: {reason}")
+        raise (failure if query_timeout is None else _for_visitors(failure)) from None
 
 
 def _for_visitors(error: FingerprintError) -> FingerprintError:

@@ -72,7 +72,7 @@ def test_what_visitors_see_of_an_error_does_not_name_the_server_which_the_log_do
 def test_visitors_do_not_see_where_the_password_of_the_database_is_kept(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ):
-    """It may be away for a moment: a rotation writes it anew. It is read before anything connects."""
+    """It may be away for a moment: a rotation writes it again. It is read before anything connects."""
     url = parse_database_url(f"postgresql://alerts@db.internal/alerts?password_file={tmp_path}/password")
     session = Session(create_store_engine(url))
     with pytest.raises(ServerUnavailable, match=f"password file {tmp_path}/password cannot be read"):
