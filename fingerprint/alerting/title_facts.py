@@ -210,6 +210,13 @@ def amounts_of(facts: TitleFacts, action: str) -> Iterator[tuple[SurpriseDriver,
             yield driver, calls, span
 
 
+def counts_successes(facts: TitleFacts, action: str) -> bool:
+    """Return whether the calls that a title counts succeeded: those that fail make no amount, but on unusual resources."""
+    counted = (read_amount_text(driver.seen, action) for driver, _, _ in amounts_of(facts, action))
+    amount = next(counted, None)
+    return amount is not None and UNUSUAL_RESOURCES not in amount[1]
+
+
 def calls_of(facts: TitleFacts, action: str) -> list[AlertEvent]:
     """Return the alert's own events of an action."""
     return [event for event in facts.events if event.action_name == action]

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from fingerprint.alerting.title_facts import (
     TitleFacts,
     calls_of,
+    counts_successes,
     harmful_actions,
     has_succeeded_beside,
     new_reads_beside,
@@ -29,24 +30,28 @@ def failures_text(facts: TitleFacts) -> str:
 
     If none of the leading action's did, also what supporting calls of it were made on that did.
     Beside a count of more calls than the alert has, it says of how many of those that are shown: the alert's own and the
-    supporting ones.
+    supporting ones. Beside a count of calls that succeeded it says that those that failed are more.
     """
     failed = sum(bool(event.error_code) for event in facts.events)
     if not failed:
         return ""
     lead, tried = facts.lead
     every = (*facts.events, *facts.supporting)
-    shown = "" if missing_calls(facts, lead) <= 0 else f" of the {len(every):,} shown"
-    counts = _failed_and_throttled(every if shown else facts.events)
+    if counts_successes(facts, lead):
+        beside, counts = " more", _failed_and_throttled(facts.events)
+    elif missing_calls(facts, lead) > 0:
+        beside, counts = f" of the {len(every):,} shown", _failed_and_throttled(every)
+    else:
+        beside, counts = "", _failed_and_throttled(facts.events)
     counted = ", ".join(
-        f"{count:,}{'' if place else shown} {word}" for place, (word, count) in enumerate(counts.items())
+        f"{count:,}{'' if place else beside} {word}" for place, (word, count) in enumerate(counts.items())
     )
     if failed < len(facts.events):
         on = _done_beside(facts, lead) if tried else ""
         but = f", but {cut(SOURCE.plain_action(lead))}{on} succeeded" if on else ""
         return f"; {counted}{_tried(facts, failed)}{but}"
-    done = _succeeded(facts, lead, is_counted=bool(shown))
-    if not shown and len(counts) == 1:
+    done = _succeeded(facts, lead, is_counted=bool(beside))
+    if not beside and len(counts) == 1:
         counted = f"{'all ' if len(facts.events) > 1 and not done else ''}{next(iter(counts))}"
     return f"; {counted}{f', but {done} succeeded' if done else ''}"
 

@@ -16,6 +16,7 @@ from fingerprint.alerting.title_facts import (
     TitleFacts,
     amounts_of,
     calls_of,
+    counts_successes,
     lasted,
     newcomers_bulk,
 )
@@ -100,6 +101,8 @@ def has_all_calls(facts: TitleFacts, action: str) -> bool:
 
 def have_all_failed(facts: TitleFacts, action: str) -> bool:
     """Return whether all calls that the title counts failed, where the alert's own did: those it lacks support it, and failed."""
+    if counts_successes(facts, action):
+        return False
     missing = missing_calls(facts, action)
     beside = [event for event in facts.supporting if event.action_name == action] if missing > 0 else []
     return missing == len(beside) and all(event.error_code for event in beside)
@@ -108,13 +111,19 @@ def have_all_failed(facts: TitleFacts, action: str) -> bool:
 def missing_calls(facts: TitleFacts, action: str) -> int:
     """Return how many calls of those that the title counts are no events of the alert; less than 0 where it has more of them."""
     counted = (int(calls.replace(",", "")) for _, calls, _ in amounts_of(facts, action))
-    events = len(calls_of(facts, action))
+    events = len(_countable_calls(facts, action))
     return next(counted, events) - events
+
+
+def _countable_calls(facts: TitleFacts, action: str) -> list[AlertEvent]:
+    """Return the alert's own events of an action that a title's count has: without those that failed if it counts successes."""
+    only_done = counts_successes(facts, action)
+    return [event for event in calls_of(facts, action) if not (only_done and event.error_code)]
 
 
 def _shorter_span(facts: TitleFacts, action: str, calls: str) -> str:
     """Return the minutes within which all of so many calls were made, if they are all events and that is less than an hour."""
-    made = calls_of(facts, action)
+    made = _countable_calls(facts, action)
     minutes = math.ceil(lasted(made).total_seconds() / 60)
     if f"{len(made):,}" != calls or not 0 < minutes < 60:
         return ""

@@ -103,9 +103,9 @@ class FeatureSet:
 
     `is_write` returns which events (N,) changed something, as a boolean array where the events lie. `derived_columns` are columns
     that features read and events do not have. `says_nothing` has, by feature, a text that is no surprise of any caller; the
-    text of the feature named by `no_effect` means that the call came to nothing through no doing of its caller: such calls make
-    no amount. Nor do those with a text of `throttled` there: a call that was turned away and is sent again by itself. The text
-    `success` is that of a call that did not fail, one of `dry_runs` that of a call which only asked whether it may, and may.
+    text of the feature named by `no_effect` means that the call came to nothing through no doing of its caller, and one of
+    `throttled` there that it was turned away and is sent again by itself: such calls make no amount. A call without the text
+    `success` failed, and makes one on unusual resources alone. One of `dry_runs` only asked whether it may, and may.
     `ranges` names the features that are a wide and a narrow range of the address: where both have one text, it is the name of a
     service, or PRIVATE. What is usual of the features `of_account` is the account's: in a new one nothing is. `other_account`
     names the feature that says which other account a call names. `openings` are the calls by which a caller becomes another
@@ -171,14 +171,14 @@ class FeatureSet:
 
     @cached_property
     def _uncounted_errors(self) -> hashing.Hashes:
-        """The codes of the feature `no_effect` with which a call makes no amount."""
+        """The codes of the feature `no_effect` with which a call makes no amount, whatever it touches."""
         if self.no_effect is None:
             return np.empty(0, np.uint64)
         texts = {self.says_nothing[self.no_effect], *self.throttled}
         return _text_codes(texts)
 
     def makes_no_amount(self, codes: Array) -> Array:
-        """Return which events (N,) do not count as calls of their action: they had no effect, or were turned away."""
+        """Return which events (N,) make no amount whatever they touch: they had no effect, or were turned away."""
         if self.no_effect is None:
             return self.had_no_effect(codes)
         return _is_any(codes[:, self.names.index(self.no_effect)], self._uncounted_errors)

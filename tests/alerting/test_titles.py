@@ -569,14 +569,31 @@ def test_of_a_principal_that_no_history_has_it_is_said_once_that_nothing_was_lea
     assert title_of(begun).endswith("its first 9 hours")
 
 
+def test_beside_a_number_of_calls_that_succeeded_those_that_failed_are_more() -> None:
+    """Calls that fail make no amount: "called 5 times; all failed" said of five that succeeded what was true of eight others."""
+    amount = SurpriseDriver(
+        "amount", amount_text(5, "s3:GetObject", "an hour"), "at most 3 in the history", "unseen", 15.5
+    )
+    some = called(*["s3:GetObject"] * 8, failed=("s3:GetObject",))
+    counted = "called s3:GetObject 5 times in an hour (at most 3 in the history) from 84.17.50.9; "
+    assert title_of(facts(some, set(), (amount,))) == f"user/grace {counted}8 more failed"
+    beside = facts(some, set(), (amount,), supporting=called("s3:ListBuckets", *["s3:GetObject"] * 5))
+    assert title_of(beside) == f"user/grace {counted}8 more failed, but s3:ListBuckets succeeded"
+    all_own = [*(replace(each, error_code="") for each in some[:5]), *some[5:]]
+    assert title_of(facts(all_own, set(), (amount,))) == (
+        "user/grace called s3:GetObject 5 times in 4 minutes (at most 3 in an hour in the history) from 84.17.50.9; "
+        "3 more failed"
+    )
+
+
 def test_beside_a_number_of_all_calls_a_title_says_of_how_many_shown_ones_failed() -> None:
     """Of 177 calls 3 are events; "2 failed" would read as 175 that succeeded."""
-    amount = SurpriseDriver(
-        "amount", amount_text(177, "s3:GetObject", "an hour"), "at most 3 in the history", "unseen", 15.5
-    )
+    amount = amount_of_unusual(177, "s3:GetObject", "at most 3 in the history")
     some = called(*["s3:GetObject"] * 3, failed=("s3:GetObject",))
     partly = [replace(some[0], error_code=""), *some[1:]]
-    counted = "called s3:GetObject 177 times in an hour (at most 3 in the history) from 84.17.50.9; "
+    counted = (
+        f"called s3:GetObject 177 times in an hour{ON_UNUSUAL} (at most 3 in the history) from 84.17.50.9; "
+    )
     assert title_of(facts(partly, set(), (amount,))) == f"user/grace {counted}2 of the 3 shown failed"
     assert title_of(facts(some, set(), (amount,))) == f"user/grace {counted}3 of the 3 shown failed"
     assert title_of(facts(partly, set())).endswith("; 2 failed")
@@ -585,28 +602,34 @@ def test_beside_a_number_of_all_calls_a_title_says_of_how_many_shown_ones_failed
 
 
 def test_counted_calls_were_only_tried_where_all_of_them_are_known_to_have_failed() -> None:
-    amount = SurpriseDriver(
-        "amount", amount_text(3, "s3:GetObject", "an hour"), "at most 1 in the history", "unseen", 5.5
-    )
+    amount = amount_of_unusual(3, "s3:GetObject", "at most 1 in the history")
     some = called(*["s3:GetObject"] * 3, failed=("s3:GetObject",))
     assert title_of(facts(some, set(), (amount,))) == (
-        "user/grace tried s3:GetObject 3 times in 2 minutes (at most 1 in an hour in the history) from 84.17.50.9; all failed"
+        f"user/grace tried s3:GetObject 3 times in 2 minutes{ON_UNUSUAL} (at most 1 in an hour in the history) from "
+        "84.17.50.9; all failed"
     )
-    more = replace(amount, seen=amount_text(4, "s3:GetObject", "an hour"))
-    assert title_of(facts(some, set(), (more,))) == (
-        "user/grace called s3:GetObject 4 times in an hour (at most 1 in the history) from 84.17.50.9; 3 of the 3 shown failed"
-    )
+    more = amount_of_unusual(4, "s3:GetObject", "at most 1 in the history")
+    said = f"s3:GetObject 4 times in an hour{ON_UNUSUAL} (at most 1 in the history) from 84.17.50.9"
+    assert title_of(facts(some, set(), (more,))) == f"user/grace called {said}; 3 of the 3 shown failed"
     beside = facts(some, set(), (more,), supporting=called("s3:GetObject", failed=("s3:GetObject",)))
-    assert title_of(beside) == (
-        "user/grace tried s3:GetObject 4 times in an hour (at most 1 in the history) from 84.17.50.9; 4 of the 4 shown failed"
-    )
+    assert title_of(beside) == f"user/grace tried {said}; 4 of the 4 shown failed"
     assert "called s3:GetObject 4 times" in title_of(replace(beside, supporting=called("s3:GetObject")))
+
+
+ON_UNUSUAL = " on resources unusual for it"
+
+
+def amount_of_unusual(calls: int, action: str, usual: str) -> SurpriseDriver:
+    """Return an amount of calls on unusual resources: alone of these those that failed are counted, too."""
+    return SurpriseDriver(
+        "amount", amount_text(calls, action, "an hour on unusual resources"), usual, "unseen", 15.5
+    )
 
 
 def test_of_the_shown_calls_that_failed_those_that_support_an_alert_are_counted_as_well() -> None:
     """A thief tries fourteen roles: what failed is strange enough to be the alert, what succeeded mostly supports it."""
     name = "sts:AssumeRole"
-    amount = SurpriseDriver("amount", amount_text(14, name, "an hour"), "none in the history", "unseen", 15.5)
+    amount = amount_of_unusual(14, name, "none in the history")
     own = called(*[name] * 8, failed=(name,))
     own[0] = replace(own[0], error_code="")
     some = facts(own, {name}, (amount,), supporting=called(*[name] * 6))
@@ -717,7 +740,7 @@ def test_what_was_taken_leads_before_a_graver_call_that_failed() -> None:
     actions = impact.alert_impact(events, {name}, (), in_bulk={"s3:GetObject": ""})
     assert title_of(replace(read, events=events, actions=actions)) == (
         f"user/grace called s3:GetObject 398 times in an hour (at most 16 in the history) and {name}, new to it, "
-        f"from 84.17.50.9; 1 of the 2 shown failed ({name})"
+        f"from 84.17.50.9; 1 more failed ({name})"
     )
     assert title_of(read).startswith(f"user/grace called {name}")
 
@@ -949,9 +972,7 @@ def test_the_title_names_what_a_call_succeeded_on_beside_those_of_it_that_failed
     )
     same = replace(some, supporting=[replace(strange, resource="role:vendor")])
     assert title_of(same).endswith("; failed, but other calls of it succeeded")
-    amount = SurpriseDriver(
-        "amount", amount_text(9, "sts:AssumeRole", "an hour"), "at most 1 in the history", "unseen", 9
-    )
+    amount = amount_of_unusual(9, "sts:AssumeRole", "at most 1 in the history")
     assert title_of(replace(some, drivers=(amount,))).endswith(
         "; 1 of the 3 shown failed, but other calls of it on role:broker-admin and 1 other succeeded"
     )
@@ -980,9 +1001,7 @@ def test_a_call_that_was_throttled_did_not_fail(errors: tuple[str, ...], said: s
         for each, error in zip(called(*["iam:ListUsers"] * len(errors)), errors, strict=True)
     ]
     assert title_of(facts(events, set())).endswith(f" from 84.17.50.9{said}")
-    amount = SurpriseDriver(
-        "amount", amount_text(9, "iam:ListUsers", "an hour"), "at most 1 in the history", "unseen", 9
-    )
+    amount = amount_of_unusual(9, "iam:ListUsers", "at most 1 in the history")
     counted = said.removeprefix("; ").replace("all ", "")
     first = counted if counted[0].isdigit() else f"{len(errors)} {counted}"
     of_shown = first.replace(" ", f" of the {len(errors)} shown ", 1)
