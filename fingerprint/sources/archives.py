@@ -64,11 +64,12 @@ def rebatch(parts: Iterator[RecordBatch], batch_records: int) -> Iterator[Record
     count = held = 0
     for part in parts:
         for piece in _split_batch(part, batch_records):
-            size, weight = len(piece.lines) + len(piece.rejects), sum(map(len, piece.lines))
+            size = len(piece.lines) + len(piece.rejects) + piece.skipped
+            weight = sum(map(len, piece.lines))
             if waiting and (count + size > batch_records or held + weight > BATCH_BYTES):
                 yield merge_batches(waiting)
                 waiting, count, held = [], 0, 0
-            if size or piece.skipped:
+            if size:
                 waiting.append(piece)
             count, held = count + size, held + weight
     if waiting:
