@@ -125,6 +125,11 @@ class FeatureSet:
     other_account: str | None = None
     openings: Openings | None = None
 
+    def __post_init__(self) -> None:
+        """Refuse a set that could not tell a call that failed from one that did not."""
+        if self.no_effect is not None and not self.success:
+            raise ValueError(f"success must be the text of {self.no_effect} of a call that did not fail")
+
     @cached_property
     def names(self) -> tuple[str, ...]:
         """The name of each feature, (F,)."""
