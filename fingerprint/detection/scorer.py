@@ -28,10 +28,7 @@ from fingerprint.compute import frames
 from fingerprint.compute.arrays import namespace, occurrence_index, to_device_of, to_host
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import (
-    GRAVE_OR_SEVERE,
-    z_column,
-)
+from fingerprint.core.alert import GRAVE_OR_SEVERE, z_column
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble

@@ -50,9 +50,7 @@ def _problem(probe: Callable[[], object]) -> str | None:
         probe()
     except FingerprintError as error:
         return str(error)
-    except (
-        Exception
-    ) as error:  # of a client's library: the thread goes on, or the last answer would stay for ever
+    except Exception as error:  # a library's own: without the thread the last answer would stay for ever
         return f"{type(error).__name__}: {error}"
     return None
 
