@@ -10,7 +10,7 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Consumer, Message, Offsets, Partition, next_offsets
+from fingerprint.core.ports import Consumer, Message, Offsets, Partition, last_timestamps, next_offsets
 from fingerprint.core.settings import Kafka
 
 POLL_INTERVAL_SECONDS = 5.0  # between two reads of the lag
@@ -172,7 +172,7 @@ class LagAge:
     def observe(self, messages: Sequence[Message]) -> None:
         """Note messages that were read. A time of the future is one of now, and so is none (0 or less): producers set it."""
         now = self.now()
-        for partition, written_ms in {each.source_partition: each.timestamp for each in messages}.items():
+        for partition, written_ms in last_timestamps(messages).items():
             written = min(written_ms / 1000, now) if written_ms > 0 else now
             self._written_after[partition] = max(self._written_after.get(partition, written), written)
 

@@ -66,6 +66,7 @@ Offsets = Mapping[Partition, int]
 # Of a message: as functions of C, a tenth of a property's time.
 _partition_of = itemgetter(0, 1)
 _offset_of = itemgetter(2)
+_timestamp_of = itemgetter(6)
 NO_METADATA: Mapping[Partition, str] = {}
 OnAssigned = Callable[[Collection[Partition]], Offsets | None]
 OnRevoked = Callable[[Collection[Partition]], None]
@@ -78,8 +79,24 @@ def next_offsets(messages: Sequence[Message]) -> dict[Partition, int]:
         >>> next_offsets([Message("events", 3, 17), Message("events", 3, 18)])
         {Partition(topic='events', number=3): 19}
     """
-    last = dict(zip(map(_partition_of, messages), map(_offset_of, messages), strict=True))
-    return {Partition(*partition): offset + 1 for partition, offset in last.items()}
+    return {each: offset + 1 for each, offset in _last_of_partition(messages, _offset_of).items()}
+
+
+def last_timestamps(messages: Sequence[Message]) -> dict[Partition, int]:
+    """Return the timestamp of the last message of each partition (milliseconds); messages lie in order within each.
+
+    Example:
+        >>> last_timestamps([Message("events", 3, 17, timestamp=940_000), Message("events", 3, 18, timestamp=950_000)])
+        {Partition(topic='events', number=3): 950000}
+    """
+    return _last_of_partition(messages, _timestamp_of)
+
+
+def _last_of_partition(
+    messages: Sequence[Message], value_of: Callable[[Message], int]
+) -> dict[Partition, int]:
+    last = dict(zip(map(_partition_of, messages), map(value_of, messages), strict=True))
+    return {Partition(*partition): value for partition, value in last.items()}
 
 
 class PartitionNotOwned(Exception):
