@@ -188,11 +188,15 @@ class FeatureSet:
             return self.had_no_effect(codes)
         return _is_any(codes[:, self.names.index(self.no_effect)], self._uncounted_errors)
 
+    @cached_property
+    def _success_code(self) -> np.uint64:
+        return hashing.hash_string(self.success)
+
     def failed(self, codes: Array) -> Array:
         """Return which events (N,) failed, for whatever reason, from their codes (N, F)."""
         if self.no_effect is None:
             return self.had_no_effect(codes)
-        return codes[:, self.names.index(self.no_effect)] != hashing.hash_string(self.success)
+        return codes[:, self.names.index(self.no_effect)] != self._success_code
 
     @cached_property
     def _opening_codes(self) -> NDArray[np.uint64]:

@@ -199,12 +199,12 @@ def _begin_postgresql(connection: sql.Connection) -> None:
     options = connection.get_execution_options()
     writing: Locking | None = options.get("writing")
     isolation, plans = ("READ COMMITTED", "auto") if writing else ("REPEATABLE READ", "force_custom_plan")
+    seconds = options.get("query_timeout")
+    limit = f"; SET LOCAL statement_timeout = '{1000 * seconds:.0f}ms'" if seconds else ""
     connection.exec_driver_sql(
         f"SET TRANSACTION ISOLATION LEVEL {isolation}; SET LOCAL plan_cache_mode = {plans}; SET LOCAL jit = off; "
-        f"SET LOCAL TIME ZONE 'UTC'; SET LOCAL lock_timeout = '{1000 * LOCK_TIMEOUT_SECONDS:.0f}ms'"
+        f"SET LOCAL TIME ZONE 'UTC'; SET LOCAL lock_timeout = '{1000 * LOCK_TIMEOUT_SECONDS:.0f}ms'{limit}"
     )
-    if seconds := options.get("query_timeout"):
-        connection.exec_driver_sql(f"SET LOCAL statement_timeout = '{1000 * seconds:.0f}ms'")
     if writing:
         acquire_writer_lock(connection, writing)
 
