@@ -206,6 +206,8 @@ WHOLE: dict[str, bytes] = {
     "texts opened for ever": b'["{' * (MIB // 3),
     "a text of escapes": b'"{' + b'\\"' * (MIB // 2) + b'"',
     "lookup-events opened for ever": b'{"Events":[{"CloudTrailEvent":"{' * (MIB // 32),
+    "log shippers for ever": b'{"_source":{"message":"{' * (MIB // 24),
+    "a log shipper around anything": b'{"message":' + json.dumps("{" * MIB).encode() + b"}",
     "base64": b"H4sI" * (MIB // 4),
     "UTF-16": b"\xff\xfe" + b"\x00\xd8" * (MIB // 2),
     "NULs": b"{" + b"\x00" * MIB + b"}",
@@ -251,6 +253,7 @@ def match_each(pattern: re.Pattern[Any], texts: Any) -> Any:
 WORST: dict[str, tuple[Use, Any]] = {
     "sources.cloudtrail.envelopes._NO_BLANK": (search, b" " * MIB),
     "sources.cloudtrail.envelopes._BARE": (match, b"{" + b" " * MIB),
+    "sources.cloudtrail.envelopes._HINT": (search, b'"message' * (MIB // 8)),
     "sources.cloudtrail.envelopes._RECORDS": (
         search,
         b'"Records"' * (MIB // 18) + b'"Records"' + b" " * (MIB // 2),

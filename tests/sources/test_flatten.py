@@ -123,8 +123,8 @@ def test_without_a_usable_time_a_record_is_rejected(time: object) -> None:
     [
         ({"class_uid": 6003, "time": 1}, "an OCSF event"),
         ({"eventtime": "2023-07-10T11:42:18Z", "eventname": "GetUser"}, "columns are lower-case"),
-        ({"preview": False, "result": {"_raw": "{}"}}, "result._raw"),
-        ({"_index": "x", "_source": {}}, "_source"),
+        ({"preview": False, "result": {"eventName": "GetUser"}}, "result._raw"),
+        ({"@timestamp": "2023-07-10T11:42:18Z", "aws": {"cloudtrail": {}}}, "event.original"),
         ({"eventSource": "aws:kinesis", "kinesis": {"data": ""}}, "kinesis.data"),
         ({"eventTime": "never", "records": []}, "no usable eventTime"),
     ],

@@ -6,9 +6,10 @@ Example:
 
 The envelopes, each also inside another: a bare record; `{"Records": [...]}` (delivery files); EventBridge (`detail-type`,
 `detail`); SNS (`Message`); CloudWatch Logs subscriptions (`logEvents[].message`, or `awslogs.data`, base64 of gzip); what the
-AWS CLI prints (`Events[].CloudTrailEvent` of `cloudtrail lookup-events`, `events[].message` of `logs filter-log-events`); a JSON
-array, a JSON string that holds an object, or several documents one after the other; gzip around any of them. Bare records, which
-are most, are recognised by their first key and by tests of the whole batch, and are not parsed here: `flatten` does that.
+AWS CLI prints (`Events[].CloudTrailEvent` of `cloudtrail lookup-events`, `events[].message` of `logs filter-log-events`); what
+log shippers and searches make of a record (`_Shipped`); a JSON array, a JSON string that holds an object, or several documents
+one after the other; gzip around any of them. Bare records, which are most, are recognised by their first key and by tests of the
+whole batch, and are not parsed here: `flatten` does that.
 
 What a message may cost is bounded, however it is wrapped: one budget of expanded bytes for everything inside it
 (`max_document_bytes`), MAX_RECORDS records, MAX_REJECTS_PER_MESSAGE rejects of its own (one more says how many others there
@@ -52,16 +53,9 @@ _BARE = re.compile(
     rb'|managementEvent|readOnly|recipientAccountId|resources|sharedEventID|tlsDetails)"'
 )
 RECORD_PREFIX = b'{"eventVersion":'  # how AWS begins nearly every record
-_HINTS = (
-    b'"Records"',
-    b'"detail-type"',
-    b'"logEvents"',
-    b'"awslogs"',
-    b'"messageType"',
-    b'"Events"',
-    b'"CloudTrailEvent"',
-    b'"events"',
-    b'"Message"',
+_HINT = re.compile(
+    rb'"(?:Records|detail-type|logEvents|awslogs|messageType|Events|CloudTrailEvent|events|Message'
+    rb'|_raw|_source|original|message|log|payload|body|kinesis)"'
 )
 _OBJECT_AS_TEXT = b'"{'
 _RECORDS = re.compile(rb'"Records"\s*:\s*\[')
@@ -126,22 +120,43 @@ class _RecordCollector:
         return taken
 
 
+_RawOrUnset = msgspec.Raw | msgspec.UnsetType
+
+
 class _Envelope(msgspec.Struct):
     """The keys that distinguish the envelopes; everything else is skipped without building objects."""
 
-    records: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="Records", default=msgspec.UNSET)
-    kind: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="detail-type", default=msgspec.UNSET)
-    detail: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    log_events: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="logEvents", default=msgspec.UNSET)
-    message_type: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="messageType", default=msgspec.UNSET)
-    awslogs: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
-    lookup: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="Events", default=msgspec.UNSET)
-    lookup_record: msgspec.Raw | msgspec.UnsetType = msgspec.field(
-        name="CloudTrailEvent", default=msgspec.UNSET
-    )
-    filtered_events: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="events", default=msgspec.UNSET)
-    sns_type: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="Type", default=msgspec.UNSET)
-    sns_message: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="Message", default=msgspec.UNSET)
+    records: _RawOrUnset = msgspec.field(name="Records", default=msgspec.UNSET)
+    kind: _RawOrUnset = msgspec.field(name="detail-type", default=msgspec.UNSET)
+    detail: _RawOrUnset = msgspec.UNSET
+    log_events: _RawOrUnset = msgspec.field(name="logEvents", default=msgspec.UNSET)
+    message_type: _RawOrUnset = msgspec.field(name="messageType", default=msgspec.UNSET)
+    awslogs: _RawOrUnset = msgspec.UNSET
+    lookup: _RawOrUnset = msgspec.field(name="Events", default=msgspec.UNSET)
+    lookup_record: _RawOrUnset = msgspec.field(name="CloudTrailEvent", default=msgspec.UNSET)
+    filtered_events: _RawOrUnset = msgspec.field(name="events", default=msgspec.UNSET)
+    sns_type: _RawOrUnset = msgspec.field(name="Type", default=msgspec.UNSET)
+    sns_message: _RawOrUnset = msgspec.field(name="Message", default=msgspec.UNSET)
+
+
+class _Shipped(msgspec.Struct):
+    """The members in which others than AWS put a record: its text, or an object that holds it. With `eventTime` it is a record.
+
+    `_raw` and `result`: an event of Splunk, and one that a search exports; `_source`: a document of Elasticsearch;
+    `event.original` and `message`: Elastic Agent, Filebeat, Logstash and Vector; `log`: Fluent Bit; `payload`: Kafka Connect with
+    schemas; `body` and `kinesis.data` (base64): SQS and Kinesis, as Lambda gets them.
+    """
+
+    time: _RawOrUnset = msgspec.field(name="eventTime", default=msgspec.UNSET)
+    raw: _RawOrUnset = msgspec.field(name="_raw", default=msgspec.UNSET)
+    result: _RawOrUnset = msgspec.UNSET
+    document: _RawOrUnset = msgspec.field(name="_source", default=msgspec.UNSET)
+    event: _RawOrUnset = msgspec.UNSET
+    message: _RawOrUnset = msgspec.UNSET
+    log: _RawOrUnset = msgspec.UNSET
+    payload: _RawOrUnset = msgspec.UNSET
+    body: _RawOrUnset = msgspec.UNSET
+    kinesis: _RawOrUnset = msgspec.UNSET
 
 
 class _LogEvent(msgspec.Struct):
@@ -157,6 +172,8 @@ _envelope = msgspec.json.Decoder(_Envelope)
 _text = msgspec.json.Decoder(str)
 _log_event = msgspec.json.Decoder(_LogEvent)
 _logs_data = msgspec.json.Decoder(_LogsData)
+_shipped = msgspec.json.Decoder(_Shipped)
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def split_message(
@@ -228,7 +245,7 @@ def may_be_envelope(head: bytes) -> bool:
     head = head.removeprefix(BYTE_ORDER_MARK).lstrip(BLANK)
     if head.startswith((GZIP_MAGIC, _GZIP_AS_BASE64, b"[")) or b'}{"' in head or b'}\t{"' in head:
         return True
-    return not _BARE.match(head) and any(hint in head for hint in _HINTS)
+    return not _BARE.match(head) and bool(_HINT.search(head))
 
 
 def _read_message(
@@ -328,7 +345,7 @@ def _unwrap(
         yield from _open_array(data, origin, collector, wrappings)
     elif data.startswith(_OBJECT_AS_TEXT) and (text := _as_text(data)):
         yield from _unwrap_text(text, origin, collector, wrappings)
-    elif any(hint in data for hint in _HINTS) and not _BARE.match(data):
+    elif not _BARE.match(data) and _HINT.search(data):
         yield from _open_envelope(data, origin, collector, wrappings)
     elif whole and not is_json(data):
         yield from _recover(data, origin, collector, wrappings)
@@ -372,8 +389,41 @@ def _open_envelope(
         yield from _log_events(bytes(envelope.filtered_events), origin, collector, wrappings)
     elif _as_text(envelope.sns_type) == "Notification" and (text := _as_text(envelope.sns_message)):
         yield from _unwrap_text(text, origin, collector, wrappings)
+    elif inner := _shipped_record(data):
+        yield from _unwrap(inner, origin, collector, wrappings - 1, whole=True)
     else:
         _add_bare_record(data, origin, collector)  # the hint was a value, or deeper inside
+
+
+def _shipped_record(data: bytes) -> bytes:
+    """Return the record or envelope that a log shipper or a search wrapped; empty where there is none, or `data` is a record."""
+    shipped = _shipped.decode(data)
+    if shipped.time is not msgspec.UNSET:
+        return b""
+    original = _member(shipped.event, "original")
+    for member in (shipped.raw, original, shipped.message, shipped.log, shipped.body, shipped.payload):
+        if (text := _as_text(member)).lstrip().startswith(("{", "[")):
+            return text.encode(errors="replace")
+    if encoded := _as_text(_member(shipped.kinesis, "data")):
+        return _decode_base64(encoded)
+    objects = (bytes(each) for each in (shipped.result, shipped.document, shipped.payload) if each)
+    return next((each for each in objects if each.startswith(b"{")), b"")
+
+
+def _member(raw: _RawOrUnset, name: str) -> _RawOrUnset:
+    """Return a member of what may be an object."""
+    try:
+        members = msgspec.UNSET if raw is msgspec.UNSET else _members.decode(raw)
+    except _UNREADABLE:
+        return msgspec.UNSET
+    return members.get(name, msgspec.UNSET) if members else msgspec.UNSET
+
+
+def _decode_base64(text: str) -> bytes:
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
 
 
 def _open_array(
@@ -595,7 +645,7 @@ def _windows_of_lines(text: bytes) -> Iterator[bytes]:
         start = end + 1
 
 
-def _as_text(raw: msgspec.Raw | bytes | msgspec.UnsetType) -> str:
+def _as_text(raw: _RawOrUnset | bytes) -> str:
     try:
         return "" if raw is msgspec.UNSET else _text.decode(raw)
     except _UNREADABLE:

@@ -48,6 +48,15 @@ def notified(value: object, kind: str = "Notification") -> dict[str, object]:
     return {"Type": kind, "TopicArn": "arn", "Message": json.dumps(value)}
 
 
+def as_kinesis(data: bytes) -> dict[str, object]:
+    return {"kinesis": {"data": base64.b64encode(data).decode()}, "eventSource": "aws:kinesis"}
+
+
+def lines_of(wrap: Callable[[dict[str, str]], object]) -> bytes:
+    """Return both records, each wrapped by itself, one a line, in the order of members that the wrapping has."""
+    return text(wrap(ONE)) + b"\n" + text(wrap(TWO))
+
+
 BOTH = cloudwatch(json.dumps(ONE), json.dumps(TWO))
 WRAPPINGS = {
     "a delivery file": text({"Records": [ONE, TWO]}),
@@ -71,6 +80,19 @@ WRAPPINGS = {
     "gzip in gzip": gzip.compress(gzip.compress(text({"Records": [ONE, TWO]}))),
     "gzip members in a row": gzip.compress(text(ONE) + b"\n") + gzip.compress(text(TWO)),
     "gzip of lines": gzip.compress(text(ONE) + b"\r\n\r\n" + text(TWO) + b"\n"),
+    "Splunk": lines_of(lambda each: {"_time": "1", "_raw": json.dumps(each), "sourcetype": "aws:cloudtrail"}),
+    "a search of Splunk": lines_of(lambda each: {"preview": False, "result": {"_raw": json.dumps(each)}}),
+    "Elasticsearch": lines_of(lambda each: {"_index": "x", "_source": {"message": json.dumps(each)}}),
+    "Elasticsearch, the record as it is": lines_of(lambda each: {"_index": "x", "_source": each}),
+    "Elastic Agent": lines_of(
+        lambda each: {"@timestamp": "t", "message": "GetUser", "event": {"original": json.dumps(each)}}
+    ),
+    "Filebeat, a delivery file": text({"@timestamp": "t", "message": json.dumps({"Records": [ONE, TWO]})}),
+    "Fluent Bit": lines_of(lambda each: {"date": 1.5, "log": json.dumps(each) + "\n"}),
+    "Kafka Connect": lines_of(lambda each: {"schema": {"type": "string"}, "payload": json.dumps(each)}),
+    "Kafka Connect, an object": lines_of(lambda each: {"schema": {"type": "struct"}, "payload": each}),
+    "SQS to Lambda": text({"Records": [{"messageId": "1", "body": json.dumps(each)} for each in (ONE, TWO)]}),
+    "Kinesis to Lambda": text({"Records": [as_kinesis(text(ONE)), as_kinesis(gzip.compress(text(TWO)))]}),
     "documents in a row": text(ONE) + text(TWO),
     "envelopes in a row": text({"Records": [ONE]}) + b"\n" + text({"Records": [TWO]}),
     "UTF-16": json.dumps({"Records": [ONE, TWO]}).encode("utf-16"),
@@ -102,6 +124,26 @@ def test_a_record_that_speaks_of_envelopes_is_still_a_record() -> None:
     }
     reordered = {"z": {"Records": [1]}, "Message": "{}", "CloudTrailEvent": 1, **record}
     assert split_lines([text(record), text(reordered)]).lines == [text(record), text(reordered)]
+
+
+@pytest.mark.parametrize("member", ["_raw", "message", "log", "body", "payload", "result", "_source"])
+def test_a_record_with_a_member_of_a_log_shipper_is_still_a_record(member: str) -> None:
+    """Else who makes a request with such a member could put another record in the place of its own."""
+    line = text({"@timestamp": "t", member: json.dumps(TWO), **ONE})
+    assert split_lines([line]).lines == [line]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        {"@timestamp": "t", "message": "GET / 200"},
+        {"@timestamp": "t", "event": "text", "message": 1},
+        {"kinesis": {"data": "no base64"}, "event": {"kind": 1}},
+        {"payload": [1], "schema": None},
+    ],
+)
+def test_what_wraps_no_record_is_left_for_flatten_to_reject(line: dict[str, object]) -> None:
+    assert split_lines([text(line)]).lines == [text(line)]
 
 
 def test_control_messages_and_insights_are_skipped_and_other_eventbridge_events_rejected() -> None:
@@ -158,6 +200,8 @@ def test_a_gzip_bomb_in_a_message_is_rejected() -> None:
         lambda inner: {"Records": [json.dumps(inner)]},
         looked_up,
         notified,
+        lambda inner: {"message": json.dumps(inner)},
+        lambda inner: {"result": inner, "_raw": 1},
     ],
 )
 def test_envelopes_without_end_are_rejected(wrap: Callable[[object], object]) -> None:
@@ -191,6 +235,8 @@ def test_no_bytes_make_it_raise(data: bytes) -> None:
         gzip.compress(data),
         b'{"Records":[' + data + b"]}",
         b'{"logEvents":' + data + b"}",
+        b'{"kinesis":{"data":"' + base64.b64encode(data) + b'"}}',
+        b'{"_source":{"event":' + data + b',"message":"{' + data + b'"}}',
     ):
         records = split_message(message)
         assert len(records.lines) == len(records.origins)
