@@ -7,9 +7,9 @@ Example:
 The envelopes, each also inside another: a bare record; `{"Records": [...]}` (delivery files); EventBridge (`detail-type`,
 `detail`); SNS (`Message`); CloudWatch Logs subscriptions (`logEvents[].message`, or `awslogs.data`, base64 of gzip); what the
 AWS CLI prints (`Events[].CloudTrailEvent` of `cloudtrail lookup-events`, `events[].message` of `logs filter-log-events`); what
-log shippers and searches make of a record (`_Shipped`); a JSON array, a JSON string that holds an object, or several documents
-one after the other; gzip around any of them. Bare records, which are most, are recognised by their first key and by tests of the
-whole batch, and are not parsed here: `flatten` does that.
+log shippers and searches make of a record (`shipped_records`); a JSON array, a JSON string that holds an object, or several
+documents one after the other; gzip around any of them. Bare records, which are most, are recognised by their first key and by
+tests of the whole batch, and are not parsed here: `flatten` does that.
 
 What a message may cost is bounded, however it is wrapped: one budget of expanded bytes for everything inside it
 (`max_document_bytes`), MAX_RECORDS records, MAX_REJECTS_PER_MESSAGE rejects of its own (one more says how many others there
@@ -34,6 +34,7 @@ from numpy.typing import NDArray
 from fingerprint.core.alert import Reject
 from fingerprint.sources import json_pieces
 from fingerprint.sources.base import Origin, RecordBatch, merge_batches
+from fingerprint.sources.cloudtrail.shipped_records import shipped_record
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
 from fingerprint.sources.joined_lines import JoinedLines, join_lines, lines_with_prefix
 from fingerprint.sources.json_text import BLANK, BYTE_ORDER_MARK, is_json, is_json_object
@@ -120,43 +121,22 @@ class _RecordCollector:
         return taken
 
 
-_RawOrUnset = msgspec.Raw | msgspec.UnsetType
-
-
 class _Envelope(msgspec.Struct):
     """The keys that distinguish the envelopes; everything else is skipped without building objects."""
 
-    records: _RawOrUnset = msgspec.field(name="Records", default=msgspec.UNSET)
-    kind: _RawOrUnset = msgspec.field(name="detail-type", default=msgspec.UNSET)
-    detail: _RawOrUnset = msgspec.UNSET
-    log_events: _RawOrUnset = msgspec.field(name="logEvents", default=msgspec.UNSET)
-    message_type: _RawOrUnset = msgspec.field(name="messageType", default=msgspec.UNSET)
-    awslogs: _RawOrUnset = msgspec.UNSET
-    lookup: _RawOrUnset = msgspec.field(name="Events", default=msgspec.UNSET)
-    lookup_record: _RawOrUnset = msgspec.field(name="CloudTrailEvent", default=msgspec.UNSET)
-    filtered_events: _RawOrUnset = msgspec.field(name="events", default=msgspec.UNSET)
-    sns_type: _RawOrUnset = msgspec.field(name="Type", default=msgspec.UNSET)
-    sns_message: _RawOrUnset = msgspec.field(name="Message", default=msgspec.UNSET)
-
-
-class _Shipped(msgspec.Struct):
-    """The members in which others than AWS put a record: its text, or an object that holds it. With `eventTime` it is a record.
-
-    `_raw` and `result`: an event of Splunk, and one that a search exports; `_source`: a document of Elasticsearch;
-    `event.original` and `message`: Elastic Agent, Filebeat, Logstash and Vector; `log`: Fluent Bit; `payload`: Kafka Connect with
-    schemas; `body` and `kinesis.data` (base64): SQS and Kinesis, as Lambda gets them.
-    """
-
-    time: _RawOrUnset = msgspec.field(name="eventTime", default=msgspec.UNSET)
-    raw: _RawOrUnset = msgspec.field(name="_raw", default=msgspec.UNSET)
-    result: _RawOrUnset = msgspec.UNSET
-    document: _RawOrUnset = msgspec.field(name="_source", default=msgspec.UNSET)
-    event: _RawOrUnset = msgspec.UNSET
-    message: _RawOrUnset = msgspec.UNSET
-    log: _RawOrUnset = msgspec.UNSET
-    payload: _RawOrUnset = msgspec.UNSET
-    body: _RawOrUnset = msgspec.UNSET
-    kinesis: _RawOrUnset = msgspec.UNSET
+    records: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="Records", default=msgspec.UNSET)
+    kind: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="detail-type", default=msgspec.UNSET)
+    detail: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    log_events: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="logEvents", default=msgspec.UNSET)
+    message_type: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="messageType", default=msgspec.UNSET)
+    awslogs: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
+    lookup: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="Events", default=msgspec.UNSET)
+    lookup_record: msgspec.Raw | msgspec.UnsetType = msgspec.field(
+        name="CloudTrailEvent", default=msgspec.UNSET
+    )
+    filtered_events: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="events", default=msgspec.UNSET)
+    sns_type: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="Type", default=msgspec.UNSET)
+    sns_message: msgspec.Raw | msgspec.UnsetType = msgspec.field(name="Message", default=msgspec.UNSET)
 
 
 class _LogEvent(msgspec.Struct):
@@ -172,8 +152,6 @@ _envelope = msgspec.json.Decoder(_Envelope)
 _text = msgspec.json.Decoder(str)
 _log_event = msgspec.json.Decoder(_LogEvent)
 _logs_data = msgspec.json.Decoder(_LogsData)
-_shipped = msgspec.json.Decoder(_Shipped)
-_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def split_message(
@@ -389,41 +367,10 @@ def _open_envelope(
         yield from _log_events(bytes(envelope.filtered_events), origin, collector, wrappings)
     elif _as_text(envelope.sns_type) == "Notification" and (text := _as_text(envelope.sns_message)):
         yield from _unwrap_text(text, origin, collector, wrappings)
-    elif inner := _shipped_record(data):
+    elif inner := shipped_record(data):
         yield from _unwrap(inner, origin, collector, wrappings - 1, whole=True)
     else:
         _add_bare_record(data, origin, collector)  # the hint was a value, or deeper inside
-
-
-def _shipped_record(data: bytes) -> bytes:
-    """Return the record or envelope that a log shipper or a search wrapped; empty where there is none, or `data` is a record."""
-    shipped = _shipped.decode(data)
-    if shipped.time is not msgspec.UNSET:
-        return b""
-    original = _member(shipped.event, "original")
-    for member in (shipped.raw, original, shipped.message, shipped.log, shipped.body, shipped.payload):
-        if (text := _as_text(member)).lstrip().startswith(("{", "[")):
-            return text.encode(errors="replace")
-    if encoded := _as_text(_member(shipped.kinesis, "data")):
-        return _decode_base64(encoded)
-    objects = (bytes(each) for each in (shipped.result, shipped.document, shipped.payload) if each)
-    return next((each for each in objects if each.startswith(b"{")), b"")
-
-
-def _member(raw: _RawOrUnset, name: str) -> _RawOrUnset:
-    """Return a member of what may be an object."""
-    try:
-        members = msgspec.UNSET if raw is msgspec.UNSET else _members.decode(raw)
-    except _UNREADABLE:
-        return msgspec.UNSET
-    return members.get(name, msgspec.UNSET) if members else msgspec.UNSET
-
-
-def _decode_base64(text: str) -> bytes:
-    try:
-        return base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError):
-        return b""
 
 
 def _open_array(
@@ -645,7 +592,7 @@ def _windows_of_lines(text: bytes) -> Iterator[bytes]:
         start = end + 1
 
 
-def _as_text(raw: _RawOrUnset | bytes) -> str:
+def _as_text(raw: msgspec.Raw | bytes | msgspec.UnsetType) -> str:
     try:
         return "" if raw is msgspec.UNSET else _text.decode(raw)
     except _UNREADABLE:
