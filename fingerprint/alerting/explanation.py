@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import NamedTuple
 
 import numpy as np
@@ -84,14 +85,14 @@ def _build_alert(
     actions = impact.with_support(facts.actions, facts.supporting_actions)
     rank = _rank_alert(alert_nats(z, names), actions, URGENCY_CAP[level], facts.drivers)
     principal, lead = alert_principal(frame), facts.leading_row
-    times = frame["event_time"].iloc[[0, -1]]
+    first, last = events[0].event_time, events[-1].event_time
     return Alert(
         alert_id=alert_id,
         principal=principal,
         human=facts.humans[lead],
-        window_start=times.iloc[0].floor(f"{interval}s").to_pydatetime(),
-        first_event_time=times.iloc[0].to_pydatetime(),
-        last_event_time=times.iloc[1].to_pydatetime(),
+        window_start=datetime.fromtimestamp(first.timestamp() // interval * interval, UTC),
+        first_event_time=first,
+        last_event_time=last,
         urgency=rank.urgency,
         rarity=rank.rarity,
         impact=rank.impact,

@@ -98,7 +98,7 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
 def _is_usual_range(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:
     """Return whether many principals of the history used the address range of one version's events, (R,)."""
     bank, _ = explainer.bank_and_rows(batch, rows)
-    used: NDArray[np.float32] = bank.principals_that_showed(batch.codes[rows])[:, RANGE_COLUMN]
+    used = bank.principals_that_showed(RANGE_COLUMN, batch.codes[rows, RANGE_COLUMN])
     return used > MANY_PRINCIPALS
 
 

@@ -148,7 +148,8 @@ def questioned(facts: TitleFacts) -> str:
     row = facts.leading_row
     origin = new_origin(facts, row)
     new = list(dict.fromkeys((lead, *(each for each in facts.ranked if each in facts.new_to_all))))
-    leading = [each for each in new if each in from_there(facts, new)] if origin else new
+    there = from_there(facts, new) if origin else new
+    leading = [each for each in new if each in there]
     named = ", ".join(cut(SOURCE.plain_action(each)) for each in leading[:MAX_NAMED_ACTIONS])
     more = len(leading) - MAX_NAMED_ACTIONS
     counted = f" and {count_text(more, *new_beside(facts)[1:])}" if more > 0 else ""

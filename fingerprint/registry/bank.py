@@ -325,9 +325,9 @@ class Bank:
         principal = np.concatenate([hashes[principals], above])
         return key[order], principal[order], order >= len(principals)
 
-    def principals_that_showed(self, codes: Hashes) -> NDArray[np.float32]:
-        """Return how many principals of the history showed each value of events with `codes` (N, F): (N, F)."""
-        return self.vocabulary.observed_count(np.full(len(codes), GENERIC_ROW, np.int32), codes)
+    def principals_that_showed(self, feature: int, codes: Hashes) -> NDArray[np.float32]:
+        """Return how many principals of the history showed each value of a feature, (N,); `codes` (N,), on the host."""
+        return self.vocabulary.count_of(np.int32(GENERIC_ROW), feature, codes)
 
     def names_stranger(self, codes: Hashes) -> NDArray[np.bool_]:
         """Return which events name an account that no one of the history named, nor is of, (N,); codes (N, F)."""
@@ -335,7 +335,7 @@ class Bank:
         if feature is None:
             return np.zeros(len(codes), bool)
         account = to_host(codes[:, feature])
-        named = self.vocabulary.count_of(np.int32(GENERIC_ROW), feature, account) > 0
+        named = self.principals_that_showed(feature, account) > 0
         strange: NDArray[np.bool_] = ~named & ~self.knows_account(account)
         return strange
 

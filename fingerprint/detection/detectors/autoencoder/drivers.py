@@ -106,17 +106,16 @@ def _count_principals(codes: Hashes, value: _ShownValue, bank: Bank) -> int:
     A network is wide: of a provider's it says little that machines are at it. So the address ranges of all events from there are
     asked, and the least is returned.
     """
-    code, feature = codes[value.row, value.feature], value.feature
-    at = codes[[value.row]]
+    feature, shown = value.feature, codes[[value.row], value.feature]
     if encoding.FEATURE_SET.ranges and FEATURE_NAMES[feature] == encoding.FEATURE_SET.ranges[0]:
-        at, feature = codes[codes[:, feature] == code], FEATURE_NAMES.index(encoding.FEATURE_SET.ranges[1])
-        at = at[np.unique(at[:, feature], return_index=True)[1]]
-    return int(bank.principals_that_showed(at)[:, feature].min())
+        there, feature = codes[:, feature] == shown, FEATURE_NAMES.index(encoding.FEATURE_SET.ranges[1])
+        shown = np.unique(codes[there, feature])
+    return int(bank.principals_that_showed(feature, shown).min())
 
 
 def _shown_values(batch: EventBatch) -> Iterator[_ShownValue]:
     surprise = feature_surprise(batch)
-    for feature in range(len(encoding.FEATURES)):
+    for feature in np.flatnonzero((surprise >= MIN_DRIVER_SURPRISE).any(axis=0)).tolist():
         most = MAX_ACTION_DRIVERS if feature == ACTION_COLUMN else MAX_DRIVERS
         for row, nats, count in _strangest_values(batch.codes[:, feature], surprise[:, feature], most):
             yield _ShownValue(feature, row, nats, count)
@@ -125,12 +124,14 @@ def _shown_values(batch: EventBatch) -> Iterator[_ShownValue]:
 class _KnownValues(NamedTuple):
     """A bank's counts of an event's values, by its `fingerprint` (a row, and its `key`).
 
-    `share` (F,) of presences; `peer_share` (F,) among its peers, None without any; `often_new` (F,): new values are usual.
+    `few_calls`: how many it learned where it is not ready, None where it is. `share` (F,) of presences; `peer_share` (F,) among
+    its peers, None without any; `often_new` (F,): new values are usual.
     """
 
     bank: Bank
     fingerprint: int
     key: str
+    few_calls: int | None
     share: Floats
     peer_share: Floats | None
     often_new: Mask
@@ -152,11 +153,8 @@ class _KnownValues(NamedTuple):
     @property
     def _calls_so_far(self) -> str:
         """Of how few calls the values are, where the fingerprint is not ready; else empty."""
-        table = self.bank.fingerprints
-        if table["ready"].iat[self.fingerprint]:
-            return ""
-        calls = int(table["events"].to_numpy()[self.fingerprint])
-        return f" (in its {calls:,} {'calls' if calls > 1 else 'call'} so far)"
+        calls = self.few_calls
+        return "" if calls is None else f" (in its {calls:,} {'calls' if calls > 1 else 'call'} so far)"
 
     def _expected(self, feature: int, action: str, seen: str) -> str:
         """Return the usual values of a feature, the commonest first; of one that is given the action, this action's.
@@ -198,11 +196,14 @@ def _known_values(
         share = bank.vocabulary.observed_share(at, codes)
         peer_share = bank.vocabulary.observed_share(np.maximum(peers, 0), codes)
         often_new = bank.vocabulary.novelty_is_usual(at)
-        keys = bank.fingerprints["key"].array.take(at).tolist()
+        keys, ready, calls = (
+            bank.fingerprints[name].array.take(at).tolist() for name in ("key", "ready", "events")
+        )
         for place, row in enumerate(of_version.tolist()):
+            few_calls = None if ready[place] else int(calls[place])
             among_peers = peer_share[place] if peers[place] >= 0 else None
             known = share[place], among_peers, often_new[place]
-            found[row] = _KnownValues(bank, int(at[place]), str(keys[place]), *known)
+            found[row] = _KnownValues(bank, int(at[place]), str(keys[place]), few_calls, *known)
     return found
 
 
