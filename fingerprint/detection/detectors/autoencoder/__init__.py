@@ -372,19 +372,21 @@ class AutoencoderDetector(Detector):
         return nats
 
     def _nats_of_direct_calls(self, batch: EventBatch) -> Floats:
-        """Return the nats of writes that a ready principal had left to services, until a direct call has come again (N,)."""
-        xp = namespace(batch.codes)
-        nats: Floats = xp.zeros(len(batch), np.float32)
+        """Return the nats of writes that a ready principal had left to services, until a direct call has come again (N,).
+
+        Few events are of what only services called: of these it is asked whether they wrote.
+        """
+        nats: Floats = namespace(batch.codes).zeros(len(batch), np.float32)
         if not len(self.known_paths.table):
             return nats
-        rows = xp.flatnonzero(could_be_left_to_services(batch.codes, batch.is_write, batch.level))
-        action = batch.codes[rows, ACTION_COLUMN]
-        worth = self.known_paths.evidence(batch.principal[rows], action)
-        new = xp.flatnonzero(worth)
-        if not len(new):
+        action = batch.codes[:, ACTION_COLUMN]
+        worth = self.known_paths.evidence(batch.principal, action)
+        rows = worth.nonzero()[0]
+        if not len(rows):
             return nats
-        rows = rows[new]
-        nats[rows] = self._until_come_again(batch, rows, novelty_code(action[new]), worth[new])
+        wrote = to_device_of(encoding.FEATURE_SET.is_write(frames.select_rows(batch.frame, rows)), worth)
+        rows = rows[could_be_left_to_services(batch.codes[rows], wrote, batch.level[rows])]
+        nats[rows] = self._until_come_again(batch, rows, novelty_code(action[rows]), worth[rows])
         return nats
 
     def _nats_of_moves(self, batch: EventBatch, surprise: Floats) -> Floats:
