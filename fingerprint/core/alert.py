@@ -16,7 +16,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from fingerprint.core.people import people_behind
 
@@ -75,12 +75,24 @@ class Reject:
         return f"{self.source} {self.position}: {self.reason}"
 
 
+class AlertSpan(NamedTuple):
+    """Whose an alert is, and the times of its first and last event."""
+
+    principal: str
+    first_event_time: datetime
+    last_event_time: datetime
+
+
+MAX_VOTE_ACTION_LENGTH = 200  # characters; those of AWS have 80 at most, and an attacker may write any
+
+
 @dataclass(frozen=True, slots=True)
 class Vote:
     """One detector's z of one event or interval (high is unusual), the threshold it was compared with, and whether it voted.
 
     `bank_version` is that of the bank that measured the event, or that judged the interval when it closed. `alone`: no other
     detector had an opinion, or but one on how newcomers begin. The `event_id` of an interval is a digest, which no event has.
+    `action` is that of the event, `s3:GetObject`: at most MAX_VOTE_ACTION_LENGTH characters of it, empty for an interval.
     """
 
     event_id: str
@@ -94,6 +106,7 @@ class Vote:
     level: Level
     bank_version: str = ""
     alone: bool = False
+    action: str = ""
 
 
 VOTE_COLUMNS = tuple(Vote.__dataclass_fields__)

@@ -22,12 +22,14 @@ from fingerprint.compute import frames
 from fingerprint.compute.arrays import to_host
 from fingerprint.compute.column_table import ColumnTable
 from fingerprint.compute.frames import Frame
-from fingerprint.core.alert import LEVELS, VOTE_COLUMNS
+from fingerprint.core.alert import LEVELS, MAX_VOTE_ACTION_LENGTH, VOTE_COLUMNS
+from fingerprint.core.sanitize import truncate
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import Detector, IntervalScores
 from fingerprint.state.event_batch import EventBatch
 
 _IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vote, from its event
+_CALL_COLUMNS = ["service", "action"]  # of an event: together they are the action of its vote
 
 
 class EventJudgement(NamedTuple):
@@ -62,12 +64,33 @@ def event_votes(
 
 
 def _identity(batch: EventBatch, places: NDArray[np.intp], version: str) -> Frame:
-    """Return the identity columns of the events at some places, with the bank that measured them: now, or before they waited."""
+    """Return the identity columns and action of the events at some places, with the bank that measured them.
+
+    Events that waited were measured before, and know by which bank.
+    """
     had_waited = "bank_version" in batch.frame
-    names = [*_IDENTITY_COLUMNS, "bank_version"] if had_waited else _IDENTITY_COLUMNS
+    names = [*_IDENTITY_COLUMNS, *_CALL_COLUMNS, *(["bank_version"] if had_waited else [])]
     rows = frames.to_host(frames.select_rows(frames.select_columns(batch.frame, names), places))
-    versions = np.full(len(places), version, object)
-    return rows if had_waited else frames.with_columns(rows, {"bank_version": versions})
+    versions = {} if had_waited else {"bank_version": np.full(len(places), version, object)}
+    called = frames.select_columns(rows, [name for name in names if name not in _CALL_COLUMNS])
+    return frames.with_columns(called, {"action": _action_names(rows), **versions})
+
+
+def _action_names(rows: Frame) -> NDArray[np.object_]:
+    """Return the actions of events (M,) as `service:Action`; the text of each distinct one is made once, and cut."""
+    (service, services), (action, actions) = (
+        frames.factorize_values(frames.column_of(rows, name)) for name in _CALL_COLUMNS
+    )
+    # a missing value has the code -1: the last of the texts
+    of_services, of_actions = ([*map(frames.text_or_empty, each), ""] for each in (services, actions))
+    pairs, place = np.unique(
+        (service % len(of_services)) * len(of_actions) + action % len(of_actions), return_inverse=True
+    )
+    texts = [
+        truncate(f"{of_services[left]}:{of_actions[right]}", MAX_VOTE_ACTION_LENGTH)
+        for left, right in zip(*(each.tolist() for each in np.divmod(pairs, len(of_actions))), strict=True)
+    ]
+    return np.array(texts, object)[place]
 
 
 def interval_votes(kind: str, scores: IntervalScores, name: NDArray[np.object_], detector: Detector) -> Frame:
@@ -91,5 +114,6 @@ def interval_votes(kind: str, scores: IntervalScores, name: NDArray[np.object_],
         "level": np.where(name == principal, np.array("principal", object), np.array("entity", object)),
         "bank_version": np.full(len(z), detector.bank.version, object),
         "alone": np.zeros(len(z), bool),
+        "action": np.full(len(z), "", object),
     }
     return ColumnTable.of_arrays({each: columns[each] for each in VOTE_COLUMNS}, len(z))

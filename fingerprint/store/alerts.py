@@ -19,7 +19,7 @@ from typing import Any
 import sqlalchemy as sql
 
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
-from fingerprint.core.alert import Alert, CredentialIssue
+from fingerprint.core.alert import Alert, AlertSpan, CredentialIssue
 from fingerprint.core.ports import VoteTable
 from fingerprint.core.redaction import Redactor
 from fingerprint.core.related_events import trace_credentials
@@ -120,6 +120,13 @@ class SqlAlertRepository(Repository):
         """Return the ids of alerts with an event at `since` or later."""
         query = sql.select(alerts.c.alert_id).where(alerts.c.last_event_time >= since)
         return list(connection.scalars(query.order_by(alerts.c.alert_id)))
+
+    @reads
+    def spans_since(self, connection: sql.Connection, since: datetime) -> list[AlertSpan]:
+        """Return whose the alerts with an event at `since` or later are, and from when to when their events go."""
+        columns = (alerts.c.principal, alerts.c.first_event_time, alerts.c.last_event_time)
+        query = sql.select(*columns).where(alerts.c.last_event_time >= since)
+        return [AlertSpan(*row) for row in connection.execute(query.order_by(*columns))]
 
     @reads
     def credential_chain(self, connection: sql.Connection, access_key: str) -> list[CredentialIssue]:

@@ -224,9 +224,11 @@ votes = sql.Table(
     required_text("bank_version", server_default=""),
     sql.Column("alone", sql.Boolean, nullable=False, server_default=sql.false()),
     sql.Column(STORED_AT, UtcDateTime, index=True),
+    required_text("action", server_default=""),
 )
 VOTE_COLUMNS = tuple(column.name for column in votes.columns if column.name != STORED_AT)
 sql.Index("votes_of_principal", votes.c.principal, votes.c.event_time).ddl_if(dialect="sqlite")
+sql.Index("votes_by_strength", votes.c.detector, votes.c.z)  # leads: the strongest votes of a detector
 sql.Index("votes_by_principal", votes.c.principal, postgresql_using="hash").ddl_if(dialect="postgresql")
 
 credential_issues = sql.Table(  # calls that handed out an access key

@@ -6,15 +6,17 @@ Example:
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
 
+from fingerprint.core.alert import DetectorName
 from fingerprint.core.sanitize import storable
 from fingerprint.store import page_cursor
 from fingerprint.store.database import Repository, reads
-from fingerprint.store.schema import VOTE_COLUMNS, votes
+from fingerprint.store.schema import VOTE_COLUMNS, alerts, id_batches, votes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -77,6 +79,34 @@ class SqlVoteRepository(Repository):
         return tables.vote_table(rows[:size]), following
 
     @reads
+    def strongest(
+        self,
+        connection: sql.Connection,
+        detector: DetectorName,
+        since: datetime,
+        least: float,
+        limit: int,
+        principals: Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """Return at most `limit` votes of a detector of events, the highest z first, and then what others voted beside them.
+
+        Its votes have a z of `least` or more, on events at `since` or later of these `principals` (None: of all), outside the
+        time of each alert of theirs. The others' votes are those on the same events, and those for intervals of the principals.
+        """
+        found = _select_votes(None, since).where(
+            votes.c.detector == detector, votes.c.z >= least, ~_IN_TIME_OF_ALERT
+        )
+        if principals is not None:
+            found = found.where(votes.c.principal.in_([storable(name) for name in principals]))
+        rows = [*connection.execute(found.order_by(votes.c.z.desc(), votes.c.event_id).limit(limit))]
+        beside = _votes_on_events([row.event_id for row in rows], detector)
+        of_intervals = _votes_for_intervals(sorted({row.principal for row in rows}), since)
+        rows += [row for query in (*beside, *of_intervals) for row in connection.execute(query)]
+        from fingerprint.store import tables
+
+        return tables.vote_table(rows)
+
+    @reads
     def oldest_time(self, connection: sql.Connection) -> datetime | None:
         """Return the time of the oldest vote; what was flagged before is unknown."""
         oldest: datetime | None = connection.scalar(sql.select(sql.func.min(votes.c.event_time)))
@@ -87,6 +117,30 @@ class SqlVoteRepository(Repository):
         """Return the time of the newest vote."""
         newest: datetime | None = connection.scalar(sql.select(sql.func.max(votes.c.event_time)))
         return newest
+
+
+_IN_TIME_OF_ALERT = sql.exists().where(
+    alerts.c.principal == votes.c.principal,
+    votes.c.event_time.between(alerts.c.first_event_time, alerts.c.last_event_time),
+)
+
+
+def _votes_on_events(event_ids: Sequence[str], but: DetectorName) -> Iterator[sql.Select[Any]]:
+    """Yield queries for the votes of other detectors on some events."""
+    for ids in id_batches(event_ids):
+        yield _select_votes(None, None).where(votes.c.event_id.in_(ids), votes.c.detector != but)
+
+
+def _votes_for_intervals(principals: Sequence[str], since: datetime) -> Iterator[sql.Select[Any]]:
+    """Yield queries for the votes that detectors of intervals gave to those of some principals."""
+    from fingerprint.detection.detectors import (  # late: the queue needs no detector
+        available_detectors,
+        interval_detectors,
+    )
+
+    given = votes.c.detector.in_(interval_detectors(available_detectors())) & votes.c.vote
+    for names in id_batches(principals):
+        yield _select_votes(None, since).where(votes.c.principal.in_(names), given)
 
 
 def _select_votes(principal: str | None, since: datetime | None) -> sql.Select[Any]:

@@ -6,9 +6,10 @@ import json
 from dataclasses import replace
 from typing import Any
 
+import pandas as pd
 import pytest
 
-from fingerprint.alerting.messages import MAX_ALERT_EVENTS, encode_alerts
+from fingerprint.alerting.messages import MAX_ALERT_EVENTS, encode_alerts, encode_votes
 from fingerprint.core.alert import Alert
 from tests.support import alerts
 
@@ -57,3 +58,11 @@ def test_what_explains_an_alert_goes_where_it_alone_is_too_large() -> None:
     message = _encoded(replace(alert, drivers=(driver,)))
     assert (message["drivers"], message["events"]) == ([], [])
     assert (message["title"], message["urgency"]) == (alert.title, alert.urgency)
+
+
+def test_a_vote_on_its_topic_says_what_its_event_called() -> None:
+    seen = [replace(vote, action="s3:\u202e\x1b[2J") for vote in alerts.votes(alerts.stolen_session())[:1]]
+    [(key, value)] = encode_votes(pd.DataFrame(seen))
+    assert key == seen[0].principal.encode()
+    assert b"\n" not in value
+    assert json.loads(value)["action"] == "s3:\u202e\x1b[2J"

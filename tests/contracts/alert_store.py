@@ -241,6 +241,39 @@ class StoreContract:
         assert len(store.votes.read(since=other.first_event_time)) == 3
         assert len(store.votes.read(limit=4)) == 4
 
+    @pytest.mark.parametrize("text", NASTY)
+    def test_a_vote_keeps_what_its_event_called(self, make_store, text):
+        store, first = make_store(), votes(stolen_session())[0]
+        store.alerts.save([], [replace(first, action=f"iam:{text}")])
+        assert list(store.votes.read()["action"]) == [storable(f"iam:{text}")]
+        assert store.votes.page()[0]["action"].iloc[0] == storable(f"iam:{text}")
+
+    def test_the_strongest_votes_of_a_detector_come_with_those_beside_them(self, make_store):
+        store, alert, other = make_store(), stolen_session(), new_pipeline()
+        own = [replace(vote, z=2.0 + place / 10) for place, vote in enumerate(votes(other))]
+        beside = replace(own[-1], detector="sequence", z=1.9)
+        surge = replace(own[0], event_id="interval:1", detector="spectral")
+        silent = replace(own[0], event_id="silence:1", detector="spectral", vote=False)
+        elsewhere = replace(own[0], event_id="other", detector="sequence")
+        store.alerts.save([alert], [*votes(alert), *own, beside, surge, silent, elsewhere])
+        since = other.first_event_time
+        found = store.votes.strongest("autoencoder", since, 2.1, 1)
+        assert list(found["event_id"]) == [own[-1].event_id, own[-1].event_id, "interval:1"]
+        assert list(found["detector"]) == ["autoencoder", "sequence", "spectral"]
+        assert len(store.votes.strongest("autoencoder", since, 2.1, 9)) == len(own) - 1 + 2
+        assert len(store.votes.strongest("autoencoder", since, 2.1, 9, [other.principal])) == len(own) - 1 + 2
+        assert len(store.votes.strongest("autoencoder", since, 2.1, 9, [alert.principal])) == 0, (
+            "they lie in the time of its alert"
+        )
+        assert len(store.votes.strongest("autoencoder", other.last_event_time + timedelta(1), 1.6, 9)) == 0
+
+    def test_the_spans_of_alerts_name_whose_they_are(self, make_store):
+        store, alert, other = make_store(), stolen_session(), new_pipeline()
+        store.alerts.save([alert, other])
+        spans = [(each.principal, each.first_event_time, each.last_event_time) for each in (alert, other)]
+        assert sorted(store.alerts.spans_since(min(span[2] for span in spans))) == sorted(spans)
+        assert store.alerts.spans_since(max(span[2] for span in spans) + timedelta(seconds=1)) == []
+
     def test_a_vote_that_changed_overwrites_itself_and_no_opinion_is_no_vote(self, make_store):
         store, seen = make_store(), votes(stolen_session())
         store.alerts.save([], seen)

@@ -14,7 +14,7 @@ import pytest
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import frames
-from fingerprint.core.alert import VOTE_COLUMNS, vote_column, z_column
+from fingerprint.core.alert import MAX_VOTE_ACTION_LENGTH, VOTE_COLUMNS, vote_column, z_column
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Database, Settings, Voting
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
@@ -29,6 +29,7 @@ from fingerprint.detection.ensemble import (
 )
 from fingerprint.detection.event_judge import EventJudge
 from fingerprint.detection.scorer import Scorer
+from fingerprint.detection.votes import _action_names
 from fingerprint.registry import bank_files
 from fingerprint.registry.bank import Bank
 from fingerprint.state import pending_events, unknown_principals
@@ -123,6 +124,28 @@ def test_votes_are_kept_from_the_floor_on_and_name_their_threshold(bank: Bank, s
     intervals = scorer.close_intervals(include_open=True).votes
     assert set(intervals["detector"]) == {"spectral"}
     assert intervals["event_id"].str.match("interval:|silence:").all()
+
+
+def test_a_vote_says_what_its_event_called(bank: Bank, steps: list[Step]) -> None:
+    scorer = scorer_of(bank)
+    at_once = frames.concat_frames([scorer.measure(step.events).votes for step in steps])
+    scored = scorer.judge_closed(include_open=True)
+    assert scored is not None
+    events = pd.concat([step.events for step in steps]).drop_duplicates("event_id").set_index("event_id")
+    called = events["service"].astype(str) + ":" + events["action"].astype(str)
+    votes = frames.concat_frames([at_once, scorer.event_votes(scored)])
+    assert len(votes)
+    assert list(votes["action"]) == list(called[list(votes["event_id"])])
+    assert set(scorer.close_intervals(include_open=True).votes["action"]) == {""}, "an interval calls nothing"
+
+
+def test_the_action_of_a_vote_is_cut_and_may_be_missing() -> None:
+    rows = pd.DataFrame(
+        {"service": ["s3", None, "s3"], "action": ["x" * 5_000, "\ud800\x1b[2J", None]}, dtype=object
+    )
+    names = _action_names(frames.to_column_table(rows)).tolist()
+    assert [len(name) for name in names] == [MAX_VOTE_ACTION_LENGTH, 6, 3]
+    assert names[1:] == [":\ud800\x1b[2J", "s3:"]
 
 
 def test_judging_gives_each_detector_a_column_and_lets_closed_events_go(

@@ -15,7 +15,7 @@ from alembic.script import ScriptDirectory
 from fingerprint.core.errors import FingerprintError
 from fingerprint.store import migrate, open_store, schema
 from fingerprint.store.database import create_store_engine, parse_database_url
-from tests.support.alerts import stolen_session
+from tests.support.alerts import stolen_session, votes
 from tests.support.migrated_once import migrations
 
 FOREIGN_INDEXES = {  # of the other database
@@ -116,6 +116,18 @@ def test_programs_that_start_together_on_an_empty_database_migrate_it_once(url):
     assert [store.alerts.by_urgency() for store in stores] == [[stolen_session()]] * 4
     for store in stores:
         store.close()
+
+
+def test_votes_of_before_have_no_action_and_stay(url, engine):
+    """Migration 2: a vote says what its event called."""
+    vote = votes(stolen_session())[0]
+    with engine.begin() as connection:
+        migrations(connection, "0001")
+        row = {name: getattr(vote, name) for name in schema.VOTE_COLUMNS if name != "action"}
+        connection.execute(sql.insert(schema.votes), row)
+    store = open_store(url)
+    assert store.votes.read()[["event_id", "action"]].to_numpy().tolist() == [[vote.event_id, ""]]
+    store.close()
 
 
 def test_a_migration_that_fails_leaves_the_database_as_it_was(url, engine):

@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
-from fingerprint.core.alert import Alert, AlertEvent, CredentialIssue, Decision, Disposition, FeedGap
+from fingerprint.core.alert import (
+    Alert,
+    AlertEvent,
+    AlertSpan,
+    CredentialIssue,
+    Decision,
+    DetectorName,
+    Disposition,
+    FeedGap,
+)
 from fingerprint.core.case import (
     ActionOutcome,
     AlertChange,
@@ -82,6 +91,10 @@ class AlertRepository(Protocol):
         """Return the ids of alerts with an event at `since` or later."""
         ...
 
+    def spans_since(self, since: datetime) -> list[AlertSpan]:
+        """Return whose the alerts with an event at `since` or later are, and from when to when their events go."""
+        ...
+
     def credential_chain(self, access_key: str) -> list[CredentialIssue]:
         """Return the call that issued an access key, the one that issued its caller's, and so on: the nearest first."""
         ...
@@ -114,6 +127,21 @@ class VoteRepository(Protocol):
         """Return votes from `since` on and before `until`, the oldest first, and the cursor of the page that follows.
 
         Raise FingerprintError for a cursor of another question.
+        """
+        ...
+
+    def strongest(
+        self,
+        detector: DetectorName,
+        since: datetime,
+        least: float,
+        limit: int,
+        principals: Sequence[str] | None = None,
+    ) -> pd.DataFrame:
+        """Return at most `limit` votes of a detector of events, the highest z first, and then what others voted beside them.
+
+        Its votes have a z of `least` or more, on events at `since` or later of these `principals` (None: of all), outside the
+        time of each alert of theirs. The others' votes are those on the same events, and those for intervals of the principals.
         """
         ...
 

@@ -56,7 +56,8 @@ class PrincipalResponse(ResponseModel):
 class VoteResponse(ResponseModel):
     """A detector's vote on one event or interval: z (high is unusual) against its threshold.
 
-    `alone` marks a vote without one of another detector.
+    `alone` marks a vote without one of another detector. `action` is what the event called (`s3:GetObject`), empty for an
+    interval, and for votes that were stored before actions were.
     """
 
     event_id: str
@@ -70,6 +71,7 @@ class VoteResponse(ResponseModel):
     level: Level
     bank_version: str
     alone: bool
+    action: str
 
 
 class VotePage(ResponseModel):
