@@ -48,6 +48,10 @@ class ThresholdService(Protocol):
         """Return the estimate for the threshold and quorum in force."""
         ...
 
+    def known_threshold(self) -> float | None:
+        """Return the z that opens an alert now; None where a budget sets it and no bank says which z that is."""
+        ...
+
     def threshold_for_rate(self, alerts_per_day: float, quorum: int) -> float:
         """Return the lowest threshold that would have shown at most so many alerts a day."""
         ...

@@ -72,7 +72,7 @@ class ThresholdWhatIf:
     """The events that some threshold shows.
 
     `events`: event_time, principal (hashed), interval, reach, `session` where known, and `group`, the stored alert it belongs
-    to. `sessions` is how many attack sessions there are, `days` how long was scored.
+    to; those of votes have their `event_id`. `sessions` is how many attack sessions there are, `days` how long was scored.
     """
 
     events: pd.DataFrame
@@ -233,10 +233,10 @@ def describe_threshold(settings: Settings, override: ThresholdOverride | None) -
 class VoteHistory:
     """Votes of some days, as events with an alert each would belong to.
 
-    `events`: event_time, principal, z (-inf without a vote of the autoencoder; a newcomer's divided by the share of the threshold
-    that is enough), `others` (how many other detectors voted on it or its interval), `strong` (one of them strongly), `alone`
-    (none of them had an opinion, or but one on how newcomers begin) and group; `stored_alerts` are in the alert store,
-    `confirmed` those that analysts called true; `days` how long.
+    `events`: event_id (an interval's for its events without a vote), event_time, principal, z (-inf without a vote of the
+    autoencoder; a newcomer's divided by the share of the threshold that is enough), `others` (how many other detectors voted on
+    it or its interval), `strong` (one of them strongly), `alone` (none of them had an opinion, or but one on how newcomers begin)
+    and group; `stored_alerts` are in the alert store, `confirmed` those that analysts called true; `days` how long.
     """
 
     events: pd.DataFrame
@@ -284,15 +284,14 @@ class VoteHistory:
         second, weak = (others >= quorum - 1) | alone, np.zeros(len(z), bool)  # weak votes are not stored
         reach = ensemble.alert_reach(z, second, weak, agreed)
         session = self.events["group"].where(self.events["group"].isin(self.confirmed))
-        table = self.events[["event_time", "principal", "interval", "group"]].assign(
-            reach=reach, session=session
-        )
+        columns = ["event_id", "event_time", "principal", "interval", "group"]
+        table = self.events[columns].assign(reach=reach, session=session)
         shown = table[table["reach"] > -np.inf]
         return ThresholdWhatIf(shown, int(shown["session"].nunique()), self.days, self.settings)
 
 
 def _events_with_votes(votes: pd.DataFrame, seconds: int) -> pd.DataFrame:
-    """Return event_time, principal, z, others, strong and alone of each event with a vote, as `VoteHistory` has them.
+    """Return event_id, event_time, principal, z, others, strong and alone of each event with a vote, as a `VoteHistory` has.
 
     `votes` have a column interval. For an interval with a spectral vote, one event more stands for its other events.
     """
@@ -305,10 +304,12 @@ def _events_with_votes(votes: pd.DataFrame, seconds: int) -> pd.DataFrame:
     z = own["z"].where(~newcomer, own["z"] / ensemble.NEWCOMER_THRESHOLD_SHARE)
     return pd.concat(
         [
-            own[["event_time", "principal"]].assign(
+            own[["event_id", "event_time", "principal"]].assign(
                 z=z, others=others, strong=_has_strong_vote(votes, own["event_id"]), alone=alone
             ),
-            surges[["event_time", "principal"]].assign(z=-np.inf, others=1, strong=False, alone=False),
+            surges[["event_id", "event_time", "principal"]].assign(
+                z=-np.inf, others=1, strong=False, alone=False
+            ),
         ],
         ignore_index=True,
     )

@@ -1,0 +1,264 @@
+"""Leads: what came near to an alert, for analysts who have time left when the queue is empty.
+
+Example:
+    >>> found = find_leads(store, settings, since=datetime(2026, 1, 26, tzinfo=UTC), limit=20)
+    >>> found.leads[0].reach, found.leads[0].principal, found.leads[0].actions
+    (3.31, '123456789012:role/deployer', ('iam:CreateAccessKey', 'sts:GetCallerIdentity'))
+
+The alert budget ends the queue after so many alerts a day, whatever lies below. A lead is what a lower threshold of alerts would
+have shown next: events of one principal that have the votes of a verdict and no z that opens an alert, grouped as alerts are
+(`alerting.grouping`). It is ranked by its *reach*, the highest threshold at which it would have been an alert
+(`threshold_what_if`), from MIN_REACH on. What lies within an alert of its principal, or so near that a lower threshold would only
+have made that alert longer, is no lead.
+
+Leads are found in the stored votes whenever they are asked for, and kept nowhere: one whose events become part of an alert is
+gone. The strongest votes of the autoencoder are read, then those that may reach as far as the weakest of so many leads, and then
+all votes of the principals of the strongest leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from fingerprint.alerting import grouping
+from fingerprint.alerting.suppression import AlertFacts, EventFacts, SuppressionMatcher
+from fingerprint.analysis.threshold_what_if import PEER_LEVELS, VoteHistory, apply_override
+from fingerprint.compute import hashing
+from fingerprint.core.alert import AlertSpan, DetectorName
+from fingerprint.core.case import SuppressionMatch
+from fingerprint.core.ports import Clock
+from fingerprint.core.ports.store import Store
+from fingerprint.core.settings import Settings
+from fingerprint.detection import ensemble
+from fingerprint.detection.detectors import detector_names, interval_detectors
+from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
+
+MIN_REACH = 2.0  # one harmless active hour in forty reaches it: below, most principals would have a lead
+LEAD_DAYS = 7  # before the newest vote, of a list that asks for no other time
+MAX_LEADS = 100  # of one answer
+MAX_SHOWN_ACTIONS = 5  # of a lead, the most surprising first
+FIRST_DEPTH = 2_000  # strongest votes that are read first
+MAX_DEPTH = 50_000  # strongest votes of one list, which may lack a lead that is weaker than these
+GROWTH = 4  # times as many principals are asked where suppressions hide the leads of some
+MAX_PRINCIPAL_VOTES = 20_000  # of the principals of one list, the strongest
+# Fields of a suppression that can be compared with what is stored of a vote.
+STORED_MATCH_FIELDS = frozenset({"principal", "service", "action"})
+
+
+@dataclass(frozen=True, slots=True)
+class Lead:
+    """Events of one principal that came near to an alert.
+
+    `reach` is the highest threshold of alerts (a z) at which they would have been one. `actions` are the most surprising of
+    `action_count` (`s3:GetObject`), none where votes were stored before actions were. `detectors` voted for some events, or for
+    their intervals. `newcomer`: the principal is known by its peer group alone.
+    """
+
+    principal: str
+    first_event_time: datetime
+    last_event_time: datetime
+    reach: float
+    events: int
+    actions: tuple[str, ...]
+    action_count: int
+    detectors: tuple[DetectorName, ...]
+    newcomer: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Leads:
+    """The strongest leads, the highest reach first; `suppressed` is how many were left out that a suppression matches."""
+
+    leads: tuple[Lead, ...]
+    suppressed: int = 0
+
+
+def find_leads(store: Store, settings: Settings, since: datetime, limit: int = 20) -> Leads:
+    """Return the strongest leads among votes on events at `since` or later, at most `limit` of them.
+
+    `settings` are those in force, with the override of the store (`apply_override`).
+    """
+    if AutoencoderDetector.name not in detector_names(settings):
+        return Leads(())  # its z is what the threshold of alerts is compared with
+    search, most = _LeadSearch(store, settings, since), limit
+    while True:
+        principals, is_all = search.strongest_principals(most)
+        found = search.leads_of(principals, limit)
+        if is_all or len(found.leads) == limit:
+            return found
+        most *= GROWTH  # suppressions hide some
+
+
+def leads_in_force(
+    store: Store, settings: Settings, since: datetime | None, clock: Clock, limit: int = 20
+) -> tuple[datetime, Leads]:
+    """Return the leads with the threshold override of the store, and since when: by default the last LEAD_DAYS with votes."""
+    since = since or (store.votes.newest_time() or clock.now()) - timedelta(days=LEAD_DAYS)
+    return since, find_leads(store, apply_override(settings, store.thresholds.current()), since, limit)
+
+
+def lead_groups(events: pd.DataFrame, alerts: pd.DataFrame, settings: Settings) -> pd.Series:
+    """Return the lead that each event belongs to: a hash of its principal and where it begins, with the events' index.
+
+    `events` have principal (hashed), interval and reach, `alerts` principal, and their `first` and `last` interval. Events below
+    MIN_REACH, in an alert, or at most the gap of an alert from it, belong to none and are left out.
+    """
+    runs = grouping.runs_of(settings)
+    some = events[events["reach"] >= MIN_REACH]
+    some = some[~_is_near_alert(some, alerts, runs.gap)]
+    principal, interval = some["principal"].to_numpy(np.uint64), some["interval"].to_numpy(np.int32)
+    start = runs.preview(principal, interval)
+    return pd.Series(hashing.hash_pair(principal, start.astype(np.uint64)), some.index)
+
+
+def alert_intervals(spans: Sequence[AlertSpan], seconds: int) -> pd.DataFrame:
+    """Return principal (hashed), first and last interval of alerts."""
+    first, last = (
+        np.array([int(time.timestamp()) // seconds for time in times], np.int64)
+        for times in ([each.first_event_time for each in spans], [each.last_event_time for each in spans])
+    )
+    principal = hashing.hash_strings(pd.Series([each.principal for each in spans], dtype=object))
+    return pd.DataFrame({"principal": principal, "first": first, "last": last})
+
+
+def _is_near_alert(events: pd.DataFrame, alerts: pd.DataFrame, gap: int) -> NDArray[np.bool_]:
+    """Return which events (N,) lie in an alert of their principal, or at most `gap` intervals before or after it."""
+    placed = events[["principal", "interval"]].assign(row=np.arange(len(events)))
+    beside = placed.merge(alerts, on="principal")
+    near = (beside["interval"] >= beside["first"] - gap) & (beside["interval"] <= beside["last"] + gap)
+    mask = np.zeros(len(events), bool)
+    mask[beside.loc[near, "row"]] = True
+    return mask
+
+
+class _LeadSearch:
+    """Reads votes from `since` on and groups them into leads."""
+
+    def __init__(self, store: Store, settings: Settings, since: datetime) -> None:
+        self.store, self.settings, self.since = store, settings, since
+        self.seconds = settings.spectral.interval_seconds
+        self.alerts = alert_intervals(store.alerts.spans_since(since), self.seconds)
+        self.suppressions = _decidable_suppressions([each.match for each in store.suppressions.list_all()])
+
+    def strongest_principals(self, most: int) -> tuple[list[str], bool]:
+        """Return at most so many principals, the one of the strongest lead first, and whether no other one has a lead.
+
+        The strongest votes show how far a lead must reach to be among them; then all votes are read that may reach as far. Each
+        of these principals has a lead, so none of another one is among as many of the strongest leads.
+        """
+        least, votes = MIN_REACH, self._read_votes(FIRST_DEPTH)
+        events, is_all = self._lead_events(votes), _count_own(votes) < FIRST_DEPTH
+        if not is_all:
+            peaks = events.drop_duplicates("name")["reach"].tolist()
+            least = peaks[most - 1] if len(peaks) >= most else MIN_REACH
+            events = self._lead_events(self._read_votes(MAX_DEPTH, least=least))
+        principals = events["name"].unique().tolist()
+        return principals[:most], len(principals) <= most and least == MIN_REACH
+
+    def leads_of(self, principals: Sequence[str], limit: int) -> Leads:
+        """Return the strongest leads of some principals, at most `limit`."""
+        votes = self._read_votes(MAX_PRINCIPAL_VOTES, principals)
+        events = self._lead_events(votes)
+        voters = self._voters(events, votes)
+        shown: list[Lead] = []
+        suppressed = 0
+        for lead, group in events.groupby("lead", sort=False):  # the strongest one first
+            if len(shown) == limit:
+                break
+            actions = list(dict.fromkeys(group["action"]))
+            if self._is_suppressed(group["name"].iloc[0], actions):
+                suppressed += 1
+            else:
+                shown.append(_to_lead(group, actions, voters[lead]))
+        return Leads(tuple(shown), suppressed)
+
+    def _is_suppressed(self, principal: str, actions: Sequence[str]) -> bool:
+        """Return whether a suppression would hide an alert of these events; an unknown action is none that it asks for."""
+        calls = (action.partition(":") for action in actions)
+        events = [EventFacts(service, action, "", "", "") for service, _, action in calls]
+        facts = AlertFacts(principal, "", (), events)
+        return any(hides(facts) for hides in self.suppressions)
+
+    def _voters(self, events: pd.DataFrame, votes: pd.DataFrame) -> dict[Any, tuple[DetectorName, ...]]:
+        """Return by lead the detectors that voted for its events or the intervals of its principal, in the settings' order."""
+        names = detector_names(self.settings)
+        voted = votes.loc[votes["vote"].eq(True), ["event_id", "principal", "interval", "detector"]]
+        surges = voted[voted["detector"].isin(interval_detectors(names))]
+        surges = surges.assign(interval=surges["interval"] - 1)  # the vote carries the time at which it ended
+        on_events = events[["lead", "event_id"]].merge(voted[["event_id", "detector"]])
+        in_intervals = events[["lead", "name", "interval"]].merge(
+            surges.rename(columns={"principal": "name"}), on=["name", "interval"]
+        )
+        pairs = pd.concat([on_events, in_intervals])[["lead", "detector"]].drop_duplicates()
+        given = {*zip(pairs["lead"], pairs["detector"], strict=True)}
+        return {
+            lead: tuple(name for name in names if (lead, name) in given) for lead in events["lead"].unique()
+        }
+
+    def _read_votes(
+        self, limit: int, principals: Sequence[str] | None = None, least: float = MIN_REACH
+    ) -> pd.DataFrame:
+        """Return the autoencoder's strongest votes that may reach `least`, and those beside them, with their interval."""
+        name = AutoencoderDetector.name
+        votes = self.store.votes.strongest(name, self.since, _least_z(least), limit, principals)
+        return votes.assign(interval=votes["event_time"].astype("int64") // 1_000_000 // self.seconds)
+
+    def _lead_events(self, votes: pd.DataFrame) -> pd.DataFrame:
+        """Return the events of leads, the highest reach first.
+
+        Their columns are those of a `ThresholdWhatIf`, `name`, `action`, `newcomer`, and `lead`, a hash.
+        """
+        what_if = VoteHistory.from_votes(votes, {}, self.settings).what_if(self.settings.voting.quorum)
+        own = votes[votes["detector"] == AutoencoderDetector.name]
+        facts = own[["event_id", "action"]].assign(
+            name=own["principal"], newcomer=own["alone"].eq(True) & own["level"].isin(PEER_LEVELS)
+        )
+        events = what_if.events.merge(facts, on="event_id")
+        groups = lead_groups(events, self.alerts, self.settings)
+        return (
+            events.loc[groups.index]
+            .assign(lead=groups)
+            .sort_values(["reach", "event_time", "event_id"], ascending=[False, True, True])
+        )
+
+
+def _to_lead(group: pd.DataFrame, actions: Sequence[str], voters: tuple[DetectorName, ...]) -> Lead:
+    """Return the lead of some events, the highest reach first; `actions` are distinct, in the same order."""
+    named = [action for action in actions if action]
+    return Lead(
+        principal=str(group["name"].iloc[0]),
+        first_event_time=group["event_time"].min().to_pydatetime(),
+        last_event_time=group["event_time"].max().to_pydatetime(),
+        reach=round(float(group["reach"].iloc[0]), 2),
+        events=len(group),
+        actions=tuple(named[:MAX_SHOWN_ACTIONS]),
+        action_count=len(named),
+        detectors=voters,
+        newcomer=bool(group["newcomer"].iloc[0]),
+    )
+
+
+def _least_z(reach: float) -> float:
+    """Return the lowest z of the autoencoder with which an event may reach a threshold."""
+    return min(ensemble.strong_vote_threshold(reach), reach * ensemble.NEWCOMER_THRESHOLD_SHARE)
+
+
+def _count_own(votes: pd.DataFrame) -> int:
+    """Return how many of the votes are the autoencoder's."""
+    return int((votes["detector"] == AutoencoderDetector.name).sum())
+
+
+def _decidable_suppressions(matches: Sequence[SuppressionMatch]) -> list[SuppressionMatcher]:
+    """Return the suppressions that ask for nothing but what a vote says: principal, service, action."""
+    return [SuppressionMatcher(match) for match in matches if _asked_fields(match) <= STORED_MATCH_FIELDS]
+
+
+def _asked_fields(match: SuppressionMatch) -> set[str]:
+    return {name for name in SuppressionMatch.__dataclass_fields__ if getattr(match, name)}

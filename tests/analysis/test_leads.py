@@ -1,0 +1,225 @@
+"""Leads: what a lower threshold of alerts would show next, from the votes in the alert store."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fingerprint.analysis import leads
+from fingerprint.analysis.leads import Lead, find_leads
+from fingerprint.core.alert import Alert, Vote
+from fingerprint.core.case import SuppressionMatch
+from fingerprint.core.sanitize import storable
+from fingerprint.core.settings import Settings, Voting
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
+from fingerprint.store import SqlStore, open_store
+from tests.support.alerts import NASTY, stolen_session
+
+START = datetime(2026, 3, 4, tzinfo=UTC)
+ANA, BEN, CAT = "123456789012:user/ana", "123456789012:user/ben", "123456789012:user/cat"
+SETTINGS = Settings()
+GAP_HOURS = 3  # of the settings
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SqlStore:
+    return open_store(f"sqlite:///{tmp_path}/alerts.sqlite")
+
+
+def seen(name: str, hour: float, z: float, who: str = ANA, action: str = "s3:GetObject") -> list[Vote]:
+    """Votes of the autoencoder and the sequence detector on one event."""
+    when = START + timedelta(hours=hour)
+    own = Vote(name, when, who, f"{who}|s3|direct", "autoencoder", z, 1.7, z >= 1.7, "entity", action=action)
+    return [own, replace(own, detector="sequence", z=1.7, threshold=1.6, vote=True)]
+
+
+def single(name: str, hour: float, z: float, who: str = ANA) -> list[Vote]:
+    """The autoencoder's vote alone, which no other one confirms."""
+    return seen(name, hour, z, who)[:1]
+
+
+def surge(hour: int, who: str = ANA) -> list[Vote]:
+    """The spectral detector's vote on the hour that begins then."""
+    when = START + timedelta(hours=hour + 1)
+    return [Vote(f"interval:{who}:{hour}", when, who, who, "spectral", 6.0, 5.0, True, "principal")]
+
+
+def alert_at(hour: float, who: str = ANA, hours: float = 1.0) -> Alert:
+    """A stored alert from an hour on."""
+    first, last = (START + timedelta(hours=each) for each in (hour, hour + hours))
+    events = tuple(
+        replace(each, event_time=when)
+        for each, when in zip(stolen_session().events[:2], (first, last), strict=True)
+    )
+    return replace(
+        stolen_session(), principal=who, events=events, first_event_time=first, last_event_time=last
+    )
+
+
+def found(store: SqlStore, *votes: list[Vote], limit: int = 20, options: Settings = SETTINGS) -> list[Lead]:
+    store.alerts.save(votes=[vote for some in votes for vote in some])
+    return list(find_leads(store, options, START - timedelta(days=1), limit).leads)
+
+
+def test_a_lead_says_who_did_what_when_and_how_near_it_came(store: SqlStore) -> None:
+    [lead] = found(
+        store,
+        seen("a", 1.2, 2.4, action="iam:CreateUser"),
+        seen("b", 2.5, 3.0, action="iam:CreateAccessKey"),
+        seen("c", 2.6, 2.4, action="iam:CreateUser"),
+        surge(2),
+    )
+    assert lead == Lead(
+        principal=ANA,
+        first_event_time=START + timedelta(hours=1.2),
+        last_event_time=START + timedelta(hours=2.6),
+        reach=3.0,
+        events=3,
+        actions=("iam:CreateAccessKey", "iam:CreateUser"),
+        action_count=2,
+        detectors=("autoencoder", "spectral", "sequence"),
+        newcomer=False,
+    )
+
+
+def test_leads_come_in_the_order_in_which_a_falling_threshold_would_show_them(store: SqlStore) -> None:
+    votes = [
+        seen(f"{who}{hour}", hour, z, who) for who, hour, z in [(BEN, 1, 2.5), (ANA, 2, 3.1), (ANA, 30, 2.1)]
+    ]
+    assert [(lead.principal, lead.reach) for lead in found(store, *votes)] == [
+        (ANA, 3.1),
+        (BEN, 2.5),
+        (ANA, 2.1),
+    ]
+    assert [lead.reach for lead in found(store, limit=2)] == [3.1, 2.5]
+
+
+def test_one_vote_is_no_lead_unless_no_other_detector_had_an_opinion(store: SqlStore) -> None:
+    new = replace(single("new", 1, 2.7, BEN)[0], alone=True, level="peer")
+    [lead] = found(store, single("one", 1, 6.0), [new])
+    assert (lead.principal, lead.newcomer, lead.detectors) == (BEN, True, ("autoencoder",))
+    assert lead.reach == pytest.approx(2.7 / NEWCOMER_THRESHOLD_SHARE, abs=0.01)
+
+
+def test_an_interval_that_surges_confirms_its_events_and_no_others(store: SqlStore) -> None:
+    [lead] = found(store, single("in", 5.5, 2.6), single("out", 15.5, 3.0), surge(5))
+    assert (lead.reach, lead.detectors) == (2.6, ("autoencoder", "spectral"))
+
+
+def test_what_hardly_reaches_anything_is_no_lead(store: SqlStore) -> None:
+    assert found(store, seen("low", 1, leads.MIN_REACH - 0.05)) == []
+
+
+@pytest.mark.parametrize("hour", [10.5, 10 - GAP_HOURS, 11 + GAP_HOURS])
+def test_events_in_or_beside_an_alert_are_no_lead(store: SqlStore, hour: float) -> None:
+    """A lower threshold would have made the alert longer."""
+    store.alerts.save([alert_at(10)])
+    assert found(store, seen("near", hour, 2.8)) == []
+    assert [lead.reach for lead in found(store, seen("far", 11 + GAP_HOURS + 1, 2.9))] == [2.9]
+    assert [lead.principal for lead in found(store, seen("other", hour, 2.3, BEN))] == [ANA, BEN]
+
+
+def test_a_lead_that_becomes_an_alert_is_gone(store: SqlStore) -> None:
+    assert found(store, seen("a", 10.2, 2.8))
+    store.alerts.save([alert_at(10)])
+    assert found(store) == []
+
+
+def test_the_quorum_in_force_says_how_many_must_vote(store: SqlStore) -> None:
+    votes = [*seen("a", 1.2, 2.8), *single("b", 30, 2.9)]
+    three = Settings(voting=Voting(quorum=3))
+    assert found(store, votes, options=three) == []
+    assert [lead.reach for lead in found(store, surge(1), options=three)] == [2.8]
+    one = Settings(voting=Voting(quorum=1))
+    assert [lead.reach for lead in found(store, options=one)] == [2.9, 2.8]
+
+
+def test_without_the_autoencoder_there_are_no_leads(store: SqlStore) -> None:
+    options = Settings(voting=Voting(detectors=("spectral", "sequence"), quorum=2))
+    assert found(store, seen("a", 1.2, 2.8), options=options) == []
+
+
+def suppress(store: SqlStore, **fields: str) -> None:
+    end = datetime.now(UTC) + timedelta(days=7)
+    store.suppressions.create(SuppressionMatch(**fields), "a migration", end, by="maria")
+
+
+@pytest.mark.parametrize(
+    ("fields", "hidden"),
+    [
+        ({"principal": ANA}, 1),
+        ({"principal": BEN}, 0),
+        ({"principal": ANA, "service": "s3"}, 0),  # not every event is of s3
+        ({"principal": ANA, "network": "10.0.0.0/8"}, 0),  # a vote does not say from where
+        ({"account": "123456789012"}, 0),  # nor into which accounts
+    ],
+)
+def test_a_suppression_hides_a_lead_where_votes_can_say_so(
+    store: SqlStore, fields: dict[str, str], hidden: int
+) -> None:
+    store.alerts.save(votes=[*seen("a", 1, 2.8), *seen("b", 1.5, 2.6, action="iam:CreateUser")])
+    suppress(store, **fields)
+    answer = find_leads(store, SETTINGS, START)
+    assert (answer.suppressed, len(answer.leads)) == (hidden, 1 - hidden)
+
+
+def test_votes_of_before_actions_were_stored_are_hidden_by_no_action(store: SqlStore) -> None:
+    suppress(store, principal=ANA, action="s3:GetObject")
+    [lead] = found(store, seen("old", 1, 2.8, action=""))
+    assert (lead.actions, lead.action_count) == ((), 0)
+
+
+def test_as_many_leads_come_however_many_are_suppressed(store: SqlStore) -> None:
+    noisy = [seen(f"n{each}", 1, 3.0, f"{ANA}{each}", "glue:StartJobRun") for each in range(20)]
+    quiet = [seen(f"q{each}", 1, 2.2, f"{BEN}{each}") for each in range(3)]
+    suppress(store, service="glue")
+    assert [lead.reach for lead in found(store, *noisy, *quiet, limit=3)] == [2.2] * 3
+
+
+@pytest.mark.parametrize("text", NASTY)
+def test_nothing_an_attacker_writes_breaks_a_lead(store: SqlStore, text: str) -> None:
+    who = f"123456789012:role/{text}"
+    [lead] = found(store, seen("a", 1, 2.8, who, f"{text}:{text}"))
+    assert (lead.principal, lead.actions) == (storable(who), (storable(f"{text}:{text}"),))
+
+
+VOTES = st.lists(
+    st.tuples(st.sampled_from([ANA, BEN, CAT]), st.integers(0, 60), st.floats(1.6, 6.0), st.booleans()),
+    max_size=40,
+)
+ALERTS = st.lists(st.tuples(st.sampled_from([ANA, BEN]), st.integers(0, 60), st.floats(0, 20)), max_size=5)
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(votes=VOTES, alerts=ALERTS, limit=st.integers(1, 5))
+def test_a_lead_is_never_an_event_of_an_alert_and_few_are_the_first_of_all(
+    tmp_path_factory: pytest.TempPathFactory,
+    monkeypatch: pytest.MonkeyPatch,
+    votes: list[tuple[str, int, float, bool]],
+    alerts: list[tuple[str, int, float]],
+    limit: int,
+) -> None:
+    kinds: dict[bool, Callable[..., list[Vote]]] = {True: seen, False: single}
+    store = open_store(f"sqlite:///{tmp_path_factory.mktemp('leads')}/alerts.sqlite")
+    spans = [alert_at(hour, who, hours) for who, hour, hours in alerts]
+    store.alerts.save([replace(each, alert_id=f"alert-{place}") for place, each in enumerate(spans)])
+    everything = found(
+        store,
+        *(kinds[both](f"e{at}", hour, z, who) for at, (who, hour, z, both) in enumerate(votes)),
+        limit=100,
+    )
+    for lead in everything:
+        for alert in spans:
+            apart = (
+                lead.last_event_time < alert.first_event_time or lead.first_event_time > alert.last_event_time
+            )
+            assert apart or lead.principal != alert.principal
+    monkeypatch.setattr(leads, "FIRST_DEPTH", 3)
+    assert found(store, limit=limit) == everything[:limit]
+    store.close()
