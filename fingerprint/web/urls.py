@@ -38,13 +38,18 @@ def record_url(alert_id: str, event_id: str) -> str:
 
 def principal_url(principal: str, alert_id: str) -> str:
     """Return a principal's page; for names that cannot be part of a path, the page of the alert's principal."""
+    return plain_principal_url(principal) or f"{alert_url(alert_id)}/entity"
+
+
+def plain_principal_url(principal: str) -> str:
+    """Return a principal's page, empty for names that cannot be part of a path."""
     plain = (
         principal.isprintable()
         and len(principal) <= MAX_PRINCIPAL_LENGTH
         and _PLAIN_PATH.fullmatch(principal)
     )
     dots = {".", ".."} & {*principal.split("/")}
-    return f"/entities/{quote(principal)}" if plain and not dots else f"{alert_url(alert_id)}/entity"
+    return f"/entities/{quote(principal)}" if plain and not dots else ""
 
 
 def graph_url(alert_id: str, scope: str = "alert") -> str:

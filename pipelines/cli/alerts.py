@@ -76,6 +76,44 @@ def alerts_list(
     list_alerts(database_url(database, settings), "json" if json else output, which, limit)
 
 
+LeadsSince = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATE|AGE",
+        help="Votes on events at this time or later: 2026-01-31 (UTC), 24h, 7d.",
+        show_default="the last 7 days with votes",
+    ),
+]
+LeadLimit = Annotated[int, typer.Option(min=1, max=100, help="The nearest leads, so many.")]
+ThresholdBank = Annotated[
+    Path | None,
+    typer.Option(
+        "--bank", help="The bank that says which threshold the alert budget sets.", show_default=False
+    ),
+]
+
+
+@alerts_app.command("leads")
+def alerts_leads(
+    since: LeadsSince = None,
+    limit: LeadLimit = 20,
+    bank: ThresholdBank = None,
+    database: DatabaseUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """List what came near to an alert, for when the queue is empty: `fingerprint alerts leads --since 7d --limit 20`.
+
+    A lead is what a lower threshold would have shown next: events of one principal with the votes of a verdict. Its reach is the
+    highest threshold at which it would have been an alert. Decide alerts first: a lead is more often harmless, and it is sent to
+    no one.
+    """
+    from pipelines.commands.leads import list_leads, print_leads
+
+    figures = list_leads(database_url(database, settings), load_settings(settings), since, limit, bank)
+    print_result(figures, json, lambda: print_leads(figures))
+
+
 AlertId = Annotated[str, typer.Argument(metavar="ALERT_ID", help="The id of the alert, or its beginning.")]
 HtmlPage = Annotated[Path | None, typer.Option(help="Write the alert as an HTML page.", show_default=False)]
 

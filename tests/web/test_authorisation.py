@@ -54,6 +54,7 @@ analyst  any     POST    /changes
 viewer   any     GET     /overview
 viewer   any     GET     /incidents
 viewer   any     GET     /incidents/{incident_id}
+viewer   any     GET     /leads
 analyst  any     POST    /incidents/{incident_id}/changes
 analyst  any     POST    /incidents/{incident_id}/split
 analyst  any     POST    /incidents/{incident_id}/join
@@ -141,6 +142,7 @@ viewer   any     GET     /api/v1/suppressions
 viewer   any     POST    /api/v1/suppressions/preview
 engineer any     POST    /api/v1/suppressions
 engineer any     POST    /api/v1/suppressions/{suppression_id}/end
+viewer   any     GET     /api/v1/leads
 viewer   any     GET     /api/v1/thresholds
 viewer   any     POST    /api/v1/thresholds/preview
 engineer any     POST    /api/v1/thresholds

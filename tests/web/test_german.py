@@ -37,7 +37,7 @@ SAME = {
 MARKUP = re.compile(r"%\(\w+\)s|%%|</?[a-z][^>]*>|&\w+;")
 STOLEN, PIPELINE = stolen_session(), new_pipeline()
 PAGES = (
-    "/", f"/alerts/{STOLEN.alert_id}", f"/alerts/{STOLEN.alert_id}/preview", "/incidents",
+    "/", f"/alerts/{STOLEN.alert_id}", f"/alerts/{STOLEN.alert_id}/preview", "/incidents", "/leads",
     f"/incidents/{STOLEN.alert_id}", "/overview", f"/entities/{PIPELINE.principal}", f"/graph?alert={STOLEN.alert_id}&of=alert",
     "/suppressions", f"/suppressions/new?alert={STOLEN.alert_id}", "/banks", "/audit", "/accounts",
     "/account", "/help",

@@ -119,8 +119,11 @@ PATHS = (
     "/suppressions/new",
     "/audit",
     "/suppressions",
+    "/leads",
 )
 FIELDS = (
+    "days",
+    "limit",
     "from",
     "events",
     "event",

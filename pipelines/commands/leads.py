@@ -1,0 +1,88 @@
+"""Leads on a terminal: `fingerprint alerts leads`."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from fingerprint.adapters.system import SystemClock
+from fingerprint.analysis.leads import Lead, leads_in_force
+from fingerprint.analysis.threshold_service import ThresholdForecast
+from fingerprint.core.settings import Settings
+from fingerprint.store import open_store
+from fingerprint.web import formatting
+from pipelines.commands.alerts import parse_since
+from pipelines.commands.terminal import terminal_text
+
+
+def list_leads(
+    database_url: str, settings: Settings, since: str | None, limit: int, bank: Path | None = None
+) -> dict[str, Any]:
+    """Return the leads as `alerts leads --json` prints them; `bank` says which z the alert budget means."""
+    clock = SystemClock()
+    with closing(open_store(database_url, create=False)) as store:
+        asked = parse_since(since, clock.now()) if since else None
+        start, found = leads_in_force(store, settings, asked, clock, limit)
+        threshold = ThresholdForecast(store, bank, settings, clock).known_threshold()
+    return {
+        "since": formatting.format_iso(start),
+        "threshold": threshold,
+        "suppressed": found.suppressed,
+        "leads": [_to_json(lead) for lead in found.leads],
+    }
+
+
+def print_leads(figures: dict[str, Any]) -> None:
+    """Print leads as a table, and what their reach is to be compared with."""
+    if not figures["leads"]:
+        print(f"no leads since {figures['since']}: nothing outside the alerts came near to one")
+    else:
+        Console(highlight=False).print(_table(figures["leads"]))
+        if figures["threshold"] is not None:
+            print(
+                f"an alert needs a reach of {figures['threshold']:.2f}; leads are no alerts, and are sent nowhere"
+            )
+    if figures["suppressed"]:
+        print(
+            f"{formatting.pluralize(figures['suppressed'], 'lead')} more, suppressed: `fingerprint suppressions list`"
+        )
+
+
+def _to_json(lead: Lead) -> dict[str, Any]:
+    times = {
+        name: formatting.format_iso(getattr(lead, name)) for name in ("first_event_time", "last_event_time")
+    }
+    return {
+        "principal": lead.principal,
+        **times,
+        "reach": lead.reach,
+        "events": lead.events,
+        "actions": list(lead.actions),
+        "action_count": lead.action_count,
+        "detectors": list(lead.detectors),
+        "newcomer": lead.newcomer,
+    }
+
+
+def _table(leads: list[dict[str, Any]]) -> Table:
+    table = Table(
+        "reach", "principal", "what was called", "events", "when (UTC)", "voted", box=None, pad_edge=False
+    )
+    for lead in leads:
+        more = lead["action_count"] - len(lead["actions"])
+        called = ", ".join(lead["actions"]) + (f" and {formatting.pluralize(more, 'other')}" if more else "")
+        new = Text(" new", "bold") if lead["newcomer"] else Text()
+        table.add_row(
+            f"{lead['reach']:.2f}",
+            terminal_text(lead["principal"]) + new,
+            terminal_text(called),
+            f"{lead['events']:,}",
+            lead["first_event_time"][:16].replace("T", " "),
+            ", ".join(lead["detectors"]),
+        )
+    return table
