@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 from fingerprint.alerting import impact, rarity
 from fingerprint.alerting.explainer import Explainer
 from fingerprint.alerting.grouping import AlertGroups
+from fingerprint.analysis import leads
 from fingerprint.compute import frames
-from fingerprint.core.alert import Alert, vote_column, z_column
+from fingerprint.core.alert import Alert, AlertSpan, vote_column, z_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import (
@@ -59,6 +60,7 @@ class Method(NamedTuple):
     role: Role = "peer"
 
 
+BELOW_ALERTS = 1_000.0  # more than an urgency and a z together: a lead ranks below every alert
 OWN_VERDICT = "verdict"  # column of the pipeline's own quorum
 
 
@@ -168,6 +170,14 @@ def rank_by_urgency(
     """
     own = urgency.reindex(judged["group"]).to_numpy(float)
     verdict = quorum_verdicts(judged, detectors, votes) & ~np.isnan(own)
+    reach = alert_reach(judged, detectors, votes)
+    nats = rarity.CALIBRATION * tail_calibration.z_to_nats(reach)
+    would = np.where(reach > -np.inf, impact.urgency_from_nats(nats), -np.inf)
+    return np.where(verdict, own, would), verdict
+
+
+def alert_reach(judged: pd.DataFrame, detectors: Sequence[str], votes: int) -> NDArray[np.float64]:
+    """Return the highest threshold of alerts at which a quorum would show each event (N,), minus infinity for none."""
     opinions = _detector_opinions(judged, detectors)
     needs = ensemble.votes_needed(opinions, votes)
     names = [name for name in detectors if name != AutoencoderDetector.name]
@@ -176,10 +186,29 @@ def rank_by_urgency(
         for each in (False, True)
     )
     agreed = others_agree(judged, detectors, opinions, votes)
-    reach = ensemble.alert_reach(_detector_z(judged, AutoencoderDetector.name), second, weak, agreed)
-    nats = rarity.CALIBRATION * tail_calibration.z_to_nats(reach)
-    would = np.where(second | weak, impact.urgency_from_nats(nats), -np.inf)
-    return np.where(verdict, own, would), verdict
+    z = _detector_z(judged, AutoencoderDetector.name).astype(np.float64)
+    return ensemble.alert_reach(z, second, weak, agreed)
+
+
+def rank_with_leads(
+    judged: pd.DataFrame,
+    served: ScoresAndFlags,
+    reach: NDArray[np.float64],
+    alerts: Sequence[Alert],
+    settings: Settings,
+) -> ScoresAndFlags:
+    """Return the served queue, and below all its alerts the leads beside them by their `reach` (N,), which are not flagged.
+
+    Leads are those of the product (`analysis.leads`), with the z and votes of all events instead of those that are stored.
+    """
+    score, flagged = served
+    seconds = settings.spectral.interval_seconds
+    interval = (judged["time"].to_numpy() // 1_000_000 // seconds).astype(np.int32)
+    events = pd.DataFrame({"principal": judged["principal"].to_numpy(), "interval": interval, "reach": reach})
+    spans = [AlertSpan(each.principal, each.first_event_time, each.last_event_time) for each in alerts]
+    groups = leads.lead_groups(events, leads.alert_intervals(spans, seconds), settings)
+    is_lead = events.index.isin(groups.index) & ~flagged
+    return np.where(is_lead, reach - BELOW_ALERTS, score), flagged
 
 
 def rank_as_served(

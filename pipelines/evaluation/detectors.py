@@ -90,7 +90,7 @@ def evaluate_detectors(
         stores.save_alerts(panel, panel.flush())
         judged, urgency, alerts = panel.scored_events.to_frame(), stores.urgencies(), stores.served_alerts()
     thresholds = {each.name: each.threshold for each in panel.scorer.detectors}
-    methods = _standing_methods(judged, quorums_of, urgency, thresholds)
+    methods = _standing_methods(judged, quorums_of, urgency, thresholds, alerts, settings)
     if terms:
         methods |= _methods_without_terms(judged, variant_names(asking))
         methods |= _ranks_without_terms(judged, own, settings.voting.quorum, alerts)
@@ -141,13 +141,19 @@ def _standing_methods(
     quorums_of: Mapping[str, Quorum],
     urgency: Mapping[str, pd.Series],
     thresholds: Mapping[str, float],
+    alerts: Sequence[Alert],
+    settings: Settings,
 ) -> dict[str, Method]:
     names, quorum = quorums_of[SERVED]
     title = f"({quorum} of {len(names)})"
     served = quorums.rank_as_served(judged, names, quorum, urgency[SERVED], _column(judged, SERVED))
     lower = quorums.rank_by_urgency(judged, names, quorum, urgency[SERVED])
+    reach = quorums.alert_reach(judged, names, quorum)
     out = {
         f"fingerprint {title}": Method(*served, "queue"),
+        f"as served, then leads {title}": Method(
+            *quorums.rank_with_leads(judged, served, reach, alerts, settings), "queue"
+        ),
         f"threshold lowered {title}": Method(*lower, "queue"),
     }
     if len(names) == 1:

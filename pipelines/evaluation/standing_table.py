@@ -22,6 +22,10 @@ Figures = dict[str, Any]
 
 EMPTY_CELL = "[dim]-[/dim]"
 TABLE_ROLES = ("queue", "left out", "detector", "peer")
+LEADS_MEAN = (
+    "Then leads: the served queue first, then what came near to an alert, as an analyst reads it who has time left;\n"
+    "own, alerts and false ones are those of the queue alone.\n"
+)
 FOUND_MEANS = (
     "Found: at least a tenth of an alert's events are the session's. Equal: with as many alerts as the first row\n"
     f"shows. Read at {QUEUE_BUDGET} a day: the attack's share of a true alert's events; alerts of a principal that has one\n"
@@ -49,7 +53,7 @@ def methods_table(methods: Sequence[Figures]) -> Table:
         f"{equal_alerts_sentence(methods)}"
         f"{budgets_sentence(methods[0])}"
         f"{', '.join(map(str, ALERT_BUDGETS))}: alerts a day of the whole organisation. Own: at the method's threshold,\n"
-        f"with its alerts a day and false ones a day per 100 principals.\n{FOUND_MEANS}"
+        f"with its alerts a day and false ones a day per 100 principals.\n{LEADS_MEAN}{FOUND_MEANS}"
     )
     for role in TABLE_ROLES:
         rows = [method for method in methods if method["role"] == role]

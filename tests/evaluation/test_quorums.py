@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import UTC, datetime
+
 import numpy as np
 import pandas as pd
 
+from fingerprint.compute import hashing
+from fingerprint.core.settings import Settings
 from fingerprint.evaluation import quorums
+from tests.support.alerts import stolen_session
 
 BOTH = ("autoencoder", "spectral")
 
@@ -98,3 +104,25 @@ def test_as_many_events_are_flagged_as_are_asked_for_and_none_without_a_score() 
     assert quorums.flag_strongest(score, 2).tolist() == [False, False, True, True]
     assert quorums.flag_strongest(score, 9).tolist() == [True, False, True, True]
     assert not quorums.flag_strongest(score, 0).any()
+
+
+def test_leads_come_below_every_alert_the_nearest_first_and_are_not_flagged() -> None:
+    hour = 3_600_000_000  # us
+    table = judged().assign(
+        principal=hashing.hash_strings(pd.Series(["ana", "ana", "ben", "ben", "ben"])),
+        time=[0, 20 * hour, 0, 20 * hour, 30 * hour],
+    )
+    served = np.array([34.0, 70.0, -np.inf, -np.inf, -np.inf]), np.array([True, True, False, False, False])
+    reach = np.array([3.4, 3.3, 3.1, 2.9, 1.0])
+    beside = replace(
+        stolen_session(),
+        principal="ben",
+        first_event_time=datetime(1970, 1, 1, 19, tzinfo=UTC),
+        last_event_time=datetime(1970, 1, 1, 19, 30, tzinfo=UTC),
+    )
+    options = Settings()
+    score, shown = quorums.rank_with_leads(table, served, reach, [], options)
+    assert shown.tolist() == [True, True, False, False, False]
+    assert score[1] > score[0] > score[2] > score[3] > score[4] == -np.inf
+    score, _ = quorums.rank_with_leads(table, served, reach, [beside], options)
+    assert score[2] > score[3] == -np.inf, "an hour after an alert of the same principal is no lead"
