@@ -257,8 +257,8 @@ def _count_own(votes: pd.DataFrame) -> int:
 
 def _decidable_suppressions(matches: Sequence[SuppressionMatch]) -> list[SuppressionMatcher]:
     """Return the suppressions that ask for nothing but what a vote says: principal, service, action."""
-    return [SuppressionMatcher(match) for match in matches if _asked_fields(match) <= STORED_MATCH_FIELDS]
+    return [SuppressionMatcher(match) for match in matches if _match_fields(match) <= STORED_MATCH_FIELDS]
 
 
-def _asked_fields(match: SuppressionMatch) -> set[str]:
+def _match_fields(match: SuppressionMatch) -> set[str]:
     return {name for name in SuppressionMatch.__dataclass_fields__ if getattr(match, name)}

@@ -76,7 +76,7 @@ class Reject:
 
 
 class AlertSpan(NamedTuple):
-    """Whose an alert is, and the times of its first and last event."""
+    """The principal of an alert, and the times of its first and last event."""
 
     principal: str
     first_event_time: datetime

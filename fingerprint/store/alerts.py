@@ -123,7 +123,7 @@ class SqlAlertRepository(Repository):
 
     @reads
     def spans_since(self, connection: sql.Connection, since: datetime) -> list[AlertSpan]:
-        """Return whose the alerts with an event at `since` or later are, and from when to when their events go."""
+        """Return principal, first and last event time of the alerts with an event at `since` or later."""
         columns = (alerts.c.principal, alerts.c.first_event_time, alerts.c.last_event_time)
         query = sql.select(*columns).where(alerts.c.last_event_time >= since)
         return [AlertSpan(*row) for row in connection.execute(query.order_by(*columns))]

@@ -26,8 +26,8 @@ def list_leads(
     """Return the leads as `alerts leads --json` prints them; `bank` says which z the alert budget means."""
     clock = SystemClock()
     with closing(open_store(database_url, create=False)) as store:
-        asked = parse_since(since, clock.now()) if since else None
-        start, found = leads_in_force(store, settings, asked, clock, limit)
+        earliest = parse_since(since, clock.now()) if since else None
+        start, found = leads_in_force(store, settings, earliest, clock, limit)
         threshold = ThresholdForecast(store, bank, settings, clock).known_threshold()
     return {
         "since": formatting.format_iso(start),

@@ -92,7 +92,7 @@ class AlertRepository(Protocol):
         ...
 
     def spans_since(self, since: datetime) -> list[AlertSpan]:
-        """Return whose the alerts with an event at `since` or later are, and from when to when their events go."""
+        """Return principal, first and last event time of the alerts with an event at `since` or later."""
         ...
 
     def credential_chain(self, access_key: str) -> list[CredentialIssue]:
