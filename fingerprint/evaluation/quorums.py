@@ -186,8 +186,8 @@ def alert_reach(judged: pd.DataFrame, detectors: Sequence[str], votes: int) -> N
         for each in (False, True)
     )
     agreed = others_agree(judged, detectors, opinions, votes)
-    z = _detector_z(judged, AutoencoderDetector.name).astype(np.float64)
-    return ensemble.alert_reach(z, second, weak, agreed)
+    z = _detector_z(judged, AutoencoderDetector.name)
+    return ensemble.alert_reach(z, second, weak, agreed).astype(np.float64)
 
 
 def rank_with_leads(
