@@ -733,7 +733,9 @@ def test_a_novelty_of_an_hour_ago_costs_no_more_than_one_of_ten_and_a_tool_or_pl
     bank: Bank, state: ScorerState
 ) -> None:
     shape = (2, len(FEATURE_NAMES))
+    network, address = FEATURE_NAMES.index("network"), FEATURE_NAMES.index("address")
     codes = np.full(shape, 77, np.uint64)
+    codes[:, address] = 78  # of an address: a service is its own
     observed = ObservedValues(np.array([11, 22], np.uint64), np.array([500_000, 500_000], np.int32), codes)
     loss, known, escape = (
         np.full(shape, 12.0, np.float32),
@@ -756,6 +758,11 @@ def test_a_novelty_of_an_hour_ago_costs_no_more_than_one_of_ten_and_a_tool_or_pl
     often = discounted(3 * pause + FAMILIAR_CALLS)
     np.testing.assert_allclose(often[:, ~IS_BIN], capped)
     assert (loss == 12.0).all(), "the argument is left alone"
+
+    codes[:, address] = codes[:, network] = 79
+    discounted(10 * pause)
+    of_a_service = discounted(11 * pause)
+    np.testing.assert_allclose(of_a_service[:, [network, address]], capped, err_msg="it tries no key")
 
 
 def test_drivers_are_the_most_surprising_values_first(scored: object, bank: Bank) -> None:

@@ -150,13 +150,14 @@ def discount_recent_novelty(
     What is left is the surprise of doing *something* new, by the fingerprint's `escape` (N, F), plus that of it being this one of
     about ten recent novelties; after a day the latter alone. `known` (N, F) marks the values that the fingerprint has learned; a
     rare one is capped as well: a peer group may know what one of its principals did once. A tool or a place is no recent novelty
-    before it is familiar (`state.first_calls`).
+    before it is familiar (`state.first_calls`), unless a service made the call in the principal's name: that tries no key.
     """
     xp = namespace(known)
     row, column = xp.nonzero((~known | (loss >= RARE_NATS)) & to_device_of(~IS_BIN, known))
     owner = hashing.combine(observed.principal[row], column.astype(np.uint64))
     value, interval = hashing.combine(owner, observed.codes[row, column]), observed.interval[row]
     is_caller = to_device_of(IS_OF_CALLER, known)[column]
+    is_caller &= encoding.FEATURE_SET.is_from_address(observed.codes)[row]
     (what,), (who,) = (~is_caller).nonzero(), is_caller.nonzero()
     age = xp.empty(len(row), np.int32)
     age[what] = state.novelty_age(value[what], interval[what])
