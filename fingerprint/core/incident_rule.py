@@ -19,7 +19,7 @@ things keep an incident from swallowing its surroundings:
 - An alert whose calls made a user or role, or let someone into one, is linked with that one's alerts of the next day. The name is
   that of a call which AWS carried out, at most MAX_OPENED an alert.
 - Principals of one name in several accounts, no persons, are linked where one service made all calls for them, as a rollout of
-  stacks does, with at most an hour between them, and where an action and a network are new to both.
+  stacks does, with at most an hour between them, and where an action is new to both that does not serve attackers.
 - MIN_PRINCIPALS or more that call the same new action on one day (UTC), or the same few, are linked where one surprises most,
   their impact is minor at most, and nothing else is grave, or new to the organisation as a network or tool may be: a certificate
   that every machine fetches is one incident, and so is a scanner's upgrade. An alert that another link joins with one that does
@@ -157,23 +157,31 @@ def name_at_address(principal: str, address: str) -> str:
     return f"{principal.partition(':')[2]} {address}"
 
 
-def names_at_networks(principal: str, drivers: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return what principals of one name in several accounts share that begin the same at a new network: name, network, action.
-
-    An upgrade of a scanner that runs in fourteen accounts is one incident, whichever addresses it comes from.
+def new_actions(drivers: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Return the actions that were new to an alert's principal, sorted, as its drivers say.
 
     Example:
-        >>> action = {"feature": "action", "seen": "s3:ListAccessGrants", "rarity": "unseen"}
-        >>> drivers = [action, {"feature": "network", "seen": "52.17.0.0/16", "rarity": "unseen"}]
-        >>> names_at_networks("123456789012:role/Audit", drivers)
-        ['role/Audit 52.17.0.0/16 s3:ListAccessGrants']
+        >>> new_actions([{"feature": "action", "seen": "s3:ListAccessGrants", "rarity": "unseen"}])
+        ['s3:ListAccessGrants']
     """
-    listed = [*drivers]
-    networks = sorted({str(network) for network, _ in _new_networks(listed)})
-    new = (each for each in listed if (each["feature"], each["rarity"]) == ("action", "unseen"))
-    actions = sorted({str(each["seen"]) for each in new})
+    return sorted({str(each["seen"]) for each in drivers if _is_new_action(each)})
+
+
+def names_with_actions(principal: str, actions: Iterable[str]) -> list[str]:
+    """Return what principals of one name in several accounts share that begin to do the same: the name and each action.
+
+    An upgrade of a scanner that runs in fourteen accounts is one incident, wherever it comes from and however much it reads.
+
+    Example:
+        >>> names_with_actions("123456789012:role/Audit", ["s3:ListAccessGrants"])
+        ['role/Audit s3:ListAccessGrants']
+    """
     name = principal.partition(":")[2]
-    return [f"{name} {network} {action}" for network in networks for action in actions][:MAX_VALUES]
+    return [f"{name} {action}" for action in actions][:MAX_VALUES]
+
+
+def _is_new_action(driver: Mapping[str, Any]) -> bool:
+    return (driver["feature"], driver["rarity"]) == ("action", "unseen")
 
 
 def shared_new_actions(
@@ -193,7 +201,7 @@ def shared_new_actions(
         ()
     """
     listed = [each for each in drivers if each["feature"] != ORDER_FEATURE]
-    new = [each for each in listed if (each["feature"], each["rarity"]) == ("action", "unseen")]
+    new = [*filter(_is_new_action, listed)]
     if not new:
         return ()
     lead = max(new, key=lambda each: (each["surprise"], each["seen"]))

@@ -28,7 +28,8 @@ from fingerprint.core.incident_rule import (
     forwarding_service,
     linking_addresses,
     name_at_address,
-    names_at_networks,
+    names_with_actions,
+    new_actions,
     new_addresses,
     shared_new_actions,
 )
@@ -113,7 +114,9 @@ def _link_rows(alert: Row, values: _LinkValues, service: str | None) -> Iterator
     others = sorted(values.opened - {own["principal_digest"]})[:MAX_OPENED]
     sources = {address for _, address in values.calls}
     names = [name_at_address(alert["principal"], each) for each in new_addresses(sources, alert["drivers"])]
-    names += [] if alert["human"] else names_at_networks(alert["principal"], alert["drivers"])
+    if not alert["human"]:
+        begun = [each for each in new_actions(alert["drivers"]) if not _serves_attackers(each)]
+        names += names_with_actions(alert["principal"], begun)
     found = [("principal", own["principal_digest"])]
     found += [("person", index_key(person.casefold()))] if person else []
     found += [("access_key", key) for key in used]
@@ -130,12 +133,17 @@ def _link_rows(alert: Row, values: _LinkValues, service: str | None) -> Iterator
 
 def _new_actions(alert: Row) -> list[str]:
     """Return the new actions, with their day, that others may have called on the same one; none if any serves attackers."""
-    from fingerprint.sources.active import SOURCE  # as in `_values_of_events`
-
     names = shared_new_actions(alert["drivers"], alert["impact_of"])
-    if not names or any(SOURCE.serves_attackers(*name.partition(":")[::2]) for name in names):
+    if not names or any(map(_serves_attackers, names)):
         return []
     return [f"{', '.join(names)} {alert['first_event_time']:%Y-%m-%d}"]
+
+
+def _serves_attackers(action: str) -> bool:
+    """Return whether a public mapping says that an action, as `iam:ListUsers`, serves attackers."""
+    from fingerprint.sources.active import SOURCE  # as in `_values_of_events`
+
+    return SOURCE.serves_attackers(*action.partition(":")[::2])
 
 
 def _forget_new_actions(connection: sql.Connection, alert_ids: Collection[str]) -> None:

@@ -85,7 +85,7 @@ REASON_PHRASES = {
     "credential_chain": N_("same credential chain, by key"),
     "person": N_("same person at another role or in another account"),
     "opened": N_("one made or opened the other's user or role"),
-    "name": N_("same name in another account, from the same new address or network"),
+    "name": N_("same name in another account, from the same new address or with the same new action"),
     "service": N_("same name in another account, by the same service"),
     "address": N_("same new address"),
     "new_action": N_("same new actions on the same day"),
