@@ -39,6 +39,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import detector_names, interval_detectors
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
+from fingerprint.sources.active import SOURCE
 
 MIN_REACH = 2.0  # one harmless active hour in forty reaches it: below, most principals would have a lead
 LEAD_DAYS = 7  # before the newest vote, of a list that asks for no other time
@@ -231,7 +232,7 @@ class _LeadSearch:
 
 def _to_lead(group: pd.DataFrame, actions: Sequence[str], voters: tuple[DetectorName, ...]) -> Lead:
     """Return the lead of some events, the highest reach first; `actions` are distinct, in the same order."""
-    named = [action for action in actions if action]
+    named = list(dict.fromkeys(SOURCE.plain_action(action) for action in actions if action))
     return Lead(
         principal=str(group["name"].iloc[0]),
         first_event_time=group["event_time"].min().to_pydatetime(),

@@ -73,16 +73,18 @@ def test_a_lead_says_who_did_what_when_and_how_near_it_came(store: SqlStore) -> 
         seen("a", 1.2, 2.4, action="iam:CreateUser"),
         seen("b", 2.5, 3.0, action="iam:CreateAccessKey"),
         seen("c", 2.6, 2.4, action="iam:CreateUser"),
+        seen("d", 2.7, 2.3, action="lambda:ListFunctions20150331"),
+        seen("e", 2.8, 2.3, action="lambda:ListFunctions"),
         surge(2),
     )
     assert lead == Lead(
         principal=ANA,
         first_event_time=START + timedelta(hours=1.2),
-        last_event_time=START + timedelta(hours=2.6),
+        last_event_time=START + timedelta(hours=2.8),
         reach=3.0,
-        events=3,
-        actions=("iam:CreateAccessKey", "iam:CreateUser"),
-        action_count=2,
+        events=5,
+        actions=("iam:CreateAccessKey", "iam:CreateUser", "lambda:ListFunctions"),
+        action_count=3,
         detectors=("autoencoder", "spectral", "sequence"),
         newcomer=False,
     )
