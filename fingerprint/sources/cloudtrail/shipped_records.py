@@ -34,6 +34,10 @@ class _Shipped(msgspec.Struct):
     kinesis: _RawOrUnset = msgspec.UNSET
 
 
+class _Result(msgspec.Struct):
+    member: _RawOrUnset = msgspec.field(name="_raw", default=msgspec.UNSET)
+
+
 class _Event(msgspec.Struct):
     member: _RawOrUnset = msgspec.field(name="original", default=msgspec.UNSET)
 
@@ -43,6 +47,7 @@ class _Kinesis(msgspec.Struct):
 
 
 _shipped = msgspec.json.Decoder(_Shipped)
+_result = msgspec.json.Decoder(_Result)
 _event = msgspec.json.Decoder(_Event)
 _kinesis = msgspec.json.Decoder(_Kinesis)
 _text = msgspec.json.Decoder(str)
@@ -56,8 +61,9 @@ def shipped_record(data: bytes) -> bytes:
     shipped = _shipped.decode(data)
     if shipped.time is not msgspec.UNSET:
         return b""
-    original = _member(_event, shipped.event)
-    for member in (shipped.raw, original, shipped.message, shipped.log, shipped.body, shipped.payload):
+    # a search of Splunk adds fields of its own, `eventTime` among them: `_raw` is the record, not the result
+    found, original = _member(_result, shipped.result), _member(_event, shipped.event)
+    for member in (shipped.raw, found, original, shipped.message, shipped.log, shipped.body, shipped.payload):
         if (text := _text_of(member)).lstrip().startswith(("{", "[")):
             return text.encode(errors="replace")
     if encoded := _text_of(_member(_kinesis, shipped.kinesis)):
@@ -67,7 +73,8 @@ def shipped_record(data: bytes) -> bytes:
 
 
 def _member(
-    decoder: msgspec.json.Decoder[_Event] | msgspec.json.Decoder[_Kinesis], raw: _RawOrUnset
+    decoder: msgspec.json.Decoder[_Result] | msgspec.json.Decoder[_Event] | msgspec.json.Decoder[_Kinesis],
+    raw: _RawOrUnset,
 ) -> _RawOrUnset:
     """Return the member that the decoder reads of what may be an object."""
     try:

@@ -82,6 +82,12 @@ WRAPPINGS = {
     "gzip of lines": gzip.compress(text(ONE) + b"\r\n\r\n" + text(TWO) + b"\n"),
     "Splunk": lines_of(lambda each: {"_time": "1", "_raw": json.dumps(each), "sourcetype": "aws:cloudtrail"}),
     "a search of Splunk": lines_of(lambda each: {"preview": False, "result": {"_raw": json.dumps(each)}}),
+    "a search of Splunk, with its fields": lines_of(
+        lambda each: {
+            "preview": False,
+            "result": {"eventTime": "t", "_raw": json.dumps(each), "userIdentity.type": "x"},
+        }
+    ),
     "Elasticsearch": lines_of(lambda each: {"_index": "x", "_source": {"message": json.dumps(each)}}),
     "Elasticsearch, the record as it is": lines_of(lambda each: {"_index": "x", "_source": each}),
     "Elastic Agent": lines_of(
