@@ -130,13 +130,24 @@ def alert_intervals(spans: Sequence[AlertSpan], seconds: int) -> pd.DataFrame:
 
 
 def _is_near_alert(events: pd.DataFrame, alerts: pd.DataFrame, gap: int) -> NDArray[np.bool_]:
-    """Return which events (N,) lie in an alert of their principal, or at most `gap` intervals before or after it."""
-    placed = events[["principal", "interval"]].assign(row=np.arange(len(events)))
-    beside = placed.merge(alerts, on="principal")
-    near = (beside["interval"] >= beside["first"] - gap) & (beside["interval"] <= beside["last"] + gap)
-    mask = np.zeros(len(events), bool)
-    mask[beside.loc[near, "row"]] = True
-    return mask
+    """Return which events (N,) lie in an alert of their principal, or at most `gap` intervals before or after it.
+
+    Of the alerts that begin before an event only the latest end is asked: pairs of all events and alerts of a noisy principal
+    are too many.
+    """
+    begun = alerts.sort_values("first").assign(first=lambda table: table["first"] - gap)
+    begun["last"] = begun.groupby("principal")["last"].cummax() + gap
+    placed = events[["principal", "interval"]].astype({"interval": np.int64}).reset_index(drop=True)
+    beside = pd.merge_asof(
+        placed.reset_index(names="row").sort_values("interval"),
+        begun,
+        left_on="interval",
+        right_on="first",
+        by="principal",
+    )
+    near: NDArray[np.bool_] = np.zeros(len(events), bool)
+    near[beside["row"]] = beside["interval"] <= beside["last"]
+    return near
 
 
 class _LeadSearch:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -125,6 +128,41 @@ def test_events_in_or_beside_an_alert_are_no_lead(store: SqlStore, hour: float) 
     assert found(store, seen("near", hour, 2.8)) == []
     assert [lead.reach for lead in found(store, seen("far", 11 + GAP_HOURS + 1, 2.9))] == [2.9]
     assert [lead.principal for lead in found(store, seen("other", hour, 2.3, BEN))] == [ANA, BEN]
+
+
+def grouped(events: list[tuple[int, int]], alerts: list[tuple[int, int, int]]) -> set[int]:
+    """Return the places of the events, (principal, interval), that belong to a lead beside (principal, first, last)."""
+    table = pd.DataFrame(events, columns=["principal", "interval"]).assign(reach=3.0)
+    spans = pd.DataFrame(alerts, columns=["principal", "first", "last"], dtype=np.int64)
+    tables = (each.astype({"principal": np.uint64}) for each in (table, spans))
+    return {*leads.lead_groups(*tables, SETTINGS).index}
+
+
+PLACES = st.tuples(st.integers(0, 2), st.integers(0, 40))
+
+
+@given(events=st.lists(PLACES, min_size=1), alerts=st.lists(st.tuples(PLACES, st.integers(0, 12))))
+def test_what_lies_near_any_alert_of_its_principal_is_left_out(
+    events: list[tuple[int, int]], alerts: list[tuple[tuple[int, int], int]]
+) -> None:
+    """Also where alerts overlap: one may go on long after a later one has ended."""
+    spans = [(who, first, first + hours) for (who, first), hours in alerts]
+    assert grouped(events, spans) == {
+        place
+        for place, (who, at) in enumerate(events)
+        if not any(
+            who == owner and first - GAP_HOURS <= at <= last + GAP_HOURS for owner, first, last in spans
+        )
+    }
+
+
+def test_a_principal_of_many_alerts_costs_no_pair_of_each_with_each_event() -> None:
+    tracemalloc.start()
+    left = grouped([(1, at) for at in range(20_000)], [(1, 20 * at, 20 * at + 1) for at in range(1_000)])
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert len(left) == 12 * 1_000 + GAP_HOURS  # after the last one no other begins
+    assert peak < 100 << 20  # pairs took a gigabyte
 
 
 def test_a_lead_that_becomes_an_alert_is_gone(store: SqlStore) -> None:
