@@ -64,7 +64,7 @@ def shipped_record(data: bytes) -> bytes:
     # a search of Splunk adds fields of its own, `eventTime` among them: `_raw` is the record, not the result
     found, original = _member(_result, shipped.result), _member(_event, shipped.event)
     for member in (shipped.raw, found, original, shipped.message, shipped.log, shipped.body, shipped.payload):
-        if (text := _text_of(member)).lstrip().startswith(("{", "[")):
+        if _may_be_record(text := _text_of(member)):
             return text.encode(errors="replace")
     if encoded := _text_of(_member(_kinesis, shipped.kinesis)):
         return _decode_base64(encoded)
@@ -89,6 +89,11 @@ def _text_of(raw: _RawOrUnset) -> str:
         return _text.decode(raw) if raw else ""
     except (msgspec.MsgspecError, ValueError):  # a lone surrogate, for example
         return ""
+
+
+def _may_be_record(text: str) -> bool:
+    """Return whether a text begins like an object or a list of them; `[INFO] started` does not."""
+    return text.lstrip().removeprefix("[").lstrip().startswith("{")
 
 
 def _decode_base64(text: str) -> bytes:

@@ -95,6 +95,9 @@ WRAPPINGS = {
     ),
     "Filebeat, a delivery file": text({"@timestamp": "t", "message": json.dumps({"Records": [ONE, TWO]})}),
     "Fluent Bit": lines_of(lambda each: {"date": 1.5, "log": json.dumps(each) + "\n"}),
+    "Fluent Bit, beside a message of its own": lines_of(
+        lambda each: {"message": "[INFO] started", "log": json.dumps([each], indent=1)}
+    ),
     "Kafka Connect": lines_of(lambda each: {"schema": {"type": "string"}, "payload": json.dumps(each)}),
     "Kafka Connect, an object": lines_of(lambda each: {"schema": {"type": "struct"}, "payload": each}),
     "SQS to Lambda": text({"Records": [{"messageId": "1", "body": json.dumps(each)} for each in (ONE, TWO)]}),
@@ -143,6 +146,7 @@ def test_a_record_with_a_member_of_a_log_shipper_is_still_a_record(member: str) 
     "line",
     [
         {"@timestamp": "t", "message": "GET / 200"},
+        {"@timestamp": "t", "message": "[INFO] started"},
         {"@timestamp": "t", "event": "text", "message": 1},
         {"kinesis": {"data": "no base64"}, "event": {"kind": 1}},
         {"payload": [1], "schema": None},
