@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
@@ -156,7 +156,9 @@ class _LeadSearch:
     def __init__(self, store: Store, settings: Settings, since: datetime) -> None:
         self.store, self.settings, self.since = store, settings, since
         self.seconds = settings.spectral.interval_seconds
-        self.alerts = alert_intervals(store.alerts.spans_since(since), self.seconds)
+        near = timedelta(seconds=(grouping.runs_of(settings).gap + 1) * self.seconds)
+        earliest = since - min(near, since - datetime.min.replace(tzinfo=UTC))  # no time is before the year 1
+        self.alerts = alert_intervals(store.alerts.spans_since(earliest), self.seconds)
         self.suppressions = _decidable_suppressions([each.match for each in store.suppressions.list_all()])
 
     def strongest_principals(self, most: int) -> tuple[list[str], bool]:

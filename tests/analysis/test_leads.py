@@ -138,6 +138,12 @@ def grouped(events: list[tuple[int, int]], alerts: list[tuple[int, int, int]]) -
     return {*leads.lead_groups(*tables, SETTINGS).index}
 
 
+def test_an_alert_that_ended_just_before_the_list_begins_is_still_near(store: SqlStore) -> None:
+    store.alerts.save([alert_at(10)], seen("near", 11 + GAP_HOURS, 2.8))
+    assert not find_leads(store, SETTINGS, START + timedelta(hours=11.5)).leads
+    assert not find_leads(store, SETTINGS, datetime(1, 1, 1, tzinfo=UTC)).leads
+
+
 PLACES = st.tuples(st.integers(0, 2), st.integers(0, 40))
 
 
