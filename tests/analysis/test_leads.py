@@ -20,7 +20,7 @@ from fingerprint.core.alert import Alert, Vote
 from fingerprint.core.case import SuppressionMatch
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Settings, Voting
-from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
+from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, strong_vote_threshold
 from fingerprint.store import SqlStore, open_store
 from tests.support.alerts import NASTY, stolen_session
 
@@ -110,6 +110,28 @@ def test_one_vote_is_no_lead_unless_no_other_detector_had_an_opinion(store: SqlS
     [lead] = found(store, single("one", 1, 6.0), [new])
     assert (lead.principal, lead.newcomer, lead.detectors) == (BEN, True, ("autoencoder",))
     assert lead.reach == pytest.approx(2.7 / NEWCOMER_THRESHOLD_SHARE, abs=0.01)
+
+
+@pytest.mark.parametrize("reach", [leads.MIN_REACH + 0.1, 7.0])
+def test_what_reaches_further_than_its_z_is_read_too(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch, reach: float
+) -> None:
+    """Of a newcomer, and where the others agree, one of them strongly, less z is enough."""
+    monkeypatch.setattr(leads, "FIRST_DEPTH", 2)
+    new = replace(single("new", 1, reach * NEWCOMER_THRESHOLD_SHARE, BEN)[0], alone=True, level="peer")
+    own, other = seen("strong", 1, strong_vote_threshold(reach), CAT)
+    agreed = [own, replace(other, z=9.0), *surge(1, CAT)]
+    found_leads = found(store, seen("plain", 1, reach - 0.05), [new], agreed, limit=2)
+    assert {lead.principal for lead in found_leads} == {BEN, CAT}
+
+
+def test_the_second_lead_of_one_principal_does_not_come_before_the_first_of_another(
+    store: SqlStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where only some of the strongest votes were read at first."""
+    monkeypatch.setattr(leads, "FIRST_DEPTH", 2)
+    votes = [seen("a", 1, 5.0), seen("b", 20, 2.1), seen("c", 1, 3.0, BEN), seen("d", 40, 2.2)]
+    assert [lead.reach for lead in found(store, *votes, limit=2)] == [5.0, 3.0]
 
 
 def test_an_interval_that_surges_confirms_its_events_and_no_others(store: SqlStore) -> None:
