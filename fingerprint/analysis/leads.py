@@ -81,14 +81,17 @@ class Leads:
     suppressed: int = 0
 
 
-def find_leads(store: Store, settings: Settings, since: datetime, limit: int = 20) -> Leads:
+def find_leads(
+    store: Store, settings: Settings, since: datetime, limit: int = 20, threshold: float | None = None
+) -> Leads:
     """Return the strongest leads among votes on events at `since` or later, at most `limit` of them.
 
-    `settings` are those in force, with the override of the store (`apply_override`).
+    `settings` are those in force, with the override of the store (`apply_override`); `threshold` is the z that opens an alert,
+    where it is known.
     """
     if AutoencoderDetector.name not in detector_names(settings):
         return Leads(())  # its z is what the threshold of alerts is compared with
-    search, most = _LeadSearch(store, settings, since), limit
+    search, most = _LeadSearch(store, settings, since, threshold), limit
     while True:
         principals, is_all = search.strongest_principals(most)
         found = search.leads_of(principals, limit)
@@ -98,11 +101,17 @@ def find_leads(store: Store, settings: Settings, since: datetime, limit: int = 2
 
 
 def leads_in_force(
-    store: Store, settings: Settings, since: datetime | None, clock: Clock, limit: int = 20
+    store: Store,
+    settings: Settings,
+    since: datetime | None,
+    clock: Clock,
+    limit: int = 20,
+    threshold: float | None = None,
 ) -> tuple[datetime, Leads]:
     """Return the leads with the threshold override of the store, and since when: by default the last LEAD_DAYS with votes."""
     since = since or (store.votes.newest_time() or clock.now()) - timedelta(days=LEAD_DAYS)
-    return since, find_leads(store, apply_override(settings, store.thresholds.current()), since, limit)
+    in_force = apply_override(settings, store.thresholds.current())
+    return since, find_leads(store, in_force, since, limit, threshold)
 
 
 def lead_groups(events: pd.DataFrame, alerts: pd.DataFrame, settings: Settings) -> pd.Series:
@@ -153,8 +162,8 @@ def _is_near_alert(events: pd.DataFrame, alerts: pd.DataFrame, gap: int) -> NDAr
 class _LeadSearch:
     """Reads votes from `since` on and groups them into leads."""
 
-    def __init__(self, store: Store, settings: Settings, since: datetime) -> None:
-        self.store, self.settings, self.since = store, settings, since
+    def __init__(self, store: Store, settings: Settings, since: datetime, threshold: float | None) -> None:
+        self.store, self.settings, self.since, self.threshold = store, settings, since, threshold
         self.seconds = settings.spectral.interval_seconds
         near = timedelta(seconds=(grouping.runs_of(settings).gap + 1) * self.seconds)
         earliest = since - min(near, since - datetime.min.replace(tzinfo=UTC))  # no time is before the year 1
@@ -235,12 +244,21 @@ class _LeadSearch:
             name=own["principal"], newcomer=own["alone"].eq(True) & own["level"].isin(PEER_LEVELS)
         )
         events = what_if.events.merge(facts, on="event_id")
+        events["reach"] = self._reach_of_calm_newcomers(events)
         groups = lead_groups(events, self.alerts, self.settings)
         return (
             events.loc[groups.index]
             .assign(lead=groups)
             .sort_values(["reach", "event_time", "event_id"], ascending=[False, True, True])
         )
+
+    def _reach_of_calm_newcomers(self, events: pd.DataFrame) -> pd.Series:
+        """Return the reach of events, that of newcomers who began calmly by the whole threshold.
+
+        How calmly one began is not stored. But a share of the threshold would have been enough for an alert, and there is none.
+        """
+        calm = events["newcomer"] & (events["reach"] >= (self.threshold or np.inf))
+        return events["reach"].where(~calm, events["reach"] * ensemble.NEWCOMER_THRESHOLD_SHARE)
 
 
 def _to_lead(group: pd.DataFrame, actions: Sequence[str], voters: tuple[DetectorName, ...]) -> Lead:

@@ -27,8 +27,8 @@ def list_leads(
     clock = SystemClock()
     with closing(open_store(database_url, create=False)) as store:
         earliest = parse_since(since, clock.now()) if since else None
-        start, found = leads_in_force(store, settings, earliest, clock, limit)
         threshold = ThresholdForecast(store, bank, settings, clock).known_threshold()
+        start, found = leads_in_force(store, settings, earliest, clock, limit, threshold)
     return {
         "since": formatting.format_iso(start),
         "threshold": threshold,
@@ -70,19 +70,24 @@ def _to_json(lead: Lead) -> dict[str, Any]:
 
 
 def _table(leads: list[dict[str, Any]]) -> Table:
-    table = Table(
-        "reach", "principal", "what was called", "events", "when (UTC)", "voted", box=None, pad_edge=False
-    )
+    table = Table(box=None, pad_edge=False)
+    for name, wraps in (
+        ("reach", False),
+        ("principal", True),
+        ("what was called", True),
+        ("when (UTC)", False),
+    ):
+        table.add_column(name, no_wrap=not wraps, overflow="fold")
     for lead in leads:
         more = lead["action_count"] - len(lead["actions"])
         called = ", ".join(lead["actions"]) + (f" and {formatting.pluralize(more, 'other')}" if more else "")
+        name = formatting.short_principal(lead["principal"])
+        account = lead["principal"].removesuffix(name).rstrip(":")
         new = Text(" new", "bold") if lead["newcomer"] else Text()
         table.add_row(
             f"{lead['reach']:.2f}",
-            terminal_text(lead["principal"]) + new,
-            terminal_text(called),
-            f"{lead['events']:,}",
+            terminal_text(name) + new + Text(f"\n{account}" if account else "", "dim"),
+            terminal_text(f"{called} ({formatting.pluralize(lead['events'], 'event')})"),
             lead["first_event_time"][:16].replace("T", " "),
-            ", ".join(lead["detectors"]),
         )
     return table

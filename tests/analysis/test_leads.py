@@ -105,6 +105,17 @@ def test_leads_come_in_the_order_in_which_a_falling_threshold_would_show_them(st
     assert [lead.reach for lead in found(store, limit=2)] == [3.1, 2.5]
 
 
+def test_a_newcomer_who_would_have_been_an_alert_began_calmly_and_needs_the_whole_threshold(
+    store: SqlStore,
+) -> None:
+    newcomer = [replace(seen("a", 1, 3.1)[0], alone=True, level="peer")]
+    [lead] = found(store, newcomer)
+    assert lead.reach == round(3.1 / NEWCOMER_THRESHOLD_SHARE, 2), "no bank says which threshold it is"
+    for threshold, reach in ((3.4, 3.1), (3.5, lead.reach)):
+        answer = find_leads(store, SETTINGS, START, threshold=threshold)
+        assert [each.reach for each in answer.leads] == [reach]
+
+
 def test_one_vote_is_no_lead_unless_no_other_detector_had_an_opinion(store: SqlStore) -> None:
     new = replace(single("new", 1, 2.7, BEN)[0], alone=True, level="peer")
     [lead] = found(store, single("one", 1, 6.0), [new])

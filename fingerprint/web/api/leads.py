@@ -44,6 +44,8 @@ class LeadParams(RequestModel):
 @router.get("/leads")
 def list_leads(params: Annotated[LeadParams, Query()], caller: Viewer, deps: Deps) -> LeadsResponse:
     """List leads: events just below the threshold of alerts, by principal. They are no alerts, and are sent nowhere."""
-    since, found = leads_in_force(deps.store, deps.settings, params.since, deps.clock, params.limit)
     threshold = deps.thresholds.known_threshold() if deps.thresholds else None
+    since, found = leads_in_force(
+        deps.store, deps.settings, params.since, deps.clock, params.limit, threshold
+    )
     return LeadsResponse(since=since, threshold=threshold, leads=found.leads, suppressed=found.suppressed)

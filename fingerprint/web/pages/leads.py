@@ -41,7 +41,8 @@ def show_leads(
     """Show the strongest leads; where there is none, why."""
     newest = deps.store.votes.newest_time()
     since = (newest or deps.clock.now()) - timedelta(days=query.days)
-    since, found = leads_in_force(deps.store, deps.settings, since, deps.clock, query.limit)
+    threshold = deps.thresholds.known_threshold() if deps.thresholds else None
+    since, found = leads_in_force(deps.store, deps.settings, since, deps.clock, query.limit, threshold)
     return render_page(
         request,
         "queue/leads.html",
@@ -52,7 +53,7 @@ def show_leads(
         found=found,
         since=since,
         newest=newest,
-        threshold=deps.thresholds.known_threshold() if deps.thresholds else None,
+        threshold=threshold,
         least_reach=MIN_REACH,
         can_have_leads=AutoencoderDetector.name in detector_names(deps.settings),
         open_alerts=deps.store.queue.counts(AlertFilter())["open"],
