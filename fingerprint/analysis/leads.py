@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 
 from fingerprint.alerting import grouping
 from fingerprint.alerting.suppression import AlertFacts, EventFacts, SuppressionMatcher
-from fingerprint.analysis.threshold_what_if import PEER_LEVELS, VoteHistory, apply_override
+from fingerprint.analysis.threshold_what_if import VoteHistory, apply_override, are_of_newcomers
 from fingerprint.compute import hashing
 from fingerprint.core.alert import AlertSpan, DetectorName
 from fingerprint.core.case import SuppressionMatch
@@ -240,9 +240,7 @@ class _LeadSearch:
         """
         what_if = VoteHistory.from_votes(votes, {}, self.settings).what_if(self.settings.voting.quorum)
         own = votes[votes["detector"] == AutoencoderDetector.name]
-        facts = own[["event_id", "action"]].assign(
-            name=own["principal"], newcomer=own["alone"].eq(True) & own["level"].isin(PEER_LEVELS)
-        )
+        facts = own[["event_id", "action"]].assign(name=own["principal"], newcomer=are_of_newcomers(own))
         events = what_if.events.merge(facts, on="event_id")
         events["reach"] = self._reach_of_calm_newcomers(events)
         groups = lead_groups(events, self.alerts, self.settings)

@@ -300,8 +300,7 @@ def _events_with_votes(votes: pd.DataFrame, seconds: int) -> pd.DataFrame:
     surged = _in_voted_interval(own, "entity", surges) | _in_voted_interval(own, "principal", surges)
     others = surged.astype(np.int64) + _votes_on_events(votes, own["event_id"])
     alone = own["alone"].eq(True)
-    newcomer = alone & own["level"].isin(PEER_LEVELS)
-    z = own["z"].where(~newcomer, own["z"] / ensemble.NEWCOMER_THRESHOLD_SHARE)
+    z = own["z"].where(~are_of_newcomers(own), own["z"] / ensemble.NEWCOMER_THRESHOLD_SHARE)
     return pd.concat(
         [
             own[["event_id", "event_time", "principal"]].assign(
@@ -313,6 +312,11 @@ def _events_with_votes(votes: pd.DataFrame, seconds: int) -> pd.DataFrame:
         ],
         ignore_index=True,
     )
+
+
+def are_of_newcomers(votes: pd.DataFrame) -> pd.Series:
+    """Return which votes (N,) are on events of newcomers, for whom a share of the threshold is enough."""
+    return votes["alone"].eq(True) & votes["level"].isin(PEER_LEVELS)
 
 
 def _stored_alert_of(placed: pd.DataFrame, stored: Sequence[str], settings: Settings) -> pd.Series:

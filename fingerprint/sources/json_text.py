@@ -12,7 +12,11 @@ import msgspec
 BLANK = b" \t\r\n\x00"  # what may stand around a value: some writers pad with zeros
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
+# What a decoder raises for what is no such value.
+UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
+
 _decoder = msgspec.json.Decoder(msgspec.Raw)
+_text = msgspec.json.Decoder(str)
 
 
 def is_json_object(line: bytes) -> bool:
@@ -25,6 +29,14 @@ def is_json(text: bytes) -> bool:
     """Return whether the bytes are one JSON value (strings unchecked)."""
     try:
         _decoder.decode(text)
-    except (msgspec.MsgspecError, RecursionError, ValueError):
+    except UNREADABLE:
         return False
     return True
+
+
+def text_of(raw: msgspec.Raw | bytes | msgspec.UnsetType) -> str:
+    """Return a JSON string as text; empty where the value is missing or no string, or is one with half a surrogate pair."""
+    try:
+        return "" if raw is msgspec.UNSET else _text.decode(raw)
+    except UNREADABLE:
+        return ""

@@ -37,7 +37,14 @@ from fingerprint.sources.base import Origin, RecordBatch, merge_batches
 from fingerprint.sources.cloudtrail.shipped_records import shipped_record
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
 from fingerprint.sources.joined_lines import JoinedLines, join_lines, lines_with_prefix
-from fingerprint.sources.json_text import BLANK, BYTE_ORDER_MARK, is_json, is_json_object
+from fingerprint.sources.json_text import (
+    BLANK,
+    BYTE_ORDER_MARK,
+    UNREADABLE,
+    is_json,
+    is_json_object,
+    text_of,
+)
 from fingerprint.sources.limits import ReadLimits
 
 PART_BYTES = 8 << 20  # of records that are handed on at a time, about ...
@@ -147,9 +154,7 @@ class _LogsData(msgspec.Struct):
     data: str
 
 
-_UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)
 _envelope = msgspec.json.Decoder(_Envelope)
-_text = msgspec.json.Decoder(str)
 _log_event = msgspec.json.Decoder(_LogEvent)
 _logs_data = msgspec.json.Decoder(_LogsData)
 
@@ -321,7 +326,7 @@ def _unwrap(
         yield from _from_base64(data, origin, collector, wrappings)
     elif data.startswith(b"["):
         yield from _open_array(data, origin, collector, wrappings)
-    elif data.startswith(_OBJECT_AS_TEXT) and (text := _as_text(data)):
+    elif data.startswith(_OBJECT_AS_TEXT) and (text := text_of(data)):
         yield from _unwrap_text(text, origin, collector, wrappings)
     elif not _BARE.match(data) and _HINT.search(data):
         yield from _open_envelope(data, origin, collector, wrappings)
@@ -348,14 +353,14 @@ def _open_envelope(
 ) -> Iterator[RecordBatch]:
     try:
         envelope = _envelope.decode(data)
-    except _UNREADABLE:
+    except UNREADABLE:
         yield from _recover(data, origin, collector, wrappings)
         return
     if envelope.records is not msgspec.UNSET:
         yield from _open_array(bytes(envelope.records), origin, collector, wrappings)
     elif envelope.lookup is not msgspec.UNSET:
         yield from _open_array(bytes(envelope.lookup), origin, collector, wrappings)
-    elif text := _as_text(envelope.lookup_record):
+    elif text := text_of(envelope.lookup_record):
         yield from _unwrap_text(text, origin, collector, wrappings)
     elif envelope.log_events is not msgspec.UNSET or envelope.message_type is not msgspec.UNSET:
         yield from _cloudwatch(envelope, origin, collector, wrappings)
@@ -365,7 +370,7 @@ def _open_envelope(
         yield from _eventbridge(envelope, origin, collector, wrappings)
     elif envelope.filtered_events is not msgspec.UNSET:
         yield from _log_events(bytes(envelope.filtered_events), origin, collector, wrappings)
-    elif _as_text(envelope.sns_type) == "Notification" and (text := _as_text(envelope.sns_message)):
+    elif text_of(envelope.sns_type) == "Notification" and (text := text_of(envelope.sns_message)):
         yield from _unwrap_text(text, origin, collector, wrappings)
     elif inner := shipped_record(data):
         yield from _unwrap(inner, origin, collector, wrappings - 1, whole=True)
@@ -450,7 +455,7 @@ def _take_up_to(size: int, pieces: Iterable[tuple[bytes, bool]]) -> list[tuple[b
 def _eventbridge(
     envelope: _Envelope, origin: Origin, collector: _RecordCollector, wrappings: int
 ) -> Iterator[RecordBatch]:
-    kind = _as_text(envelope.kind)
+    kind = text_of(envelope.kind)
     if envelope.detail is msgspec.UNSET or not kind.endswith("via CloudTrail"):
         collector.reject(origin, "an EventBridge event, but not one of CloudTrail")
     elif "Insight" in kind:
@@ -462,7 +467,7 @@ def _eventbridge(
 def _cloudwatch(
     envelope: _Envelope, origin: Origin, collector: _RecordCollector, wrappings: int
 ) -> Iterator[RecordBatch]:
-    if _as_text(envelope.message_type) == "CONTROL_MESSAGE":
+    if text_of(envelope.message_type) == "CONTROL_MESSAGE":
         collector.skipped += 1
         return
     events = b"" if envelope.log_events is msgspec.UNSET else bytes(envelope.log_events)
@@ -491,7 +496,7 @@ def _log_entry(
 ) -> Iterator[RecordBatch]:
     try:
         message = _log_event.decode(entry).message
-    except _UNREADABLE:
+    except UNREADABLE:
         collector.remaining_records(where)
         collector.reject(where, "a CloudWatch Logs event without a message")
         return
@@ -510,7 +515,7 @@ def _awslogs(
 ) -> Iterator[RecordBatch]:
     try:
         text = _logs_data.decode(data).data.encode()
-    except _UNREADABLE:
+    except UNREADABLE:
         collector.reject(origin, "awslogs without data")
         return
     yield from _from_base64(text, origin, collector, wrappings)
@@ -590,13 +595,6 @@ def _windows_of_lines(text: bytes) -> Iterator[bytes]:
         end = len(text) if end < 0 else end
         yield text[start:end]
         start = end + 1
-
-
-def _as_text(raw: msgspec.Raw | bytes | msgspec.UnsetType) -> str:
-    try:
-        return "" if raw is msgspec.UNSET else _text.decode(raw)
-    except _UNREADABLE:
-        return ""
 
 
 def _nested_origins(origin: Origin, count: int, first: int) -> list[Origin]:

@@ -16,6 +16,8 @@ import binascii
 
 import msgspec
 
+from fingerprint.sources.json_text import text_of
+
 _RawOrUnset = msgspec.Raw | msgspec.UnsetType
 
 
@@ -50,7 +52,6 @@ _shipped = msgspec.json.Decoder(_Shipped)
 _result = msgspec.json.Decoder(_Result)
 _event = msgspec.json.Decoder(_Event)
 _kinesis = msgspec.json.Decoder(_Kinesis)
-_text = msgspec.json.Decoder(str)
 
 
 def shipped_record(data: bytes) -> bytes:
@@ -64,9 +65,9 @@ def shipped_record(data: bytes) -> bytes:
     # a search of Splunk adds fields of its own, `eventTime` among them: `_raw` is the record, not the result
     found, original = _member(_result, shipped.result), _member(_event, shipped.event)
     for member in (shipped.raw, found, original, shipped.message, shipped.log, shipped.body, shipped.payload):
-        if _may_be_record(text := _text_of(member)):
+        if _may_be_record(text := text_of(member)):
             return text.encode(errors="replace")
-    if encoded := _text_of(_member(_kinesis, shipped.kinesis)):
+    if encoded := text_of(_member(_kinesis, shipped.kinesis)):
         return _decode_base64(encoded)
     objects = (bytes(each) for each in (shipped.result, shipped.source, shipped.payload) if each)
     return next((each for each in objects if each.startswith(b"{")), b"")
@@ -81,14 +82,6 @@ def _member(
         return decoder.decode(raw).member if raw else msgspec.UNSET
     except msgspec.MsgspecError:
         return msgspec.UNSET
-
-
-def _text_of(raw: _RawOrUnset) -> str:
-    """Return what may be a text, else an empty one."""
-    try:
-        return _text.decode(raw) if raw else ""
-    except (msgspec.MsgspecError, ValueError):  # a lone surrogate, for example
-        return ""
 
 
 def _may_be_record(text: str) -> bool:
