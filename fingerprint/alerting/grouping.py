@@ -33,7 +33,7 @@ from fingerprint.alerting.explanation import build_alerts
 from fingerprint.alerting.rarity import highest_calibrated_z
 from fingerprint.alerting.support import Support, find_support
 from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import occurrence_index
+from fingerprint.compute.arrays import Ints, occurrence_index
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import GRAVITIES, Alert, vote_column
@@ -46,8 +46,6 @@ from fingerprint.state.alert_runs import AlertRuns
 from fingerprint.state.event_batch import Verdicts
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
-
-Ints = NDArray[np.int32]
 
 LATE_WINDOW = 1 << 40  # beyond the number of any interval
 MIN_GROWTH = 0.05  # an alert is built again when it has grown by more than this share

@@ -19,6 +19,7 @@ import numpy as np
 import pandas as pd
 
 from fingerprint.compute import frames, hashing
+from fingerprint.compute.arrays import Floats
 from fingerprint.core.alert import LEVELS, ActivityCurve, z_column
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
@@ -29,7 +30,6 @@ from fingerprint.detection.scorer import ScoredEvents, Scorer
 from fingerprint.estimators import autoencoder, tail_calibration
 from fingerprint.features.encoding import FEATURES, parameter_names
 from fingerprint.features.feature_set import Feature
-from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.event_batch import concat_batches

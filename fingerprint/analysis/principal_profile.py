@@ -42,7 +42,6 @@ _BIN_LABELS = {each.label for each in FEATURES if each.kind == "bin" and each.na
 _UNIT_SECONDS = {"min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": DAY_SECONDS, "day": DAY_SECONDS}
 
 RowIndices = NDArray[np.intp]
-Doubles = NDArray[np.float64]
 
 MAX_CHARTED_VOTES = 20_000  # of one principal, the newest, that a page or an answer counts by day
 

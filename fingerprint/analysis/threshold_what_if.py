@@ -37,6 +37,7 @@ from pydantic import ValidationError
 
 from fingerprint.alerting import grouping
 from fingerprint.compute import frames, hashing
+from fingerprint.compute.arrays import Doubles
 from fingerprint.core.alert import LEVELS, Decision, z_column
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.errors import FingerprintError
@@ -57,7 +58,6 @@ from fingerprint.detection.detectors import (
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.state import alert_runs
 
-Floats = NDArray[np.float64]
 LEAST_SHARE = 0.1  # of an alert's events, for it to be about the attack
 
 INTERVAL_ID_PREFIX = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
@@ -94,7 +94,7 @@ class ThresholdWhatIf:
         return cls(events[reach > -np.inf], int(session.nunique()), days, settings)
 
     @cached_property
-    def alert_peaks(self) -> Floats:
+    def alert_peaks(self) -> Doubles:
         """The reach of each alert (A,), highest first: how many of them reach a threshold is how many alerts it shows."""
         principal, interval, reach = self._columns(self.events, "principal", "interval", "reach")
         gap = grouping.runs_of(self.settings).gap
@@ -153,7 +153,7 @@ def _place_events(events: pd.DataFrame, settings: Settings) -> pd.DataFrame:
 
 def decisive_thresholds(
     scored: pd.DataFrame, settings: Settings, detector: str = AutoencoderDetector.name
-) -> Floats:
+) -> Doubles:
     """Return the highest threshold of alerts at which each event is a verdict (N,).
 
     The highest z of the calibrated detectors where the votes suffice, infinity where no detector is calibrated; where only the
@@ -182,7 +182,7 @@ def decisive_thresholds(
         (may_vote, z[detector]),
         (lacking_weak <= 0, beside_weak),
     ]
-    reach: Floats = np.select([case for case, _ in cases], [value for _, value in cases], -np.inf)
+    reach: Doubles = np.select([case for case, _ in cases], [value for _, value in cases], -np.inf)
     reach /= ensemble.threshold_share(opinions, level, calm_newcomer_rows(scored, names))
     return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 

@@ -28,6 +28,12 @@ ANY_VALUE = 1 << 64  # above all hashes
 FEW_VALUES = 1000  # which are sorted in some microseconds, whatever the way
 
 Array = Any  # of NumPy, or of a library that does as CuPy does
+Arrays = dict[str, NDArray[Any]]  # by name
+Mask = NDArray[np.bool_]
+Ints = NDArray[np.int32]
+Longs = NDArray[np.int64]
+Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 Placement = Callable[[NDArray[Any]], Array]  # from the host's memory to where the work is done
 
 

@@ -23,9 +23,9 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute.arrays import Floats
 from fingerprint.compute.hashing import LOW_BITS, PAIR_MIX, PAIR_ODD, PAIR_SHIFT
 
-Floats = NDArray[np.float32]
 Kernel = TypeVar("Kernel", bound=Callable[..., Any])
 
 _FINISH_MIX = np.uint64(0x94D049BB133111EB)

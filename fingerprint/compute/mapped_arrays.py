@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-Arrays = dict[str, NDArray[Any]]
+from fingerprint.compute.arrays import Arrays
 
 # bytes: the largest page in use (4 KiB on x86, 16 on Apple's, 64 on some ARM and POWER kernels)
 ALIGNMENT = 1 << 16

@@ -16,11 +16,9 @@ twice (1,440). The array API standard has no view of a float's bits, so a librar
 
 from __future__ import annotations
 
-from typing import Any
-
 from array_api_compat import array_namespace, is_numpy_namespace
 
-Array = Any  # of any array library
+from fingerprint.compute.arrays import Array
 
 
 def kth_smallest(values: Array, k: int) -> Array:

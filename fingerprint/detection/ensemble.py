@@ -53,13 +53,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import namespace
+from fingerprint.compute.arrays import Floats, Mask, namespace
 from fingerprint.estimators.tail_calibration import z_of_log_survival, z_to_nats
-from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import PEER_LEVEL
 from fingerprint.registry.quality import LEAST_THRESHOLD
 
-Mask = NDArray[np.bool_]
 VoteMasks = Mapping[str, Mask]  # yes or no of each event (N,), by detector
 # Of its threshold, enough where a detector alone judges a newcomer by its peer group.
 NEWCOMER_THRESHOLD_SHARE = 0.9

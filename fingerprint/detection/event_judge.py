@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute.arrays import Floats
 from fingerprint.core.alert import (
     ALERT_THRESHOLD_COLUMN,
     LEVELS,
@@ -27,7 +28,6 @@ from fingerprint.core.alert import (
 )
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import Detector
-from fingerprint.state.activity_series import Floats
 from fingerprint.state.event_batch import EventBatch
 
 

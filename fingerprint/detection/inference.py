@@ -17,13 +17,12 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import to_device_of, to_host
+from fingerprint.compute.arrays import Floats, Ints, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports import Inference, Unavailable
 from fingerprint.estimators import autoencoder
-from fingerprint.features.vocabulary import Floats, Ints
 from fingerprint.registry.bank import Bank
 
 LOSS_TOLERANCE = 1e-4  # nats: array libraries differ by less

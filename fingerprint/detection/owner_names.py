@@ -13,11 +13,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import namespace, to_device_of, to_host, unique_places
+from fingerprint.compute.arrays import Ints, namespace, to_device_of, to_host, unique_places
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.registry.bank import Bank
-from fingerprint.state.activity_series import Ints
 from fingerprint.state.event_batch import EventBatch
 
 

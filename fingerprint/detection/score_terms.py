@@ -13,10 +13,9 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import namespace, to_device_of, to_host
+from fingerprint.compute.arrays import Floats, Ints, namespace, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.ports import Inference
-from fingerprint.features.vocabulary import Floats, Ints
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 
 

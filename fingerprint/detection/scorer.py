@@ -25,7 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
-from fingerprint.compute.arrays import namespace, occurrence_index, to_device_of, to_host
+from fingerprint.compute.arrays import Floats, Ints, namespace, occurrence_index, to_device_of, to_host
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import GRAVE_OR_SEVERE, z_column
@@ -42,7 +42,6 @@ from fingerprint.estimators import harm
 from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.registry import quality
 from fingerprint.registry.bank import Bank
-from fingerprint.state.activity_series import Floats, Ints
 from fingerprint.state.coded_events import CodedEvents
 from fingerprint.state.event_batch import EventBatch, concat_batches
 from fingerprint.state.pipeline_state import PipelineState

@@ -20,13 +20,12 @@ import numpy as np
 from array_api_compat import device
 from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import Placement, to_device_of, to_host
+from fingerprint.compute.arrays import Floats, Ints, Placement, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
 from fingerprint.core.errors import FingerprintError
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder, tail_calibration
-from fingerprint.features.vocabulary import Floats, Ints
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.bank_files import DEFAULT_OPTIONS, open_bank
 

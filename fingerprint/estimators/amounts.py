@@ -42,13 +42,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
-from fingerprint.compute.arrays import Placement, namespace, to_device_of
+from fingerprint.compute.arrays import Arrays, Floats, Ints, Placement, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.tail_calibration import TAIL_SHARE
 from fingerprint.features.encoding import IS_RESOURCE
-from fingerprint.features.vocabulary import Floats, Ints
 
 PRIOR_CALLS, PRIOR_CALLS_A_DAY = 6.0, 12.0  # calls an interval and a day, before any was seen ...
 PRIOR_WINDOWS = 1.0  # ... and how many windows that is worth
@@ -66,8 +65,6 @@ UNUSUAL_RESOURCE_NATS = 4.0  # of surprise: a resource is new to a principal tha
 PRIOR_UNUSUAL_CALLS = 3.0  # calls an interval on unusual resources, of everybody
 _UNUSUAL = hashing.hash_string("on unusual resources")
 AMOUNT_COLUMNS = ("usual", "most", "usual_a_day", "most_a_day")
-
-Arrays = dict[str, NDArray[Any]]
 
 
 class AmountTail(NamedTuple):

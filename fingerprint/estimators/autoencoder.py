@@ -30,7 +30,7 @@ from array_api_compat import array_namespace, device, is_numpy_namespace, to_dev
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import Placement, move_arrays, namespace, to_device_of
+from fingerprint.compute.arrays import Array, Floats, Ints, Placement, move_arrays, namespace, to_device_of
 from fingerprint.estimators import interval_tail
 from fingerprint.features.encoding import (
     CODES_WITHOUT_EVIDENCE,
@@ -42,9 +42,8 @@ from fingerprint.features.encoding import (
     IS_BIN,
     IS_OPEN,
 )
-from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
+from fingerprint.features.vocabulary import Vocabulary
 
-Array = Any
 LossFunction = Callable[[Ints, hashing.Hashes], tuple[Floats, NDArray[np.bool_]]]
 
 # (G,) features that are reconstructed; the others are judged given one of these

@@ -25,20 +25,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
-from fingerprint.compute.arrays import Placement, namespace
+from fingerprint.compute.arrays import Arrays, Floats, Ints, Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.estimators.amounts import action_key
 from fingerprint.estimators.rates import NEVER, distinct_days, first_times, rarity_nats
-from fingerprint.features.vocabulary import Floats, Ints
 
 PRIOR_DAYS = 1.0  # of a principal, that what is usual of all is worth
 WEIGHT = 2.5
 CALL_PATH_FEATURE = "call path"  # of a driver
 ONLY_BY = "only by "  # in what it expects, before the service that called the action
 _DIRECT = hashing.hash_string("called directly")
-
-Arrays = dict[str, NDArray[Any]]
 
 
 class PathRows(NamedTuple):

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays
+from fingerprint.compute.arrays import Floats
 from fingerprint.compute.compiled import compile_kernel, exp_in_place, find_key, hash_one_pair
 from fingerprint.compute.hashing import Hashes
 from fingerprint.estimators import autoencoder
@@ -26,7 +27,6 @@ from fingerprint.estimators.autoencoder import FLOAT16_BITS, FLOAT16_SCALE
 from fingerprint.features.encoding import CODES_WITHOUT_EVIDENCE
 from fingerprint.features.vocabulary import LOG_POSSIBLE_VALUES
 
-Floats = NDArray[np.float32]
 Places = NDArray[np.int64]
 
 

@@ -15,11 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute.arrays import Floats
 from fingerprint.compute.compiled import compile_exact_kernel, find_key, hash_one_pair
 from fingerprint.compute.hashing import Hashes
 from fingerprint.estimators import sequence
-
-Floats = NDArray[np.float32]
 
 
 class Priors(NamedTuple):

@@ -20,12 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
-from fingerprint.compute.arrays import to_device_of, unique_examples
+from fingerprint.compute.arrays import Floats, to_device_of, unique_examples
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Gravity
 from fingerprint.core.attack_tools import is_made_for_attacks
-from fingerprint.features.vocabulary import Floats
 from fingerprint.sources.active import SOURCE
 
 # Nats of an event, of which about three are one of a z's. Measured (docs/explanation/experiments.md): more for a severe

@@ -20,11 +20,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import namespace
-
-Floats = NDArray[np.float32]
+from fingerprint.compute.arrays import Floats, namespace
 
 DEFAULT_TAIL = (0.4, 30.0, 2.0)  # share, scale in nats, shape: of a usual organisation ...
 PRIOR_INTERVALS = 100  # ... and how many unusual intervals it is worth

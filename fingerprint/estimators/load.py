@@ -27,16 +27,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
-from fingerprint.compute.arrays import Placement, identity_placement, namespace, unique_examples
+from fingerprint.compute.arrays import (
+    Arrays,
+    Floats,
+    Ints,
+    Placement,
+    identity_placement,
+    namespace,
+    unique_examples,
+)
 from fingerprint.compute.hashing import Hashes
 from fingerprint.estimators.amounts import PRIOR_CALLS_A_DAY, PRIOR_WINDOWS
-from fingerprint.features.vocabulary import Floats, Ints
 
 USUAL_ACTIONS = 5  # of a principal: those that it calls on most days ...
 BUSY_ACTIONS = 3  # ... and how many of them are as busy as its load says
 LEAST_CALLS = 0.5  # a day without a call of an action
 
-Arrays = dict[str, NDArray[Any]]
 CallsOfDay = Callable[[Hashes, Ints, Hashes], Ints]
 
 

@@ -28,11 +28,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
-from fingerprint.compute.arrays import Placement, namespace
+from fingerprint.compute.arrays import Arrays, Floats, Ints, Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, run_starts
 from fingerprint.estimators.rates import ALL_NEW, first_times, rarity_nats
-from fingerprint.features.vocabulary import Floats, Ints
 
 MIN_DAYS = 5  # active ones, before a machine can be settled
 QUIET_DAYS = 5  # active ones since its latest network came
@@ -43,8 +42,6 @@ ALL_SHARED = 3.0  # moves to networks that others had used, that all machines to
 WEIGHT = 2.0
 _MOVED = hashing.hash_string("seen at another network")
 RATES = ("new", "shared")
-
-Arrays = dict[str, NDArray[Any]]
 
 
 class NetworkRows(NamedTuple):

@@ -29,12 +29,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import mapped_arrays
-from fingerprint.compute.arrays import Placement, namespace, to_device_of
+from fingerprint.compute.arrays import Arrays, Floats, Ints, Placement, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.estimators.surge_tails import log_share
 from fingerprint.estimators.tail_calibration import z_of_log_survival
-from fingerprint.features.vocabulary import Floats, Ints
 
 CHANNELS = 3  # all events of a principal in an interval, those that failed, those that changed something
 EVENT_RARITY = 8.0  # times as rare must an hour be by all of its events as by one of the others
@@ -45,9 +44,6 @@ MIN_PRINCIPALS = 10  # whose first days must have been seen: fewer say of no hou
 KIND_PRIOR_HOURS = 200.0  # active hours that the tail of all kinds is worth in that of a kind
 PRIOR_HOURS = 20.0  # hours that a prior tail is worth in that of all kinds
 PRIOR_POWER = 0.7  # of that prior: of (1 + count) to minus this, and so exponential in nats
-
-
-Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)

@@ -25,17 +25,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import Arrays, Floats, Ints
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.estimators.rates import rarity_nats
-from fingerprint.features.vocabulary import Floats, Ints
 
 PRIOR_DAYS = 2.0  # of one opener, that what is usual of all roles is worth
 WEIGHT = 2.0
 OPENER_FEATURE = "opener of the role"  # of a driver
 OPENED = " opened "  # in its text, between who did and the role
-
-Arrays = dict[str, NDArray[Any]]
 
 
 class OpeningRows(NamedTuple):

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.features.vocabulary import Floats, Ints
+from fingerprint.compute.arrays import Floats, Ints
 
 ALL_NEW, ALL_DAYS = 1.0, 20.0
 NEVER = np.iinfo(np.int32).max  # the first time of what never came

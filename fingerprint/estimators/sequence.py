@@ -28,6 +28,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute.arrays import (
+    Floats,
+    Longs,
     Placement,
     is_on_host,
     lexsort,
@@ -41,9 +43,6 @@ from fingerprint.compute.arrays import (
 from fingerprint.compute.hashing import Hashes, hash_pair
 from fingerprint.compute.sorted_table import expand_ranges, find_sorted
 from fingerprint.estimators.day_folds import day_folds
-
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int64]
 
 CONTEXT_SECONDS = 60  # of event time, in which what was done before an action is its context
 PRINCIPAL_PRIOR, ORGANISATION_PRIOR = 5.0, 1.0  # intervals that what stands behind a frequency is worth
@@ -85,7 +84,7 @@ class SeenActions(NamedTuple):
     """Distinct actions of principals by second: `principal`, `second` and `action`, (R,) each, in any order."""
 
     principal: Hashes
-    second: Ints
+    second: Longs
     action: Hashes
 
     def take(self, which: NDArray[Any] | slice) -> SeenActions:
@@ -111,9 +110,9 @@ class Contexts(NamedTuple):
     """
 
     action: Hashes
-    cell: Ints
+    cell: Longs
     own_action: Hashes
-    own_cell: Ints
+    own_cell: Longs
     first: NDArray[np.intp]
     end: NDArray[np.intp]
 
@@ -153,7 +152,7 @@ def find_contexts(seen: SeenActions, wanted: SeenActions) -> Contexts:
     return Contexts(seen.action[order], cell, wanted.action, own, first, end)
 
 
-def _cell(place: NDArray[Any], second: Ints) -> Ints:
+def _cell(place: NDArray[Any], second: Longs) -> Longs:
     return place.astype(np.int64) << 34 | second  # seconds since 1970 need no more bits until the year 2514
 
 

@@ -27,12 +27,12 @@ import scipy.fft
 from array_api_compat import array_namespace, is_numpy_namespace
 
 from fingerprint.compute import order_statistics
+from fingerprint.compute.arrays import Array
 
 POWER_QUANTILE = 0.9  # of spectral power, above which frequencies are kept
 SURGE_Z = 4.0  # roots of what is usual above which a count is clipped, and the negative z at which an interval is silent
 HABIT_DAYS = 3  # days on which something happens at the same time before it is a habit
 COUNT_FLOOR = 0.04  # added to the expected count under the Poisson root
-Array = Any  # (series, intervals), of any array library
 
 # Series transformed together on a CPU: 128 x 1,440 x 4 B = 0.7 MB, which its cache holds.
 CPU_BLOCK_ROWS = 128

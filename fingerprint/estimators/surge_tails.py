@@ -28,14 +28,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import mapped_arrays
-from fingerprint.compute.arrays import Placement, namespace
+from fingerprint.compute.arrays import Arrays, Floats, Ints, Placement, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.estimators import spectral
 from fingerprint.estimators.day_folds import day_folds
 from fingerprint.estimators.principal_weights import balanced_events
 from fingerprint.estimators.tail_calibration import z_of_log_survival
-from fingerprint.features.vocabulary import Floats, Ints
 
 SURGE_STEP, SURGE_KNOTS = 0.25, 49  # log surges 0 ... 12 at which a channel's tail is known
 NATS_STEP, NATS_KNOTS = 0.25, 61  # nats 0 ... 15 at which a principal's is
@@ -46,7 +45,6 @@ KIND_PRIOR_INTERVALS = 200.0  # active intervals that everybody's tail is worth 
 PRINCIPAL_PRIOR_INTERVALS = 150.0  # ... and that of its kind to that of a principal
 LAST_SLOPE = 1.0  # of the log share behind the last knot
 
-Arrays = dict[str, NDArray[Any]]
 Numbers = NDArray[Any]  # integers or floats of any width
 
 

@@ -28,10 +28,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtri_exp
 
-from fingerprint.compute.arrays import Array, namespace, scipy_special
+from fingerprint.compute.arrays import Array, Floats, Ints, namespace, scipy_special
 from fingerprint.compute.hashing import Hashes
 from fingerprint.estimators.autoencoder import Baseline
-from fingerprint.features.vocabulary import Floats, Ints
 
 TAIL_SHARE = 0.05  # share of all intervals past the edge
 DEFAULT_EDGE, DEFAULT_SLOPE = 10.0, 3.0  # nats: those of a usual organisation ...

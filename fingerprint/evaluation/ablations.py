@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
+from fingerprint.compute.arrays import Floats, Ints
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import z_column
 from fingerprint.core.ports import Inference
@@ -26,7 +27,6 @@ from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import Detector, listed_detectors
 from fingerprint.detection.inference import LocalInference
 from fingerprint.detection.scorer import ScoredEvents, Scorer
-from fingerprint.features.vocabulary import Floats, Ints
 from fingerprint.registry.bank import Bank
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.pipeline_state import PipelineState

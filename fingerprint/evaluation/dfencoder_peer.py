@@ -27,13 +27,12 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint.compute.arrays import Floats
 from fingerprint.compute.hashing import Hashes
 from fingerprint.evaluation.event_table import EventTable
 from fingerprint.evaluation.ranking import RECORDED_COLUMNS, Scores
 from fingerprint.features.encoding import FEATURE_NAMES
 from fingerprint.training.pipeline import Progress
-
-Floats = NDArray[np.float32]
 
 PUBLISHED_SETTINGS: Mapping[str, Any] = {
     "encoder_layers": [512, 500],

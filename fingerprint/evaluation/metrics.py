@@ -35,10 +35,10 @@ from numpy.typing import NDArray
 from sklearn.metrics import confusion_matrix_at_thresholds
 
 from fingerprint.analysis.threshold_what_if import LEAST_SHARE, alert_session_pairs
+from fingerprint.compute.arrays import Doubles
 from fingerprint.evaluation.false_alert_causes import FalseAlertCauses
 
 Figures = dict[str, Any]
-Floats = NDArray[np.float64]
 
 ALERT_BUDGETS = (5, 20, 50)  # alerts a day, for the whole organisation
 PRINCIPAL_BUDGETS = (1, 5, 20)  # alerts a day per 100 principals; a span of less than a day counts as a day
@@ -255,8 +255,8 @@ def _quantile(values: NDArray[Any], q: float) -> float | None:
 class PrecisionRecallCurve:
     """Recall and precision, (K,) each, at K thresholds, highest first."""
 
-    recall: Floats
-    precision: Floats
+    recall: Doubles
+    precision: Doubles
 
     def average_precision(self) -> float:
         """Return AP = sum over k of (R_k - R_k-1) P_k with R_0 = 0; 0 for an empty curve."""
@@ -271,7 +271,7 @@ class PrecisionRecallCurve:
         ]
 
 
-def event_curve(attack: NDArray[np.bool_], score: Floats) -> PrecisionRecallCurve:
+def event_curve(attack: NDArray[np.bool_], score: Doubles) -> PrecisionRecallCurve:
     """Return the curve over single events. Events that are never shown (-inf) lie on no point, so recall may end below 1."""
     shown = np.isfinite(score)
     if not shown.any():
@@ -315,7 +315,7 @@ def true_alert_scores(shown: pd.DataFrame) -> pd.DataFrame:
     return about.groupby(["group", "session"], observed=True)[["score"]].max().reset_index()
 
 
-def _count_at_least(scores: Floats, at: Floats) -> Floats:
+def _count_at_least(scores: Doubles, at: Doubles) -> Doubles:
     """Return how many of the scores, ascending, are at or above each threshold: (K,)."""
-    reach: Floats = (len(scores) - np.searchsorted(scores, at)).astype(float)
+    reach: Doubles = (len(scores) - np.searchsorted(scores, at)).astype(float)
     return reach

@@ -26,13 +26,12 @@ from numpy.typing import NDArray
 from sklearn.ensemble import IsolationForest
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import is_first_occurrence
+from fingerprint.compute.arrays import Doubles, is_first_occurrence
 from fingerprint.core.extras import how_to_install
 from fingerprint.evaluation.dfencoder_peer import DfencoderPeer
 from fingerprint.evaluation.event_table import HOUR_SECONDS, EventTable
 from fingerprint.evaluation.ranking import (
     RECORDED_COLUMNS,
-    Floats,
     PeerMethod,
     Scores,
     best_per_group,
@@ -100,18 +99,18 @@ def ecod(past: EventTable, now: EventTable) -> Scores:
     return strange
 
 
-def _training_table(past: EventTable) -> Floats:
+def _training_table(past: EventTable) -> Doubles:
     """Return at most MAX_SAMPLE rows of the held-out end of the past, as the rest of it knows them."""
     older, newer = split_holdout(past)
     some = np.random.default_rng(SEED).permutation(len(newer))[:MAX_SAMPLE]
     return log_frequencies(older, newer, RECORDED_COLUMNS, online=True)[some]
 
 
-def _test_table(past: EventTable, now: EventTable) -> Floats:
+def _test_table(past: EventTable, now: EventTable) -> Doubles:
     return log_frequencies(past, now, RECORDED_COLUMNS, online=True)
 
 
-def _unique_rows(table: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+def _unique_rows(table: Doubles) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
     """Return the first of each kind of row (D,), and each row's kind (N,): equal rows, to the bit, are scored once."""
     key = np.zeros(len(table), np.uint64)
     for column in np.ascontiguousarray(table.T).view(np.uint64):

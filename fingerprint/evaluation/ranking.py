@@ -23,12 +23,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Doubles
 from fingerprint.compute.hashing import Hashes
 from fingerprint.evaluation.event_table import HOUR_SECONDS, EventTable, Seconds
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURES
 
 Counts = NDArray[np.int64]
-Floats = NDArray[np.float64]
 
 BACKOFF_WEIGHT = 5.0  # events that what stands behind a frequency is worth
 RECORDED_COLUMNS = [place for place, feature in enumerate(FEATURES) if not feature.is_stateful]
@@ -64,7 +64,7 @@ def count_seen(past: Hashes, now: Hashes, hour: Seconds | None) -> Counts:
 
 def log_frequencies(
     past: EventTable, now: EventTable, columns: Sequence[int], online: bool = False
-) -> Floats:
+) -> Doubles:
     """Return log frequencies of features' values at the principal, backed off: (len(now), len(columns)).
 
     With P the frequency in the organisation, where one value more is possible than was seen:
@@ -89,7 +89,7 @@ def log_frequencies(
     return out
 
 
-def transition_log_frequency(past: EventTable, now: EventTable, fallback: Floats) -> Floats:
+def transition_log_frequency(past: EventTable, now: EventTable, fallback: Doubles) -> Doubles:
     """Return the log frequency of each action after the principal's previous one: (N,).
 
         p(action | previous) = (count(principal, previous, action) + 5 p(action)) / (count(principal, previous) + 5)

@@ -20,6 +20,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
+from fingerprint.compute.arrays import Mask
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.evaluation.event_table import HOUR_SECONDS
@@ -27,7 +28,6 @@ from fingerprint.evaluation.labels import find_label_rows, names_at
 from fingerprint.features.value_texts import network_range, program_and_version
 
 Figures = dict[str, Any]
-Mask = NDArray[np.bool_]
 
 PEOPLE_KINDS = ("person", "user", "root")  # kinds of principals that are people; pods are federated, too
 MACHINE_KIND = "role"

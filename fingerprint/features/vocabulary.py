@@ -32,13 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import Placement, move_arrays, namespace, to_device_of, to_host
+from fingerprint.compute.arrays import Floats, Ints, Placement, move_arrays, namespace, to_device_of, to_host
 from fingerprint.compute.sorted_table import find_sorted, rank_in_run
 from fingerprint.features.encoding import GIVEN_FEATURE, IS_BIN
 
 VOCABULARY_SIZE = 24  # values of a feature that a fingerprint keeps in slots of its own
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int32]
 
 # (F,) bins that there are; names (operations, networks, ...) that were not seen: as many, however many were
 POSSIBLE_VALUES = np.where(IS_BIN, 32.0, 10_000.0)

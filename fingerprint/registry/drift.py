@@ -22,12 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Floats
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import LEVELS
 from fingerprint.estimators import autoencoder
 from fingerprint.features.encoding import FEATURES, IS_BIN
-from fingerprint.features.vocabulary import Floats, Vocabulary, vocabulary_key
+from fingerprint.features.vocabulary import Vocabulary, vocabulary_key
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.quality import named_quantiles
 

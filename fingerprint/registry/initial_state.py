@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from fingerprint.compute.arrays import Arrays
 from fingerprint.core import time_range
 from fingerprint.core.settings import Settings
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
-from fingerprint.state.partitioning import Arrays
 from fingerprint.state.scorer_state import ScorerState
 
 FROM_STATE, FROM_BANK = "state", "bank"  # where a run may start

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Floats, Ints
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
 from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.estimators import tail_calibration
-from fingerprint.features.vocabulary import Floats, Ints
 from fingerprint.state import alert_runs
 
 QUANTILES = (0.5, 0.9, 0.99)

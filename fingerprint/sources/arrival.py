@@ -21,9 +21,9 @@ from datetime import UTC, datetime
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute.arrays import Longs
 from fingerprint.core.errors import FingerprintError
 
-Longs = NDArray[np.int64]
 Now = Callable[[], int]  # the reader's own clock, ms since 1970
 
 CLOCK_TOLERANCE_SECONDS = 900  # a record may be dated so far past its arrival: clocks differ

@@ -37,6 +37,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
+from fingerprint.compute.arrays import Longs
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.compute.column_table import ColumnTable
 from fingerprint.compute.frames import Frame
@@ -52,8 +53,6 @@ _STREAM_START = b"\xff\xff\xff\xff"  # of an Arrow IPC stream; no text and no ar
 _LATEST_MS = 1 << 43  # in the year 2248: intervals after it would not fit their integers
 _MADE_BY = b"fingerprint.made_by"
 _DISTRIBUTION = "cloudtrail-fingerprint"
-
-Longs = NDArray[np.int64]
 
 
 class EventOrigins(NamedTuple):

@@ -18,12 +18,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import Placement, identity_placement, lexsort, namespace, to_device_of
+from fingerprint.compute.arrays import Ints, Placement, identity_placement, lexsort, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.estimators.sequence import SeenActions
-
-Ints = NDArray[np.int32]
 
 
 @dataclass

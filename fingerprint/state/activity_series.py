@@ -24,14 +24,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, hashing
-from fingerprint.compute.arrays import Placement, identity_placement, namespace, to_device_of, to_host
+from fingerprint.compute.arrays import (
+    Floats,
+    Ints,
+    Placement,
+    identity_placement,
+    namespace,
+    to_device_of,
+    to_host,
+)
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.core import settings
 from fingerprint.estimators import spectral
-
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float32]
 
 ACTION_CHANNELS = 23  # single actions with a channel of their own
 ROWS_PER_CHUNK = 4096  # rows made dense at a time: 4096 x 504 x 4 B = 8 MB

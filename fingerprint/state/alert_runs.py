@@ -25,11 +25,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import is_first_occurrence
+from fingerprint.compute.arrays import Ints, is_first_occurrence
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 
-Ints = NDArray[np.int32]
 NONE = np.iinfo(np.int32).min  # the first interval of no run
 
 

@@ -18,11 +18,10 @@ from safetensors import SafetensorError
 from safetensors.numpy import load, save
 
 from fingerprint.compute import frames
+from fingerprint.compute.arrays import Arrays
 from fingerprint.compute.frames import Frame
 from fingerprint.core.errors import FingerprintError
 from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
-
-Arrays = Mapping[str, NDArray[Any]]
 
 
 def pack_arrays(named: Arrays) -> bytes:

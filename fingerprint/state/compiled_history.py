@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute.arrays import Longs
 from fingerprint.compute.compiled import compile_exact_kernel, find_place
 
-Longs = NDArray[np.int64]
 Counts = NDArray[np.int32]
 
 # Columns of the activity table

@@ -21,11 +21,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import to_host
+from fingerprint.compute.arrays import Longs, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.time_range import DAY_SECONDS
-
-Longs = NDArray[np.int64]
 
 CONFIRMATIONS = 20  # events that confirm an instant together
 MAX_PENDING_AGE = 1_000  # events that come after one that lies ahead, before it is forgotten

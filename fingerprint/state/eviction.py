@@ -23,11 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import to_host
+from fingerprint.compute.arrays import Arrays, Ints, Mask, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.state import checkpoint_codec, partitioning
-from fingerprint.state.activity_series import Ints
-from fingerprint.state.partitioning import Arrays, Mask
 from fingerprint.state.scorer_state import ScorerState
 
 ROWS_PER_FILE = 4096  # about 1.5 MB: small enough to be read for one bucket, large enough to be few

@@ -15,14 +15,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import Placement, identity_placement, lexsort, namespace
+from fingerprint.compute.arrays import Ints, Longs, Placement, identity_placement, lexsort, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, rank_in_run, run_starts
-
-Ints = NDArray[np.int32]
-Longs = NDArray[np.int64]
 
 CALLS = ("first", "second", "third", "fourth")  # columns: an interval, and bits of an action, as one number
 FAMILIAR_CALLS = len(CALLS)

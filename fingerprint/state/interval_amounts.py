@@ -16,14 +16,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import Placement, identity_placement, is_first_occurrence, namespace
+from fingerprint.compute.arrays import Ints, Placement, identity_placement, is_first_occurrence, namespace
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
-
-Ints = NDArray[np.int32]
 
 
 @dataclass

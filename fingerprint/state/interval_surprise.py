@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import (
+    Floats,
+    Ints,
     Placement,
     identity_placement,
     is_first_occurrence,
@@ -33,9 +35,6 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, run_starts
 from fingerprint.estimators.autoencoder import RECHECK_THRESHOLD, place_surprise
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURE_SET, GIVEN_FEATURE, IS_BIN
-
-Ints = NDArray[np.int32]
-Floats = NDArray[np.float32]
 
 # (F,) values only, and none that is judged given the action: a new action has new parameters and resources too
 COUNTED_FEATURES = ~IS_BIN & (FEATURE_NAMES.index("action") != GIVEN_FEATURE)

@@ -12,16 +12,13 @@ renumbered in the same order, so tables that were sorted stay sorted.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-
-Arrays = Mapping[str, NDArray[Any]]
-Mask = NDArray[np.bool_]
+from fingerprint.compute.arrays import Arrays, Mask
 
 _SLOT_SHIFT = np.int64(32)  # a cell is a slot or row, shifted by this, and an interval
 TABLE_NAMES = (  # of the scorer state, in the order of its arrays

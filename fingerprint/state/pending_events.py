@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import occurrence_index, to_host, unique_inverse
+from fingerprint.compute.arrays import Floats, occurrence_index, to_host, unique_inverse
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
-from fingerprint.state.activity_series import Floats
 from fingerprint.state.event_batch import EventBatch, concat_batches
 
 MAX_PARTS = 16  # before they are put together: every step looks at each of them

@@ -25,6 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames, hashing
+from fingerprint.compute.arrays import Mask
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
@@ -33,7 +34,6 @@ from fingerprint.state import checkpoint_codec, partitioning
 from fingerprint.state.event_batch import Verdicts
 from fingerprint.state.eviction import StateEvictor, bucket_mask
 from fingerprint.state.feed_activity import MAX_FEEDS, FeedCounts
-from fingerprint.state.partitioning import Mask
 from fingerprint.state.pending_events import PendingEvents
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.state.watermarks import WatermarkTracker

@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
 from fingerprint.compute.arrays import (
+    Ints,
+    Longs,
     Placement,
     identity_placement,
     is_first_occurrence,
@@ -42,14 +44,12 @@ from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES
 from fingerprint.state import alert_runs, unknown_principals
 from fingerprint.state.action_sequence import ActionSequence
-from fingerprint.state.activity_series import ActivitySeries, Ints
+from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.event_clock import EventClock
 from fingerprint.state.first_calls import FirstCalls
 from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.interval_surprise import IntervalSurprise
 from fingerprint.state.partitioning import TABLE_NAMES
-
-Longs = NDArray[np.int64]
 
 ADDRESS_COLUMN = FEATURE_NAMES.index("address")
 # Their values are counted that are new on their day.

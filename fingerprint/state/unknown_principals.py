@@ -16,13 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import occurrence_index
+from fingerprint.compute.arrays import Ints, occurrence_index
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 
 EVENTS_PER_ROOM = 500  # a day, of one principal
 ROOMS = 3  # most of one event
-Ints = NDArray[np.int32]
 Rows = NDArray[np.intp]
 
 

@@ -22,9 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute.arrays import Longs
 from fingerprint.core.sanitize import index_key
-
-Longs = NDArray[np.int64]
 
 MAX_SOURCES = 1_000  # of one partition
 OTHER_SOURCES = "other sources"  # the name of all that came when there was no room

@@ -28,6 +28,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Longs
 from fingerprint.compute.dictionary import encode_few
 from fingerprint.core.alert import Reject
 from fingerprint.core.errors import FingerprintError
@@ -39,8 +40,6 @@ from fingerprint.sources.decode import DecodedMessages, decode_messages
 COUNT_SECONDS = 60.0
 MIN_EVENTS = 16  # for each partition: as a table, fewer would be larger and slower
 MESSAGE_OVERHEAD = 512  # bytes that Kafka puts around a message, at most
-
-Longs = NDArray[np.int64]
 
 
 class PartitionCount:

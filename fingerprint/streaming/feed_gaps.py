@@ -21,9 +21,9 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Floats, Longs, Mask
 from fingerprint.core.alert import FeedGap
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
@@ -31,10 +31,6 @@ from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.estimators import spectral
 from fingerprint.state.feed_activity import MAX_FEEDS
 from fingerprint.streaming.partition_processor import PartitionProcessor
-
-Floats = NDArray[np.float32]
-Longs = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 
 HALF_URGENCY_EVENTS = 40.0  # missed events (or as many as make up for usual gaps) at which urgency is 50
 WARM_UP_DAYS = 7  # that a feed is known before a gap is reported; less than a week takes weekends for gaps

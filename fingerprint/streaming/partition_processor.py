@@ -21,7 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames, hashing
-from fingerprint.compute.arrays import Array
+from fingerprint.compute.arrays import Array, Longs
 from fingerprint.compute.frames import Frame
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Inference
@@ -34,8 +34,6 @@ from fingerprint.state.eviction import StateEvictor, bucket_mask
 from fingerprint.state.feed_activity import FeedCounts
 from fingerprint.state.pipeline_state import PipelineState, StateCheckpoint
 from fingerprint.state.watermarks import WatermarkTracker
-
-Longs = NDArray[np.int64]
 
 NO_EVENTS = pd.DataFrame()
 MAX_LATE_STEPS = 64  # steps that late events may cut a batch into; past that they share the last one

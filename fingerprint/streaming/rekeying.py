@@ -24,6 +24,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute.arrays import Longs
 from fingerprint.compute.dictionary import encode_few
 from fingerprint.core.alert import Reject
 from fingerprint.core.ports import Headers, Message, Partition
@@ -34,8 +35,6 @@ from fingerprint.sources import arrival
 from fingerprint.sources.arrival import Now, wall_clock_ms
 from fingerprint.sources.decode import DecodedMessages, decode_messages, message_number
 from fingerprint.streaming.event_messages import EventMessages, OutgoingMessage, encoded_size
-
-Longs = NDArray[np.int64]
 
 ORIGIN_HEADER_COUNT = 4  # the first headers of a dead letter: topic, partition, offset, reason
 _REASON_LENGTH = 500

@@ -23,13 +23,12 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
+from fingerprint.compute.arrays import Longs
 from fingerprint.core.ports import Message, Partition
 from fingerprint.sources import arrival
 from fingerprint.sources.columnar import EventOrigins
 from fingerprint.sources.decode import DecodedMessages
 from fingerprint.sources.joined_lines import join_lines
-
-Longs = NDArray[np.int64]
 
 
 class PartitionRows(NamedTuple):

@@ -21,6 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from fingerprint.compute.arrays import Longs
 from fingerprint.core.alert import Reject
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.ports import Message
@@ -34,7 +35,7 @@ from fingerprint.sources.flatten import flatten
 from fingerprint.sources.limits import ReadLimits
 from fingerprint.sources.s3_notifications import S3Object
 from fingerprint.streaming.event_messages import EventMessages, OutgoingMessage
-from fingerprint.streaming.rekeying import Longs, drop_future_dated, running_watermark
+from fingerprint.streaming.rekeying import drop_future_dated, running_watermark
 
 IDLE_FEED_SECONDS = 900.0  # of silence, after which the watermark no longer waits for a feed
 MAX_UNREADABLE = 100_000  # rejects, and what is no event by design, of one object: some 10 seconds

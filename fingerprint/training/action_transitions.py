@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import Arrays, Floats
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted, rank_in_run
 from fingerprint.core.time_range import DAY_SECONDS
@@ -29,11 +30,10 @@ from fingerprint.estimators import sequence
 from fingerprint.estimators.principal_weights import balanced_events
 from fingerprint.estimators.sequence import ANY, ORGANISATION, TOTAL, Transitions
 from fingerprint.estimators.tail_calibration import argmax_per_group
-from fingerprint.features.vocabulary import Floats
 from fingerprint.state.action_sequence import ActionSequence
 from fingerprint.training import fingerprint_index
 from fingerprint.training.action_rows import ActionRows
-from fingerprint.training.dataset import Arrays, PartitionedDataset, make_once, write_arrays
+from fingerprint.training.dataset import PartitionedDataset, make_once, write_arrays
 
 SPLITS = ("early", "all")  # what is counted to judge the rows held out, and what is served
 

@@ -14,17 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
-from fingerprint.compute.arrays import identity_placement
+from fingerprint.compute.arrays import Arrays, Floats, Ints, identity_placement
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection.detectors.spectral import NEWCOMER_PLACES, Bursts, count_events
 from fingerprint.estimators import amounts, newcomer_tails, surge_tails
 from fingerprint.features.encoding import ACTION_COLUMN
-from fingerprint.features.vocabulary import Floats, Ints, Vocabulary
+from fingerprint.features.vocabulary import Vocabulary
 from fingerprint.state.activity_series import ACTION_CHANNELS
 from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training.dataset import Arrays
 from fingerprint.training.fingerprint_index import ENTITY
 from fingerprint.training.partition_context import PartitionContext
 

@@ -28,7 +28,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import identity_placement, occurrence_index
+from fingerprint.compute.arrays import Floats, identity_placement, occurrence_index
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
 from fingerprint.detection.detectors.spectral import EVENT_CHANNEL, Bursts, channel_place
@@ -37,7 +37,6 @@ from fingerprint.estimators.sequence import SeenActions
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN
-from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import escape_key

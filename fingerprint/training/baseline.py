@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Floats, Ints
 from fingerprint.estimators import autoencoder, interval_tail, tail_calibration
 from fingerprint.estimators.autoencoder import CONTEXT_THRESHOLD, Baseline, EventNats, surprise_per_feature
 from fingerprint.estimators.tail_calibration import rows_by_depth
-from fingerprint.features.vocabulary import Floats, Ints
 from fingerprint.state.interval_surprise import IntervalSurprise
 
 PRIOR_ROWS = 30  # held-out rows that the parent's baseline is worth

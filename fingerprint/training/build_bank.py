@@ -18,6 +18,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import Arrays
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import DAY_SECONDS
@@ -31,7 +32,7 @@ from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import distinct_rows, fingerprint_index, whole_history
 from fingerprint.training.action_transitions import assemble_transitions, holdout_surprises, z_by_other_days
-from fingerprint.training.dataset import Arrays, PartitionedDataset
+from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
 from fingerprint.training.holdout_rows import HoldoutFindings, HoldoutSequences, judge_holdout, kinds_of

@@ -33,14 +33,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import Arrays
 from fingerprint.compute.hashing import VIRTUAL_PARTITIONS, Hashes
 from fingerprint.core.errors import FingerprintError
 
 SHARD_BYTES = 1 << 30  # bytes of an array in one file
 ROWS_PER_WRITE = 1 << 13  # events of a piece that are written at a time
 DROPPED_COLUMNS = ("raw", "row")  # columns that no stage reads
-
-Arrays = dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
+from fingerprint.compute.arrays import Doubles
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Training
 from fingerprint.core.time_range import DAY_SECONDS
@@ -40,8 +41,6 @@ DISPOSITION_HALF_LIFE_DAYS = 90.0  # of event time, after which a disposition's 
 DISPOSITION_COLUMNS = ("alert", "principal", "entity", "event_time", "decision")  # of what was judged
 DECISION_WEIGHTS: Mapping[str, float] = {"benign": 1.0, "false_positive": 1.0, "true_positive": -2.0}
 SHIFT_DECIMALS = 4  # of a shift: what has faded to less is nothing
-
-Doubles = NDArray[np.float64]
 
 
 def apply_feedback(bank: Bank, dispositions: pd.DataFrame, options: Training) -> Bank:

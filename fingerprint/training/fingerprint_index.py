@@ -24,6 +24,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import Ints
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import LEVELS
@@ -35,7 +36,6 @@ from fingerprint.training.distinct_rows import DistinctRows
 
 HOLDOUT_SHARE = 0.25  # of the history, its end, that is held out for baselines
 MIN_DAYS = 4  # of a history that can be cut between days
-Ints = NDArray[np.int32]
 GENERIC, PEER, PRINCIPAL, ENTITY = 3, 2, 1, 0
 HISTORY_AGGREGATES = {"events": ("events", "sum"), "first": ("first", "min"), "last": ("last", "max")}
 

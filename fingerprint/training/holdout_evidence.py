@@ -13,6 +13,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import Arrays, Floats
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.time_range import DAY_SECONDS
@@ -21,11 +22,9 @@ from fingerprint.estimators import amounts, harm
 from fingerprint.estimators.amounts import AMOUNTS_OF_ALL_CALLS
 from fingerprint.estimators.rates import first_times
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_SET, OTHER_ACCOUNT_FEATURE
-from fingerprint.features.vocabulary import Floats
 from fingerprint.state.first_calls import FirstCalls
 from fingerprint.training import baseline
 from fingerprint.training.activity_counts import CountedRows
-from fingerprint.training.dataset import Arrays
 from fingerprint.training.distinct_rows import DistinctRows
 from fingerprint.training.fingerprint_index import ENTITY, PRINCIPAL
 from fingerprint.training.partition_context import PartitionContext, succeeded_calls, tried_calls

@@ -21,6 +21,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Arrays, Floats, Mask
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings, Voting
 from fingerprint.core.time_range import DAY_SECONDS
@@ -29,7 +30,7 @@ from fingerprint.detection.detectors import load_detector
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
-from fingerprint.detection.ensemble import Mask, VoteMasks
+from fingerprint.detection.ensemble import VoteMasks
 from fingerprint.estimators import amounts, surge_tails, tail_calibration
 from fingerprint.estimators.amounts import AMOUNTS_OF_ALL_CALLS, AmountTail
 from fingerprint.estimators.autoencoder import Baseline, EventNats, has_just_come, is_newcomer
@@ -40,12 +41,11 @@ from fingerprint.registry import quality, vote_rates
 from fingerprint.registry.bank import PEER_LEVEL, PRINCIPAL_LEVEL, accounts_of, people_names
 from fingerprint.training import action_transitions, baseline
 from fingerprint.training.action_transitions import HoldoutSurprises
-from fingerprint.training.dataset import Arrays, PartitionedDataset
+from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.fingerprint_index import FingerprintIndex
 from fingerprint.training.partition_finish import WEEK_SECONDS
 
 Texts = NDArray[np.object_]
-Floats = NDArray[np.float32]
 
 MIN_JOINING_PRINCIPALS = 3  # of an account that joins the organisation
 MOST_USUAL_DAYS = 7 / 5  # that a day can be worth: a workday, where nothing happens on two days of seven

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import mapped_arrays
-from fingerprint.compute.arrays import identity_placement
+from fingerprint.compute.arrays import Floats, identity_placement
 from fingerprint.estimators import amounts, sequence
 from fingerprint.estimators.call_paths import KnownPaths
 from fingerprint.estimators.load import BUSY_ACTIONS, UsualLoad
@@ -28,7 +28,6 @@ from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.openers import RoleOpeners
 from fingerprint.estimators.sequence import ANY, ORGANISATION
 from fingerprint.estimators.surge_tails import SurgeTails
-from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import Bank
 
 RARE_SHARE = 0.05  # of harmless events: a tail that never falls below says of nothing that it is rare

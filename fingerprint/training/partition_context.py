@@ -14,7 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import identity_placement
+from fingerprint.compute.arrays import Arrays, Floats, Ints, identity_placement
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import DAY_SECONDS
@@ -23,10 +23,10 @@ from fingerprint.estimators.load import UsualLoad
 from fingerprint.estimators.rates import distinct_days
 from fingerprint.features import vocabulary
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_SET, OTHER_ACCOUNT_FEATURE
-from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary
+from fingerprint.features.vocabulary import PresenceCounts, Vocabulary
 from fingerprint.state.interval_amounts import IntervalAmounts, calls_before
 from fingerprint.training import fingerprint_index, shared_priors, whole_history
-from fingerprint.training.dataset import Arrays, PartitionedDataset
+from fingerprint.training.dataset import PartitionedDataset
 from fingerprint.training.distinct_rows import DistinctRows
 from fingerprint.training.fingerprint_index import ENTITY, GENERIC, PEER, PRINCIPAL, IndexSlice
 from fingerprint.training.shared_priors import SharedPriors

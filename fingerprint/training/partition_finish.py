@@ -13,14 +13,15 @@ from pathlib import Path
 import numpy as np
 
 from fingerprint.compute import mapped_arrays
+from fingerprint.compute.arrays import Arrays, Floats, Ints
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
-from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary, vocabulary_key
+from fingerprint.features.vocabulary import PresenceCounts, Vocabulary, vocabulary_key
 from fingerprint.training import baseline, distinct_rows, shared_priors
 from fingerprint.training.activity_counts import Beginnings, activity_series
-from fingerprint.training.dataset import Arrays, PartitionedDataset, make_once, write_arrays
+from fingerprint.training.dataset import PartitionedDataset, make_once, write_arrays
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import ENTITY, PRINCIPAL
 from fingerprint.training.holdout_evidence import holdout_evidence

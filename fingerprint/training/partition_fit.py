@@ -19,15 +19,16 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute.arrays import Arrays, Floats
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors.autoencoder.evidence import ObservedValues, discount_recent_novelty
 from fingerprint.estimators import autoencoder
 from fingerprint.estimators.autoencoder import Weights
-from fingerprint.features.vocabulary import Floats, Vocabulary
+from fingerprint.features.vocabulary import Vocabulary
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import distinct_rows, shared_priors
-from fingerprint.training.dataset import Arrays, PartitionedDataset, make_once, write_arrays
+from fingerprint.training.dataset import PartitionedDataset, make_once, write_arrays
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.nn import trainer
 from fingerprint.training.partition_context import OWN_LEVELS, PartitionContext

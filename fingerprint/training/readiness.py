@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
+from fingerprint.compute.arrays import Doubles
 from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import DAY_SECONDS
-
-Doubles = NDArray[np.float64]
 
 PACES = {"a day": 1, "a week": 7, "a month": 30, "later": float("inf")}  # in so many days at most
 

@@ -21,13 +21,14 @@ from pathlib import Path
 import numpy as np
 
 from fingerprint.compute import hashing, mapped_arrays
+from fingerprint.compute.arrays import Arrays, Floats, Ints
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
-from fingerprint.features.vocabulary import Floats, Ints, PresenceCounts, Vocabulary
+from fingerprint.features.vocabulary import PresenceCounts, Vocabulary
 from fingerprint.training import baseline, distinct_rows, fingerprint_index
-from fingerprint.training.dataset import Arrays, PartitionedDataset, make_once, write_arrays
+from fingerprint.training.dataset import PartitionedDataset, make_once, write_arrays
 from fingerprint.training.distinct_rows import DistinctRows, cap_per_day, sample_per_owner
 from fingerprint.training.fingerprint_index import GENERIC, PEER, IndexSlice
 from fingerprint.training.nn import trainer

@@ -18,11 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import mapped_arrays
+from fingerprint.compute.arrays import Arrays
 from fingerprint.estimators.call_paths import PathRows, learn_call_paths
 from fingerprint.estimators.moves import NetworkRows, learn_moves
 from fingerprint.estimators.openers import OpeningRows, learn_openers
 from fingerprint.training import fingerprint_index
-from fingerprint.training.dataset import Arrays, PartitionedDataset, make_once, write_arrays
+from fingerprint.training.dataset import PartitionedDataset, make_once, write_arrays
 from fingerprint.training.fingerprint_index import HoldoutSplit, MarkedRows
 
 

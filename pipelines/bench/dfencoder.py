@@ -33,6 +33,7 @@ from sklearn.metrics import roc_auc_score
 from threadpoolctl import threadpool_limits
 
 from fingerprint.compute import frames
+from fingerprint.compute.arrays import Floats
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.errors import FingerprintError
 from fingerprint.detection import batch as measured
@@ -51,7 +52,6 @@ from fingerprint.training import pipeline
 from pipelines.bench.dfencoder_tables import USERS, build_tables, published_columns
 from pipelines.bench.report import Skipped, benchmark, fastest_interleaved, run_benchmarks
 
-Floats = NDArray[np.float32]
 T = TypeVar("T")
 
 RESULTS_FILE = Path("build/bench-dfencoder.json")  # of these rows alone

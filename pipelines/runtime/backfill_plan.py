@@ -19,12 +19,12 @@ from fingerprint.adapters import files
 from fingerprint.adapters.files import SourceFile
 from fingerprint.analysis import threshold_what_if
 from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Mask
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.registry import state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.initial_state import FROM_BANK
-from fingerprint.state.partitioning import Mask
 from fingerprint.training.dataset import PartitionedDataset
 
 PLAN_FORMAT = 4  # of what lies in the work folder

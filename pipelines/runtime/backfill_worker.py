@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fingerprint.adapters.result_files import StepResultSpool
+from fingerprint.compute.arrays import Arrays
 from fingerprint.compute.backend import Backend
 from fingerprint.core import settings
 from fingerprint.pipeline import DetectionPipeline
@@ -18,7 +19,6 @@ from fingerprint.registry import bank_files, state_files
 from fingerprint.registry.bank import Bank
 from fingerprint.registry.initial_state import FROM_BANK, FROM_STATE
 from fingerprint.state import partitioning
-from fingerprint.state.partitioning import Arrays
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.streaming.partitioned_replay import replay_partition

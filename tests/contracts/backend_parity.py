@@ -25,6 +25,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.compute import arrays, frames
+from fingerprint.compute.arrays import Array
 from fingerprint.compute.backend import Backend
 from fingerprint.core.alert import Alert
 from fingerprint.core.settings import Settings
@@ -40,7 +41,6 @@ from fingerprint.state.scorer_state import ScorerState
 
 CLOSE = 1e-4  # nats of a loss; z from its threshold
 FEW = 20  # differences that are told; more would say no more
-Array = Any
 
 
 # --- what one pipeline says -------------------------------------------------------------------------------------------------

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from fingerprint.compute import mapped_arrays
+from fingerprint.compute.arrays import Ints
 from fingerprint.compute.hashing import Hashes
 from fingerprint.estimators import autoencoder, compiled_losses
 from fingerprint.estimators.autoencoder import FREE_FEATURES, Weights
 from fingerprint.features.encoding import CODES_WITHOUT_EVIDENCE, FEATURES
-from fingerprint.features.vocabulary import Ints, Vocabulary, build_vocabulary, count_presences
+from fingerprint.features.vocabulary import Vocabulary, build_vocabulary, count_presences
 
 F, K, H = len(FEATURES), 6, 4
 PARENT = np.array([-1, 0, 1, 1, 0], np.int32)  # generic, a peer group, two principals of it, and one without

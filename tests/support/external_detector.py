@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from pydantic import Field
 
-from fingerprint.detection.detectors import Detector, DetectorOptions, Floats
+from fingerprint.compute.arrays import Floats
+from fingerprint.detection.detectors import Detector, DetectorOptions
 from fingerprint.state.event_batch import EventBatch
 
 

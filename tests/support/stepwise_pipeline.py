@@ -11,11 +11,11 @@ import pandas as pd
 from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Arrays
 from fingerprint.core.alert import z_column
 from fingerprint.core.settings import Settings
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank
-from fingerprint.state.partitioning import Arrays
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 from tests.support import sample_organisation

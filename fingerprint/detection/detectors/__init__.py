@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
 from fingerprint.compute import frames
-from fingerprint.compute.arrays import namespace
+from fingerprint.compute.arrays import Floats, Ints, Mask, namespace
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import NEWCOMER_COLUMN, ActivityCurve, SurpriseDriver, vote_column, z_column
@@ -47,9 +47,6 @@ from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.scorer_state import ScorerState
 
-Floats = NDArray[np.float32]
-Ints = NDArray[np.int32]
-Mask = NDArray[np.bool_]
 Granularity = Literal["event", "interval"]
 
 ENTRY_POINT_GROUP = "fingerprint.detectors"

@@ -13,11 +13,11 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from fingerprint.compute.arrays import to_device_of, to_host
+from fingerprint.compute.arrays import Floats, Mask, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import IsolationForestSettings, Settings
-from fingerprint.detection.detectors import Detector, Floats, Mask
+from fingerprint.detection.detectors import Detector
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE
 from fingerprint.registry.bank import Bank
 from fingerprint.state.event_batch import EventBatch

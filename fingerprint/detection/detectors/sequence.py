@@ -22,14 +22,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import namespace, to_device_of
+from fingerprint.compute.arrays import Floats, Ints, Mask, namespace, to_device_of
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import NOTHING_USUAL, ORDER_FEATURE, Rarity, SurpriseDriver, rarity_of
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import SequenceSettings, Settings
-from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Ints, Mask, action_at
+from fingerprint.detection.detectors import Detector, ExplanationContext, action_at
 from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD, STRONG_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ORGANISATION, START, SeenActions

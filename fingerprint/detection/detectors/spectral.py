@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import (
+    Floats,
+    Ints,
+    Mask,
     Placement,
     identity_placement,
     is_on_host,
@@ -37,15 +40,7 @@ from fingerprint.compute.sorted_table import SortedTable, find_sorted
 from fingerprint.core.alert import ActivityCurve, z_column
 from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Settings, Spectral
-from fingerprint.detection.detectors import (
-    Detector,
-    ExplanationContext,
-    Floats,
-    IntervalScores,
-    Ints,
-    Mask,
-    newcomer_rows,
-)
+from fingerprint.detection.detectors import Detector, ExplanationContext, IntervalScores, newcomer_rows
 from fingerprint.detection.ensemble import BUSY_BEGINNING_Z, SECOND_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD
 from fingerprint.estimators import amounts, surge_tails
 from fingerprint.estimators.newcomer_tails import NewcomerTails

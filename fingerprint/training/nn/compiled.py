@@ -17,12 +17,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fingerprint.compute.arrays import Floats
 from fingerprint.compute.compiled import compile_kernel, exp_in_place
 from fingerprint.estimators.autoencoder import FREE_FEATURES, INVISIBLE_FEATURES
 from fingerprint.training.nn import hyperparameters
 from fingerprint.training.nn.hyperparameters import CHANCES_PER_WORD, int16_threshold
 
-Floats = NDArray[np.float32]
 Slots = NDArray[np.int64]
 
 

@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import torch
 
-from fingerprint.compute.arrays import to_torch
+from fingerprint.compute.arrays import Floats, Ints, to_torch
 from fingerprint.compute.hashing import Hashes
 from fingerprint.estimators.autoencoder import FLOAT16_MAX, FREE_FEATURES, Weights
-from fingerprint.features.vocabulary import Floats, Ints
 from fingerprint.training.nn.batching import Bucket, Indices
 from fingerprint.training.nn.device import bucket_memory_bytes, select_device, to_numpy
 from fingerprint.training.nn.hyperparameters import VALIDATION_ROWS

@@ -29,12 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import cuda, hashing
+from fingerprint.compute.arrays import Ints
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core import settings
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
 from fingerprint.estimators.autoencoder import FLOAT16_MAX, FREE_FEATURES, VISIBLE_MASK, Weights
-from fingerprint.features.vocabulary import Ints, Vocabulary
+from fingerprint.features.vocabulary import Vocabulary
 from fingerprint.registry.bank import Bank
 from fingerprint.training.distinct_rows import SEED
 from fingerprint.training.nn import compiled

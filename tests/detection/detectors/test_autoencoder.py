@@ -10,6 +10,7 @@ import pytest
 
 from fingerprint.alerting.explainer import Explainer
 from fingerprint.compute import hashing
+from fingerprint.compute.arrays import Floats
 from fingerprint.core.alert import MOVE_FEATURE
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.autoencoder.drivers import MIN_DRIVER_SURPRISE
@@ -29,7 +30,6 @@ from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, PathRows, learn
 from fingerprint.estimators.moves import WEIGHT, NetworkRows, learn_moves
 from fingerprint.estimators.openers import OpeningRows
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURE_SET, IS_BIN
-from fingerprint.features.vocabulary import Floats
 from fingerprint.registry.bank import GENERIC_ROW, PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.first_calls import FAMILIAR_CALLS

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import namespace, to_device_of, unique_examples
+from fingerprint.compute.arrays import Floats, Mask, namespace, to_device_of, unique_examples
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import SurpriseDriver
@@ -28,7 +28,7 @@ from fingerprint.core.ports import Inference
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.detection import score_terms
 from fingerprint.detection.batch import KEY_COLUMN
-from fingerprint.detection.detectors import Detector, ExplanationContext, Floats, Mask
+from fingerprint.detection.detectors import Detector, ExplanationContext
 from fingerprint.detection.detectors.autoencoder.drivers import surprise_drivers
 from fingerprint.detection.detectors.autoencoder.evidence import (
     DETECTOR_NAME,

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
-from fingerprint.compute.arrays import identity_placement
+from fingerprint.compute.arrays import Floats, Mask, identity_placement
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import MOVE_FEATURE, NOTHING_USUAL, Rarity, SurpriseDriver, rarity_of
-from fingerprint.detection.detectors import ExplanationContext, Floats, Mask, action_at
+from fingerprint.detection.detectors import ExplanationContext, action_at
 from fingerprint.detection.detectors.autoencoder.evidence import (
     DETECTOR_NAME,
     carried_amount_nats,

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import namespace, to_device_of
+from fingerprint.compute.arrays import Floats, Mask, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
-from fingerprint.detection.detectors import Floats, Mask
 from fingerprint.estimators import amounts, autoencoder, tail_calibration
 from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN, FEATURE_NAMES, IS_BIN
