@@ -1,13 +1,20 @@
-"""Docstrings of functions open with an imperative ("Return whether ..."), others with a noun: ruff's D401 knows no "What"."""
+"""Docstrings open with an imperative or a noun (ruff's D401 knows no "What"), and their examples are true."""
 
 from __future__ import annotations
 
 import ast
+import doctest
+import importlib
 import re
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
+PARTS_WITHOUT_EXAMPLES_TO_RUN = {"adapters", "migrations", "nn"}  # they reach for servers, a database, torch
 NOUN_CLAUSE = re.compile(r"(?:Whether|What|Which|Who|Whose|Where|When|Why|How|That)\b")
 
 
@@ -44,3 +51,48 @@ def test_a_noun_clause_is_found() -> None:
     assert noun_clauses(source) == [(6, "bad")]
     assert noun_clauses('"""How it works."""\n') == [(1, "module")]
     assert noun_clauses('LIMIT = 3\n"""How many there are."""\n') == [(2, "constant")]
+
+
+class ExampleRunner(doctest.DocTestRunner):
+    """Runs a docstring's examples up to the first one that needs what is not there: from there on they are a sketch."""
+
+    def __init__(self) -> None:
+        super().__init__(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.FAIL_FAST)
+        self.true_examples = 0
+        self.false_examples: list[str] = []
+
+    def report_start(self, *_: Any) -> None:
+        """Report nothing."""
+
+    def report_success(self, *_: Any) -> None:
+        self.true_examples += 1
+
+    def report_unexpected_exception(self, *_: Any) -> None:
+        """Report nothing: what the example needs is not there."""
+
+    def report_failure(self, _: Any, test: doctest.DocTest, example: doctest.Example, got: str) -> None:
+        if example.want:
+            self.false_examples.append(f"{test.name}: {example.source.strip()} gives {got.strip()}")
+
+
+def run_examples(*modules: ModuleType) -> ExampleRunner:
+    runner = ExampleRunner()
+    for module in modules:
+        for test in doctest.DocTestFinder().find(module):
+            runner.run(test, out=lambda _: None)
+    return runner
+
+
+def test_examples_give_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = sorted(file.relative_to(ROOT).with_suffix("") for file in (ROOT / "fingerprint").rglob("*.py"))
+    names = (".".join(file.parts) for file in files if not PARTS_WITHOUT_EXAMPLES_TO_RUN & {*file.parts})
+    runner = run_examples(*(importlib.import_module(name.removesuffix(".__init__")) for name in names))
+    assert runner.false_examples == []
+    assert runner.true_examples > 300
+
+
+def test_a_false_example_is_found_and_a_sketch_is_not() -> None:
+    module = ModuleType("module", ">>> 1 + 1\n3\n")
+    assert run_examples(module).false_examples == ["module: 1 + 1 gives 2"]
+    assert run_examples(ModuleType("sketch", ">>> store.read()\n3\n>>> 1 + 1\n3\n")).false_examples == []

@@ -93,7 +93,8 @@ def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ..
 def counted_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> dict[str, int]:
     """Return how often actions were called in an interval, where that drives an alert; `names` are `service:Action`.
 
-    >>> counted_calls([SurpriseDriver("amount", "2,006 calls of s3:GetObject in an hour", ...)], ["s3:GetObject"])
+    >>> seen = "2,006 calls of s3:GetObject in an hour"
+    >>> counted_calls([SurpriseDriver("amount", seen, "none in the history", "unseen", 9.0)], ["s3:GetObject"])
     {'s3:GetObject': 2006}
     """
     seen = [driver.seen for driver in drivers if driver.feature == AMOUNT_FEATURE]

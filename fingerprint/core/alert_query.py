@@ -1,8 +1,8 @@
 """The filter language of the queue: `action:StopLogging -principal:ci-* severity>=high "access denied"`.
 
 Example:
-    >>> parse_alert_query("action:(StopLogging, DeleteTrail) -principal:ci-*")
-    (Term(field='action', values=('StopLogging', 'DeleteTrail')), Term(field='principal', values=('ci-*',), negated=True))
+    >>> [(term.field, term.values) for term in parse_alert_query("action:(StopLogging, DeleteTrail) region:eu-*")]
+    [('action', ('StopLogging', 'DeleteTrail')), ('region', ('eu-*',))]
 
 A term is `field:value`, `field:(one, other)`, a comparison of a number or severity, or a word of free text. All terms must match;
 one of a term's values must. `-` before a term excludes what matches. `*` in a value stands for any text. Quotes hold a value with

@@ -2,9 +2,9 @@
 
 Example:
     >>> own_alerts = AlertFilter(status="open", assignee="maria", least_urgency=50)
-    >>> page = store.page(own_alerts, order="urgency", size=50)
+    >>> page = store.queue.page(own_alerts, order="urgency", size=50)
     >>> seen = [AlertRevision(row.alert_id, row.version, row.events) for row in page.rows]
-    >>> store.change(seen, Decide("benign", "a migration"), by="maria")
+    >>> store.cases.change(seen, SetDisposition("benign", "a migration"), by="maria")
     [ActionOutcome(alert_id='397edb7b6806', done=True, version=2, reason='')]
 
 A *case* is the work on an alert: its assignee, its decision, and how often it was changed. An alert without any change has

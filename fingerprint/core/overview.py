@@ -2,7 +2,7 @@
 
 Example:
     >>> wilson_interval(3, 4)
-    (0.3006, 0.9544)
+    (0.3006..., 0.9544...)
     >>> overview = store.overview.figures(now - timedelta(days=28), now, response_target=14_400, close_target=86_400)
     >>> overview.first_response.median, overview.first_response.late
     (1800.0, 2)

@@ -2,8 +2,8 @@
 
 Example:
     >>> tail = fit_interval_tail(np.array([0.0, 0.0, 0.0, 12.0, 80.0], np.float32))
-    >>> interval_nats(np.array([0.0, 50.0], np.float32), tail).round(1).tolist()
-    [0.0, 2.7]
+    >>> interval_nats(np.array([0.0, 50.0], np.float32), tail).round(1)
+    array([0. , 2.8], dtype=float32)
 
 Harmless unusual events come in bunches: a plan, a release or the trial of a tool shows hundreds of nats in an hour, and none in
 the next. So the sum of the other surprises x is expressed by the share of the unusual intervals of held-out days that hold at

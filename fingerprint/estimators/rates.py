@@ -3,7 +3,7 @@
 Example:
     >>> new, days = np.array([0, 9]), np.array([14, 20])                 # of two roles: new openers, days with an opening
     >>> rarity_nats(new, days, prior_days=2.0).round(1)
-    array([3.8, 0.8], dtype=float32)
+    array([3.8, 0.9], dtype=float32)
 
 Where it happened T times in n days, the share of days on which it does is
 

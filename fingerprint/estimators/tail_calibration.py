@@ -79,7 +79,7 @@ def censored_slope(peaks: Any, prior: float = 0.0, prior_peaks: int = 0) -> floa
     type II, Epstein and Sobel 1953): one account's loop, or an attacker before the next training, must not say how far all go.
 
     >>> round(censored_slope([1.0] * 18 + [2.0, 90.0]), 2)
-    1.17
+    1.11
     """
     ordered = np.sort(np.asarray(peaks, float))
     censored = math.ceil(CENSORED_SHARE * len(ordered)) if len(ordered) > 1 else 0

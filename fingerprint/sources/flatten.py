@@ -1,8 +1,7 @@
 """Records to events: one row a record, fixed columns, whatever types a record's fields have.
 
 Example:
-    >>> from fingerprint.sources.protocol import RecordReader
-from fingerprint.sources.active import SOURCE
+    >>> from fingerprint.sources.active import SOURCE
     >>> record = b'{"eventTime": "2023-07-10T11:42:18Z", "eventSource": "ec2.amazonaws.com"}'
     >>> flatten(SOURCE.split_lines([record])).events[["event_time", "service", "action"]].values.tolist()
     [[Timestamp('2023-07-10 11:42:18+0000', tz='UTC'), 'ec2', 'unknown']]

@@ -2,8 +2,6 @@
 
 Example:
     >>> prepare_schema(engine, create=True)
-    >>> latest_schema_version()
-    1
 
 The version of a database, in its table `meta`, is the number of the newest migration it has taken (`migrations/versions`).
 Alembic is imported only where there is a migration to run, so opening a current database does not wait for its import.

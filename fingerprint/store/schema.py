@@ -2,7 +2,7 @@
 
 Example:
     >>> [table.name for table in metadata.sorted_tables if "alert_id" in table.c]
-    ['alert_changes', 'alert_events', 'alert_surprises', 'alert_values', 'alerts', 'cases', ...]
+    ['alert_changes', 'alert_events', 'alert_links', ...]
 
 All times are UTC. Tables marked *derived* are computed from alerts as they are saved. `migrations/` creates the same tables; a
 test compares the two.

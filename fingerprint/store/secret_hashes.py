@@ -2,8 +2,8 @@
 
 Example:
     >>> secret = generate_secret("fpt_")
-    >>> secret_digest(secret)                              # 256 random bits need neither salt nor slowness
-    '5f2c...'
+    >>> len(secret_digest(secret))                         # 256 random bits need neither salt nor slowness
+    64
     >>> verify_password(hash_password("four plain english words"), "four plain english words")
     True
 

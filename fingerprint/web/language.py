@@ -3,7 +3,7 @@
 Example:
     >>> with using_language("de"):
     ...     gettext("Queue"), ngettext("%(num)s event", "%(num)s events", 1200)
-    ('Queue', '1.200 Ereignisse')
+    ('Warteschlange', '1.200 Ereignisse')
 
 English is the source: its words stand in templates, Python and scripts, so it needs no catalogue and no Babel (commands write
 reports without it). Other languages are `locales/<code>/LC_MESSAGES/messages.po`, parsed once per process. The language of a

@@ -2,7 +2,7 @@
 
 Example:
     >>> parse_display("cards:severity.principal.<script>")
-    QueueDisplay(density='cards', columns=('severity', 'principal'))
+    QueueDisplay(density='cards', columns=('severity', 'title', 'principal'))
     >>> QueueDisplay("table", ("severity", "age")).text
     'table:severity.age'
 

@@ -3,13 +3,12 @@
 Example:
     >>> events = SecurityEventLog()
     >>> events.record_refusal("host", SecurityEvent("request", address="198.51.100.9", request_id="5f0c27aa01b6d3e4"))
-    {... "logger": "fingerprint.security", "message": "request refused", "event": "request", "outcome": "refused",
-     "reason": "host", "who": "", "address": "198.51.100.9", "method": "", "route": "", "status": 0,
-     "request_id": "5f0c27aa01b6d3e4"}
 
-Every line has the same fields; some have more (docs/reference/security-events.md). Texts are cut, and the log formatter escapes
-control characters. Lines are limited per kind and source and per kind in each time window, so that a flood cannot fill the disk.
-Lines left out are counted in one line at the end of the window. Counters count everything.
+It logs `{"logger": "fingerprint.security", "message": "request refused", "event": "request", "outcome": "refused", "reason":
+"host", "who": "", "address": "198.51.100.9", ...}`. Every line has the same fields; some have more
+(docs/reference/security-events.md). Texts are cut, and the log formatter escapes control characters. Lines are limited per kind
+and source and per kind in each time window, so that a flood cannot fill the disk. Lines left out are counted in one line at the
+end of the window. Counters count everything.
 """
 
 from __future__ import annotations

@@ -76,7 +76,7 @@ class _MessageUsage:
     budget: ExpansionBudget
     records: int = 0  # and rejects
     rejects: int = 0
-    closed: bool = False  # it had more than MOST_RECORDS
+    closed: bool = False  # it had more than MAX_RECORDS
 
     def begin(self, budget: ExpansionBudget) -> None:
         self.budget, self.records, self.rejects, self.closed = budget, 0, 0, False

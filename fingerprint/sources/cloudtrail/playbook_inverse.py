@@ -2,7 +2,7 @@
 
 Example:
     >>> inverse_undo("sagemaker:CreateTrainingJob").command
-    'aws sagemaker stop-training-job --region <region> --training-job-name <trainingJobName|TrainingJobName|*.trainingJobName>'
+    'aws sagemaker stop-training-job --region <region> --training-job-name <trainingJobName|TrainingJobName|...>'
 
 What was made is stopped or deleted, what was given is taken back, what was taken away is given again, and what was changed gets
 its earlier values; only by an operation that the service has. In a command `<a|b>` is the first of several members that a record

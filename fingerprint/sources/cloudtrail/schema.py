@@ -2,7 +2,7 @@
 
 Example:
     >>> record_structure()["userIdentity"]["onBehalfOf"]
-    {'userId': 'userIdentity.onBehalfOf.userId', 'identityStoreArn': 'userIdentity.onBehalfOf.identityStoreArn'}
+    {'userId': 'userIdentity.onBehalfOf.userId'}
 
 Both readers are made from this one table: for DuckDB a structure for `json_transform`, for a device a tree of nodes for its
 filter and a schema for cuDF.
