@@ -176,11 +176,11 @@ def _score_step(scorer: Scorer, events: pd.DataFrame) -> ScoredEvents | None:
     if not len(events):
         return None
     scorer.measure(events.reset_index(drop=True))
-    scorer.state.observe_time(
+    scorer.scorer_state.observe_time(
         frames.epoch_seconds(events["event_time"]), hashing.hash_with_bucket(events["principal"])
     )
     judged = scorer.judge_closed()
-    scorer.state.expire()
+    scorer.scorer_state.expire()
     return judged
 
 

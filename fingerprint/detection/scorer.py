@@ -102,31 +102,31 @@ class Scorer:
     ) -> None:
         """Build the detectors of the settings; `inference` computes losses against the same bank, by default in this process."""
         self.bank, self.settings, self.keep_all_events = bank, settings, keep_all_events
-        self.pipeline_state, self.state = state, state.scorer
+        self.state, self.scorer_state = state, state.scorer
         self.inference = inference or LocalInference(bank)
-        self.detectors = build_detectors(settings, bank, self.state, self.inference)
+        self.detectors = build_detectors(settings, bank, self.scorer_state, self.inference)
         self.alert_threshold = quality.alert_threshold(bank.manifest["quality"], settings.alerts)
         self.event_judge = EventJudge(self.detectors, self.alert_threshold, settings.voting.quorum)
         self.owner_names = OwnerNames(bank, state.unknown_owners)
-        self.state.voted_until = (  # the intervals that the bank was trained on are closed
-            self.state.voted_until or self.state.first_open_interval()
+        self.scorer_state.voted_until = (  # the intervals that the bank was trained on are closed
+            self.scorer_state.voted_until or self.scorer_state.first_open_interval()
         )
 
     def with_bank(
         self, bank: Bank, inference: Inference | None = None, settings: Settings | None = None
     ) -> Scorer:
         """Return a scorer that continues with another bank or other thresholds. Pending events keep their measurements."""
-        after = Scorer(bank, self.pipeline_state, settings or self.settings, self.keep_all_events, inference)
-        series, end = self.state.series, np.iinfo(np.int32).max
-        row, interval = series.open_cells(self.state.voted_until, end)  # intervals without votes yet
+        after = Scorer(bank, self.state, settings or self.settings, self.keep_all_events, inference)
+        series, end = self.scorer_state.series, np.iinfo(np.int32).max
+        row, interval = series.open_cells(self.scorer_state.voted_until, end)  # intervals without votes yet
         after.owner_names = self.owner_names.with_bank(bank, to_host(series.owner[row]), to_host(interval))
-        self.pipeline_state.unknown_owners = after.owner_names.unknown_owners
+        self.state.unknown_owners = after.owner_names.unknown_owners
         return after
 
     def measure(self, events: Frame | CodedEvents) -> MeasureResult:
         """Measure events (with entities) on the device they are on. Pending events are copied to the host."""
-        batch, repeats = encode_batch(events, self.state)
-        self.state.late_events += int((batch.interval < self.state.first_open_interval()).sum())
+        batch, repeats = encode_batch(events, self.scorer_state)
+        self.scorer_state.late_events += int((batch.interval < self.scorer_state.first_open_interval()).sum())
         if not len(batch):
             return MeasureResult(0, repeats, batch.principal, empty_votes())
         fingerprint, level = self.bank.resolve(batch.entity, batch.principal, batch.frame)
@@ -143,7 +143,7 @@ class Scorer:
         refused = self._is_over_limit(batch, reportable)
         pending = (undecided | self.keep_all_events) & ~refused
         if pending.any():
-            self.pipeline_state.pending.add(self._with_provenance(batch.take(pending), degraded))
+            self.state.pending.add(self._with_provenance(batch.take(pending), degraded))
         votes = self._vote_rows(batch, {name: xp.where(pending | refused, np.nan, z[name]) for name in z})
         return MeasureResult(len(batch), repeats, batch.principal, votes, len(batch) * degraded)
 
@@ -154,7 +154,7 @@ class Scorer:
     def _with_provenance(self, batch: EventBatch, degraded: bool) -> EventBatch:
         """Return events with the bank that measured them, and by how many seconds event time was ahead of them on arrival."""
         at = frames.epoch_seconds(frames.column_of(batch.frame, "event_time"))
-        delay = (self.state.watermark - at).clip(0)
+        delay = (self.scorer_state.watermark - at).clip(0)
         origin = {
             "degraded": np.full(len(batch), degraded),
             "bank_version": np.full(len(batch), self.bank.version, object),
@@ -166,18 +166,18 @@ class Scorer:
     def judge_closed(self, include_open: bool = False) -> ScoredEvents | None:
         """Judge the events whose interval can no longer change (or all); they are no longer pending."""
         self._limit_pending()
-        end = np.iinfo(np.int32).max if include_open else self.state.first_open_interval()
-        closed = self.pipeline_state.pending.take_closed(end)
+        end = np.iinfo(np.int32).max if include_open else self.scorer_state.first_open_interval()
+        closed = self.state.pending.take_closed(end)
         return self.judge(closed) if closed else None
 
     def judge_open(self, principals: Hashes) -> ScoredEvents | None:
         """Judge the pending events of these principals as things stand; they stay pending."""
-        parts = [part.take(rows) for part, rows in self.pipeline_state.pending.rows_of(principals)]
+        parts = [part.take(rows) for part, rows in self.state.pending.rows_of(principals)]
         return self.judge(concat_batches(parts), is_final=False) if parts else None
 
     def judge_alerting(self, principals: Hashes) -> ScoredEvents | None:
         """Judge those of their pending events that may open an alert as things stand: in most batches there is none."""
-        pending = self.pipeline_state.pending.rows_of(principals)
+        pending = self.state.pending.rows_of(principals)
         if not pending:
             return None
         strange = self._can_open_alert(pending)
@@ -256,8 +256,11 @@ class Scorer:
         A vote on an interval is of one channel of an entity or principal; its event id is a digest of the three. A silent
         interval, in which far fewer events came than expected, is a vote, never a verdict.
         """
-        end = self.state.first_open_interval()
-        start, self.state.voted_until = self.state.voted_until, max(self.state.voted_until, end)
+        end = self.scorer_state.first_open_interval()
+        start, self.scorer_state.voted_until = (
+            self.scorer_state.voted_until,
+            max(self.scorer_state.voted_until, end),
+        )
         self.owner_names.expire(start)
         if start >= end and not include_open:
             return IntervalVotes(empty_votes(), 0, 0)
@@ -285,23 +288,21 @@ class Scorer:
         at = (reportable & ~self.owner_names.is_in_bank(batch.principal)).nonzero()[0]
         if len(at):
             principal, interval = (to_host(each[at]) for each in (batch.principal, batch.interval))
-            inside = self.state.admit_unknown(
+            inside = self.scorer_state.admit_unknown(
                 principal,
                 interval,
                 _rooms_of_calls(batch, at),
                 self.settings.voting.max_unknown_principals_per_day,
             )
             refused[at] = to_device_of(~inside, refused)
-            self.pipeline_state.counters.refuse_events(principal[~inside])
+            self.state.counters.refuse_events(principal[~inside])
         return refused
 
     def _limit_pending(self) -> None:
         """Drop the least unusual pending events of intervals with too many, unless all are wanted."""
         if not self.keep_all_events:
-            dropped = self.pipeline_state.pending.limit(
-                self.settings.voting.max_pending_events, self._priority
-            )
-            self.pipeline_state.counters.dropped_events += dropped
+            dropped = self.state.pending.limit(self.settings.voting.max_pending_events, self._priority)
+            self.state.counters.dropped_events += dropped
 
     def _priority(self, batch: EventBatch) -> Floats:
         """Return how unusual events are (N,), by all detectors that measured them."""
@@ -353,7 +354,7 @@ class Scorer:
         order = np.flatnonzero(~kept)
         order = order[np.lexsort((owner[order], -z[order]))]
         kept[order] = occurrence_index(interval[order]) < self.settings.voting.max_unknown_principals_per_day
-        self.pipeline_state.counters.over_limit_intervals += len(kept) - int(kept.sum())
+        self.state.counters.over_limit_intervals += len(kept) - int(kept.sum())
         return kept
 
 

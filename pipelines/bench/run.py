@@ -117,11 +117,11 @@ def _score_batches(batches: list[pd.DataFrame]) -> None:
     )
     for events in batches:
         scorer.measure(events)
-        scorer.state.observe_time(
+        scorer.scorer_state.observe_time(
             frames.epoch_seconds(events["event_time"]), hashing.hash_with_bucket(events["principal"])
         )
         scorer.judge_closed()
-        scorer.state.expire()
+        scorer.scorer_state.expire()
     scorer.judge_closed(include_open=True)
 
 

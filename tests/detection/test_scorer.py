@@ -78,7 +78,7 @@ def scorer_of(bank: Bank, settings: Settings = SETTINGS, keep_all_events: bool =
 
 
 def pending_ids(scorer: Scorer) -> set[str]:
-    return {str(name) for part in scorer.pipeline_state.pending.parts for name in part.frame["event_id"]}
+    return {str(name) for part in scorer.state.pending.parts for name in part.frame["event_id"]}
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
@@ -154,13 +154,13 @@ def test_judging_gives_each_detector_a_column_and_lets_closed_events_go(
     scorer = scorer_of(bank, keep_all_events=True)
     for step in steps[:8]:
         scorer.measure(step.events)
-        scorer.state.watermark = step.watermark
+        scorer.scorer_state.watermark = step.watermark
     before = pending_ids(scorer)
     scored = scorer.judge_closed()
     assert scored is not None
     closed = set(scored.frame["event_id"])
     assert closed
-    assert (scored.batch.interval < scorer.state.first_open_interval()).all()
+    assert (scored.batch.interval < scorer.scorer_state.first_open_interval()).all()
     assert pending_ids(scorer) == before - closed
     for detector in scorer.detectors:
         z, vote = scored.frame[z_column(detector.name)], scored.frame[vote_column(detector.name)]
@@ -184,7 +184,7 @@ def test_of_too_many_pending_events_each_principal_keeps_its_most_unusual(
     for start in range(0, len(events), 50):
         cut.measure(events.iloc[start : start + 50].reset_index(drop=True))
     cut._limit_pending()
-    batch = whole.pipeline_state.pending.joined()
+    batch = whole.state.pending.joined()
     unusual = pd.DataFrame(
         {
             "event": batch.frame["event_id"].astype(str),
@@ -194,11 +194,11 @@ def test_of_too_many_pending_events_each_principal_keeps_its_most_unusual(
     )
     kept = unusual[unusual["event"].isin(pending_ids(limited))]
     assert kept["key"].value_counts().max() == 2
-    assert limited.pipeline_state.counters.dropped_events == len(unusual) - len(kept) > 0
+    assert limited.state.counters.dropped_events == len(unusual) - len(kept) > 0
     for key, mine in kept.groupby("key"):
         others = unusual[(unusual["key"] == key) & ~unusual["event"].isin(kept["event"])]
         assert others.empty or others["priority"].max() <= mine["priority"].min()
-    assert set(limited.pipeline_state.pending.joined().principal) == set(batch.principal)
+    assert set(limited.state.pending.joined().principal) == set(batch.principal)
     assert len(pending_ids(cut)) == len(pending_ids(limited))
 
 
@@ -210,14 +210,14 @@ def test_events_of_too_many_unknown_principals_are_neither_pending_nor_voted_on(
     events = pd.concat([step.events for step in steps], ignore_index=True)
     strange = events.assign(principal=[f"999999999999:user/{number}" for number in range(len(events))])
     votes = scorer.measure(strange.assign(entity=strange["principal"] + "|s3")).votes
-    known = {
-        str(name) for part in scorer.pipeline_state.pending.parts for name in part.frame["principal"]
-    } | set(votes["principal"])
+    known = {str(name) for part in scorer.state.pending.parts for name in part.frame["principal"]} | set(
+        votes["principal"]
+    )
     days = len(pd.to_datetime(strange["event_time"]).dt.date.unique())
     assert days < len(known) <= unknown_principals.ROOMS * days, (
         "who did harm comes beside the first of a day"
     )
-    counters = scorer.pipeline_state.counters
+    counters = scorer.state.counters
     assert counters.over_limit_events >= len(counters.over_limit_principals) > 0
 
 
@@ -234,7 +234,7 @@ def test_to_keep_all_events_refuses_no_others(
         for kept in (False, True)
     ]
     measured = [scorer.measure(events).events for scorer in scorers]
-    some, everything = (scorer.pipeline_state.counters for scorer in scorers)
+    some, everything = (scorer.state.counters for scorer in scorers)
     assert some.over_limit_events == everything.over_limit_events > 0
     assert len(some.over_limit_principals) == 1
     assert len(pending_ids(scorers[1])) == measured[1] - everything.over_limit_events
@@ -257,13 +257,13 @@ def test_reads_of_an_unknown_principal_buy_no_silence_for_what_it_does_next(
     )
     events["event_time"] = step["event_time"].iloc[0]
     scorer.measure(events)
-    kept = scorer.pipeline_state.pending.joined().frame["action"].astype(str).value_counts()
+    kept = scorer.state.pending.joined().frame["action"].astype(str).value_counts()
     assert kept.to_dict() == {
         "DescribeInstances": 5,
         "StopLogging": 5,
         "AuthorizeSecurityGroupIngress": 2,
     }
-    assert scorer.pipeline_state.counters.over_limit_events == 18
+    assert scorer.state.counters.over_limit_events == 18
 
 
 # --- the quorum ------------------------------------------------------------------------------------------------------
@@ -382,7 +382,7 @@ def test_an_event_waits_for_a_strong_vote_though_nothing_else_of_it_is_a_vote(
 def five_events_with_all_opinions(scorer: Scorer, steps: list[Step]) -> EventBatch:
     """Return pending events on which each detector has an opinion."""
     scorer.measure(pd.concat([step.events for step in steps], ignore_index=True))
-    pending = scorer.pipeline_state.pending.joined()
+    pending = scorer.state.pending.joined()
     known = {each.name: each for each in scorer.detectors}
     old = (pending.level == 0) & ~known["spectral"].judges_newcomer(pending)
     return pending.take(np.flatnonzero(old & known["sequence"].has_opinion(pending))[:5])
@@ -479,7 +479,7 @@ def test_a_verdict_turns_true_once_and_never_back_as_its_interval_fills(
     window = events[(events["event_time"] >= first) & (events["event_time"] < first + timedelta(hours=4))]
     for start in range(0, len(window), 10):
         scorer.measure(window.iloc[start : start + 10].reset_index(drop=True))
-        judged = scorer.judge(scorer.pipeline_state.pending.joined())
+        judged = scorer.judge(scorer.state.pending.joined())
         now = judged.frame.set_index("event_id")[["spectral_vote", "verdict"]]
         before = now.loc[seen.index]
         assert not (seen & ~before).any(axis=None)
@@ -501,7 +501,7 @@ def test_of_pending_events_those_that_can_open_an_alert_are_all_that_have_a_verd
         assert (few.frame.loc[few.frame["verdict"], "event_id"].tolist() if few else []) == wanted
         fewer += (len(everything.frame) if everything else 0) - (len(few.frame) if few else 0)
         verdicts += len(wanted)
-        scorer.state.observe_time(*times_of(step))
+        scorer.scorer_state.observe_time(*times_of(step))
         scorer.close_intervals()
         scorer.judge_closed()
     assert verdicts > 0
@@ -537,10 +537,10 @@ def test_pending_events_stay_in_few_parts_and_in_their_order(bank: Bank, steps: 
     events = steps[0].events
     for row in range(4 * MAX_PARTS):
         scorer.measure(events.iloc[[row]].reset_index(drop=True))
-        assert len(scorer.pipeline_state.pending.parts) <= MAX_PARTS
+        assert len(scorer.state.pending.parts) <= MAX_PARTS
     alone.measure(events.iloc[: 4 * MAX_PARTS].reset_index(drop=True))
     ids = [
-        [str(name) for part in each.pipeline_state.pending.parts for name in part.frame["event_id"]]
+        [str(name) for part in each.state.pending.parts for name in part.frame["event_id"]]
         for each in (scorer, alone)
     ]
     assert ids[0] == ids[1]
