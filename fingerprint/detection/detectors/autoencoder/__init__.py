@@ -14,6 +14,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import reduce
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -31,9 +32,11 @@ from fingerprint.detection.batch import KEY_COLUMN
 from fingerprint.detection.detectors import Detector, ExplanationContext
 from fingerprint.detection.detectors.autoencoder.drivers import surprise_drivers
 from fingerprint.detection.detectors.autoencoder.evidence import (
+    ADDED_NATS,
     DETECTOR_NAME,
+    FINGERPRINT_TAIL,
+    INTERVAL_TAIL,
     SLOPE_COLUMNS,
-    TAIL_COLUMNS,
     ObservedValues,
     carried_amount_nats,
     could_be_left_to_services,
@@ -288,16 +291,23 @@ class AutoencoderDetector(Detector):
         )
 
     def _tail_parameters(self, batch: EventBatch, surprise: Floats) -> list[Floats]:
+        """Return the columns of FINGERPRINT_TAIL, INTERVAL_TAIL and ADDED_NATS.
+
+        Of all that makes a call harmful the strongest counts; a tool that is made for attacks is another fact beside it.
+        """
         usual, at = self.bank.baseline, batch.fingerprint
         new = self._is_new(batch) & (self.left_out != NEWCOMER)
         tails = [each[at] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
-        done = namespace(at).maximum(self._harm_of_new_actions(batch), self._harm_of_strangers(batch))
-        done = namespace(at).maximum(done, self._nats_of_new_openers(batch))
-        done = namespace(at).maximum(done, self._nats_of_direct_calls(batch))
-        done = namespace(at).maximum(done, self._nats_of_moves(batch, surprise))
-        able = done + self._harm_of_new_tools(batch, surprise)
-        able *= self.left_out != HARM
-        return [*tails, usual.interval_tail[at], usual.newcomer[at] * new + able]
+        of_call = (
+            self._harm_of_new_actions(batch),
+            self._harm_of_strangers(batch),
+            self._nats_of_new_openers(batch),
+            self._nats_of_direct_calls(batch),
+            self._nats_of_moves(batch, surprise),
+        )
+        nats = reduce(namespace(at).maximum, of_call) + self._harm_of_new_tools(batch, surprise)
+        nats *= self.left_out != HARM
+        return [*tails, usual.interval_tail[at], usual.newcomer[at] * new + nats]
 
     def _is_new(self, batch: EventBatch) -> Mask:
         """Return which events (N,) are of a principal of which it is news that it is there.
@@ -444,9 +454,9 @@ class AutoencoderDetector(Detector):
         together = self.interval_surprise.total(*where) * np.float32(self.left_out != INTERVAL)
         at_usual_place = self.interval_surprise.from_usual_place(*where) & (self.left_out != APART)
         nats = autoencoder.event_nats(feature_surprise(batch), together, at_usual_place)
-        parameters = batch.evidence[DETECTOR_NAME][:, -TAIL_COLUMNS:]
-        rate, edge, slope, shift = parameters[:, :4].T
-        novelty = nats.excess(parameters[:, 4:7]) + parameters[:, 7]
+        evidence = batch.evidence[DETECTOR_NAME]
+        rate, edge, slope, shift = evidence[:, FINGERPRINT_TAIL].T
+        novelty = nats.excess(evidence[:, INTERVAL_TAIL]) + evidence[:, ADDED_NATS]
         log_share = tail_calibration.log_survival(novelty, rate, edge, slope)
         amount = -self.amount_surprise(batch).max(axis=1).astype(np.float64)
         rarest = tail_calibration.either_or_both(log_share, amount)
@@ -477,8 +487,8 @@ class AutoencoderDetector(Detector):
         Without what it can do, thousands of calls hardly less strange, none of them an alert, would displace the one that does
         harm.
         """
-        able: Floats = batch.evidence[DETECTOR_NAME][:, -1]
-        return autoencoder.total_surprise(feature_surprise(batch)) + able
+        added: Floats = batch.evidence[DETECTOR_NAME][:, ADDED_NATS]
+        return autoencoder.total_surprise(feature_surprise(batch)) + added
 
     @classmethod
     def drivers(cls, batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:

@@ -21,6 +21,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import MOVE_FEATURE, NOTHING_USUAL, Rarity, SurpriseDriver, rarity_of
 from fingerprint.detection.detectors import ExplanationContext, action_at
 from fingerprint.detection.detectors.autoencoder.evidence import (
+    ADDED_NATS,
     DETECTOR_NAME,
     carried_amount_nats,
     could_be_left_to_services,
@@ -236,7 +237,7 @@ def _was_news(batch: EventBatch, rows: NDArray[np.intp], worth: Floats) -> Mask:
     What came again, or has become familiar, is scored without them, and is no driver. The `worth` is by the bank of the first
     event; another one that measured some of them may have valued it a little less.
     """
-    carried: Mask = batch.evidence[DETECTOR_NAME][rows, -1] >= worth / 2
+    carried: Mask = batch.evidence[DETECTOR_NAME][rows, ADDED_NATS] >= worth / 2
     return carried
 
 

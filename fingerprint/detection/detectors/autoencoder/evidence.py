@@ -30,10 +30,12 @@ from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.scorer_state import ScorerState
 
 DETECTOR_NAME = "autoencoder"
-# Columns of the evidence behind the features: what is usual of the event's amounts, then the tail's.
+# Columns of the evidence behind the features: what is usual of the event's amounts, then the tails by which it is judged.
 USUAL_COLUMNS = slice(len(FEATURE_NAMES), len(FEATURE_NAMES) + len(amounts.AMOUNTS))
 SLOPE_COLUMNS = slice(USUAL_COLUMNS.stop, USUAL_COLUMNS.stop + len(amounts.AMOUNTS))
-TAIL_COLUMNS = 8
+FINGERPRINT_TAIL = slice(-8, -4)  # rate, edge and slope, and the share by which the threshold was moved
+INTERVAL_TAIL = slice(-4, -1)
+ADDED_NATS = -1  # of being a newcomer, and of what the call can do
 # Nats beyond "something new": the cost of one of about ten recent novelties.
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
 # (F,): features that show who calls, by a tool or a place, and not what is called.
