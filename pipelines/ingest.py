@@ -18,7 +18,7 @@ def run_ingest(settings: Settings, once: bool = False) -> dict[str, Any]:
     """Run `fingerprint ingest` with the adapters that the settings name, and return the figures of `ingest --json`."""
     with (
         wiring.open_consumer(settings.kafka, "ingest") as consumer,
-        wiring.producing(settings.kafka) as producer,
+        wiring.open_producer(settings.kafka) as producer,
     ):
         ingest = IngestService(consumer, producer, settings, IngestMetrics(REGISTRY))
         with running_service(settings, ingest.not_ready, ingest.not_alive, "ingest") as stop_requested:
@@ -31,7 +31,7 @@ def run_ingest_s3(settings: Settings, url: str, once: bool = False) -> dict[str,
     settings.sqs.check_buckets()
     with (
         wiring.open_object_queue(url, settings.sqs) as (queue, objects),
-        wiring.producing(settings.kafka) as producer,
+        wiring.open_producer(settings.kafka) as producer,
     ):
         ingest = S3IngestService(queue, objects, producer, settings, S3IngestMetrics(REGISTRY))
         with running_service(settings, ingest.not_ready, ingest.not_alive, "ingest") as stop_requested:

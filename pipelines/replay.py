@@ -26,7 +26,7 @@ def run_replay(
     """Run `fingerprint replay` and return its figures."""
     pace = ReplayRate(rate, speed)
     files.find_files(sources)  # says what is missing before a broker is asked
-    with wiring.producing(settings.kafka) as producer:
+    with wiring.open_producer(settings.kafka) as producer:
         return replay_records(
             sources,
             topic or settings.kafka.raw_topic,

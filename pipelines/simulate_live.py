@@ -92,7 +92,7 @@ def _send_records(days: list[Path], pace: ReplayRate, settings: Settings, clock:
     topic, sources = settings.kafka.raw_topic, [str(day) for day in days]
     how = f"at {pace.speed:g} times real time" if pace.speed else "at once"
     log.info("sends %d days %s", len(days), how, topic=topic)
-    with wiring.producing(settings.kafka) as producer:
+    with wiring.open_producer(settings.kafka) as producer:
         return int(replay_records(sources, topic, producer, settings, clock, clock.progress, pace)["records"])
 
 

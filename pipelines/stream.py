@@ -46,7 +46,7 @@ def run_stream(
     with (
         closing(wiring.bank_watcher(folder, settings, backend)) as banks,
         wiring.open_consumer(settings.kafka, "stream") as consumer,
-        wiring.producing(settings.kafka) as producer,
+        wiring.open_producer(settings.kafka) as producer,
     ):
         with announce_wait(f"the database {masked_url(settings.database.url)}"):
             store = wiring.open_scoring_store(settings)

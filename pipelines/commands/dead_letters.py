@@ -57,7 +57,7 @@ def replay_dead_letters(settings: Settings, sqs: str | None = None) -> dict[str,
     with ExitStack() as stack:
         queue = stack.enter_context(wiring.open_object_queue(sqs, settings.sqs))[0] if sqs else None
         consumer = stack.enter_context(wiring.open_consumer(settings.kafka, "dead-letters"))
-        producer = stack.enter_context(wiring.producing(settings.kafka))
+        producer = stack.enter_context(wiring.open_producer(settings.kafka))
         return replay_pending(consumer, producer, settings, queue)
 
 

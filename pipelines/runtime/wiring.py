@@ -6,13 +6,13 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
-from datetime import datetime
 from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from fingerprint.adapters.system import InProcessPool as InThisProcess
+from fingerprint.adapters.kafka.topic_receiver import TopicReceiver
+from fingerprint.adapters.system import InProcessPool
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.errors import FingerprintError
@@ -25,10 +25,9 @@ from fingerprint.core.ports import (
     MessageQueue,
     ObjectStore,
     Producer,
-    QueueFull,
     Unavailable,
+    WorkerPool,
 )
-from fingerprint.core.ports import WorkerPool as Pool
 from fingerprint.core.ports.topics import TopicAdmin
 from fingerprint.core.settings import Bank as BankOptions
 from fingerprint.core.settings import Kafka, ReceiverSettings, Settings, Sqs, Triton, Workers
@@ -70,7 +69,7 @@ def open_consumer(
 
 
 @contextmanager
-def producing(settings: Kafka) -> Iterator[Producer]:
+def open_producer(settings: Kafka) -> Iterator[Producer]:
     """Open a producer for the block. FingerprintError if something that was sent did not arrive."""
     with announce_wait(_broker_text(settings)):
         opened = _kafka_client(settings).producer(settings)
@@ -89,11 +88,6 @@ def producing(settings: Kafka) -> Iterator[Producer]:
 
 def _broker_text(settings: Kafka) -> str:
     return f"the broker at {', '.join(settings.bootstrap_servers)}"
-
-
-def open_producer(settings: Kafka) -> Producer:
-    """Return an open producer; the caller handles its errors and closes it."""
-    return _kafka_client(settings).producer(settings)
 
 
 def require_broker(settings: Kafka, timeout_seconds: float) -> None:
@@ -213,10 +207,10 @@ def open_inference(
 
 
 @contextmanager
-def open_worker_pool(settings: Workers) -> Iterator[Pool]:
+def open_worker_pool(settings: Workers) -> Iterator[WorkerPool]:
     """Open the workers of the settings: this process, or a cluster, which ends with the block if it was started for it."""
     if settings.scheduler == "local":
-        yield InThisProcess()
+        yield InProcessPool()
         return
     try:
         from fingerprint.adapters.worker_pool import open_dask_pool
@@ -299,7 +293,9 @@ def create_receiver(name: str, settings: Settings) -> Receiver:
     """Return an open receiver of the settings. FingerprintError, with its name, if it cannot be opened."""
     wants = settings.deliver[name]
     try:
-        return TopicReceiver(wants, settings) if wants.kind == "kafka" else _create_webhook(wants)
+        if wants.kind != "kafka":
+            return _create_webhook(wants)
+        return TopicReceiver(wants, lambda: _kafka_client(settings.kafka).producer(settings.kafka))
     except FingerprintError as error:
         raise FingerprintError(f"deliver.{name}: {error}") from None
 
@@ -312,33 +308,3 @@ def _create_webhook(options: ReceiverSettings) -> Receiver:
             f"kind {options.kind} needs a package that is not there ({error.name}): {how_to_install('deliver')}"
         ) from None
     return WebhookReceiver(options)
-
-
-class TopicReceiver:
-    """A receiver behind a topic, keyed by principal.
-
-    Each message is flushed, so a delivery that is marked as sent has arrived. The producer is opened for the first message, and
-    again after a failure.
-    """
-
-    def __init__(self, options: ReceiverSettings, settings: Settings) -> None:
-        self.topic, self.seconds, self.settings = options.topic or "", options.timeout_seconds, settings.kafka
-        self.producer: Producer | None = None
-
-    def deliver(self, key: str, body: bytes, principal: str, now: datetime) -> None:
-        """Send a delivery and wait until it has arrived. Raise an error of `Receiver` where it has not."""
-        try:
-            self.producer = self.producer or open_producer(self.settings)
-            headers = (("idempotency-key", key.encode()),)
-            self.producer.send(self.topic, body, principal.encode(errors="replace"), headers)
-            self.producer.flush(self.seconds)
-        except (QueueFull, DeliveryFailed, FingerprintError) as error:
-            self.close()
-            raise Unavailable(f"topic {self.topic}: {error}") from None
-
-    def close(self) -> None:
-        """Close the producer."""
-        opened, self.producer = self.producer, None
-        if opened:
-            with suppress(DeliveryFailed, FingerprintError):
-                opened.close()

@@ -62,7 +62,7 @@ def main(folder: str, adapter: str, method: str, when: str, number: str) -> None
     settings = load_settings()
     with (
         wiring.open_consumer(settings.kafka, "stream") as consumer,
-        wiring.producing(settings.kafka) as producer,
+        wiring.open_producer(settings.kafka) as producer,
     ):
         opened: dict[str, Any] = {
             "consumer": consumer,

@@ -16,7 +16,7 @@ def test_a_client_of_ones_own_is_named_by_its_import_path() -> None:
     broker = MemoryBroker()
     broker.create_topic("events")
     settings = Kafka(**on(broker), group_id="group")
-    with wiring.producing(settings) as producer:
+    with wiring.open_producer(settings) as producer:
         producer.send("events", b"{}")
     with wiring.open_consumer(settings, "purpose") as consumer:
         assert consumer.end_offsets([Partition("events", 0)]) == {Partition("events", 0): 1}
@@ -33,7 +33,7 @@ def test_a_client_of_ones_own_is_named_by_its_import_path() -> None:
 )
 def test_a_client_that_cannot_be_imported_is_named_with_the_reason(path: str, reason: str) -> None:
     with pytest.raises(FingerprintError, match=f"kafka.client '{path}' gives no client: .*{reason}"):
-        wiring.open_producer(Kafka(client=path))
+        wiring.open_topic_admin(Kafka(client=path))
 
 
 def test_commands_that_a_person_waits_for_reach_the_broker_first() -> None:
