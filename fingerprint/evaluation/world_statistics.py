@@ -25,9 +25,8 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.evaluation.event_table import HOUR_SECONDS
 from fingerprint.evaluation.labels import find_label_rows, names_at
+from fingerprint.evaluation.metrics import Figures
 from fingerprint.features.value_texts import network_range, program_and_version
-
-Figures = dict[str, Any]
 
 PEOPLE_KINDS = ("person", "user", "root")  # kinds of principals that are people; pods are federated, too
 MACHINE_KIND = "role"

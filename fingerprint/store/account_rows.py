@@ -15,12 +15,11 @@ from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.settings import Web
 from fingerprint.store import secret_hashes
 from fingerprint.store.database import Locking, Repository, Session
-from fingerprint.store.schema import accounts, invitations, pending_logins, sessions, tokens
+from fingerprint.store.schema import Row, accounts, invitations, pending_logins, sessions, tokens
 
 PASSWORDS_DISABLED = "passwords are switched off here: log in through the provider"
 INVITATION_LIFETIME = timedelta(hours=24)  # that an invitation is good for
 
-Row = dict[str, Any]
 T = TypeVar("T")
 _can_log_in = sql.or_(accounts.c.password.is_not(None), accounts.c.subject != "")
 _active_admin = sql.and_(accounts.c.role == "admin", accounts.c.disabled_at.is_(None), _can_log_in)

@@ -16,11 +16,11 @@ from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore
 from fingerprint.core.settings import Web
 from fingerprint.store import account_rows
-from fingerprint.store.account_rows import AccountTable, Row
+from fingerprint.store.account_rows import AccountTable
 from fingerprint.store.audit import add_audit_entry
 from fingerprint.store.database import Locking, Session, reads, writes
 from fingerprint.store.logins import SqlLoginRepository
-from fingerprint.store.schema import accounts, invitations
+from fingerprint.store.schema import Row, accounts, invitations
 from fingerprint.store.second_factors import SqlSecondFactorRepository
 from fingerprint.store.sessions import SqlSessionRepository
 from fingerprint.store.tokens import SqlTokenRepository

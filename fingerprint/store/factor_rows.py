@@ -38,8 +38,7 @@ from fingerprint.core.account import FactorKind, ProofKind, RelyingParty, Second
 from fingerprint.core.errors import FingerprintError, NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.store import secret_hashes
-from fingerprint.store.account_rows import Row
-from fingerprint.store.schema import accounts, second_factors
+from fingerprint.store.schema import Row, accounts, second_factors
 
 MAX_FACTORS = 10  # of one person
 MAX_LABEL_LENGTH = 60  # characters

@@ -18,10 +18,8 @@ from fingerprint.core.alert_query import asks_status
 from fingerprint.core.case import AlertFilter, CaseStatus, Within
 from fingerprint.core.sanitize import index_key, storable
 from fingerprint.store.query_conditions import CLOSED, IN_PROGRESS, OPEN, query_conditions
-from fingerprint.store.schema import alert_values, alerts, cases
+from fingerprint.store.schema import Condition, alert_values, alerts, cases
 from fingerprint.store.suppression_hits import is_hidden
-
-Condition = sql.ColumnElement[bool]
 
 ALERTS_WITH_CASES = alerts.outerjoin(cases, cases.c.alert_id == alerts.c.alert_id)
 ASSIGNEE = sql.func.coalesce(cases.c.assignee, "")

@@ -60,6 +60,7 @@ from fingerprint.store.query_conditions import has_principal
 from fingerprint.store.queue import read_queue_rows
 from fingerprint.store.rows import is_closed
 from fingerprint.store.schema import (
+    Condition,
     Row,
     alerts,
     audit_entries,
@@ -73,7 +74,6 @@ from fingerprint.store.schema import (
 from fingerprint.store.suppression_hits import is_hidden
 
 MAX_TITLES = 3  # of an incident in a list
-Condition = sql.ColumnElement[bool]
 ORDERS: Mapping[
     IncidentOrder, tuple[tuple[sql.Column[Any], bool], ...]
 ] = {  # with True the largest comes first

@@ -30,8 +30,7 @@ from typing import Literal
 import sqlalchemy as sql
 
 from fingerprint.core.account import ClientInfo, TooManyAttempts
-from fingerprint.store.account_rows import Row
-from fingerprint.store.schema import known_browsers, login_attempts
+from fingerprint.store.schema import Row, known_browsers, login_attempts
 from fingerprint.store.secret_hashes import generate_secret, secret_digest
 
 BROWSER_RETENTION = timedelta(days=90)  # that a browser is known after its last login

@@ -39,10 +39,11 @@ from fingerprint.store import (
     secret_hashes,
     sessions,
 )
-from fingerprint.store.account_rows import AccountTable, Row, raise_refused
+from fingerprint.store.account_rows import AccountTable, raise_refused
 from fingerprint.store.audit import add_audit_entry
 from fingerprint.store.database import Locking, reads, writes
 from fingerprint.store.login_throttle import CredentialKind, FailureCounter
+from fingerprint.store.schema import Row
 
 WRONG_CREDENTIALS = "the name or the password is wrong"
 WRONG_FACTOR = "this code or passkey is wrong, or was used before"

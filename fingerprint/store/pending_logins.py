@@ -15,8 +15,8 @@ import sqlalchemy as sql
 from fingerprint.core.account import ClientInfo, PendingLogin, SecondFactorNeeded
 from fingerprint.core.settings import Web
 from fingerprint.store import factor_rows, secret_hashes, sessions
-from fingerprint.store.account_rows import Row, raise_refused
-from fingerprint.store.schema import accounts, pending_logins
+from fingerprint.store.account_rows import raise_refused
+from fingerprint.store.schema import Row, accounts, pending_logins
 
 LOGIN_LIFETIME = timedelta(minutes=10)  # that a second factor may take
 

@@ -14,9 +14,8 @@ import sqlalchemy as sql
 
 from fingerprint.core.account import AuthenticationFailed, ExternalIdentity, Role, derive_name
 from fingerprint.store import account_rows
-from fingerprint.store.account_rows import Row
 from fingerprint.store.audit import add_audit_entry
-from fingerprint.store.schema import accounts
+from fingerprint.store.schema import Row, accounts
 
 
 def find_or_create(

@@ -34,9 +34,8 @@ from fingerprint.core.alert_query import (
     query_words,
 )
 from fingerprint.store.filter_values import CALL, EVENT_VALUES, PLACE_VALUES, TECHNIQUE
-from fingerprint.store.schema import WORD_INDEX, WORD_VECTOR, alert_values, alerts, cases
+from fingerprint.store.schema import WORD_INDEX, WORD_VECTOR, Condition, alert_values, alerts, cases
 
-Condition = sql.ColumnElement[bool]
 HasValue = Callable[[str, str], Condition]  # of a field and a value
 
 VALUE_FIELDS = (*EVENT_VALUES, *PLACE_VALUES, "account", "tactic", TECHNIQUE, "principal")

@@ -33,6 +33,7 @@ AUTOINCREMENT_TYPE = sql.BigInteger().with_variant(sql.Integer, "sqlite")  # SQL
 BYTE_ORDERED_TEXT = sql.Text().with_variant(sql.Text(collation="C"), "postgresql")
 
 Row = dict[str, Any]
+Condition = sql.ColumnElement[bool]
 T = TypeVar("T")
 
 

@@ -13,9 +13,10 @@ import sqlalchemy as sql
 from fingerprint.core.account import FactorKind, RelyingParty, SecondFactor
 from fingerprint.core.errors import FingerprintError
 from fingerprint.store import account_rows, factor_rows, sessions
-from fingerprint.store.account_rows import AccountTable, Row
+from fingerprint.store.account_rows import AccountTable
 from fingerprint.store.audit import add_audit_entry
 from fingerprint.store.database import Locking, reads, writes
+from fingerprint.store.schema import Row
 
 
 class SqlSecondFactorRepository(AccountTable):

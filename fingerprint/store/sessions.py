@@ -18,10 +18,10 @@ from fingerprint.core.errors import NotFound
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Web
 from fingerprint.store import account_rows, login_throttle, secret_hashes
-from fingerprint.store.account_rows import AccountTable, Row
+from fingerprint.store.account_rows import AccountTable
 from fingerprint.store.audit import add_audit_entry
 from fingerprint.store.database import Locking, reads, writes
-from fingerprint.store.schema import accounts, pending_logins, sessions
+from fingerprint.store.schema import Row, accounts, pending_logins, sessions
 
 LOGIN_EXPIRED = "the login took too long: begin again"
 SEEN_INTERVAL_DIVISOR = 20  # the use of a session is recorded at most 20 times within its idle time

@@ -23,7 +23,7 @@ from fingerprint.store import account_rows, secret_hashes
 from fingerprint.store.account_rows import AccountTable
 from fingerprint.store.audit import add_audit_entry
 from fingerprint.store.database import Locking, reads, writes
-from fingerprint.store.schema import accounts, tokens
+from fingerprint.store.schema import Row, accounts, tokens
 
 TOKEN_LOGIN_DAYS = 30.0  # since the single sign-on owner's last login, during which a token works
 TOKEN_PREFIX = "fpt_"  # noqa: S105 - the public beginning of every token
@@ -134,7 +134,7 @@ def _find_token(connection: sql.Connection, token_id: str, owner: str | None = N
     return _to_token(row)
 
 
-def _identity_is_stale(owner: account_rows.Row, now: datetime) -> bool:
+def _identity_is_stale(owner: Row, now: datetime) -> bool:
     """Return whether the last login at the provider is so long ago that the account there may be closed."""
     return owner["last_login"] is None or now - owner["last_login"] >= timedelta(days=TOKEN_LOGIN_DAYS)
 

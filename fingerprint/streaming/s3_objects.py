@@ -34,12 +34,12 @@ from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from fingerprint.sources.limits import ReadLimits
 from fingerprint.sources.s3_notifications import S3Object
+from fingerprint.state.watermarks import NO_WATERMARK
 from fingerprint.streaming.event_messages import EventMessages, OutgoingMessage
 from fingerprint.streaming.rekeying import drop_future_dated, running_watermark
 
 IDLE_FEED_SECONDS = 900.0  # of silence, after which the watermark no longer waits for a feed
 MAX_UNREADABLE = 100_000  # rejects, and what is no event by design, of one object: some 10 seconds
-NO_WATERMARK = np.iinfo(np.int64).max
 
 
 class FeedWatermarks:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,7 +10,7 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 
 from fingerprint.evaluation.false_alert_causes import ORDINARY_DAY
-from fingerprint.evaluation.metrics import ALERT_BUDGETS
+from fingerprint.evaluation.metrics import ALERT_BUDGETS, Figures
 from fingerprint.evaluation.severity import WORDS
 from pipelines.evaluation.standing_table import (
     EMPTY_CELL,
@@ -20,8 +19,6 @@ from pipelines.evaluation.standing_table import (
     real_attack_tables,
     standing_tables,
 )
-
-Figures = dict[str, Any]
 
 STRENGTHS = ("smash", "session", "quiet", "mimic")  # loudest first
 ALERT_BUDGET = "20"  # alerts a day, where only one can be shown

@@ -17,7 +17,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import pandas as pd
 from rich import box
@@ -28,6 +28,7 @@ from fingerprint.analysis.threshold_what_if import alert_session_pairs
 from fingerprint.core.alert import Alert, Decision, Disposition
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation.labels import attack_labels, read_labels
+from fingerprint.evaluation.metrics import Figures
 from fingerprint.registry.bank_files import open_bank
 from fingerprint.registry.quality import alert_threshold
 from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
@@ -40,8 +41,6 @@ from pipelines.evaluation.worlds import FALSE_ALERTS
 from pipelines.runtime.training_data import NO_DATABASE
 from pipelines.score import score_sources
 from pipelines.train import train_bank
-
-Figures = dict[str, Any]
 
 WEEK_DAYS = 7
 

@@ -10,15 +10,12 @@ What is in it, and how it is read: docs/explanation/evaluation.md.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rich import box
 from rich.table import Table
 
-from fingerprint.evaluation.metrics import ALERT_BUDGETS, PRINCIPAL_BUDGETS, QUEUE_BUDGET
+from fingerprint.evaluation.metrics import ALERT_BUDGETS, PRINCIPAL_BUDGETS, QUEUE_BUDGET, Figures
 from fingerprint.evaluation.vote_rates import EVENTS, VERDICTS, vote_shares
-
-Figures = dict[str, Any]
 
 EMPTY_CELL = "[dim]-[/dim]"
 TABLE_ROLES = ("queue", "left out", "detector", "peer")

@@ -15,7 +15,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +23,7 @@ from rich.table import Table
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.evaluation import peers
-from fingerprint.evaluation.metrics import ALERT_BUDGETS
+from fingerprint.evaluation.metrics import ALERT_BUDGETS, Figures
 from fingerprint.evaluation.vote_rates import vote_shares
 from fingerprint.simulation.world_parameters import WorldParameters
 from pipelines.cli.console import Progress, no_progress
@@ -44,8 +44,6 @@ from pipelines.evaluation.standing_table import (
     standing_tables,
 )
 from pipelines.runtime import host
-
-Figures = dict[str, Any]
 
 DEFAULT_OPTIONS = EvaluationOptions()
 FALSE_ALERTS = "false_alerts_per_day_per_100_principals"
