@@ -16,16 +16,16 @@ from fingerprint.sources.cloudtrail import envelopes
 from tests.support.forked import run_command_line
 
 POISON = b"who reads this is dead"
-unwrap = envelopes._unwrap
+unwrap = envelopes._MessageReader._unwrap
 
 
-def deadly(data: bytes, *rest: Any, **named: Any) -> Iterator[RecordBatch]:
+def deadly(reader: Any, data: bytes, *rest: Any, **named: Any) -> Iterator[RecordBatch]:
     if POISON in data:
         os.kill(os.getpid(), signal.SIGKILL)
-    yield from unwrap(data, *rest, **named)
+    yield from unwrap(reader, data, *rest, **named)
 
 
 def run_deadly(*arguments: str) -> None:
     """Run the command line with these arguments."""
-    envelopes._unwrap = deadly
+    envelopes._MessageReader._unwrap = deadly
     run_command_line(*arguments)

@@ -69,65 +69,6 @@ _OBJECT_AS_TEXT = b'"{'
 _RECORDS = re.compile(rb'"Records"\s*:\s*\[')
 
 
-@dataclass(slots=True)
-class _MessageUsage:
-    """Bytes, records and rejects that one message has cost so far."""
-
-    budget: ExpansionBudget
-    records: int = 0  # and rejects
-    rejects: int = 0
-    closed: bool = False  # it had more than MAX_RECORDS
-
-    def begin(self, budget: ExpansionBudget) -> None:
-        self.budget, self.records, self.rejects, self.closed = budget, 0, 0, False
-
-
-@dataclass(slots=True)
-class _RecordCollector:
-    """Records of the messages that are being read, until they are handed on as a batch."""
-
-    limits: ReadLimits
-    message: _MessageUsage
-    lines: list[bytes] = field(default_factory=list)
-    origins: list[Origin] = field(default_factory=list)
-    rejects: list[Reject] = field(default_factory=list)
-    skipped: int = 0
-    size: int = 0  # of the lines that were weighed
-    weighed: int = 0
-
-    def add(self, lines: list[bytes], origins: list[Origin]) -> None:
-        self.lines += lines
-        self.origins += origins
-        self.message.records += len(lines)
-
-    def reject(self, origin: Origin, reason: str) -> None:
-        self.message.records += 1
-        self.message.rejects += 1
-        if self.message.rejects <= MAX_REJECTS_PER_MESSAGE:
-            self.rejects.append(Reject(*origin, reason))
-
-    def remaining_records(self, origin: Origin) -> int:
-        """Return how many more records the message may have; add a reject, once, where it is none."""
-        room = MAX_RECORDS - self.message.records
-        if room <= 0 and not self.message.closed:
-            self.message.closed = True
-            self.reject(origin, f"more than {MAX_RECORDS:,} records in one message: the rest is not read")
-        return max(room, 0)
-
-    def take_full_parts(self) -> Iterator[RecordBatch]:
-        """Yield what was collected, where it has come to a part."""
-        new, self.weighed = self.lines[self.weighed :], len(self.lines)
-        self.size += sum(map(len, new))
-        if self.size >= PART_BYTES or len(self.lines) + len(self.rejects) >= PART_RECORDS:
-            yield self.take()
-
-    def take(self) -> RecordBatch:
-        taken = RecordBatch(self.lines, self.origins, self.rejects, self.skipped)
-        self.lines, self.origins, self.rejects = [], [], []
-        self.skipped = self.size = self.weighed = 0
-        return taken
-
-
 class _Envelope(msgspec.Struct):
     """The keys that distinguish the envelopes; everything else is skipped without building objects."""
 
@@ -181,10 +122,9 @@ def split_message_in_parts(
     `budget` is what the document that the message lies in may still expand to.
     """
     limits = limits or ReadLimits()
-    own = ExpansionBudget(limits.max_document_bytes, budget)
-    collector = _RecordCollector(limits, _MessageUsage(own))
-    yield from _read_message(message, (source, position), collector, own, whole=True)
-    yield collector.take()
+    reader, own = _MessageReader(limits), ExpansionBudget(limits.max_document_bytes, budget)
+    yield from reader.read(message, (source, position), own, whole=True)
+    yield reader.take()
 
 
 def split_lines(
@@ -203,8 +143,7 @@ def split_lines_in_parts(
 ) -> Iterator[RecordBatch]:
     """Yield the same a part at a time; each line is a message with a budget of its own, and all spend of `budget`."""
     limits = limits or ReadLimits()
-    collector = _RecordCollector(limits, _MessageUsage(ExpansionBudget(limits.max_document_bytes, budget)))
-    joined = join_lines(lines)
+    reader, joined = _MessageReader(limits), join_lines(lines)
     bare = list(lines)
     numbers: Sequence[int] = range(first, first + len(bare))
     if not _are_objects(*joined):
@@ -215,12 +154,12 @@ def split_lines_in_parts(
     origins = list(zip(repeat(source), map(str, numbers)))
     done = 0
     for index in _suspects(bare, joined, limits):
-        collector.add(bare[done:index], origins[done:index])
+        reader.add(bare[done:index], origins[done:index])
         own = ExpansionBudget(limits.max_document_bytes, budget)
-        yield from _read_message(bare[index], origins[index], collector, own)
+        yield from reader.read(bare[index], origins[index], own)
         done = index + 1
-    collector.add(bare[done:], origins[done:])
-    yield collector.take()
+    reader.add(bare[done:], origins[done:])
+    yield reader.take()
 
 
 def may_be_envelope(head: bytes) -> bool:
@@ -231,39 +170,308 @@ def may_be_envelope(head: bytes) -> bool:
     return not _BARE.match(head) and bool(_HINT.search(head))
 
 
-def _read_message(
-    data: bytes, origin: Origin, collector: _RecordCollector, budget: ExpansionBudget, whole: bool = False
-) -> Iterator[RecordBatch]:
-    """Collect one message's records, and one reject that counts those past the limit.
+@dataclass(slots=True)
+class _MessageReader:
+    """Reads messages one after the other, and collects their records until they are handed on as a batch.
 
-    A message that does not fit into memory is a reject.
+    What a method yields was collected, and is a full part. Of the message that is being read: the `budget` of expanded bytes,
+    how many records and rejects it has had, and whether it is closed, as it had more than MAX_RECORDS.
     """
-    message = collector.message
-    message.begin(budget)
-    try:
-        yield from _unwrap(data, origin, collector, MAX_WRAPPINGS, whole)
-    except MemoryError:
-        collector.reject(origin, "does not fit into memory")
-    if (more := message.rejects - MAX_REJECTS_PER_MESSAGE) > 0:
-        reason = f"and {more:,} more in here that could not be read"
-        collector.rejects.append(Reject(*origin, reason, more))
 
+    limits: ReadLimits
+    budget: ExpansionBudget = field(init=False)
+    message_records: int = 0  # and rejects
+    message_rejects: int = 0
+    is_closed: bool = False
+    lines: list[bytes] = field(default_factory=list)
+    origins: list[Origin] = field(default_factory=list)
+    rejects: list[Reject] = field(default_factory=list)
+    skipped: int = 0
+    size: int = 0  # of the lines that were weighed
+    weighed: int = 0
 
-def _gather(
-    lines: list[bytes], origins: list[Origin], collector: _RecordCollector, wrappings: int
-) -> Iterator[RecordBatch]:
-    """Collect bare lines at once, and unwrap only those that a cheap test points at."""
-    room = collector.remaining_records(origins[0]) if lines else 0
-    lines, over = lines[:room], origins[room : room + 1]
-    done = 0
-    for index in _suspects(lines, join_lines(lines), collector.limits):
-        collector.add(lines[done:index], origins[done:index])
-        yield from _unwrap(lines[index], origins[index], collector, wrappings)
-        done = index + 1
-    collector.add(lines[done:], origins[done : len(lines)])
-    if over:
-        collector.remaining_records(over[0])
-    yield from collector.take_full_parts()
+    def read(
+        self, data: bytes, origin: Origin, budget: ExpansionBudget, whole: bool = False
+    ) -> Iterator[RecordBatch]:
+        """Collect one message's records, and one reject that counts those past the limit.
+
+        A message that does not fit into memory is a reject.
+        """
+        self.budget, self.message_records, self.message_rejects, self.is_closed = budget, 0, 0, False
+        try:
+            yield from self._unwrap(data, origin, MAX_WRAPPINGS, whole)
+        except MemoryError:
+            self.reject(origin, "does not fit into memory")
+        if (more := self.message_rejects - MAX_REJECTS_PER_MESSAGE) > 0:
+            reason = f"and {more:,} more in here that could not be read"
+            self.rejects.append(Reject(*origin, reason, more))
+
+    def take(self) -> RecordBatch:
+        """Return what was collected, and forget it."""
+        taken = RecordBatch(self.lines, self.origins, self.rejects, self.skipped)
+        self.lines, self.origins, self.rejects = [], [], []
+        self.skipped = self.size = self.weighed = 0
+        return taken
+
+    def add(self, lines: list[bytes], origins: list[Origin]) -> None:
+        """Collect records."""
+        self.lines += lines
+        self.origins += origins
+        self.message_records += len(lines)
+
+    def reject(self, origin: Origin, reason: str) -> None:
+        """Collect a reject; of one message at most MAX_REJECTS_PER_MESSAGE."""
+        self.message_records += 1
+        self.message_rejects += 1
+        if self.message_rejects <= MAX_REJECTS_PER_MESSAGE:
+            self.rejects.append(Reject(*origin, reason))
+
+    def _remaining_records(self, origin: Origin) -> int:
+        """Return how many more records the message may have; add a reject, once, where it is none."""
+        room = MAX_RECORDS - self.message_records
+        if room <= 0 and not self.is_closed:
+            self.is_closed = True
+            self.reject(origin, f"more than {MAX_RECORDS:,} records in one message: the rest is not read")
+        return max(room, 0)
+
+    def _take_full_parts(self) -> Iterator[RecordBatch]:
+        """Yield what was collected, where it has come to a part."""
+        new, self.weighed = self.lines[self.weighed :], len(self.lines)
+        self.size += sum(map(len, new))
+        if self.size >= PART_BYTES or len(self.lines) + len(self.rejects) >= PART_RECORDS:
+            yield self.take()
+
+    def _unwrap(
+        self, data: bytes, origin: Origin, wrappings: int, whole: bool = False
+    ) -> Iterator[RecordBatch]:
+        """Collect one value that may be an envelope; a `whole` message or document may also be several values in a row."""
+        if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):  # as `>` of Windows PowerShell writes
+            data = data.decode("utf-16", errors="replace").encode()
+        data = _strip_padding(_strip_padding(data).removeprefix(BYTE_ORDER_MARK))
+        if not data or not self._remaining_records(origin):
+            return
+        if not wrappings:
+            self.reject(origin, f"more than {MAX_WRAPPINGS} envelopes around one another")
+        elif data.startswith(GZIP_MAGIC):
+            yield from self._gunzip(data, origin, wrappings)
+        elif data.startswith(_GZIP_AS_BASE64):
+            yield from self._from_base64(data, origin, wrappings)
+        elif data.startswith(b"["):
+            yield from self._open_array(data, origin, wrappings)
+        elif data.startswith(_OBJECT_AS_TEXT) and (text := text_of(data)):
+            yield from self._unwrap_text(text, origin, wrappings)
+        elif not _BARE.match(data) and _HINT.search(data):
+            yield from self._open_envelope(data, origin, wrappings)
+        elif whole and not is_json(data):
+            yield from self._recover(data, origin, wrappings)
+        else:
+            self._add_bare_record(data, origin)
+
+    def _open_envelope(self, data: bytes, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
+        try:
+            envelope = _envelope.decode(data)
+        except UNREADABLE:
+            yield from self._recover(data, origin, wrappings)
+            return
+        if envelope.records is not msgspec.UNSET:
+            yield from self._open_array(bytes(envelope.records), origin, wrappings)
+        elif envelope.lookup is not msgspec.UNSET:
+            yield from self._open_array(bytes(envelope.lookup), origin, wrappings)
+        elif text := text_of(envelope.lookup_record):
+            yield from self._unwrap_text(text, origin, wrappings)
+        elif envelope.log_events is not msgspec.UNSET or envelope.message_type is not msgspec.UNSET:
+            yield from self._cloudwatch(envelope, origin, wrappings)
+        elif envelope.awslogs is not msgspec.UNSET:
+            yield from self._awslogs(bytes(envelope.awslogs), origin, wrappings)
+        elif envelope.kind is not msgspec.UNSET:
+            yield from self._eventbridge(envelope, origin, wrappings)
+        elif envelope.filtered_events is not msgspec.UNSET:
+            yield from self._log_events(bytes(envelope.filtered_events), origin, wrappings)
+        elif text_of(envelope.sns_type) == "Notification" and (text := text_of(envelope.sns_message)):
+            yield from self._unwrap_text(text, origin, wrappings)
+        elif inner := shipped_record(data):
+            yield from self._unwrap(inner, origin, wrappings - 1, whole=True)
+        else:
+            self._add_bare_record(data, origin)  # the hint was a value, or deeper inside
+
+    def _open_array(self, data: bytes, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
+        """Collect a JSON array of records or envelopes."""
+        first = 0
+        for items in json_pieces.array_items(data):
+            if isinstance(items, bytes):
+                first = yield from self._recover(items, origin, wrappings, first)
+                continue
+            inside = _nested_origins(origin, len(items), first)
+            first += len(items)
+            if any(item.startswith(b"[") for item in items):
+                items, inside = self._without_arrays(items, inside)
+            yield from self._gather(items, inside, wrappings - 1)
+            if self.is_closed:
+                return
+
+    def _without_arrays(self, items: list[bytes], inside: list[Origin]) -> tuple[list[bytes], list[Origin]]:
+        kept = []
+        for number, item in enumerate(items):
+            if item.startswith(b"["):
+                self.reject(inside[number], "a record must be a JSON object, not an array")
+            else:
+                kept.append(number)
+        return [items[number] for number in kept], [inside[number] for number in kept]
+
+    def _recover(
+        self, data: bytes, origin: Origin, wrappings: int, first: int = 0
+    ) -> Generator[RecordBatch, None, int]:
+        """Collect what can be cut out of a document that is no JSON, or is several in a row; return the number of pieces.
+
+        `first` is the number of the first piece where the text is a window of an array.
+        """
+        pieces = json_pieces.recover_objects(data)
+        head = list(islice(pieces, 2))
+        if len(head) <= 1 and (inner := _RECORDS.search(data)):
+            pieces = json_pieces.recover_objects(data[inner.end() :])
+            head = list(islice(pieces, 2))
+        if (head and head[0] == (data, True)) or (not head and is_json(data)):
+            self._add_bare_record(data, origin)  # nothing to cut: `flatten` says what is wrong with it
+            return 1
+        if not head:
+            self.reject(origin, "malformed JSON: no object in it")
+            return 1
+        several, pieces = first > 0 or len(head) > 1, chain(head, pieces)
+        while found := _take_up_to(json_pieces.SCAN_BYTES, pieces):
+            origins = _nested_origins(origin, len(found), first) if several else [origin]
+            first += len(found)
+            for where in (where for (_, closed), where in zip(found, origins, strict=True) if not closed):
+                self.reject(where, "malformed JSON: no complete object")
+            whole = [(piece, where) for (piece, closed), where in zip(found, origins, strict=True) if closed]
+            yield from self._gather(
+                [piece for piece, _ in whole], [where for _, where in whole], wrappings - 1
+            )
+            if self.is_closed:
+                break
+        return first
+
+    def _gather(self, lines: list[bytes], origins: list[Origin], wrappings: int) -> Iterator[RecordBatch]:
+        """Collect bare lines at once, and unwrap only those that a cheap test points at."""
+        room = self._remaining_records(origins[0]) if lines else 0
+        lines, over = lines[:room], origins[room : room + 1]
+        done = 0
+        for index in _suspects(lines, join_lines(lines), self.limits):
+            self.add(lines[done:index], origins[done:index])
+            yield from self._unwrap(lines[index], origins[index], wrappings)
+            done = index + 1
+        self.add(lines[done:], origins[done : len(lines)])
+        if over:
+            self._remaining_records(over[0])
+        yield from self._take_full_parts()
+
+    def _add_bare_record(self, line: bytes, origin: Origin) -> None:
+        if len(line) > self.limits.max_record_bytes:
+            self.reject(origin, f"larger than {self.limits.max_record_bytes:,} bytes")
+        elif (
+            line.count(b"{") + line.count(b"[") > self.limits.max_json_depth
+            and json_pieces.json_depth(line) > self.limits.max_json_depth
+        ):
+            self.reject(origin, f"nested deeper than {self.limits.max_json_depth}")
+        else:
+            self.add([line if _is_utf8(line) else line.decode(errors="replace").encode()], [origin])
+
+    def _eventbridge(self, envelope: _Envelope, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
+        kind = text_of(envelope.kind)
+        if envelope.detail is msgspec.UNSET or not kind.endswith("via CloudTrail"):
+            self.reject(origin, "an EventBridge event, but not one of CloudTrail")
+        elif "Insight" in kind:
+            self.skipped += 1
+        else:
+            yield from self._unwrap(bytes(envelope.detail), origin, wrappings - 1)
+
+    def _cloudwatch(self, envelope: _Envelope, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
+        if text_of(envelope.message_type) == "CONTROL_MESSAGE":
+            self.skipped += 1
+            return
+        events = b"" if envelope.log_events is msgspec.UNSET else bytes(envelope.log_events)
+        yield from self._log_events(events, origin, wrappings)
+
+    def _log_events(self, data: bytes, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
+        """Collect the messages of CloudWatch Logs events."""
+        first = 0
+        for entries in json_pieces.array_items(data):
+            if isinstance(entries, bytes):
+                self.reject(origin, "a CloudWatch Logs message without a list of logEvents")
+                return
+            for entry, where in zip(entries, _nested_origins(origin, len(entries), first), strict=True):
+                yield from self._log_entry(entry, where, wrappings)
+                if self.is_closed:
+                    return
+            first += len(entries)
+            yield from self._take_full_parts()
+
+    def _log_entry(self, entry: bytes, where: Origin, wrappings: int) -> Iterator[RecordBatch]:
+        try:
+            message = _log_event.decode(entry).message
+        except UNREADABLE:
+            self._remaining_records(where)
+            self.reject(where, "a CloudWatch Logs event without a message")
+            return
+        yield from self._unwrap_text(message, where, wrappings)
+
+    def _unwrap_text(self, text: str, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
+        """Collect what a JSON string holds, one level deeper."""
+        return self._unwrap(text.encode(errors="replace"), origin, wrappings - 1, whole=True)
+
+    def _awslogs(self, data: bytes, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
+        try:
+            text = _logs_data.decode(data).data.encode()
+        except UNREADABLE:
+            self.reject(origin, "awslogs without data")
+            return
+        yield from self._from_base64(text, origin, wrappings)
+
+    def _from_base64(self, text: bytes, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
+        try:
+            data = base64.b64decode(text, validate=False)
+        except (binascii.Error, ValueError):
+            self.reject(origin, "looks like base64, but is not")
+            return
+        if not data.startswith(GZIP_MAGIC):
+            self.reject(origin, "base64 of something other than gzip")
+            return
+        yield from self._gunzip(data, origin, wrappings)
+
+    def _gunzip(self, data: bytes, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
+        """Expand up to what is left of the message's budget; several gzip members in a row are one document."""
+        budget, inflate = self.budget, GzipInflater(strict=False)
+        expanded: list[bytes] = []
+        try:
+            for text in inflate.read(iter([data])):
+                if not budget.spend(len(text)):
+                    self.reject(origin, self._too_large(len(data)))
+                    return
+                expanded.append(text)
+            if not inflate.complete:
+                raise zlib.error("cut short")
+        except zlib.error as error:
+            self.reject(origin, f"gzip is damaged: {error}")
+        yield from self._documents(b"".join(expanded), origin, wrappings - 1)
+
+    def _documents(self, data: bytes, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
+        """Collect expanded text: JSON lines when its first line is a value by itself, else one document."""
+        start, end, more = _first_line(data)
+        if not more or not is_json_object(data[start:end]):
+            yield from self._unwrap(data, origin, wrappings, whole=True)
+            return
+        first = 0
+        for window in _windows_of_lines(data):
+            lines = [bare for line in window.split(b"\n") if (bare := line.strip(BLANK))]
+            yield from self._gather(lines, _nested_origins(origin, len(lines), first), wrappings)
+            first += len(lines)
+            if self.is_closed:
+                return
+
+    def _too_large(self, size: int) -> str:
+        return (
+            f"expands to more than {self.budget.limit:,} bytes with all that is inside it "
+            f"({size:,} bytes of gzip; {self.message_records:,} records came before)"
+        )
 
 
 def _suspects(lines: list[bytes], joined: JoinedLines, limits: ReadLimits) -> list[int]:
@@ -309,138 +517,6 @@ def _is_utf8(data: bytes) -> bool:
     return True
 
 
-def _unwrap(
-    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int, whole: bool = False
-) -> Iterator[RecordBatch]:
-    """Collect one value that may be an envelope; a `whole` message or document may also be several values in a row."""
-    if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):  # as `>` of Windows PowerShell writes
-        data = data.decode("utf-16", errors="replace").encode()
-    data = _strip_padding(_strip_padding(data).removeprefix(BYTE_ORDER_MARK))
-    if not data or not collector.remaining_records(origin):
-        return
-    if not wrappings:
-        collector.reject(origin, f"more than {MAX_WRAPPINGS} envelopes around one another")
-    elif data.startswith(GZIP_MAGIC):
-        yield from _gunzip(data, origin, collector, wrappings)
-    elif data.startswith(_GZIP_AS_BASE64):
-        yield from _from_base64(data, origin, collector, wrappings)
-    elif data.startswith(b"["):
-        yield from _open_array(data, origin, collector, wrappings)
-    elif data.startswith(_OBJECT_AS_TEXT) and (text := text_of(data)):
-        yield from _unwrap_text(text, origin, collector, wrappings)
-    elif not _BARE.match(data) and _HINT.search(data):
-        yield from _open_envelope(data, origin, collector, wrappings)
-    elif whole and not is_json(data):
-        yield from _recover(data, origin, collector, wrappings)
-    else:
-        _add_bare_record(data, origin, collector)
-
-
-def _add_bare_record(line: bytes, origin: Origin, collector: _RecordCollector) -> None:
-    if len(line) > collector.limits.max_record_bytes:
-        collector.reject(origin, f"larger than {collector.limits.max_record_bytes:,} bytes")
-    elif (
-        line.count(b"{") + line.count(b"[") > collector.limits.max_json_depth
-        and json_pieces.json_depth(line) > collector.limits.max_json_depth
-    ):
-        collector.reject(origin, f"nested deeper than {collector.limits.max_json_depth}")
-    else:
-        collector.add([line if _is_utf8(line) else line.decode(errors="replace").encode()], [origin])
-
-
-def _open_envelope(
-    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
-) -> Iterator[RecordBatch]:
-    try:
-        envelope = _envelope.decode(data)
-    except UNREADABLE:
-        yield from _recover(data, origin, collector, wrappings)
-        return
-    if envelope.records is not msgspec.UNSET:
-        yield from _open_array(bytes(envelope.records), origin, collector, wrappings)
-    elif envelope.lookup is not msgspec.UNSET:
-        yield from _open_array(bytes(envelope.lookup), origin, collector, wrappings)
-    elif text := text_of(envelope.lookup_record):
-        yield from _unwrap_text(text, origin, collector, wrappings)
-    elif envelope.log_events is not msgspec.UNSET or envelope.message_type is not msgspec.UNSET:
-        yield from _cloudwatch(envelope, origin, collector, wrappings)
-    elif envelope.awslogs is not msgspec.UNSET:
-        yield from _awslogs(bytes(envelope.awslogs), origin, collector, wrappings)
-    elif envelope.kind is not msgspec.UNSET:
-        yield from _eventbridge(envelope, origin, collector, wrappings)
-    elif envelope.filtered_events is not msgspec.UNSET:
-        yield from _log_events(bytes(envelope.filtered_events), origin, collector, wrappings)
-    elif text_of(envelope.sns_type) == "Notification" and (text := text_of(envelope.sns_message)):
-        yield from _unwrap_text(text, origin, collector, wrappings)
-    elif inner := shipped_record(data):
-        yield from _unwrap(inner, origin, collector, wrappings - 1, whole=True)
-    else:
-        _add_bare_record(data, origin, collector)  # the hint was a value, or deeper inside
-
-
-def _open_array(
-    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
-) -> Iterator[RecordBatch]:
-    """Collect a JSON array of records or envelopes."""
-    first = 0
-    for items in json_pieces.array_items(data):
-        if isinstance(items, bytes):
-            first = yield from _recover(items, origin, collector, wrappings, first)
-            continue
-        inside = _nested_origins(origin, len(items), first)
-        first += len(items)
-        if any(item.startswith(b"[") for item in items):
-            items, inside = _without_arrays(items, inside, collector)
-        yield from _gather(items, inside, collector, wrappings - 1)
-        if collector.message.closed:
-            return
-
-
-def _without_arrays(
-    items: list[bytes], inside: list[Origin], collector: _RecordCollector
-) -> tuple[list[bytes], list[Origin]]:
-    kept = []
-    for number, item in enumerate(items):
-        if item.startswith(b"["):
-            collector.reject(inside[number], "a record must be a JSON object, not an array")
-        else:
-            kept.append(number)
-    return [items[number] for number in kept], [inside[number] for number in kept]
-
-
-def _recover(
-    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int, first: int = 0
-) -> Generator[RecordBatch, None, int]:
-    """Collect what can be cut out of a document that is no JSON, or is several documents in a row; return the number of pieces.
-
-    `first` is the number of the first piece where the text is a window of an array.
-    """
-    pieces = json_pieces.recover_objects(data)
-    head = list(islice(pieces, 2))
-    if len(head) <= 1 and (inner := _RECORDS.search(data)):
-        pieces = json_pieces.recover_objects(data[inner.end() :])
-        head = list(islice(pieces, 2))
-    if (head and head[0] == (data, True)) or (not head and is_json(data)):
-        _add_bare_record(data, origin, collector)  # nothing to cut: `flatten` says what is wrong with it
-        return 1
-    if not head:
-        collector.reject(origin, "malformed JSON: no object in it")
-        return 1
-    several, pieces = first > 0 or len(head) > 1, chain(head, pieces)
-    while found := _take_up_to(json_pieces.SCAN_BYTES, pieces):
-        origins = _nested_origins(origin, len(found), first) if several else [origin]
-        first += len(found)
-        for where in (where for (_, closed), where in zip(found, origins, strict=True) if not closed):
-            collector.reject(where, "malformed JSON: no complete object")
-        whole = [(piece, where) for (piece, closed), where in zip(found, origins, strict=True) if closed]
-        yield from _gather(
-            [piece for piece, _ in whole], [where for _, where in whole], collector, wrappings - 1
-        )
-        if collector.message.closed:
-            break
-    return first
-
-
 def _take_up_to(size: int, pieces: Iterable[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
     """Return the next pieces, until they have come to a size or are PART_RECORDS."""
     found: list[tuple[bytes, bool]] = []
@@ -450,132 +526,6 @@ def _take_up_to(size: int, pieces: Iterable[tuple[bytes, bool]]) -> list[tuple[b
         if size <= 0:
             break
     return found
-
-
-def _eventbridge(
-    envelope: _Envelope, origin: Origin, collector: _RecordCollector, wrappings: int
-) -> Iterator[RecordBatch]:
-    kind = text_of(envelope.kind)
-    if envelope.detail is msgspec.UNSET or not kind.endswith("via CloudTrail"):
-        collector.reject(origin, "an EventBridge event, but not one of CloudTrail")
-    elif "Insight" in kind:
-        collector.skipped += 1
-    else:
-        yield from _unwrap(bytes(envelope.detail), origin, collector, wrappings - 1)
-
-
-def _cloudwatch(
-    envelope: _Envelope, origin: Origin, collector: _RecordCollector, wrappings: int
-) -> Iterator[RecordBatch]:
-    if text_of(envelope.message_type) == "CONTROL_MESSAGE":
-        collector.skipped += 1
-        return
-    events = b"" if envelope.log_events is msgspec.UNSET else bytes(envelope.log_events)
-    yield from _log_events(events, origin, collector, wrappings)
-
-
-def _log_events(
-    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
-) -> Iterator[RecordBatch]:
-    """Collect the messages of CloudWatch Logs events."""
-    first = 0
-    for entries in json_pieces.array_items(data):
-        if isinstance(entries, bytes):
-            collector.reject(origin, "a CloudWatch Logs message without a list of logEvents")
-            return
-        for entry, where in zip(entries, _nested_origins(origin, len(entries), first), strict=True):
-            yield from _log_entry(entry, where, collector, wrappings)
-            if collector.message.closed:
-                return
-        first += len(entries)
-        yield from collector.take_full_parts()
-
-
-def _log_entry(
-    entry: bytes, where: Origin, collector: _RecordCollector, wrappings: int
-) -> Iterator[RecordBatch]:
-    try:
-        message = _log_event.decode(entry).message
-    except UNREADABLE:
-        collector.remaining_records(where)
-        collector.reject(where, "a CloudWatch Logs event without a message")
-        return
-    yield from _unwrap_text(message, where, collector, wrappings)
-
-
-def _unwrap_text(
-    text: str, origin: Origin, collector: _RecordCollector, wrappings: int
-) -> Iterator[RecordBatch]:
-    """Collect what a JSON string holds, one level deeper."""
-    return _unwrap(text.encode(errors="replace"), origin, collector, wrappings - 1, whole=True)
-
-
-def _awslogs(
-    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
-) -> Iterator[RecordBatch]:
-    try:
-        text = _logs_data.decode(data).data.encode()
-    except UNREADABLE:
-        collector.reject(origin, "awslogs without data")
-        return
-    yield from _from_base64(text, origin, collector, wrappings)
-
-
-def _from_base64(
-    text: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
-) -> Iterator[RecordBatch]:
-    try:
-        data = base64.b64decode(text, validate=False)
-    except (binascii.Error, ValueError):
-        collector.reject(origin, "looks like base64, but is not")
-        return
-    if not data.startswith(GZIP_MAGIC):
-        collector.reject(origin, "base64 of something other than gzip")
-        return
-    yield from _gunzip(data, origin, collector, wrappings)
-
-
-def _gunzip(
-    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
-) -> Iterator[RecordBatch]:
-    """Expand up to what is left of the message's budget; several gzip members in a row are one document."""
-    budget, inflate = collector.message.budget, GzipInflater(strict=False)
-    expanded: list[bytes] = []
-    try:
-        for text in inflate.read(iter([data])):
-            if not budget.spend(len(text)):
-                collector.reject(origin, _too_large(len(data), collector.message))
-                return
-            expanded.append(text)
-        if not inflate.complete:
-            raise zlib.error("cut short")
-    except zlib.error as error:
-        collector.reject(origin, f"gzip is damaged: {error}")
-    yield from _documents(b"".join(expanded), origin, collector, wrappings - 1)
-
-
-def _too_large(size: int, message: _MessageUsage) -> str:
-    return (
-        f"expands to more than {message.budget.limit:,} bytes with all that is inside it "
-        f"({size:,} bytes of gzip; {message.records:,} records came before)"
-    )
-
-
-def _documents(
-    data: bytes, origin: Origin, collector: _RecordCollector, wrappings: int
-) -> Iterator[RecordBatch]:
-    """Collect expanded text: JSON lines when its first line is a value by itself, else one document."""
-    start, end, more = _first_line(data)
-    if not more or not is_json_object(data[start:end]):
-        yield from _unwrap(data, origin, collector, wrappings, whole=True)
-        return
-    first = 0
-    for window in _windows_of_lines(data):
-        lines = [bare for line in window.split(b"\n") if (bare := line.strip(BLANK))]
-        yield from _gather(lines, _nested_origins(origin, len(lines), first), collector, wrappings)
-        first += len(lines)
-        if collector.message.closed:
-            return
 
 
 def _first_line(text: bytes) -> tuple[int, int, bool]:
