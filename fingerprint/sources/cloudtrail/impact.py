@@ -46,48 +46,18 @@ from fingerprint.sources.cloudtrail.impact_requests import (
 )
 from fingerprint.sources.cloudtrail.record_members import CallRecord
 
-_GUARDED_SERVICES = frozenset(
-    (
-        "iam",
-        "organizations",
-        "cloudtrail",
-        "guardduty",
-        "config",
-        "securityhub",
-        "kms",
-        "backup",
-        "sso",
-        "sso-directory",
-        "identitystore",
-        "account",
-        "access-analyzer",
-        "macie2",
-        "detective",
-        "inspector2",
-        "secretsmanager",
-        "rolesanywhere",
-        "ram",
-        "sts",
-    )
-)
+_GUARDED_SERVICES = frozenset((
+    "iam", "organizations", "cloudtrail", "guardduty", "config", "securityhub", "kms", "backup", "sso",
+    "sso-directory", "identitystore", "account", "access-analyzer", "macie2", "detective", "inspector2",
+    "secretsmanager", "rolesanywhere", "ram", "sts",
+))  # fmt: skip
 _WATCHING = ("Logging", "LogConfig", "FlowLog", "Detector", "Alarm", "Trail", "Recorder", "Monitoring")
 _RECOVERY = ("Backup", "Snapshot", "Recovery", "Replication")
 _CREDENTIAL = (
-    "AccessKey",
-    "AccessToken",
-    "AccountToken",
-    "ApiKey",
-    "AuthToken",
-    "BearerToken",
-    "CliToken",
-    "Credential",
-    "KeysAndCertificate",
-    "LoginProfile",
-    "LoginToken",
-    "Password",
-    "SSHPublicKey",
+    "AccessKey", "AccessToken", "AccountToken", "ApiKey", "AuthToken", "BearerToken", "CliToken",
+    "Credential", "KeysAndCertificate", "LoginProfile", "LoginToken", "Password", "SSHPublicKey",
     "SshPublicKey",
-)
+)  # fmt: skip
 _SIGNED_ADDRESS = ("Presigned", "StreamingURL")  # who opens it needs no credential
 _NEW_USERS = ("CreateUser", "RegisterUser")
 _SHARING = ("Policy", "Permission", "PublicAccess", "Acl", "Grant", "Share", "Access")
@@ -95,64 +65,18 @@ _SHARING = ("Policy", "Permission", "PublicAccess", "Acl", "Grant", "Share", "Ac
 _NO_RIGHTS = ("ScalingPolicy", "LifecyclePolicy", "CachePolicy", "RequestPolicy", "HeadersPolicy")
 # What holds data or serves others: the last words of the names of things that are missed where they are deleted.
 _SERVES = (
-    "Api",
-    "App",
-    "Application",
-    "Broker",
-    "Bucket",
-    "Channel",
-    "Cluster",
-    "Collection",
-    "Database",
-    "DBInstance",
-    "Distribution",
-    "Domain",
-    "Endpoint",
-    "Environment",
-    "FileSystem",
-    "Fleet",
-    "Function",
-    "Gateway",
-    "Graph",
-    "Index",
-    "Instance",
-    "Instances",
-    "Keyspace",
-    "LoadBalancer",
-    "Queue",
-    "Repository",
-    "Server",
-    "Service",
-    "StateMachine",
-    "Stream",
-    "Table",
-    "Volume",
-)
+    "Api", "App", "Application", "Broker", "Bucket", "Channel", "Cluster", "Collection", "Database",
+    "DBInstance", "Distribution", "Domain", "Endpoint", "Environment", "FileSystem", "Fleet", "Function",
+    "Gateway", "Graph", "Index", "Instance", "Instances", "Keyspace", "LoadBalancer", "Queue", "Repository",
+    "Server", "Service", "StateMachine", "Stream", "Table", "Volume",
+)  # fmt: skip
 _TAKES_AWAY = (
-    "Delete",
-    "Disable",
-    "Stop",
-    "Remove",
-    "Terminate",
-    "Deregister",
-    "Disassociate",
-    "Purge",
-    "Cancel",
-)
+    "Delete", "Disable", "Stop", "Remove", "Terminate", "Deregister", "Disassociate", "Purge", "Cancel",
+)  # fmt: skip
 _GIVES = (
-    "Put",
-    "Set",
-    "Add",
-    "Attach",
-    "Modify",
-    "Update",
-    "Create",
-    "Authorize",
-    "Grant",
-    "Share",
-    "Import",
+    "Put", "Set", "Add", "Attach", "Modify", "Update", "Create", "Authorize", "Grant", "Share", "Import",
     "Reset",
-)
+)  # fmt: skip
 
 
 def impact_of(service: str, action: str, record: str) -> CallImpact:
