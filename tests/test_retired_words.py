@@ -33,6 +33,7 @@ RETIRED = {
     "desk": "alert store (the database), alert queue or web app (the pages)",
     "door": "adapter, port",
     "facet": "evidence group",
+    "homed": "in the bucket of its principal",
     "homeless": "unbucketed",
     "hurried": "forced",
     "keeper": "partition processor",

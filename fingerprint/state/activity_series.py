@@ -40,10 +40,8 @@ from fingerprint.estimators import spectral
 
 ACTION_CHANNELS = 23  # single actions with a channel of their own
 ROWS_PER_CHUNK = 4096  # rows made dense at a time: 4096 x 504 x 4 B = 8 MB
-BUSY_DAYS, BUSY_COUNT = (
-    2,
-    spectral.SURGE_Z**2,
-)  # days and events in them without which no interval of a row is silent
+# Days, and events in them, without which no interval of a row is silent.
+BUSY_DAYS, BUSY_COUNT = 2, spectral.SURGE_Z**2
 DEVICE_BYTES = 4 << 30  # bytes that a device may spend on rows made dense and on what is made of them
 
 

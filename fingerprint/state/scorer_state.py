@@ -138,20 +138,20 @@ class ScorerState:
         The bits of a key that its bucket leaves no room for are kept beside it: a principal has so many ids that 48 bits
         would take some of them for repeats.
         """
-        homed, rest = hashing.rebucket(principal, keys), hashing.overflow_bits(keys)
-        fresh = is_first_occurrence(hashing.hash_pair(principal, keys)) & ~self._is_kept(homed, rest)
-        self.repeats.add(homed[fresh], day=day[fresh], rest=rest[fresh])
+        names, rest = hashing.rebucket(principal, keys), hashing.overflow_bits(keys)
+        fresh = is_first_occurrence(hashing.hash_pair(principal, keys)) & ~self._is_kept(names, rest)
+        self.repeats.add(names[fresh], day=day[fresh], rest=rest[fresh])
         return fresh
 
     def is_duplicate(self, principal: Hashes, keys: Hashes) -> NDArray[np.bool_]:
         """Return which events (N,) came in an earlier batch."""
         return self._is_kept(hashing.rebucket(principal, keys), hashing.overflow_bits(keys))
 
-    def _is_kept(self, homed: Hashes, rest: NDArray[np.uint16]) -> NDArray[np.bool_]:
+    def _is_kept(self, names: Hashes, rest: NDArray[np.uint16]) -> NDArray[np.bool_]:
         """Return which ids (N,) are kept, by their key in the bucket of the principal and the bits that it leaves out."""
-        known = self.repeats.has(homed)
+        known = self.repeats.has(names)
         if known.any():
-            known &= self.repeats.get(homed, "rest") == rest
+            known &= self.repeats.get(names, "rest") == rest
         return known
 
     def update_history(self, principal: Hashes, interval: Ints, codes: Hashes) -> dict[str, Ints]:
