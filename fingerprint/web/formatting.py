@@ -3,6 +3,8 @@
 Example:
     >>> format_span(datetime(2026, 3, 4, 14, 2, tzinfo=UTC), datetime(2026, 3, 4, 14, 21, tzinfo=UTC))
     '4 March 2026, 14:02:00 to 14:21:00 UTC'
+
+Templates have this module as `fmt`, and with it the names that it imports `as` themselves.
 """
 
 from __future__ import annotations

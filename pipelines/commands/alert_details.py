@@ -32,6 +32,7 @@ from fingerprint.core.incident import SessionOrigin
 from fingerprint.core.people import SESSION_NAMES_CHOSEN, session_names
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import format_iso
 from fingerprint.delivery.formats.text import impact_text, opener_texts, other_record_texts
 from fingerprint.detection.detectors import detector_label
 from fingerprint.store import open_store
@@ -155,7 +156,7 @@ def alert_detail(alert: Alert) -> dict[str, Any]:
         "level": alert.level,
         "bank_version": alert.bank_version,
         "degraded": alert.degraded,
-        "window_start": formatting.format_iso(alert.window_start),
+        "window_start": format_iso(alert.window_start),
         "tactics": list(alert.tactics),
         "impact_of": [_as_json(each, ActionImpact.__slots__) for each in alert.impact_of],
         "next_steps": [_as_json(step, NextStep.__slots__) for step in alert.next_steps],
@@ -188,8 +189,7 @@ def sparkline(values: tuple[float, ...], width: int = 84, top: float = 0.0) -> s
 def _as_json(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
     values = ((name, getattr(record, name)) for name in names)
     return {
-        name: formatting.format_iso(value) if hasattr(value, "isoformat") else _number(value)
-        for name, value in values
+        name: format_iso(value) if hasattr(value, "isoformat") else _number(value) for name, value in values
     }
 
 
@@ -258,7 +258,7 @@ def _add_decisions(facts: Table, row: QueueRow, disposition: Sequence[Dispositio
     for each in disposition:
         why = f": {each.why}" if each.why else ""
         decided = triage.disposition_sentence(triage.disposition_as_json(each))
-        facts.add_row("decided", terminal_text(f"{decided}, {formatting.format_iso(each.at)}{why}"))
+        facts.add_row("decided", terminal_text(f"{decided}, {format_iso(each.at)}{why}"))
     if row.grown:
         facts.add_row("", f"open again: {row.grown:,} events came since")
     elif disposition and row.decision is None:
@@ -415,7 +415,7 @@ def _event_lines(event: AlertEvent) -> tuple[Text, Text]:
 
 
 def _time_text(event: AlertEvent) -> str:
-    return formatting.format_iso(event.event_time)[:19].replace("T", " ")
+    return format_iso(event.event_time)[:19].replace("T", " ")
 
 
 def _z_text(event: AlertEvent, detector: str) -> str:

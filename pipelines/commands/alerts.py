@@ -194,8 +194,8 @@ def alert_summary(alert: Alert) -> dict[str, Any]:
     return {
         "alert_id": alert.alert_id,
         "principal": alert.principal,
-        "first_event_time": formatting.format_iso(alert.first_event_time),
-        "last_event_time": formatting.format_iso(alert.last_event_time),
+        "first_event_time": time_range.format_iso(alert.first_event_time),
+        "last_event_time": time_range.format_iso(alert.last_event_time),
         "urgency": alert.urgency,
         "rarity": alert.rarity,
         "impact": alert.impact,
@@ -254,12 +254,12 @@ def _write_csv(rows: Sequence[QueueRow]) -> None:
             "severity": severity_of(row.urgency),
             "status": "open" if row.open else "closed",
             "decision": row.decision or "",
-            "first_event_time": formatting.format_iso(row.first_event_time),
-            "last_event_time": formatting.format_iso(row.last_event_time),
+            "first_event_time": time_range.format_iso(row.first_event_time),
+            "last_event_time": time_range.format_iso(row.last_event_time),
             **{name: ", ".join(getattr(row, name)) for name in ("services", "accounts", "tactics")},
         }
         lines.writerow([safe_cell(str(cells.get(name, getattr(row, name, "")))) for name in CSV_COLUMNS])
 
 
 def _minute(at: datetime) -> str:
-    return formatting.format_iso(at)[:16].replace("T", " ")
+    return time_range.format_iso(at)[:16].replace("T", " ")

@@ -12,6 +12,7 @@ from rich.text import Text
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.errors import NotFound
 from fingerprint.core.sanitize import printable
+from fingerprint.core.time_range import format_iso
 from fingerprint.delivery.policy import Delivery
 from fingerprint.store import open_store
 from fingerprint.web import formatting
@@ -51,9 +52,9 @@ def delivery_summary(delivery: Delivery) -> dict[str, Any]:
         "state": delivery.state,
         "tries": delivery.tries,
         "reason": printable(delivery.reason),
-        "created_at": formatting.format_iso(delivery.created_at),
-        "due_at": formatting.format_iso(delivery.due_at),
-        "done_at": formatting.format_iso(delivery.done_at) if delivery.done_at else None,
+        "created_at": format_iso(delivery.created_at),
+        "due_at": format_iso(delivery.due_at),
+        "done_at": format_iso(delivery.done_at) if delivery.done_at else None,
     }
 
 

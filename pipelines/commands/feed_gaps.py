@@ -8,8 +8,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from fingerprint.core.alert import FeedGap
+from fingerprint.core.alert import FeedGap, severity_of
 from fingerprint.core.sanitize import printable
+from fingerprint.core.time_range import format_iso
 from fingerprint.store import open_store
 from fingerprint.web import formatting
 
@@ -25,13 +26,13 @@ def feed_gap_summary(gap: FeedGap) -> dict[str, Any]:
         "notice_id": gap.notice_id,
         "kind": gap.kind,
         "feed": printable(gap.feed),
-        "since": formatting.format_iso(gap.since),
-        "seen_at": formatting.format_iso(gap.seen_at),
+        "since": format_iso(gap.since),
+        "seen_at": format_iso(gap.seen_at),
         "expected": gap.expected,
         "hourly": gap.hourly,
         "urgency": gap.urgency,
         "title": printable(gap.title),
-        "ended_at": formatting.format_iso(gap.ended_at) if gap.ended_at else None,
+        "ended_at": format_iso(gap.ended_at) if gap.ended_at else None,
         "ending": gap.ending,
     }
 
@@ -44,7 +45,7 @@ def print_feed_gaps(found: list[dict[str, Any]]) -> None:
     table = Table("urgency", "gap", "what is missing", "ended (UTC)", box=None, pad_edge=False)
     for gap in found:
         ended = f"{gap['ended_at'][:16].replace('T', ' ')}, {gap['ending']}" if gap["ended_at"] else ""
-        urgency = f"{gap['urgency']:>3} {formatting.severity_of(gap['urgency'])}"
+        urgency = f"{gap['urgency']:>3} {severity_of(gap['urgency'])}"
         table.add_row(urgency, gap["notice_id"][:12], Text(gap["title"], overflow="fold"), ended)
     Console().print(table)
 

@@ -17,6 +17,7 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.alert import severity_of
 from fingerprint.core.incident import IncidentFilter, IncidentStatusFilter
 from fingerprint.core.sanitize import printable
+from fingerprint.core.time_range import format_iso
 from fingerprint.store import open_store
 from fingerprint.web import formatting
 from pipelines.cli.console import fit_columns
@@ -135,5 +136,5 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_to_json(part) for part in value]
     if isinstance(value, datetime):
-        return formatting.format_iso(value)
+        return format_iso(value)
     return value.isoformat() if isinstance(value, date) else value

@@ -149,7 +149,7 @@ def _alert_preview(row: QueueRow) -> dict[str, Any]:
 def _suppression_as_json(made: Suppression) -> dict[str, Any]:
     """Return a suppression for JSON; times are ISO 8601 with a Z."""
     times = {name: getattr(made, name) for name in ("created_at", "expires_at", "ended_at", "last_hit")}
-    formatted = {name: moment and formatting.format_iso(moment) for name, moment in times.items()}
+    formatted = {name: moment and time_range.format_iso(moment) for name, moment in times.items()}
     return asdict(made) | formatted | {"match_text": describe_match(made.match)}
 
 

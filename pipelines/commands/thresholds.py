@@ -15,7 +15,7 @@ from fingerprint.analysis.threshold_service import HISTORY_DAYS, ThresholdForeca
 from fingerprint.core.case import ThresholdOverride
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
-from fingerprint.core.time_range import check_days
+from fingerprint.core.time_range import check_days, format_iso
 from fingerprint.registry import versions
 from fingerprint.store import open_store
 from fingerprint.web import formatting
@@ -34,7 +34,7 @@ def show_threshold(database_url: str, settings: Settings, folder: Path | None = 
         threshold_what_if.apply_override(settings, override), override
     )
     overrides = [
-        asdict(each) | {"at": formatting.format_iso(each.at), "change": change}
+        asdict(each) | {"at": format_iso(each.at), "change": change}
         for each, change in zip(history, changes, strict=True)
     ]
     return {

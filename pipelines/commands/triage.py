@@ -20,9 +20,9 @@ from fingerprint.core.case import (
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Web
+from fingerprint.core.time_range import format_iso
 from fingerprint.store import SqlStore, open_store
 from fingerprint.store.accounts import open_account_store
-from fingerprint.web import formatting
 from pipelines.runtime import host
 
 
@@ -132,7 +132,7 @@ def print_note(figures: dict[str, Any]) -> None:
 
 def disposition_as_json(disposition: Disposition) -> dict[str, Any]:
     """Return a disposition for JSON; its time is ISO 8601 with a Z."""
-    return {**asdict(disposition), "at": formatting.format_iso(disposition.at)}
+    return {**asdict(disposition), "at": format_iso(disposition.at)}
 
 
 def disposition_sentence(disposition: dict[str, Any]) -> str:

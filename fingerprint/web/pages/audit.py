@@ -20,11 +20,11 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from fingerprint.core.case import AuditEntry, AuditFilter
 from fingerprint.core.ports.store import AuditRepository
+from fingerprint.core.time_range import format_iso
 from fingerprint.delivery.formats.csv import safe_cell
 from fingerprint.web import audit_text
 from fingerprint.web.auth import Engineer
 from fingerprint.web.dependencies import Deps
-from fingerprint.web.formatting import format_iso
 from fingerprint.web.language import gettext
 from fingerprint.web.layout import render_page
 
