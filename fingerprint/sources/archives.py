@@ -5,14 +5,15 @@ Example:
     >>> [records.lines for records in read_records("a.json.gz", stored, ReadLimits())]
     [[b'{"eventName": "GetUser"}']]
 
-The bytes tell whether they are compressed, and whether they hold lines or one document; only a name of LINE_SUFFIXES always
-means lines. Memory is bounded by one document (`max_document_bytes`) where it is one, else by a line; what it expands to, with
-everything wrapped inside, by `max_expanded_bytes`.
+The bytes tell whether they are compressed, are UTF-16 (by its byte order mark), and whether they hold lines or one document;
+only a name of LINE_SUFFIXES always means lines. Memory is bounded by one document (`max_document_bytes`) where it is one, else
+by a line; what it expands to, with everything wrapped inside, by `max_expanded_bytes`.
 """
 
 from __future__ import annotations
 
 import zlib
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
@@ -46,7 +47,7 @@ def read_records(
     """
     errors: list[Reject] = []
     budget = ExpansionBudget(limits.max_expanded_bytes)
-    chunks = _chunks(name, stored, budget, errors)
+    chunks = _as_utf8(_chunks(name, stored, budget, errors))
     head = next(chunks, b"")
     following = next(chunks, None)
     rest = chain([head] if following is None else [head, following], chunks)
@@ -97,6 +98,19 @@ def _chunks(
         yield from _expanded(name, stored, budget, errors) if first.startswith(GZIP_MAGIC) else stored
     except TruncatedInput as error:
         errors.append(Reject(name, "", str(error)))
+
+
+def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the chunks; of UTF-16, as Windows writes, in UTF-8: its lines end in two bytes."""
+    first = next(chunks, b"")
+    chunks = chain([first], chunks)
+    if not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+        yield from chunks
+        return
+    decoder = getincrementaldecoder("utf-16")("replace")
+    for chunk in chunks:
+        yield decoder.decode(chunk).encode()
+    yield decoder.decode(b"", final=True).encode()
 
 
 def _expanded(

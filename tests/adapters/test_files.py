@@ -12,6 +12,7 @@ from fingerprint.adapters import files
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Reading
 from fingerprint.core.time_range import ALL_TIME, TimeRange, parse_time_range
+from fingerprint.sources import archives
 from fingerprint.sources.base import RecordBatch, merge_batches
 from fingerprint.sources.flatten import flatten
 from fingerprint.sources.limits import ReadLimits
@@ -53,6 +54,7 @@ CONTENTS = {
     ),
     "envelopes.jsonl": b'{"Records": [' + record(0) + b"," + record(1) + b"]}\n" + record(2),
     "without a suffix": lines(3),
+    "of Windows.jsonl": lines(3).replace(b"\n", b"\r\n").decode().encode("utf-16"),
 }
 
 
@@ -64,6 +66,14 @@ def test_three_records_are_read_however_they_are_written(tmp_path: Path, name: s
     records = read(file)
     assert (ids(records), records.rejects) == ([0, 1, 2], [])
     assert {source for source, _ in records.origins} == {str(file)}
+
+
+def test_utf_16_is_read_wherever_its_chunks_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(archives, "READ_BYTES", 7)
+    written = lines(3).decode().replace('"0"', '"\U0001d7d8"')
+    (tmp_path / "a.jsonl").write_bytes(b"\xfe\xff" + written.encode("utf-16-be"))
+    records = read(tmp_path / "a.jsonl")
+    assert [json.loads(line)["eventID"] for line in records.lines] == ["\U0001d7d8", "1", "2"]
 
 
 def test_a_folder_is_read_in_order_without_what_is_beside_the_records(tmp_path: Path) -> None:
