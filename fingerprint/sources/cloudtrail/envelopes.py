@@ -7,9 +7,9 @@ Example:
 The envelopes, each also inside another: a bare record; `{"Records": [...]}` (delivery files); EventBridge (`detail-type`,
 `detail`); SNS (`Message`); CloudWatch Logs subscriptions (`logEvents[].message`, or `awslogs.data`, base64 of gzip); what the
 AWS CLI prints (`Events[].CloudTrailEvent` of `cloudtrail lookup-events`, `events[].message` of `logs filter-log-events`); what
-log shippers and searches make of a record (`shipped_records`); a JSON array, a JSON string that holds an object, or several
-documents one after the other; gzip around any of them. Bare records, which are most, are recognised by their first key and by
-tests of the whole batch, and are not parsed here: `flatten` does that.
+log shippers, searches and queries make of a record (`shipped_records`); a JSON array, a JSON string that holds an object, or
+several documents one after the other; gzip around any of them. Bare records, which are most, are recognised by their first key
+and by tests of the whole batch, and are not parsed here: `flatten` does that.
 
 What a message may cost is bounded, however it is wrapped: one budget of expanded bytes for everything inside it
 (`max_document_bytes`), MAX_RECORDS records, MAX_REJECTS_PER_MESSAGE rejects of its own (one more says how many others there
@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 from fingerprint.core.alert import Reject
 from fingerprint.sources import json_pieces
 from fingerprint.sources.base import Origin, RecordBatch, merge_batches
-from fingerprint.sources.cloudtrail.shipped_records import shipped_record
+from fingerprint.sources.cloudtrail.shipped_records import record_in_row, shipped_record
 from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
 from fingerprint.sources.joined_lines import JoinedLines, join_lines, lines_with_prefix
 from fingerprint.sources.json_text import (
@@ -63,9 +63,14 @@ _BARE = re.compile(
 RECORD_PREFIX = b'{"eventVersion":'  # how AWS begins nearly every record
 _HINT = re.compile(
     rb'"(?:Records|detail-type|logEvents|awslogs|messageType|Events|CloudTrailEvent|events|Message'
-    rb'|_raw|_source|original|message|log|payload|body|kinesis)"'
+    rb'|_raw|_source|original|message|log|payload|body|kinesis|event|hits|results|QueryResultRows|Sns|Messages|Body)"'
 )
+_OF_LAKE = b'"eventJson"'  # a row of CloudTrail Lake may begin like a record
 _OBJECT_AS_TEXT = b'"{'
+_NOT_AN_ARRAY = "a record must be a JSON object, not an array"
+_NO_RECORD_IN_ROW = (
+    "a row of a query without the record: select eventJson (CloudTrail Lake) or @message (Logs Insights)"
+)
 _RECORDS = re.compile(rb'"Records"\s*:\s*\[')
 
 
@@ -167,7 +172,12 @@ def may_be_envelope(head: bytes) -> bool:
     head = head.removeprefix(BYTE_ORDER_MARK).lstrip(BLANK)
     if head.startswith((GZIP_MAGIC, _GZIP_AS_BASE64, b"[")) or b'}{"' in head or b'}\t{"' in head:
         return True
-    return not _BARE.match(head) and bool(_HINT.search(head))
+    return _may_wrap(head)
+
+
+def _may_wrap(data: bytes) -> bool:
+    """Return whether an object, or the beginning of one, may hold records in a member."""
+    return _OF_LAKE in data or (not _BARE.match(data) and bool(_HINT.search(data)))
 
 
 @dataclass(slots=True)
@@ -260,7 +270,7 @@ class _MessageReader:
             yield from self._open_array(data, origin, wrappings)
         elif data.startswith(_OBJECT_AS_TEXT) and (text := text_of(data)):
             yield from self._unwrap_text(text, origin, wrappings)
-        elif not _BARE.match(data) and _HINT.search(data):
+        elif _may_wrap(data):
             yield from self._open_envelope(data, origin, wrappings)
         elif whole and not is_json(data):
             yield from self._recover(data, origin, wrappings)
@@ -304,19 +314,25 @@ class _MessageReader:
             inside = _nested_origins(origin, len(items), first)
             first += len(items)
             if any(item.startswith(b"[") for item in items):
-                items, inside = self._without_arrays(items, inside)
+                items, inside = self._open_rows(items, inside)
             yield from self._gather(items, inside, wrappings - 1)
             if self.is_closed:
                 return
 
-    def _without_arrays(self, items: list[bytes], inside: list[Origin]) -> tuple[list[bytes], list[Origin]]:
+    def _open_rows(self, items: list[bytes], inside: list[Origin]) -> tuple[list[bytes], list[Origin]]:
+        """Return the items with the records in place of the rows of a query that hold them; other arrays are rejects."""
         kept = []
-        for number, item in enumerate(items):
-            if item.startswith(b"["):
-                self.reject(inside[number], "a record must be a JSON object, not an array")
+        for item, where in zip(items, inside, strict=True):
+            if not item.startswith(b"["):
+                kept.append((item, where))
+            elif len(item) > self.limits.max_record_bytes:
+                self.reject(where, f"larger than {self.limits.max_record_bytes:,} bytes")
+            elif record := record_in_row(item):
+                kept.append((record, where))
             else:
-                kept.append(number)
-        return [items[number] for number in kept], [inside[number] for number in kept]
+                has_cells = item[1:].lstrip(BLANK).startswith(b"{")
+                self.reject(where, _NO_RECORD_IN_ROW if has_cells else _NOT_AN_ARRAY)
+        return [item for item, _ in kept], [where for _, where in kept]
 
     def _recover(
         self, data: bytes, origin: Origin, wrappings: int, first: int = 0
@@ -478,7 +494,7 @@ def _suspects(lines: list[bytes], joined: JoinedLines, limits: ReadLimits) -> li
     """Return indices of lines that do not begin like a record, are not UTF-8, or may be past a bound; ascending."""
     text, borders = joined
     unusual = np.flatnonzero(~lines_with_prefix(RECORD_PREFIX, text, borders)).tolist()
-    found = {index for index in unusual if not _BARE.match(lines[index])}
+    found = {index for index in unusual if not _BARE.match(lines[index]) or _OF_LAKE in lines[index]}
     found.update(np.flatnonzero(np.diff(borders) > limits.max_record_bytes).tolist())
     found.update(np.flatnonzero(_brackets(text, borders) > limits.max_json_depth).tolist())
     if not _is_utf8(text):

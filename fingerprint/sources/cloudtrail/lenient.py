@@ -25,7 +25,6 @@ NO_EVENT_FIELDS = (
 OTHER_FORMS = (
     ("class_uid", "an OCSF event, as Security Lake has them: read the trail's own files"),
     ("eventtime", "a row of a table, whose columns are lower-case: read the trail's own files"),
-    ("QueryResultRows", "rows of a query in CloudTrail Lake: read the trail's own files"),
     ("_raw", "an event of Splunk whose _raw holds no JSON"),
     ("result", "a search result of Splunk without the record in result._raw"),
     ("@timestamp", "a document of Elastic or a log shipper without the record in message or event.original"),

@@ -4,27 +4,42 @@ Example:
     >>> shipped_record(b'{"@timestamp": "t", "message": "{\\"eventName\\": \\"GetUser\\"}"}')
     b'{"eventName": "GetUser"}'
 
-A record lies in a member, as its text or as the object that it is: `_raw` and `result` (Splunk, what its searches export),
-`_source` (Elasticsearch), `event.original` and `message` (Elastic Agent, Filebeat, Logstash, Vector), `log` (Fluent Bit),
-`payload` (Kafka Connect with schemas), `body` and `kinesis.data` in base64 (SQS and Kinesis, as Lambda gets them).
+A record lies in a member, as its text or as the object that it is: `_raw`, `result` and `results` (Splunk, what its searches
+export), `event` (Splunk's HTTP event collector), `_source` and `hits` (Elasticsearch), `event.original` and `message` (Elastic
+Agent, Filebeat, Logstash, Vector), `log` (Fluent Bit), `payload` (Kafka Connect with schemas), `body` and `kinesis.data` in
+base64 (SQS and Kinesis, as Lambda gets them), `Sns` (likewise), `Messages` and `Body` (SQS by the AWS CLI), `eventJson`
+(CloudTrail Lake). Queries give rows of cells: `QueryResultRows` (CloudTrail Lake), `results` (CloudWatch Logs Insights).
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable
+from typing import Any
 
 import msgspec
 
-from fingerprint.sources.json_text import text_of
+from fingerprint.sources.json_text import UNREADABLE, text_of
 
 _RawOrUnset = msgspec.Raw | msgspec.UnsetType
 
 
 class _Shipped(msgspec.Struct):
-    """The members of which one may hold a record; with `eventTime` it is a record itself, whatever else it has."""
+    """The members of which one may hold a record; with `eventTime` it is a record itself, whatever else it has.
+
+    A row of CloudTrail Lake may have `eventTime` beside `eventJson`, but has no caller; a record cannot be made without one.
+    """
 
     time: _RawOrUnset = msgspec.field(name="eventTime", default=msgspec.UNSET)
+    caller: _RawOrUnset = msgspec.field(name="userIdentity", default=msgspec.UNSET)
+    lake: _RawOrUnset = msgspec.field(name="eventJson", default=msgspec.UNSET)
+    rows: _RawOrUnset = msgspec.field(name="QueryResultRows", default=msgspec.UNSET)
+    results: _RawOrUnset = msgspec.UNSET
+    hits: _RawOrUnset = msgspec.UNSET
+    sns: _RawOrUnset = msgspec.field(name="Sns", default=msgspec.UNSET)
+    messages: _RawOrUnset = msgspec.field(name="Messages", default=msgspec.UNSET)
+    received: _RawOrUnset = msgspec.field(name="Body", default=msgspec.UNSET)
     raw: _RawOrUnset = msgspec.field(name="_raw", default=msgspec.UNSET)
     result: _RawOrUnset = msgspec.UNSET
     source: _RawOrUnset = msgspec.field(name="_source", default=msgspec.UNSET)
@@ -41,7 +56,23 @@ class _Result(msgspec.Struct):
 
 
 class _Event(msgspec.Struct):
+    """The event of Elastic, which has its `original`, or of Splunk, which is a record or one of EventBridge itself."""
+
     member: _RawOrUnset = msgspec.field(name="original", default=msgspec.UNSET)
+    time: _RawOrUnset = msgspec.field(name="eventTime", default=msgspec.UNSET)
+    kind: _RawOrUnset = msgspec.field(name="detail-type", default=msgspec.UNSET)
+
+
+class _Hits(msgspec.Struct):
+    member: _RawOrUnset = msgspec.field(name="hits", default=msgspec.UNSET)
+
+
+class _Cell(msgspec.Struct):
+    """A cell of a row: of CloudTrail Lake `{"eventJson": text}`, of Logs Insights `{"field": "@message", "value": text}`."""
+
+    lake: _RawOrUnset = msgspec.field(name="eventJson", default=msgspec.UNSET)
+    field: _RawOrUnset = msgspec.UNSET
+    value: _RawOrUnset = msgspec.UNSET
 
 
 class _Kinesis(msgspec.Struct):
@@ -51,37 +82,69 @@ class _Kinesis(msgspec.Struct):
 _shipped = msgspec.json.Decoder(_Shipped)
 _result = msgspec.json.Decoder(_Result)
 _event = msgspec.json.Decoder(_Event)
+_hits = msgspec.json.Decoder(_Hits)
 _kinesis = msgspec.json.Decoder(_Kinesis)
+_row = msgspec.json.Decoder(list[_Cell])
 
 
 def shipped_record(data: bytes) -> bytes:
-    """Return the record or envelope that lies in a member of a JSON object; empty where none does, or `data` is a record.
+    """Return the record, envelope or list that lies in a member of a JSON object; empty where none does, or `data` is a record.
 
     Raises msgspec.MsgspecError where `data` is no JSON object.
     """
     shipped = _shipped.decode(data)
     if shipped.time is not msgspec.UNSET:
-        return b""
+        return b"" if _first_of((shipped.caller,), b"{") else text_of(shipped.lake).encode(errors="replace")
     # a search of Splunk adds fields of its own, `eventTime` among them: `_raw` is the record, not the result
     found, original = _member(_result, shipped.result), _member(_event, shipped.event)
-    for member in (shipped.raw, found, original, shipped.message, shipped.log, shipped.body, shipped.payload):
+    texts = (shipped.raw, found, shipped.lake, original, shipped.event, shipped.message, shipped.log)
+    for member in (*texts, shipped.body, shipped.received, shipped.payload):
         if _may_be_record(text := text_of(member)):
             return text.encode(errors="replace")
     if encoded := text_of(_member(_kinesis, shipped.kinesis)):
         return _decode_base64(encoded)
-    objects = (bytes(each) for each in (shipped.result, shipped.source, shipped.payload) if each)
-    return next((each for each in objects if each.startswith(b"{")), b"")
+    event = shipped.event if _holds_record(shipped.event) else msgspec.UNSET
+    objects = (shipped.result, shipped.source, shipped.payload, shipped.sns, event)
+    lists = (shipped.rows, shipped.results, _member(_hits, shipped.hits), shipped.messages)
+    return _first_of(objects, b"{") or _first_of(lists, b"[")
 
 
-def _member(
-    decoder: msgspec.json.Decoder[_Result] | msgspec.json.Decoder[_Event] | msgspec.json.Decoder[_Kinesis],
-    raw: _RawOrUnset,
-) -> _RawOrUnset:
+def record_in_row(row: bytes) -> bytes:
+    """Return the record in a row of a query, which is a JSON array of cells; empty where none of them holds one.
+
+    Example:
+        >>> record_in_row(b'[{"eventID": "a"}, {"eventJson": "{}"}]')
+        b'{}'
+    """
+    try:
+        cells = _row.decode(row)
+    except UNREADABLE:
+        return b""
+    texts = (text_of(cell.value if text_of(cell.field) == "@message" else cell.lake) for cell in cells)
+    return next((text.encode(errors="replace") for text in texts if _may_be_record(text)), b"")
+
+
+def _member(decoder: msgspec.json.Decoder[Any], raw: _RawOrUnset) -> _RawOrUnset:
     """Return the member that the decoder reads of what may be an object."""
     try:
         return decoder.decode(raw).member if raw else msgspec.UNSET
     except msgspec.MsgspecError:
         return msgspec.UNSET
+
+
+def _holds_record(raw: _RawOrUnset) -> bool:
+    """Return whether the event of Splunk is a record or one of EventBridge; Elastic describes its own in such a member."""
+    try:
+        event = _event.decode(raw) if raw else _Event()
+    except msgspec.MsgspecError:
+        return False
+    return event.time is not msgspec.UNSET or event.kind is not msgspec.UNSET
+
+
+def _first_of(members: Iterable[_RawOrUnset], opening: bytes) -> bytes:
+    """Return the first member that begins with a bracket, which says what it is; empty where none does."""
+    found = (bytes(each) for each in members if isinstance(each, msgspec.Raw))
+    return next((each for each in found if each.startswith(opening)), b"")
 
 
 def _may_be_record(text: str) -> bool:

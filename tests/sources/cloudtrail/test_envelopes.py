@@ -90,6 +90,47 @@ WRAPPINGS = {
     ),
     "Elasticsearch": lines_of(lambda each: {"_index": "x", "_source": {"message": json.dumps(each)}}),
     "Elasticsearch, the record as it is": lines_of(lambda each: {"_index": "x", "_source": each}),
+    "Elasticsearch's response": text(
+        {
+            "took": 1,
+            "hits": {"total": {"value": 2}, "hits": [{"_id": "1", "_source": each} for each in (ONE, TWO)]},
+        }
+    ),
+    "Splunk's HTTP event collector": text({"time": 1.5, "sourcetype": "aws:cloudtrail", "event": ONE})
+    + text({"time": 1.5, "event": json.dumps(TWO)}),
+    "EventBridge in Splunk's HTTP event collector": lines_of(lambda each: {"event": eventbridge(each)}),
+    "Splunk's results": text(
+        {"preview": False, "results": [{"_raw": json.dumps(each)} for each in (ONE, TWO)]}
+    ),
+    "CloudTrail Lake": json.dumps(
+        {
+            "QueryStatus": "FINISHED",
+            "QueryResultRows": [[{"eventID": "1"}, {"eventJson": json.dumps(each)}] for each in (ONE, TWO)],
+        },
+        indent=4,
+    ).encode(),
+    "rows of CloudTrail Lake": lines_of(lambda each: {"eventJson": json.dumps(each)}),
+    "rows of CloudTrail Lake that begin like a record": lines_of(
+        lambda each: {
+            "eventID": "1",
+            "eventTime": "2023-07-10 11:42:18.000",
+            "eventJson": json.dumps(each),
+        }
+    ),
+    "CloudWatch Logs Insights": text(
+        {
+            "results": [
+                [{"field": "@ptr", "value": "x"}, {"field": "@message", "value": json.dumps(each)}]
+                for each in (ONE, TWO)
+            ]
+        }
+    ),
+    "SNS to Lambda": text(
+        {"Records": [{"EventSource": "aws:sns", "Sns": notified(each)} for each in (ONE, TWO)]}
+    ),
+    "SQS by the AWS CLI": text(
+        {"Messages": [{"MessageId": "1", "Body": json.dumps(eventbridge(each))} for each in (ONE, TWO)]}
+    ),
     "Elastic Agent": lines_of(
         lambda each: {"@timestamp": "t", "message": "GetUser", "event": {"original": json.dumps(each)}}
     ),
@@ -135,11 +176,31 @@ def test_a_record_that_speaks_of_envelopes_is_still_a_record() -> None:
     assert split_lines([text(record), text(reordered)]).lines == [text(record), text(reordered)]
 
 
-@pytest.mark.parametrize("member", ["_raw", "message", "log", "body", "payload", "result", "_source"])
+@pytest.mark.parametrize(
+    "member",
+    [
+        "_raw",
+        "message",
+        "log",
+        "body",
+        "payload",
+        "result",
+        "_source",
+        "event",
+        "hits",
+        "results",
+        "Body",
+        "Sns",
+        "eventJson",
+    ],
+)
 def test_a_record_with_a_member_of_a_log_shipper_is_still_a_record(member: str) -> None:
     """Else who makes a request with such a member could put another record in the place of its own."""
-    line = text({"@timestamp": "t", member: json.dumps(TWO), **ONE})
-    assert split_lines([line]).lines == [line]
+    own = {**ONE, "userIdentity": {"type": "Root"}}
+    for line in map(
+        text, ({"@timestamp": "t", member: json.dumps(TWO), **own}, {**own, member: json.dumps(TWO)})
+    ):
+        assert split_lines([line]).lines == [line]
 
 
 @pytest.mark.parametrize(
@@ -150,10 +211,27 @@ def test_a_record_with_a_member_of_a_log_shipper_is_still_a_record(member: str) 
         {"@timestamp": "t", "event": "text", "message": 1},
         {"kinesis": {"data": "no base64"}, "event": {"kind": 1}},
         {"payload": [1], "schema": None},
+        {"@timestamp": "t", "event": {"kind": "event", "module": "aws"}},
+        {"hits": [], "Body": "text", "results": 1, "eventJson": "no JSON"},
     ],
 )
 def test_what_wraps_no_record_is_left_for_flatten_to_reject(line: dict[str, object]) -> None:
     assert split_lines([text(line)]).lines == [text(line)]
+
+
+def test_a_row_of_a_query_without_its_record_is_rejected_with_what_to_select() -> None:
+    rows = {
+        "QueryResultRows": [
+            [{"eventID": "1"}, {"userIdentity": "{type=Root}"}],
+            [],
+            [{"eventJson": json.dumps(ONE)}],
+            [1],
+        ]
+    }
+    records = split_message(text(rows))
+    assert records.lines == [text(ONE)]
+    said = [("select eventJson" in reject.reason, reject.position) for reject in records.rejects]
+    assert said == [(True, "0"), (False, "1"), (False, "3")]
 
 
 def test_control_messages_and_insights_are_skipped_and_other_eventbridge_events_rejected() -> None:
@@ -247,6 +325,7 @@ def test_no_bytes_make_it_raise(data: bytes) -> None:
         b'{"logEvents":' + data + b"}",
         b'{"kinesis":{"data":"' + base64.b64encode(data) + b'"}}',
         b'{"_source":{"event":' + data + b',"message":"{' + data + b'"}}',
+        b'{"results":[[' + data + b'],[{"eventJson":"{' + data + b'"}]]}',
     ):
         records = split_message(message)
         assert len(records.lines) == len(records.origins)
