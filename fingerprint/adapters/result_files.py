@@ -95,7 +95,7 @@ class ResultWriter:
         if not self.file:
             return
         if "reason" not in frame:
-            frame = frame.assign(reason=_reasons(frame, self.detectors))
+            frame = frame.assign(reason=missing_verdict_reasons(frame, self.detectors))
         if self.parquet:
             table: Any = pa.Table.from_pandas(
                 frame[self.schema.names], schema=self.schema, preserve_index=False
@@ -131,7 +131,7 @@ def _schema(settings: Settings) -> pa.Schema:
     )
 
 
-def _reasons(frame: pd.DataFrame, detectors: Sequence[str]) -> NDArray[np.object_]:
+def missing_verdict_reasons(frame: pd.DataFrame, detectors: Sequence[str]) -> NDArray[np.object_]:
     """Return why scored events (N,) have no verdict; None where they have one."""
     verdict = frame["verdict"].to_numpy(bool)
     voted = frame[[vote_column(name) for name in detectors]].to_numpy(bool).any(axis=1)

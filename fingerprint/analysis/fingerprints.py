@@ -142,7 +142,7 @@ def score_principal(chunks: Iterable[pd.DataFrame], bank: Bank, settings: Settin
     """
     state = PipelineState(ScorerState.from_arrays(settings, bank.scorer_state))
     scorer = Scorer(bank, state, settings, keep_all_events=True)
-    parts = [_score_step(scorer, events) for events in chunks]
+    parts = [score_step(scorer, events) for events in chunks]
     settled = [part for part in (*parts, scorer.judge_closed(include_open=True)) if part]
     if not settled:
         raise FingerprintError("there is no event to judge: give those of a principal that acted")
@@ -160,7 +160,7 @@ def score_one_by_one(
     """
     state = PipelineState(ScorerState.from_arrays(settings, bank.scorer_state))
     scorer = Scorer(bank, state, settings, keep_all_events=True)
-    _score_step(scorer, history)
+    score_step(scorer, history)
     rows, once = [], calls.drop_duplicates("event_id", ignore_index=True)
     for at in range(len(once)):
         judged = scorer.judge_open(scorer.measure(once.iloc[[at]].reset_index(drop=True)).principals)
@@ -171,7 +171,7 @@ def score_one_by_one(
     return pd.concat(rows, ignore_index=True)[names]
 
 
-def _score_step(scorer: Scorer, events: pd.DataFrame) -> ScoredEvents | None:
+def score_step(scorer: Scorer, events: pd.DataFrame) -> ScoredEvents | None:
     """Return the events that can be judged for good after these, if there are any."""
     if not len(events):
         return None

@@ -75,7 +75,8 @@ def fingerprint(
 
 
 for command in (  # in the order of `--help`
-    *(programs.demo, programs.simulate, programs.train, programs.score, evaluate.evaluate, programs.backend),
+    *(programs.demo, programs.simulate, programs.train, programs.score, programs.explain),
+    *(evaluate.evaluate, programs.backend),
     *(services.ingest, services.stream, services.retrain, services.deliver, services.serve, services.replay),
     *(config.doctor, services.simulate_live),
 ):

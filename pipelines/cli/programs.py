@@ -1,4 +1,4 @@
-"""Commands that run to an end: demo, simulate, train, score, backend."""
+"""Commands that run to an end: demo, simulate, train, score, explain, backend."""
 
 from __future__ import annotations
 
@@ -283,6 +283,50 @@ def _warn_of_missing_history(figures: dict[str, Any]) -> None:
         typer.echo(f"warning: {warning}", err=True)
         if not figures["alerts"]:
             raise typer.Exit(EXIT_NO_HISTORY)
+
+
+ExplainedEvents = Annotated[
+    list[str], typer.Option("--event", metavar="EVENT_ID", help="The eventID of the record; may be repeated.")
+]
+ExplainSince = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATE", help="Read events of this time and later: where `score` began.", show_default=False
+    ),
+]
+ExplainUntil = Annotated[
+    str | None,
+    typer.Option(
+        metavar="DATE",
+        help="Read events before this time: a day after the event is enough.",
+        show_default=False,
+    ),
+]
+
+
+def explain(
+    sources: Sources,
+    event: ExplainedEvents,
+    bank: BankFolder = Path("bank"),
+    since: ExplainSince = None,
+    until: ExplainUntil = None,
+    database: DatabaseUrl = None,
+    settings: SettingsFile = None,
+    json: Json = False,
+) -> None:
+    """Say why an event is an alert or none: the z and the vote of each detector, and what of it surprised.
+
+    For an attack that was missed: `fingerprint explain s3://trail/AWSLogs/ --since 2026-01-25 --event 83de59c2-...`. Scores the
+    events of its principal again and writes nothing. Give the bank and the `--since` of the run that missed it.
+    """
+    from fingerprint.core import time_range
+    from pipelines.cli import console
+    from pipelines.explain import explain_sources, print_explanations
+
+    span = time_range.parse_time_range(since, until)
+    with console.progress_bars(not json) as progress:
+        explained = explain_sources(sources, event, bank, load_settings(settings), progress, database, span)
+    print_result(explained, json, lambda: print_explanations(explained))
 
 
 DemoOut = Annotated[Path, typer.Option(help="The folder for everything the demo makes.")]
