@@ -35,7 +35,9 @@ from fingerprint.sources.archives import TruncatedInput
 from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.limits import ReadLimits
 
-SUFFIXES = (".json", ".jsonl", ".ndjson", ".json.gz", ".jsonl.gz", ".ndjson.gz")
+SUFFIXES = tuple(
+    f"{each}{packed}" for packed in ("", ".gz", ".zst") for each in (".json", ".jsonl", ".ndjson")
+)
 NOT_RECORDS = ("labels.", "provenance.")
 BANK_MARKS = {"CURRENT", "HISTORY.jsonl"}  # a folder with both is a bank (`registry.versions`)
 
@@ -239,8 +241,8 @@ def _holds_records(path: str) -> bool:
 
 
 def _is_numbered(path: str) -> bool:
-    """Return whether a name has a digit and no suffix but .gz, as Firehose and exports of CloudWatch Logs write: no README."""
-    name = path.rsplit("/", 1)[-1].lower().removesuffix(".gz")
+    """Return whether a name has a digit and no suffix but .gz or .zst, as Firehose and CloudWatch Logs write: no README."""
+    name = path.rsplit("/", 1)[-1].lower().removesuffix(".gz").removesuffix(".zst")
     return "." not in name and any(map(str.isdigit, name)) and "/." not in path
 
 

@@ -21,12 +21,12 @@ from itertools import chain, pairwise
 from fingerprint.core.alert import Reject
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import RecordBatch, merge_batches
-from fingerprint.sources.inflate import GZIP_MAGIC, ExpansionBudget, GzipInflater
+from fingerprint.sources.inflate import GZIP_MAGIC, ZSTD_MAGIC, ExpansionBudget, GzipInflater, ZstdInflater
 from fingerprint.sources.json_text import is_json, is_json_object
 from fingerprint.sources.limits import ReadLimits
 from fingerprint.sources.protocol import RecordReader
 
-LINE_SUFFIXES = (".jsonl", ".ndjson", ".jsonl.gz", ".ndjson.gz")
+LINE_SUFFIXES = tuple(f"{each}{packed}" for each in (".jsonl", ".ndjson") for packed in ("", ".gz", ".zst"))
 READ_BYTES = 1 << 20  # bytes read, or expanded, at a time
 BATCH_BYTES = 64 << 20  # of records: a batch ends here too, so few large ones cost what many small ones cost
 
@@ -91,11 +91,12 @@ def _split_batch(part: RecordBatch, batch_records: int) -> Iterator[RecordBatch]
 def _chunks(
     name: str, stored: Iterator[bytes], budget: ExpansionBudget, errors: list[Reject]
 ) -> Iterator[bytes]:
-    """Yield the bytes, expanded if they are gzip, at most READ_BYTES at a time; ends early with an entry in `errors`."""
+    """Yield the bytes, expanded if they are gzip or zstd, at most READ_BYTES at a time; ends early with an entry in `errors`."""
     try:
         first = next(stored, b"")
         stored = chain([first], stored)
-        yield from _expanded(name, stored, budget, errors) if first.startswith(GZIP_MAGIC) else stored
+        packed = first.startswith((GZIP_MAGIC, ZSTD_MAGIC))
+        yield from _expanded(name, stored, budget, errors, first[:1] == GZIP_MAGIC[:1]) if packed else stored
     except TruncatedInput as error:
         errors.append(Reject(name, "", str(error)))
 
@@ -114,10 +115,10 @@ def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _expanded(
-    name: str, stored: Iterator[bytes], budget: ExpansionBudget, errors: list[Reject]
+    name: str, stored: Iterator[bytes], budget: ExpansionBudget, errors: list[Reject], is_gzip: bool
 ) -> Iterator[bytes]:
-    """Yield what gzip expands to, several members in a row too. A bomb costs one chunk of memory and ends with its `budget`."""
-    inflate = GzipInflater()
+    """Yield what gzip or zstd expands to, several members in a row too. A bomb costs one chunk and ends with its `budget`."""
+    inflate, of = (GzipInflater(), "gzip") if is_gzip else (ZstdInflater(), "zstd")
     total = 0
     try:
         for text in inflate.read(stored):
@@ -127,9 +128,9 @@ def _expanded(
                 return
             yield text
         if not inflate.complete:
-            errors.append(Reject(name, "", f"gzip is cut short after {total:,} expanded bytes"))
-    except zlib.error as error:
-        errors.append(Reject(name, "", f"gzip is damaged after {total:,} expanded bytes: {error}"))
+            errors.append(Reject(name, "", f"{of} is cut short after {total:,} expanded bytes"))
+    except (zlib.error, OSError) as error:
+        errors.append(Reject(name, "", f"{of} is damaged after {total:,} expanded bytes: {error}"))
 
 
 def _is_document(head: bytes, whole: bool, log_source: RecordReader) -> bool:

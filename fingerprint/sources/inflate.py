@@ -1,4 +1,4 @@
-"""Gzip to text, a bounded chunk at a time and in linear time, whatever the bytes.
+"""Gzip and zstd to text, a bounded chunk at a time and in linear time, whatever the bytes.
 
 Example:
     >>> [text] = GzipInflater().read(iter([gzip.compress(b"one, ") + gzip.compress(b"two")]))
@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
+from io import RawIOBase
 
-GZIP_MAGIC = b"\x1f\x8b"
+GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
 OUTPUT_BYTES = 1 << 20  # bytes of text handed on at a time, at most
 _SLICE = 1 << 14  # bytes fed at a time: the most that a member's end makes it copy
 _GZIP_ONLY = 31  # zlib's wbits: gzip, its window as large as may be
@@ -115,3 +116,48 @@ class GzipInflater:
             text = b"".join(self._buffered)
             self._buffered, self._size = [], 0
             yield text
+
+
+class ZstdInflater:
+    """Frames of zstd, one after the other, to text of at most OUTPUT_BYTES at a time; `complete` after a whole last frame."""
+
+    def __init__(self) -> None:
+        self.complete = False
+
+    def read(self, stored: Iterator[bytes]) -> Iterator[bytes]:
+        """Yield the text of stored bytes as far as they are zstd.
+
+        Raises OSError where they are damaged or cut short, after the text before.
+        """
+        import pyarrow as pa  # few files are zstd, and its import takes longer than reading one
+
+        buffered: list[bytes] = []
+        try:
+            with pa.CompressedInputStream(pa.PythonFile(_ByteStream(stored), "r"), "zstd") as stream:
+                while text := stream.read(_SLICE):
+                    buffered.append(text)
+                    if len(buffered) * _SLICE >= OUTPUT_BYTES:
+                        yield b"".join(buffered)
+                        buffered = []
+        except Exception:
+            yield b"".join(buffered)
+            raise
+        yield b"".join(buffered)
+        self.complete = True
+
+
+class _ByteStream(RawIOBase):
+    """Chunks of bytes as a file that is read from its beginning to its end."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks, self._rest = chunks, b""
+
+    def readable(self) -> bool:
+        """Return that it can be read."""
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """Return at most `size` bytes, empty at the end."""
+        self._rest = self._rest or next(self._chunks, b"")
+        taken, self._rest = self._rest[:size], self._rest[size:]
+        return taken

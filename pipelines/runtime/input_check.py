@@ -22,9 +22,8 @@ TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 FORMATS = (  # what a file of another format begins with, or has in its first bytes
     (b"PK\x03\x04", "a ZIP archive: unpack it first"),
     (b"PAR1", "Parquet: export it as JSON"),
-    (b"BZh", "compressed with bzip2: only gzip is read"),
-    (b"\xfd7zXZ", "compressed with xz: only gzip is read"),
-    (b"\x28\xb5\x2f\xfd", "compressed with zstd: only gzip is read"),
+    (b"BZh", "compressed with bzip2: only gzip and zstd are read"),
+    (b"\xfd7zXZ", "compressed with xz: only gzip and zstd are read"),
     (b"<?xml", "XML"),
 )
 JSON_FIELDS = (

@@ -3,9 +3,11 @@
 import gzip
 import json
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import fsspec
+import pyarrow as pa
 import pytest
 
 from fingerprint.adapters import files
@@ -58,11 +60,21 @@ CONTENTS = {
 }
 
 
+def zstd(content: bytes) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(sink, "zstd") as stream:
+        stream.write(content)
+    return bytes(sink.getvalue().to_pybytes())
+
+
+PACK: dict[str, Callable[[bytes], bytes]] = {"": bytes, ".gz": gzip.compress, ".zst": zstd}
+
+
 @pytest.mark.parametrize("name", CONTENTS)
-@pytest.mark.parametrize("compressed", [False, True])
-def test_three_records_are_read_however_they_are_written(tmp_path: Path, name: str, compressed: bool) -> None:
-    file = tmp_path / (f"{name}.gz" if compressed else name)
-    file.write_bytes(gzip.compress(CONTENTS[name]) if compressed else CONTENTS[name])
+@pytest.mark.parametrize("packed", ["", ".gz", ".zst"])
+def test_three_records_are_read_however_they_are_written(tmp_path: Path, name: str, packed: str) -> None:
+    file = tmp_path / f"{name}{packed}"
+    file.write_bytes(PACK[packed](CONTENTS[name]))
     records = read(file)
     assert (ids(records), records.rejects) == ([0, 1, 2], [])
     assert {source for source, _ in records.origins} == {str(file)}
@@ -215,16 +227,29 @@ def test_lines_are_numbered_across_chunks(tmp_path: Path) -> None:
     assert [position for _, position in records.origins] == [str(number) for number in range(1, 40_001)]
 
 
-@pytest.mark.parametrize("name", ["a.jsonl.gz", "a.json.gz"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json"])
+@pytest.mark.parametrize("packed", [".gz", ".zst"])
 @pytest.mark.parametrize("document", [False, True])
-def test_of_a_gzip_cut_short_what_was_readable_is_kept(tmp_path: Path, name: str, document: bool) -> None:
-    whole = lines(200)
+def test_of_a_file_cut_short_what_was_readable_is_kept(
+    tmp_path: Path, name: str, packed: str, document: bool
+) -> None:
+    whole = lines(2_000)
     whole = b'{"Records": [' + whole.strip().replace(b"\n", b",") + b"]}" if document else whole
-    (tmp_path / name).write_bytes(gzip.compress(whole)[:-40])
+    (tmp_path / f"{name}{packed}").write_bytes(PACK[packed](whole)[:-40])
     records = read(tmp_path)
     assert ids(records) == list(range(len(records.lines)))
-    assert len(records.lines) > 50
-    assert ["gzip is cut short" in reject.reason for reject in records.rejects] == [True]
+    assert len(records.lines) > 1_000
+    (reject,) = records.rejects
+    assert f"{'gzip' if packed == '.gz' else 'zstd'} is" in reject.reason
+
+
+def test_damaged_zstd_is_one_reject_and_frames_in_a_row_are_one_file(tmp_path: Path) -> None:
+    (tmp_path / "PUT-S3-1-2026").write_bytes(zstd(record(0)) + zstd(record(1)))
+    (tmp_path / "a.jsonl.zst").write_bytes(zstd(b"")[:4] + b"\xff" * 40)
+    (tmp_path / "b.jsonl").write_bytes(record(2))
+    records = read(tmp_path)
+    assert ids(records) == [0, 1, 2]
+    assert ["zstd is damaged" in reject.reason for reject in records.rejects] == [True]
 
 
 def test_damaged_gzip_is_one_reject_and_the_next_file_is_read(tmp_path: Path) -> None:
@@ -258,9 +283,10 @@ def test_a_line_that_is_an_envelope_may_be_longer_than_a_record(tmp_path: Path) 
     assert (len(too_long.lines), len(too_long.rejects)) == (1, 1)
 
 
+@pytest.mark.parametrize("packed", [".gz", ".zst"])
 @pytest.mark.parametrize("filling", [b"\n", b"x", b"[", b'{"Records":['])
-def test_a_gzip_bomb_costs_little_memory(tmp_path: Path, filling: bytes) -> None:
-    (tmp_path / "a.json.gz").write_bytes(gzip.compress(filling * (12_000_000 // len(filling))))
+def test_a_bomb_costs_little_memory(tmp_path: Path, filling: bytes, packed: str) -> None:
+    (tmp_path / f"a.json{packed}").write_bytes(PACK[packed](filling * (12_000_000 // len(filling))))
     tracemalloc.start()
     records = read(tmp_path, max_document_bytes=2_000_000, max_expanded_bytes=10_000_000)
     peak = tracemalloc.get_traced_memory()[1]
