@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames
 from fingerprint.compute.arrays import to_host
 from fingerprint.compute.column_table import ColumnTable
+from fingerprint.compute.dictionary import DictionaryEncoded
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import LEVELS, MAX_VOTE_ACTION_LENGTH, VOTE_COLUMNS
 from fingerprint.core.sanitize import truncate
@@ -78,19 +79,9 @@ def _identity(batch: EventBatch, places: NDArray[np.intp], version: str) -> Fram
 
 def _action_names(rows: Frame) -> NDArray[np.object_]:
     """Return the actions of events (M,) as `service:Action`; the text of each distinct one is made once, and cut."""
-    (service, services), (action, actions) = (
-        frames.factorize_values(frames.column_of(rows, name)) for name in _CALL_COLUMNS
-    )
-    # a missing value has the code -1: the last of the texts
-    of_services, of_actions = ([*map(frames.text_or_empty, each), ""] for each in (services, actions))
-    pairs, place = np.unique(
-        (service % len(of_services)) * len(of_actions) + action % len(of_actions), return_inverse=True
-    )
-    texts = [
-        truncate(f"{of_services[left]}:{of_actions[right]}", MAX_VOTE_ACTION_LENGTH)
-        for left, right in zip(*(each.tolist() for each in np.divmod(pairs, len(of_actions))), strict=True)
-    ]
-    return np.array(texts, object)[place]
+    code, calls = DictionaryEncoded(rows).combined_column(_CALL_COLUMNS)
+    texts = [truncate(f"{service or ''}:{action or ''}", MAX_VOTE_ACTION_LENGTH) for service, action in calls]
+    return np.array(texts, object)[code]
 
 
 def interval_votes(kind: str, scores: IntervalScores, name: NDArray[np.object_], detector: Detector) -> Frame:
