@@ -197,14 +197,14 @@ class AlertGroups:
         first_open = self.state.scorer.first_open_interval()
         self.unsettled, settled = np.empty(0, np.uint64), []
         for part in early:
-            start = part.frame["alert_start"].to_numpy()
+            start = np.asarray(frames.column_of(part.frame, "alert_start"))
             known = (start <= first_open) | (start >= LATE_WINDOW)
             self.unsettled = np.unique(part.batch.principal[~known])
             settled += [part.take(known)] if known.any() else []
         return settled
 
     def _is_over(self, part: Verdicts, before: int | None) -> NDArray[np.bool_]:
-        start = part.frame["alert_start"].to_numpy()
+        start = np.asarray(frames.column_of(part.frame, "alert_start"))
         if before is None:
             return np.ones(len(start), bool)
         settings = self.explainer.settings
@@ -292,6 +292,8 @@ def _count(parts: list[Verdicts]) -> int:
 
 def _select_alerts(parts: list[Verdicts], ids: Collection[str]) -> list[Verdicts]:
     """Return the events of these alerts, without empty parts."""
+    if not ids:  # in most steps no alert grows
+        return []
     known = [(part, part.frame["alert_id"].isin([*ids]).to_numpy()) for part in parts]
     return [part.take(which) for part, which in known if which.any()]
 
@@ -301,7 +303,7 @@ def _alerts_by_interval(parts: list[Verdicts]) -> tuple[Hashes, NDArray[np.objec
 
     Verdicts that came too late for a run of intervals are left out.
     """
-    runs = [part.frame["alert_start"].to_numpy() < LATE_WINDOW for part in parts]
+    runs = [np.asarray(frames.column_of(part.frame, "alert_start")) < LATE_WINDOW for part in parts]
     keys = [
         hashing.in_interval(part.batch.principal, part.batch.interval)[run]
         for part, run in zip(parts, runs, strict=True)

@@ -131,18 +131,12 @@ class ColumnTable:
 
     def take(self, places: Places) -> ColumnTable:
         """Return the rows at places (K,)."""
-        moved: dict[int, Places] = {}  # by the identity of the places that columns share
-
-        def through(rows: Places | None) -> Places:
-            if rows is None:
-                return places
-            if id(rows) not in moved:
+        moved = {id(None): places}  # by the identity of the places that columns share
+        columns: dict[str, _Column] = {}
+        for name, (array, rows, values) in self._columns.items():
+            if rows is not None and id(rows) not in moved:
                 moved[id(rows)] = rows[places]
-            return moved[id(rows)]
-
-        columns = {
-            name: (array, through(rows), values) for name, (array, rows, values) in self._columns.items()
-        }
+            columns[name] = array, moved[id(rows)], values
         return ColumnTable(columns, len(places))
 
     def compact(self) -> ColumnTable:

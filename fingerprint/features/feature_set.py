@@ -291,9 +291,7 @@ class FeatureSet:
         """Return the text of one feature for each event of a pandas table, (N,); None where there is none."""
         return self._texts_of(feature, DictionaryEncoded(events, self.derived_columns))
 
-    def texts(
-        self, events: pd.DataFrame, names: Collection[str] | None = None
-    ) -> dict[str, NDArray[np.object_]]:
+    def texts(self, events: Frame, names: Collection[str] | None = None) -> dict[str, NDArray[np.object_]]:
         """Return the text behind each code of some features, or all, (N,) by name: for the few events that are explained."""
         coded = DictionaryEncoded(events, self.derived_columns)
         return {

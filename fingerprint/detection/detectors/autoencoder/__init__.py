@@ -208,7 +208,7 @@ class AutoencoderDetector(Detector):
             return
         of_event, some = unique_examples(batch.principal[rows])
         named = frames.select_columns(batch.frame, ["principal", "kind"])
-        principals = frames.to_pandas(frames.select_rows(named, rows[some]))
+        principals = frames.to_host(frames.select_rows(named, rows[some]))
         roles = [
             self.bank.roles_of_person(principal)[:MAX_ROLES] if kind in PERSON_KINDS else ()
             for principal, kind in zip(principals["principal"], principals["kind"], strict=True)
@@ -326,7 +326,7 @@ class AutoencoderDetector(Detector):
         """Return which events at rows (M,) are in the log of their principal's own account, of which no one was learned."""
         named = frames.select_rows(frames.select_columns(batch.frame, ["principal", ACCOUNT_COLUMN]), rows)
         of_event, some = unique_examples(batch.principal[rows])
-        principals = frames.to_pandas(frames.select_rows(frames.select_columns(named, ["principal"]), some))
+        principals = frames.to_host(frames.select_rows(frames.select_columns(named, ["principal"]), some))
         own = to_device_of(hashing.hash_strings(accounts_of(principals["principal"])), batch.principal)
         log = to_device_of(hashing.hash_strings(frames.texts_of(named, ACCOUNT_COLUMN)), batch.principal)
         joined: Mask = (own[of_event] == log) & ~self.bank.knows_account(own)[of_event]
@@ -443,7 +443,7 @@ class AutoencoderDetector(Detector):
         if len(rows):
             of_event, some = unique_examples(program[rows])
             named = frames.select_columns(batch.frame, encoding.FEATURES[PROGRAM_COLUMN].columns)
-            of_some = frames.to_pandas(frames.select_rows(named, rows[some]))
+            of_some = frames.to_host(frames.select_rows(named, rows[some]))
             texts = encoding.FEATURE_SET.texts(of_some, ["program"])["program"]
             nats[rows] = to_device_of(harm.harm_of_tools(texts), nats)[of_event]
         return nats
