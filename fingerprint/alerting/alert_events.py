@@ -56,7 +56,7 @@ def _alert_events(batch: EventBatch, frame: Frame) -> Iterator[AlertEvent]:
     )
     texts = {name: texts_of(frame, name) for name in EVENT_TEXTS}
     texts["resource"] = [*map(SOURCE.typed_resource, services, actions, texts["resource"])]
-    times = [time.to_pydatetime() for time in frame["event_time"]]
+    times = frame["event_time"].dt.to_pydatetime().tolist()
     records = (
         map(_record_text, frames.column_of(frame, "raw").tolist()) if "raw" in frame else [""] * len(frame)
     )

@@ -18,6 +18,7 @@ from functools import cached_property
 
 from fingerprint.alerting import impact
 from fingerprint.core.alert import ActionImpact, AlertEvent, SurpriseDriver
+from fingerprint.core.people import names_person
 from fingerprint.core.related_events import succeeded_beside
 from fingerprint.estimators.amounts import read_amount_text
 from fingerprint.features.encoding import FEATURE_SET
@@ -98,6 +99,19 @@ class TitleFacts:
     def leading_row(self) -> int:
         """The row of the event that the title is about: a call of the leading action, best one that succeeded."""
         return _find_leading_row(self)
+
+    @cached_property
+    def is_person(self) -> bool:
+        """True if a person is behind the leading call, as its record says; a role or a machine is an `it`."""
+        return bool(self.humans) and names_person(self.humans[self.leading_row])
+
+    @cached_property
+    def calls_by_action(self) -> Mapping[str, list[AlertEvent]]:
+        """The alert's own events by their action."""
+        calls: dict[str, list[AlertEvent]] = {}
+        for event in self.events:
+            calls.setdefault(event.action_name, []).append(event)
+        return calls
 
 
 def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
@@ -219,7 +233,7 @@ def counts_successes(facts: TitleFacts, action: str) -> bool:
 
 def calls_of(facts: TitleFacts, action: str) -> list[AlertEvent]:
     """Return the alert's own events of an action."""
-    return [event for event in facts.events if event.action_name == action]
+    return facts.calls_by_action.get(action, [])
 
 
 def lasted(events: Sequence[AlertEvent]) -> timedelta:

@@ -21,7 +21,6 @@ from fingerprint.alerting.title_facts import (
     newcomers_bulk,
 )
 from fingerprint.core.alert import AlertEvent
-from fingerprint.core.people import names_person
 from fingerprint.core.sanitize import truncate
 from fingerprint.estimators.amounts import most_text_with_span
 
@@ -53,14 +52,9 @@ def new_beside(facts: TitleFacts) -> tuple[set[str], str, str]:
     )
 
 
-def is_person(facts: TitleFacts) -> bool:
-    """Return whether a person is behind the leading call, as its record says; a role or a machine is an `it`."""
-    return bool(facts.humans) and names_person(facts.humans[facts.leading_row])
-
-
 def them(facts: TitleFacts) -> str:
     """Return `them` of a person, `it` of a role or a machine."""
-    return "them" if is_person(facts) else "it"
+    return "them" if facts.is_person else "it"
 
 
 def often_text(facts: TitleFacts, action: str) -> str:
@@ -135,7 +129,7 @@ def service_between(facts: TitleFacts, row: int) -> str:
 
     What a service does with a role that no person holds is said to come from that service.
     """
-    return facts.events[row].by_service if is_person(facts) else ""
+    return facts.events[row].by_service if facts.is_person else ""
 
 
 def times_text(calls: int) -> str:

@@ -33,7 +33,6 @@ from fingerprint.alerting.title_words import (
     cut,
     has_all_calls,
     have_all_failed,
-    is_person,
     let_in,
     named_text,
     new_beside,
@@ -313,7 +312,7 @@ def _history(facts: TitleFacts) -> str:
     """Return whose history the leading call is compared with: of a principal that was not learned, that of all."""
     if not facts.in_history:
         return "the history"
-    return f"{'their' if is_person(facts) else 'its'} history"
+    return f"{'their' if facts.is_person else 'its'} history"
 
 
 def _strangest_account(facts: TitleFacts, lead: int) -> str:

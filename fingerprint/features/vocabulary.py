@@ -165,7 +165,7 @@ class Vocabulary:
         Of a CI job on hosted runners the next address range is a new one, too. e follows from what it leaves of the commonest
         value's share. It explains alerts and answers on the host, as `observed_count` does.
         """
-        at = to_host(fingerprint)
+        at, of_event = np.unique(to_host(fingerprint), return_inverse=True)
         distinct, commonest = (self.codes[at, :, 1:] != 0).sum(axis=2), self.codes[at, :, 1]
         feature = np.broadcast_to(np.arange(commonest.shape[1]), commonest.shape)
         keys = vocabulary_key(np.repeat(at, commonest.shape[1]), feature.ravel(), commonest.ravel())
@@ -174,7 +174,8 @@ class Vocabulary:
         share = to_host(self.count[place]) / np.maximum(total, 1)
         left = 1 - np.exp(to_host(self.logp[place])) / np.maximum(share, 1e-9)
         usual = to_host(found) & (left >= USUAL_NOVELTY_SHARE)
-        return usual.reshape(commonest.shape) & (distinct >= USUAL_NOVELTY_VALUES)
+        of_fingerprint = usual.reshape(commonest.shape) & (distinct >= USUAL_NOVELTY_VALUES)
+        return of_fingerprint[of_event]
 
 
 def vocabulary_key(fingerprint: Any, feature: Any, code: hashing.Hashes) -> hashing.Hashes:

@@ -239,7 +239,7 @@ def _in_common(gravest: CallImpact, judged: Sequence[CallImpact]) -> CallImpact:
         text = each._replace(elsewhere="").effect_in_full
         return -len(text), text
 
-    longest = min(judged, key=by_length)
+    longest = min(dict.fromkeys(judged), key=by_length)
     details = {each.detail for each in judged if each.effect == longest.effect}
     return gravest._replace(
         effect=longest.effect,

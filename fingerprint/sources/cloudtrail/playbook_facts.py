@@ -144,12 +144,13 @@ def calling_service(suspicion: Suspicion) -> str:
     """
     sources = {event.source_address for event in suspicion.events}
     service = min(sources, default="")
-    alone = len(sources) == 1 and service.endswith(SERVICE_DOMAIN)
+    if len(sources) != 1 or not service.endswith(SERVICE_DOMAIN):
+        return ""
     role = credential_kind(suspicion.principal, ()) == "role session"
     held = session_of_person(suspicion.principal) or any(
         names_person(each.session) for each in suspicion.events
     )
-    return service if alone and role and not held else ""
+    return service if role and not held else ""
 
 
 def access_keys(suspicion: Suspicion) -> list[str]:

@@ -75,6 +75,13 @@ class Call(NamedTuple):
     account: str = ""
 
 
+class FilledCommand(NamedTuple):
+    """A command with the names of a call, and how many values stand in none: they are too many or no plain names."""
+
+    text: str
+    hidden: int
+
+
 # The root user's keys are deleted by itself, or in a session of sts:AssumeRoot that may do that alone.
 _ROOT_KEY = Undo(
     "Delete root's new access key: run the second command as root, or with the session that the first one gives where the "
@@ -116,11 +123,11 @@ def undo_step(
     )
     if found is None:
         return None
-    templates = [_template(found, call) for call in calls]
-    commands = list(dict.fromkeys(map(fill_command, templates, calls)))
+    filled = [fill_command(_template(found, call), call) for call in calls]
+    commands = list(dict.fromkeys(each.text for each in filled))
     shown = _within_length(commands[:MAX_CALLS])
     more = not_shown(len(commands) - len(shown), "such call")
-    hidden = sum(map(_hidden_values, templates, calls))
+    hidden = sum(each.hidden for each in filled)
     return NextStep(
         "undo",
         f"{found.text}{more}{not_shown(hidden, 'name')}{_named_outside(calls) if technique == _AWAY else ''}",
@@ -219,14 +226,15 @@ def not_shown(count: int, what: str) -> str:
     return f" And {count:,} more {what}{plural}, not shown." if count > 0 else ""
 
 
-def fill_command(template: str, call: Call) -> str:
+def fill_command(template: str, call: Call) -> FilledCommand:
     """Return a template with its `<member>` filled in, or its name in capitals where the record has none that is safe."""
     first, *rest = template.split("<")
-    parts = [first]
+    parts, hidden = [first], {}
     for part in rest:
         member, _, text = part.partition(">")
-        parts += [_argument(member, call), text]
-    return "".join(parts)
+        shown, hidden[member] = _values(member, call)
+        parts += [_argument(member, shown), text]
+    return FilledCommand("".join(parts), sum(hidden.values()))
 
 
 def safe_argument(value: object) -> str:
@@ -241,17 +249,11 @@ def safe_argument(value: object) -> str:
     return text if plain and text != HIDDEN and len(text) <= MAX_ARGUMENT_LENGTH else ""
 
 
-def _argument(member: str, call: Call) -> str:
-    shown, _ = _values(member, call)
+def _argument(member: str, shown: Sequence[str]) -> str:
     if shown:
         return ("," if member.endswith(",") else " ").join(shown)
     last = member.rstrip(",").partition("|")[0].rpartition(".")[2]
     return "".join(f"_{letter}" if letter.isupper() else letter for letter in last).strip("_").upper()
-
-
-def _hidden_values(template: str, call: Call) -> int:
-    """Return how many values of a call stand in no command, for they are too many or no plain names."""
-    return sum(_values(member, call)[1] for member in _members_of(template))
 
 
 def _values(member: str, call: Call) -> tuple[list[str], int]:

@@ -134,7 +134,7 @@ def test_commands_to_stop_a_function_and_a_pod_are_the_clis() -> None:
 @pytest.mark.parametrize("action", undo_table())
 def test_commands_to_undo_are_the_clis(action: str) -> None:
     undo = undo_table()[action]
-    assert _check(fill_command(" ".join((undo.command, *undo.options)), Call({})))
+    assert _check(fill_command(" ".join((undo.command, *undo.options)), Call({})).text)
 
 
 @pytest.mark.parametrize("gravity", ["severe", "grave"])
@@ -146,7 +146,7 @@ def test_commands_that_do_the_opposite_are_the_clis(gravity: str) -> None:
     ]
     found = [undo for undo in (inverse_undo(*each) for each in actions) if undo]
     for undo in found:
-        _check(fill_command(" ".join((undo.command, *undo.options)), Call({})))
+        _check(fill_command(" ".join((undo.command, *undo.options)), Call({})).text)
     assert len(found) > len(actions) * 0.75
 
 
@@ -182,7 +182,9 @@ def test_no_command_to_undo_shows_a_secret() -> None:
         for action in map(without_api_version, load_operations())
         if action not in undo_table() and (undo := inverse_undo(action))
     }
-    found = {action: list(_shown(fill_command(undo.command, Call({})))) for action, undo in undone.items()}
+    found = {
+        action: list(_shown(fill_command(undo.command, Call({})).text)) for action, undo in undone.items()
+    }
     assert {action: shown for action, shown in found.items() if shown} == {}
 
 

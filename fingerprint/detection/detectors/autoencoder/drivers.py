@@ -8,7 +8,6 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -78,15 +77,16 @@ def _value_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext)
     """Return the most surprising values of each feature, looked up together: an alert shows up to a hundred."""
     shown = list(_shown_values(batch))
     rows = np.unique([value.row for value in shown]).astype(np.intp)
-    texts = encoding.FEATURE_SET.texts(frames.select_rows(frame, rows))
+    names = {FEATURE_NAMES[feature] for feature in (ACTION_COLUMN, *(value.feature for value in shown))}
+    texts = encoding.FEATURE_SET.texts(frames.select_rows(frame, rows), names)
     known = _known_values(batch, rows, context)
     actions = texts[FEATURE_NAMES[ACTION_COLUMN]]
     return [
-        replace(
-            known[value.row].driver(
-                value, texts[FEATURE_NAMES[value.feature]][at], frames.text_or_empty(actions[at])
-            ),
-            principals=_count_principals(batch.codes, value, known[value.row].bank),
+        known[value.row].driver(
+            value,
+            texts[FEATURE_NAMES[value.feature]][at],
+            frames.text_or_empty(actions[at]),
+            _count_principals(batch.codes, value, known[value.row]),
         )
         for value, at in zip(shown, np.searchsorted(rows, [value.row for value in shown]), strict=True)
     ]
@@ -101,17 +101,20 @@ class _ShownValue(NamedTuple):
     events: int
 
 
-def _count_principals(codes: Hashes, value: _ShownValue, bank: Bank) -> int:
+def _count_principals(codes: Hashes, value: _ShownValue, known: _KnownValues) -> int:
     """Return how many principals of the history showed a value of events with `codes` (N, F).
 
     A network is wide: of a provider's it says little that machines are at it. So the address ranges of all events from there are
     asked, and the least is returned.
     """
-    feature, shown = value.feature, codes[[value.row], value.feature]
-    if encoding.FEATURE_SET.ranges and FEATURE_NAMES[feature] == encoding.FEATURE_SET.ranges[0]:
-        there, feature = codes[:, feature] == shown, FEATURE_NAMES.index(encoding.FEATURE_SET.ranges[1])
-        shown = np.unique(codes[there, feature])
-    return int(bank.principals_that_showed(feature, shown).min())
+    ranges = encoding.FEATURE_SET.ranges
+    if not ranges or FEATURE_NAMES[value.feature] != ranges[0]:
+        return int(known.principals[value.feature])
+    there, feature = (
+        codes[:, value.feature] == codes[value.row, value.feature],
+        FEATURE_NAMES.index(ranges[1]),
+    )
+    return int(known.bank.principals_that_showed(feature, np.unique(codes[there, feature])).min())
 
 
 def _shown_values(batch: EventBatch) -> Iterator[_ShownValue]:
@@ -126,7 +129,7 @@ class _KnownValues(NamedTuple):
     """A bank's counts of an event's values, by its `fingerprint` (a row, and its `key`).
 
     `few_calls`: how many it learned where it is not ready, None where it is. `share` (F,) of presences; `peer_share` (F,) among
-    its peers, None without any; `often_new` (F,): new values are usual.
+    its peers, None without any; `often_new` (F,): new values are usual; `principals` (F,) of the history showed them.
     """
 
     bank: Bank
@@ -136,9 +139,13 @@ class _KnownValues(NamedTuple):
     share: Floats
     peer_share: Floats | None
     often_new: Mask
+    principals: Floats
 
-    def driver(self, value: _ShownValue, text: object, action: str) -> SurpriseDriver:
-        """Return the driver of a value of the event, whose text is `text` and whose action is `action`."""
+    def driver(self, value: _ShownValue, text: object, action: str, principals: int = 0) -> SurpriseDriver:
+        """Return the driver of a value of the event, whose text is `text` and whose action is `action`.
+
+        So many `principals` of the history showed it.
+        """
         seen = frames.text_or_empty(text)
         return SurpriseDriver(
             encoding.FEATURES[value.feature].label,
@@ -149,6 +156,7 @@ class _KnownValues(NamedTuple):
             value.events,
             None if self.peer_share is None else rarity_of(float(self.peer_share[value.feature])),
             self.key,
+            principals,
         )
 
     @property
@@ -197,13 +205,14 @@ def _known_values(
         share = bank.vocabulary.observed_share(at, codes)
         peer_share = bank.vocabulary.observed_share(np.maximum(peers, 0), codes)
         often_new = bank.vocabulary.novelty_is_usual(at)
+        principals = bank.vocabulary.observed_count(np.full(len(at), GENERIC_ROW, np.int32), codes)
         keys, ready, calls = (
             bank.fingerprints[name].array.take(at).tolist() for name in ("key", "ready", "events")
         )
         for place, row in enumerate(of_version.tolist()):
             few_calls = None if ready[place] else int(calls[place])
             among_peers = peer_share[place] if peers[place] >= 0 else None
-            known = share[place], among_peers, often_new[place]
+            known = share[place], among_peers, often_new[place], principals[place]
             found[row] = _KnownValues(bank, int(at[place]), str(keys[place]), few_calls, *known)
     return found
 
@@ -213,6 +222,8 @@ def _amount_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext
     action = batch.codes[:, ACTION_COLUMN]
     counted, day = context.interval_amounts, context.series.intervals_per_day
     calls, nats = carried_amount_nats(batch, counted, day)
+    if not (nats >= MIN_DRIVER_SURPRISE).any():
+        return []
     alerting = nats_at_threshold(context.bank_and_row(batch, 0)[0], context.settings)
     nats = discount_recent_amounts(nats, batch, counted, day, alerting)
     an_hour = amounts.span_text(context.settings.spectral.interval_seconds)
