@@ -23,6 +23,7 @@ from fingerprint.core.settings import Settings, Voting
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, strong_vote_threshold
 from fingerprint.store import SqlStore, open_store
 from tests.support.alerts import NASTY, stolen_session
+from tests.support.query_plans import plans
 
 START = datetime(2026, 3, 4, tzinfo=UTC)
 ANA, BEN, CAT = "123456789012:user/ana", "123456789012:user/ben", "123456789012:user/cat"
@@ -202,6 +203,20 @@ def test_a_principal_of_many_alerts_costs_no_pair_of_each_with_each_event() -> N
     tracemalloc.stop()
     assert len(left) == 12 * 1_000 + GAP_HOURS  # after the last one no other begins
     assert peak < 100 << 20  # pairs took a gigabyte
+
+
+def test_the_votes_of_some_principals_are_found_by_their_names(store: SqlStore) -> None:
+    """By the detector, SQLite reads all of its votes: that took a noisy store seconds."""
+    asked = plans(store, lambda: store.votes.strongest("autoencoder", START, 2.0, 9, [ANA, BEN]))
+    of_votes = [each for each in asked if "votes" in each]
+    assert of_votes
+    assert all("votes_of_principal (principal=? AND event_time>?)" in each for each in of_votes)
+
+
+def test_an_alert_costs_no_comparison_with_each_vote(store: SqlStore) -> None:
+    asked = plans(store, lambda: store.votes.strongest("autoencoder", START, 2.0, 9))
+    assert not [each for each in asked if "CORRELATED" in each]
+    assert "SEARCH votes USING INDEX votes_by_strength (detector=? AND z>?)" in asked
 
 
 def test_a_lead_that_becomes_an_alert_is_gone(store: SqlStore) -> None:

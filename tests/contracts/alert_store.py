@@ -267,6 +267,35 @@ class StoreContract:
         )
         assert len(store.votes.strongest("autoencoder", other.last_event_time + timedelta(1), 1.6, 9)) == 0
 
+    def test_votes_in_the_time_of_an_alert_take_no_place_among_the_strongest(self, make_store):
+        """Also where one alert goes on after a later one of its principal has ended; both ends belong to it."""
+        store, other, own = make_store(), new_pipeline(), votes(stolen_session())[0]
+        hour = timedelta(hours=1)
+        alerts = [(0, 10), (2, 3), (5, 6), (20, 21)]
+        store.alerts.save(
+            [
+                replace(
+                    stolen_session(),
+                    alert_id=f"a{first}",
+                    first_event_time=own.event_time + first * hour,
+                    last_event_time=own.event_time + last * hour,
+                )
+                for first, last in alerts
+            ],
+            [
+                replace(own, event_id=f"e{at}", event_time=own.event_time + at * hour, z=9.0 - at / 10)
+                for at in (-1, 0, 2.5, 4, 7, 10, 10.5, 20, 22)
+            ]
+            + [replace(votes(other)[0], event_time=own.event_time + 4 * hour, z=2.0)],
+        )
+        since = own.event_time - hour
+        outside = ["e-1", "e10.5", "e22", votes(other)[0].event_id]
+        for limit in (2, 9):
+            found = store.votes.strongest("autoencoder", since, 1.6, limit)
+            assert list(found["event_id"]) == outside[:limit]
+        found = store.votes.strongest("autoencoder", since, 1.6, 9, [own.principal])
+        assert list(found["event_id"]) == outside[:3]
+
     def test_the_spans_of_alerts_name_whose_they_are(self, make_store):
         store, alert, other = make_store(), stolen_session(), new_pipeline()
         store.alerts.save([alert, other])
