@@ -4,12 +4,16 @@ Example:
     >>> found = find_leads(store, settings, since=datetime(2026, 1, 26, tzinfo=UTC), limit=20)
     >>> found.leads[0].reach, found.leads[0].principal, found.leads[0].actions
     (3.31, '123456789012:role/deployer', ('iam:CreateAccessKey', 'sts:GetCallerIdentity'))
+    >>> found.leads[0].gravity, found.leads[0].effect
+    ('severe', 'creates a credential that lasts')
 
 The alert budget ends the queue after so many alerts a day, whatever lies below. A lead is what a lower threshold of alerts would
 have shown next: events of one principal that have the votes of a verdict and no z that opens an alert, grouped as alerts are
 (`alerting.grouping`). It is ranked by its *reach*, the highest threshold at which it would have been an alert
 (`threshold_what_if`), from MIN_REACH on. What lies within an alert of its principal, or so near that a lower threshold would only
 have made that alert longer, is no lead.
+
+Beside its reach a lead has the gravity of its calls, which does not move it: a z counts what a new call can do already.
 
 Leads are found in the stored votes whenever they are asked for, and kept nowhere: one whose events become part of an alert is
 gone. The strongest votes of the autoencoder are read, then those that may reach as far as the weakest of so many leads, and then
@@ -31,7 +35,7 @@ from fingerprint.alerting import grouping
 from fingerprint.alerting.suppression import AlertFacts, EventFacts, SuppressionMatcher
 from fingerprint.analysis.threshold_what_if import VoteHistory, apply_override, are_of_newcomers
 from fingerprint.compute import hashing
-from fingerprint.core.alert import AlertSpan, DetectorName
+from fingerprint.core.alert import GRAVE_OR_SEVERE, GRAVITIES, AlertSpan, DetectorName, Gravity
 from fingerprint.core.case import SuppressionMatch
 from fingerprint.core.ports import Clock
 from fingerprint.core.ports.store import Store
@@ -40,11 +44,12 @@ from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import detector_names, interval_detectors
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.sources.active import SOURCE
+from fingerprint.sources.base import NO_IMPACT, CallImpact
 
 MIN_REACH = 2.0  # one harmless active hour in forty reaches it: below, most principals would have a lead
 LEAD_DAYS = 7  # before the newest vote, of a list that asks for no other time
 MAX_LEADS = 100  # of one answer
-MAX_SHOWN_ACTIONS = 5  # of a lead, the most surprising first
+MAX_SHOWN_ACTIONS = 5  # of a lead
 FIRST_DEPTH = 2_000  # strongest votes that are read first
 MAX_DEPTH = 50_000  # strongest votes of one list, which may lack a lead that is weaker than these
 GROWTH = 4  # times as many principals are asked where suppressions hide the leads of some
@@ -57,9 +62,10 @@ STORED_MATCH_FIELDS = frozenset({"principal", "service", "action"})
 class Lead:
     """Events of one principal that came near to an alert.
 
-    `reach` is the highest threshold of alerts (a z) at which they would have been one. `actions` are the most surprising of
-    `action_count` (`s3:GetObject`), none where votes were stored before actions were. `detectors` voted for some events, or for
-    their intervals. `newcomer`: the principal is known by its peer group alone.
+    `reach` is the highest threshold of alerts (a z) at which they would have been one. `actions` are some of `action_count`
+    (`s3:GetObject`), grave and severe ones first, then the most surprising; none where votes were stored before actions were.
+    `gravity` is that of the gravest, and `effect` what it does, by its name alone (empty: nothing). `detectors` voted for some
+    events, or for their intervals. `newcomer`: the principal is known by its peer group alone.
     """
 
     principal: str
@@ -69,6 +75,8 @@ class Lead:
     events: int
     actions: tuple[str, ...]
     action_count: int
+    gravity: Gravity
+    effect: str
     detectors: tuple[DetectorName, ...]
     newcomer: bool
 
@@ -261,7 +269,9 @@ class _LeadSearch:
 
 def _to_lead(group: pd.DataFrame, actions: Sequence[str], voters: tuple[DetectorName, ...]) -> Lead:
     """Return the lead of some events, the highest reach first; `actions` are distinct, in the same order."""
-    named = list(dict.fromkeys(SOURCE.plain_action(action) for action in actions if action))
+    harmful = sorted(actions, key=lambda action: -_alarm(_impact_of(action)))
+    named = list(dict.fromkeys(SOURCE.plain_action(action) for action in harmful if action))
+    gravest = max(map(_impact_of, actions), key=lambda found: GRAVITIES.index(found.gravity))
     return Lead(
         principal=str(group["name"].iloc[0]),
         first_event_time=group["event_time"].min().to_pydatetime(),
@@ -270,9 +280,22 @@ def _to_lead(group: pd.DataFrame, actions: Sequence[str], voters: tuple[Detector
         events=len(group),
         actions=tuple(named[:MAX_SHOWN_ACTIONS]),
         action_count=len(named),
+        gravity=gravest.gravity,
+        effect=gravest.effect,
         detectors=voters,
         newcomer=bool(group["newcomer"].iloc[0]),
     )
+
+
+def _impact_of(action: str) -> CallImpact:
+    """Return what a `service:Action` can do, by its name alone."""
+    service, _, name = action.partition(":")
+    return SOURCE.impact_of(service, name, "") if name else NO_IMPACT
+
+
+def _alarm(found: CallImpact) -> int:
+    """Return how far a grave or severe impact comes before others."""
+    return GRAVITIES.index(found.gravity) if found.gravity in GRAVE_OR_SEVERE else 0
 
 
 def _least_z(reach: float) -> float:

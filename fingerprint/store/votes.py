@@ -142,7 +142,7 @@ class _TimesOfAlerts:
     A database compares each vote with each alert of its principal: of 17,000 with 1,150 that took it seconds.
     """
 
-    def __init__(self, spans: Iterable[sql.Row[tuple[str, datetime, datetime]]]) -> None:
+    def __init__(self, spans: Iterable[Any]) -> None:
         """Keep the beginnings of each principal's alerts, in order, and the latest end until each of them; alerts may overlap."""
         self._begun: defaultdict[str, list[datetime]] = defaultdict(list)
         self._ended: defaultdict[str, list[datetime]] = defaultdict(list)

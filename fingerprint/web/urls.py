@@ -10,10 +10,13 @@ from __future__ import annotations
 import re
 from dataclasses import fields
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
 from fingerprint.core.case import AlertFilter, QueueOrder
+
+if TYPE_CHECKING:
+    from fingerprint.analysis.leads import Lead
 
 MAX_PRINCIPAL_LENGTH = 1000  # characters of a principal in an address; servers and proxies take some 8,000
 _PLAIN_PATH = re.compile(r"[^/]+(/[^/]+)*")  # no empty part: `//` at its beginning would name another host
@@ -60,6 +63,20 @@ def graph_url(alert_id: str, scope: str = "alert") -> str:
 def new_suppression_url(alert_id: str) -> str:
     """Return the form of a new suppression of alerts like this."""
     return f"/suppressions/new?{urlencode({'alert': alert_id})}"
+
+
+def lead_suppression_url(lead: Lead) -> str:
+    """Return the form of a new suppression of a lead, by its principal and the call or the service that all its events share.
+
+    Empty where they share none, or are too many to see: what hides all that a principal does hides an attack by it.
+    """
+    services = {action.partition(":")[0] for action in lead.actions}
+    if not plain_principal_url(lead.principal) or lead.action_count > len(lead.actions) or len(services) != 1:
+        return ""
+    service, _, action = lead.actions[0].partition(":")
+    shared = {"principal": lead.principal, "service": service}
+    shared |= {"action": action} if lead.action_count == 1 else {}
+    return f"/suppressions/new?{urlencode(shared)}"
 
 
 def technique_url(technique_id: str) -> str:

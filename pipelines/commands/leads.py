@@ -13,6 +13,7 @@ from rich.text import Text
 from fingerprint.adapters.system import SystemClock
 from fingerprint.analysis.leads import Lead, leads_in_force
 from fingerprint.analysis.threshold_service import ThresholdForecast
+from fingerprint.core.alert import GRAVE_OR_SEVERE
 from fingerprint.core.settings import Settings
 from fingerprint.store import open_store
 from fingerprint.web import formatting
@@ -64,6 +65,8 @@ def _to_json(lead: Lead) -> dict[str, Any]:
         "events": lead.events,
         "actions": list(lead.actions),
         "action_count": lead.action_count,
+        "gravity": lead.gravity,
+        "effect": lead.effect,
         "detectors": list(lead.detectors),
         "newcomer": lead.newcomer,
     }
@@ -81,13 +84,16 @@ def _table(leads: list[dict[str, Any]]) -> Table:
     for lead in leads:
         more = lead["action_count"] - len(lead["actions"])
         called = ", ".join(lead["actions"]) + (f" and {formatting.pluralize(more, 'other')}" if more else "")
+        called += f" ({formatting.pluralize(lead['events'], 'event')})"
         name = formatting.short_principal(lead["principal"])
+        if lead["gravity"] in GRAVE_OR_SEVERE:
+            called += f"\n{lead['gravity']}: {lead['effect']}"
         account = lead["principal"].removesuffix(name).rstrip(":")
         new = Text(" new", "bold") if lead["newcomer"] else Text()
         table.add_row(
             f"{lead['reach']:.2f}",
             terminal_text(name) + new + Text(f"\n{account}" if account else "", "dim"),
-            terminal_text(f"{called} ({formatting.pluralize(lead['events'], 'event')})"),
+            terminal_text(called),
             lead["first_event_time"][:16].replace("T", " "),
         )
     return table

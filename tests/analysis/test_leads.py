@@ -43,9 +43,9 @@ def seen(name: str, hour: float, z: float, who: str = ANA, action: str = "s3:Get
     return [own, replace(own, detector="sequence", z=1.7, threshold=1.6, vote=True)]
 
 
-def single(name: str, hour: float, z: float, who: str = ANA) -> list[Vote]:
+def single(name: str, hour: float, z: float, who: str = ANA, action: str = "s3:GetObject") -> list[Vote]:
     """The autoencoder's vote alone, which no other one confirms."""
-    return seen(name, hour, z, who)[:1]
+    return seen(name, hour, z, who, action)[:1]
 
 
 def surge(hour: int, who: str = ANA) -> list[Vote]:
@@ -89,6 +89,8 @@ def test_a_lead_says_who_did_what_when_and_how_near_it_came(store: SqlStore) -> 
         events=5,
         actions=("iam:CreateAccessKey", "iam:CreateUser", "lambda:ListFunctions"),
         action_count=3,
+        gravity="severe",
+        effect="creates a credential that lasts",
         detectors=("autoencoder", "spectral", "sequence"),
         newcomer=False,
     )
@@ -104,6 +106,12 @@ def test_leads_come_in_the_order_in_which_a_falling_threshold_would_show_them(st
         (ANA, 2.1),
     ]
     assert [lead.reach for lead in found(store, limit=2)] == [3.1, 2.5]
+
+
+def test_a_lead_names_its_grave_call_however_many_came_nearer(store: SqlStore) -> None:
+    looks = [seen(f"e{at}", 1 + at / 100, 3.3, action=f"ec2:Describe{at}") for at in range(8)]
+    [lead] = found(store, *looks, seen("key", 1.5, 2.05, action="iam:CreateAccessKey"))
+    assert (lead.reach, lead.gravity, lead.actions[0]) == (3.3, "severe", "iam:CreateAccessKey")
 
 
 def test_a_newcomer_who_would_have_been_an_alert_began_calmly_and_needs_the_whole_threshold(
@@ -284,7 +292,13 @@ def test_nothing_an_attacker_writes_breaks_a_lead(store: SqlStore, text: str) ->
 
 
 VOTES = st.lists(
-    st.tuples(st.sampled_from([ANA, BEN, CAT]), st.integers(0, 60), st.floats(1.6, 6.0), st.booleans()),
+    st.tuples(
+        st.sampled_from([ANA, BEN, CAT]),
+        st.integers(0, 60),
+        st.floats(1.6, 6.0),
+        st.booleans(),
+        st.sampled_from(["s3:GetObject", "iam:PutRolePolicy", "iam:CreateAccessKey"]),
+    ),
     max_size=40,
 )
 ALERTS = st.lists(st.tuples(st.sampled_from([ANA, BEN]), st.integers(0, 60), st.floats(0, 20)), max_size=5)
@@ -295,7 +309,7 @@ ALERTS = st.lists(st.tuples(st.sampled_from([ANA, BEN]), st.integers(0, 60), st.
 def test_a_lead_is_never_an_event_of_an_alert_and_few_are_the_first_of_all(
     tmp_path_factory: pytest.TempPathFactory,
     monkeypatch: pytest.MonkeyPatch,
-    votes: list[tuple[str, int, float, bool]],
+    votes: list[tuple[str, int, float, bool, str]],
     alerts: list[tuple[str, int, float]],
     limit: int,
 ) -> None:
@@ -305,7 +319,10 @@ def test_a_lead_is_never_an_event_of_an_alert_and_few_are_the_first_of_all(
     store.alerts.save([replace(each, alert_id=f"alert-{place}") for place, each in enumerate(spans)])
     everything = found(
         store,
-        *(kinds[both](f"e{at}", hour, z, who) for at, (who, hour, z, both) in enumerate(votes)),
+        *(
+            kinds[both](f"e{at}", hour, z, who, action)
+            for at, (who, hour, z, both, action) in enumerate(votes)
+        ),
         limit=100,
     )
     for lead in everything:

@@ -13,6 +13,7 @@ from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
 from fingerprint.analysis.leads import LEAD_DAYS, MAX_LEADS, MIN_REACH, leads_in_force
+from fingerprint.core.alert import GRAVITIES
 from fingerprint.core.case import AlertFilter
 from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
@@ -47,6 +48,7 @@ def show_leads(
         request,
         "queue/leads.html",
         title=gettext("Leads"),
+        me=caller,
         query=query,
         days=DAYS,
         limits=LIMITS,
@@ -55,6 +57,7 @@ def show_leads(
         newest=newest,
         threshold=threshold,
         least_reach=MIN_REACH,
+        shown_gravities=GRAVITIES[GRAVITIES.index("notable") :],
         can_have_leads=AutoencoderDetector.name in detector_names(deps.settings),
         open_alerts=deps.store.queue.counts(AlertFilter())["open"],
         urls=urls,

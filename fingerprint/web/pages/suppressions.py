@@ -2,6 +2,7 @@
 
 Example:
     GET /suppressions/new?alert=3fa94c1be0d27a58
+    GET /suppressions/new?principal=111122223333:role/etl&service=glue&action=StartJobRun
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from fingerprint.alerting.suppression import (
     MIN_ATTACKER_CONTROLLED_LENGTH,
     describe_match,
 )
+from fingerprint.analysis.leads import LEAD_DAYS
 from fingerprint.core.alert import Alert, AlertEvent
 from fingerprint.core.case import MAX_PAGE_SIZE, MAX_REASON_LENGTH, SuppressionMatch
 from fingerprint.core.errors import FingerprintError
@@ -30,7 +32,9 @@ from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.language import N_, gettext
 from fingerprint.web.layout import redirect, render_page
 
-DEFAULT_SUPPRESSION_DAYS = 30  # a suppression lasts, unless another end is chosen
+DEFAULT_SUPPRESSION_DAYS = (
+    30  # a suppression lasts, unless another end is chosen; one of a lead as long as it is listed
+)
 FIELD_HINTS = {
     "principal": N_("111122223333:role/etl, whole"),
     "human": N_("the person behind the session, beside a principal"),
@@ -103,10 +107,18 @@ def show_suppressions(request: Request, caller: Viewer, deps: Deps, ended: bool 
 
 
 @router.get("/suppressions/new")
-def show_suppression_form(request: Request, caller: Engineer, deps: Deps, alert: str = "") -> Response:
-    """Show an empty form, or one filled with what an alert's events have in common."""
-    until = deps.clock.now() + timedelta(days=DEFAULT_SUPPRESSION_DAYS)
-    wish = SuppressionForm(until=f"{until:%Y-%m-%d}")
+def show_suppression_form(
+    request: Request,
+    caller: Engineer,
+    deps: Deps,
+    alert: str = "",
+    principal: MatchText = "",
+    service: MatchText = "",
+    action: MatchText = "",
+) -> Response:
+    """Show an empty form, or one filled with what the events of an alert, or of a lead, have in common."""
+    until = deps.clock.now() + timedelta(days=LEAD_DAYS if principal else DEFAULT_SUPPRESSION_DAYS)
+    wish = SuppressionForm(principal=principal, service=service, action=action, until=f"{until:%Y-%m-%d}")
     if alert:
         found = deps.store.evidence.summary(alert)
         events = deps.store.evidence.events(alert, MAX_PAGE_SIZE, raw=False).events

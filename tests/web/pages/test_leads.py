@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from html import unescape
 from pathlib import Path
-from urllib.parse import quote
+from typing import Any
+from urllib.parse import parse_qsl, quote
 
 import pytest
 from typer.testing import CliRunner
 
+from fingerprint.analysis.leads import Lead
 from fingerprint.core.case import AlertRevision, SetDisposition, SuppressionMatch
 from fingerprint.core.sanitize import storable
 from fingerprint.core.settings import Voting, load_settings
 from fingerprint.store import SqlStore
+from fingerprint.web.urls import lead_suppression_url
 from pipelines.cli.app import app
 from tests.analysis.test_leads import ANA, BEN, START, alert_at, seen
 from tests.support.alerts import NASTY
@@ -37,6 +43,57 @@ def test_the_page_shows_leads_the_nearest_first_and_links_to_their_principals(st
     assert "1 open alert" in page
     assert "2.90" in page
     assert "5.00" not in page, "it is an alert"
+
+
+def test_a_lead_says_how_grave_its_calls_are(store: SqlStore) -> None:
+    page = Site.of(store).browser("viewer").get("/leads").text
+    assert page.count('class="chip severe"') == 1
+    assert "creates a credential that lasts" in page
+
+
+def test_an_engineer_suppresses_a_lead_with_its_call_filled_in(store: SqlStore) -> None:
+    """The link, a reason, and the two buttons of the form; a viewer has no link."""
+    site = Site.of(store)
+    assert "/suppressions/new" not in site.browser("viewer").get("/leads").text
+    engineer = site.browser("engineer")
+    link = re.search(r'href="(/suppressions/new[^"]*CreateAccessKey)"', engineer.get("/leads").text)
+    form = engineer.get(unescape(link[1])).text
+    for name, value in (("principal", ANA), ("service", "iam"), ("action", "CreateAccessKey")):
+        assert f'name="{name}" value="{value}"' in form
+    until = datetime.now(UTC) + timedelta(days=7)
+    assert f'value="{until:%Y-%m-%d}"' in form
+    wish = {"principal": ANA, "service": "iam", "action": "CreateAccessKey", "until": f"{until:%Y-%m-%d}"}
+    engineer.post("/suppressions", data=wish | {"reason": "a new laptop", "csrf": site.csrf("engineer")})
+    page = engineer.get("/leads").text
+    assert "1 lead is" in page
+    assert ANA not in page
+
+
+LEAD = Lead(
+    ANA, START, START, 2.5, 3, ("s3:GetObject", "s3:ListObjects"), 2, "none", "", ("sequence",), False
+)
+
+
+@pytest.mark.parametrize(
+    ("changed", "asked"),
+    [
+        ({}, {"principal": ANA, "service": "s3"}),
+        (
+            {"actions": ("s3:GetObject",), "action_count": 1},
+            {"principal": ANA, "service": "s3", "action": "GetObject"},
+        ),
+        ({"actions": ("s3:GetObject", "kms:Decrypt")}, {}),  # it would hide all that the principal does
+        ({"action_count": 9}, {}),  # the others may be of any service
+        ({"actions": (), "action_count": 0}, {}),
+        ({"principal": f"{ANA}\nx"}, {}),  # a field of a form has no lines
+    ],
+)
+def test_a_lead_is_suppressed_by_what_its_calls_have_in_common(
+    changed: dict[str, Any], asked: dict[str, str]
+) -> None:
+    url = lead_suppression_url(replace(LEAD, **changed))
+    assert dict(parse_qsl(url.partition("?")[2])) == asked
+    assert bool(url) == bool(asked)
 
 
 def test_the_queue_leads_to_them_from_its_tabs_and_when_it_is_empty(store: SqlStore) -> None:
@@ -83,6 +140,10 @@ def test_the_api_lists_leads_for_programs(store: SqlStore) -> None:
     found = client.get("/api/v1/leads").json()
     assert [(lead["principal"], lead["reach"]) for lead in found["leads"]] == [(ANA, 2.9), (BEN, 2.4)]
     assert (found["threshold"], found["suppressed"]) == (None, 0)
+    assert [(lead["gravity"], lead["effect"]) for lead in found["leads"]] == [
+        ("severe", "creates a credential that lasts"),
+        ("none", ""),
+    ]
     since = (START + timedelta(hours=20)).isoformat()
     assert [
         lead["principal"] for lead in client.get("/api/v1/leads", params={"since": since}).json()["leads"]
@@ -110,6 +171,7 @@ def test_the_command_lists_leads_and_says_what_is_hidden(store: SqlStore) -> Non
     ran = CliRunner().invoke(app, ["alerts", "leads", *url], env={"COLUMNS": "200"})
     assert ran.exit_code == 0, ran.output
     assert ran.output.index("user/ana") < ran.output.index("user/ben")
+    assert "severe: creates a credential that lasts" in ran.output
     found = json.loads(CliRunner().invoke(app, ["alerts", "leads", "--json", "--limit", "1", *url]).output)
     assert [(lead["principal"], lead["actions"]) for lead in found["leads"]] == [
         (ANA, ["iam:CreateAccessKey"])
