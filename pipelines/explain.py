@@ -80,7 +80,7 @@ def _owners(history: EventSpool, event_ids: set[str]) -> pd.DataFrame:
         names = ", ".join(map(printable, missing[:SHOWN_NAMES]))
         more = f" and {len(missing) - SHOWN_NAMES} more" if len(missing) > SHOWN_NAMES else ""
         raise FingerprintError(
-            f"there is no event {names}{more} in the input: give the eventID of the record, and a --since before it"
+            f"there is no event {names}{more} in the input: give the id that the record has, and a --since before it"
         )
     return owners
 
