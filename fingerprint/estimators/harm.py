@@ -8,7 +8,8 @@ Example:
 How unlikely a new action is by chance cannot tell `StopLogging` from `ListBuckets`. In harmless work severe and grave new actions
 are much rarer than in attacks. So nats are added to the event before the tail of its score is learned, and the alert budget goes
 to what matters. An action that is not new to its principal (`amounts.UsualAmounts.is_new`) adds nothing, whatever it can do: how
-usual it is among peers says little of who now calls it for the first time.
+usual it is among peers says little of who now calls it for the first time. But a severe one that no one of the organisation ever
+called adds more: administrators make keys and policies now and then, and hardly ever stop a trail.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
-from fingerprint.compute.arrays import Floats, to_device_of, unique_examples
+from fingerprint.compute.arrays import Floats, Mask, namespace, to_device_of, unique_examples
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Gravity
@@ -32,6 +33,7 @@ from fingerprint.sources.active import SOURCE
 HARM_NATS: Mapping[Gravity, float] = {"none": 0.0, "minor": 0.0, "notable": 0.3, "grave": 2.4, "severe": 9.6}
 ATTACK_TOOL_NATS = 6.4  # who finds a key looks with it what it opens
 STRANGER_NATS = 6.4  # of a write that names an account which no one of the organisation named before
+NEVER_CALLED_NATS = 6.4  # more, of a severe action that no one of the organisation called before
 MAX_NAMES = 16_384  # actions whose nats are kept; anybody can call one that does not exist
 
 
@@ -59,6 +61,17 @@ def harm_of_events(codes: Hashes, events: Frame) -> Floats:
     named = harm_nats(*(frames.column_of(names, name) for name in ("service", "action")))
     out: Floats = to_device_of(named, codes)[place]
     return out
+
+
+def harm_where_never_called(nats: Floats, called: Mask) -> Floats:
+    """Return the nats of new actions (N,), more where a severe one was `called` by no one of the organisation before (N,).
+
+    >>> harm_where_never_called(np.float32([9.6, 9.6, 2.4]), np.array([False, True, False]))
+    array([16. ,  9.6,  2.4], dtype=float32)
+    """
+    severe = nats >= np.float32(HARM_NATS["severe"])
+    more: Floats = namespace(nats).where(severe & ~called, nats + np.float32(NEVER_CALLED_NATS), nats)
+    return more
 
 
 def harm_of_tools(programs: Iterable[object]) -> Floats:

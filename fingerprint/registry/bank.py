@@ -329,6 +329,11 @@ class Bank:
         """Return how many principals of the history showed each value of a feature, (N,); `codes` (N,), on the host."""
         return self.vocabulary.count_of(np.int32(GENERIC_ROW), feature, codes)
 
+    def knows_action(self, action: Hashes) -> NDArray[np.bool_]:
+        """Return which actions, by their codes on the host (N,), anybody of the history called, (N,)."""
+        known: NDArray[np.bool_] = self.principals_that_showed(encoding.ACTION_COLUMN, action) > 0
+        return known
+
     def names_stranger(self, codes: Hashes) -> NDArray[np.bool_]:
         """Return which events name an account that no one of the history named, nor is of, (N,); codes (N, F)."""
         feature = encoding.OTHER_ACCOUNT_FEATURE

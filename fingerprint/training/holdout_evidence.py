@@ -116,7 +116,8 @@ def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
     action = rows.codes[:, ACTION_COLUMN]
     effective = ~FEATURE_SET.had_no_effect(rows.codes)
     new = piece.usual_before.is_new(rows.principal, action) & effective
-    nats = harm.harm_by_code(action, known, texts) * new
+    called = np.isin(action, piece.actions_called_before)
+    nats = harm.harm_where_never_called(harm.harm_by_code(action, known, texts), called) * new
     if OTHER_ACCOUNT_FEATURE is None:
         return nats
     strange = ~np.isin(rows.codes[:, OTHER_ACCOUNT_FEATURE], piece.accounts_named_before)

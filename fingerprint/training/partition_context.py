@@ -121,8 +121,16 @@ class PartitionContext:
     @cached_property
     def accounts_named_before(self) -> Hashes:
         """The codes of the accounts that anybody of the organisation named before the held-out days."""
+        return self._values_shown_before(OTHER_ACCOUNT_FEATURE)
+
+    @cached_property
+    def actions_called_before(self) -> Hashes:
+        """The codes of the actions that anybody of the organisation called before the held-out days."""
+        return self._values_shown_before(ACTION_COLUMN)
+
+    def _values_shown_before(self, feature: int | None) -> Hashes:
         counted = self.priors.training_counts[shared_priors.SHARED_LEVELS.index(GENERIC)]
-        return counted.code[counted.feature == OTHER_ACCOUNT_FEATURE]
+        return counted.code[counted.feature == feature]
 
     @cached_property
     def openers_before(self) -> openers.RoleOpeners:

@@ -319,6 +319,22 @@ def test_a_held_out_write_that_names_an_account_of_which_no_one_knew_counts_as_s
     assert nats[named & ~rows.wrote].max() < harm.STRANGER_NATS
 
 
+def test_a_held_out_severe_action_counts_more_where_no_one_called_it_before(
+    events: list[pd.DataFrame], tmp_path: Path
+) -> None:
+    """As in scoring: else the alert budget would not hold where such actions are ordinary work."""
+    calls = [("cloudtrail", "StopLogging"), ("kms", "ScheduleKeyDeletion")]
+    known = events[0].head(1).assign(event_id="long ago", service=calls[0][0], action=calls[0][1])
+    late = copies(events, 2, service=[each for each, _ in calls], action=[each for _, each in calls])
+    learn([known, *events, late.assign(error_code=None, error_message=None)], tmp_path, 1)
+    piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
+    rows = piece.rows.take(np.flatnonzero(piece.held_out))
+    nats = holdout_evidence._harm_nats(piece, rows)
+    codes = hashing.hash_strings(np.array([":".join(each) for each in calls], object))
+    found = [nats[rows.codes[:, encoding.ACTION_COLUMN] == code].tolist() for code in codes]
+    assert found == [pytest.approx([9.6]), pytest.approx([16])]
+
+
 def test_a_held_out_opening_by_a_stranger_to_the_role_counts_once_and_the_bank_knows_who_opened_it(
     events: list[pd.DataFrame], tmp_path: Path
 ) -> None:

@@ -355,7 +355,7 @@ def test_a_new_action_that_can_do_harm_is_stranger_and_a_usual_one_is_not(
         assert whole[0, FEATURE_NAMES.index("action")] > 2
         np.testing.assert_array_equal(whole[:, :-1], part[:, :-1])
         added[action] = float(whole[0, -1] - part[0, -1])
-    assert added == pytest.approx({"StopLogging": 9.6, "ListNothingKnown": 0}, abs=1e-5)
+    assert added == pytest.approx({"StopLogging": 16, "ListNothingKnown": 0}, abs=1e-5)
     state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
     here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
     batch = encode(events, state)
@@ -364,6 +364,20 @@ def test_a_new_action_that_can_do_harm_is_stranger_and_a_usual_one_is_not(
     np.testing.assert_array_equal(
         here.measure(batch)[usual, -1], here.without("harm").measure(batch)[usual, -1]
     )
+
+
+def test_a_severe_action_is_stranger_where_no_one_of_the_organisation_ever_called_it(
+    detector: AutoencoderDetector, encode: Encode, events: pd.DataFrame, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = events[events["error_code"].isna()].head(1)
+    calls = copies(usual, 4).assign(event_id=[f"severe {place}" for place in range(4)])
+    calls.loc[:2, "service"] = ["cloudtrail", "kms", "logs"]
+    calls.loc[:2, "action"] = ["StopLogging", "ScheduleKeyDeletion", "DeleteLogGroup"]
+    batch = encode(calls, detector.state)
+    stop = batch.codes[0, FEATURE_NAMES.index("action")]  # another principal called it
+    monkeypatch.setattr(Bank, "knows_action", lambda _, action: action == stop)
+    nats = detector.measure(batch)[:, -1]
+    assert (nats - nats[-1]).tolist() == pytest.approx([9.6, 16, 2.4, 0])
 
 
 def test_a_write_that_names_an_account_of_which_no_one_knows_counts_as_a_new_severe_action(
@@ -381,7 +395,7 @@ def test_a_write_that_names_an_account_of_which_no_one_knows_counts_as_a_new_sev
     calls.loc[3, ["service", "action"]] = ["cloudtrail", "StopLogging"]
     batch = encode(calls, detector.state)
     nats = detector.measure(batch)[:, -1]
-    assert (nats - nats[-1]).tolist() == pytest.approx([6.4, 0, 0, 9.6, 0])
+    assert (nats - nats[-1]).tolist() == pytest.approx([6.4, 0, 0, 16, 0])
     assert not (detector.without("harm").measure(batch)[:, -1] - nats[-1]).any()
 
 

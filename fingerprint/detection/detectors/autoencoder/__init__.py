@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames, hashing
-from fingerprint.compute.arrays import Floats, Mask, namespace, to_device_of, unique_examples
+from fingerprint.compute.arrays import Floats, Mask, namespace, to_device_of, to_host, unique_examples
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import SurpriseDriver
@@ -335,7 +335,7 @@ class AutoencoderDetector(Detector):
     def _harm_of_new_actions(self, batch: EventBatch) -> Floats:
         """Return the nats of what the action of each event can do, 0 where its principal called it before (N,).
 
-        Only new actions are named, each once, on the host.
+        Only new actions are named and looked up, on the host.
         """
         xp, action = namespace(batch.codes), batch.codes[:, ACTION_COLUMN]
         nats: Floats = xp.zeros(len(batch), np.float32)
@@ -345,7 +345,8 @@ class AutoencoderDetector(Detector):
         rows = new.nonzero()[0]
         if len(rows):
             named = frames.select_rows(frames.select_columns(batch.frame, ["service", "action"]), rows)
-            nats[rows] = harm.harm_of_events(action[rows], named)
+            called = to_device_of(self.bank.knows_action(to_host(action[rows])), nats)
+            nats[rows] = harm.harm_where_never_called(harm.harm_of_events(action[rows], named), called)
         return nats
 
     def _harm_of_strangers(self, batch: EventBatch) -> Floats:
