@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fingerprint.detection.detectors.autoencoder.evidence import RARE_NATS, TAIL_COLUMNS, feature_surprise
+from fingerprint.detection.detectors.autoencoder.evidence import FINGERPRINT_TAIL, RARE_NATS, feature_surprise
 from fingerprint.detection.inference import LocalInference
 from fingerprint.estimators import autoencoder
 from fingerprint.features.encoding import DAY_COUNTS
@@ -86,7 +86,7 @@ def measured_by(bank: Bank, batch: EventBatch) -> None:
         autoencoder.surprise_per_feature(each, bank.baseline.center, level)
         for each, level in zip(loss, levels, strict=True)
     ]
-    found, tail = feature_surprise(batch), batch.evidence["autoencoder"][:, -TAIL_COLUMNS:]
+    found, tail = feature_surprise(batch), batch.evidence["autoencoder"][:, FINGERPRINT_TAIL]
     # Unknown and rare values are less surprising if they came before; the principal is only asked about rows with an odd value.
     usual = known[0] & (np.maximum(*loss) < RARE_NATS)
     for count, counted in DAY_COUNTS:  # is judged beside what it counts

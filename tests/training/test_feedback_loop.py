@@ -85,8 +85,8 @@ def copy(store: Run, folder: Path) -> str:
 
 
 def attacks(store: Run) -> list[Alert]:
-    """The two large sessions among the alerts, the larger first."""
-    return sorted(store.alerts, key=lambda alert: -len(alert.events))[:2]
+    """The two most urgent alerts of people, the more urgent first: large sessions, of which a single event says little."""
+    return sorted((alert for alert in store.alerts if alert.human), key=lambda alert: -alert.urgency)[:2]
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def history(organisation: SampleOrganisation) -> Iterator[EventSpool]:
 
 @pytest.fixture(scope="module")
 def asked(organisation: SampleOrganisation, store: Run, tmp_path_factory: pytest.TempPathFactory) -> Learned:
-    """Trained when the smaller attack had been called benign, and no one had judged the rest."""
+    """Trained when the less urgent attack had been called benign, and no one had judged the rest."""
     folder = tmp_path_factory.mktemp("asked")
     place = copy(store, folder)
     triage_alert(place, attacks(store)[1].alert_id, "benign", "the yearly audit")
