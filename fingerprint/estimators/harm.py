@@ -14,14 +14,14 @@ called adds more: administrators make keys and policies now and then, and hardly
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import frames
-from fingerprint.compute.arrays import Floats, Mask, namespace, to_device_of, unique_examples
+from fingerprint.compute.arrays import Floats, Mask, to_device_of, unique_examples
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Gravity
@@ -63,15 +63,19 @@ def harm_of_events(codes: Hashes, events: Frame) -> Floats:
     return out
 
 
-def harm_where_never_called(nats: Floats, called: Mask) -> Floats:
-    """Return the nats of new actions (N,), more where a severe one was `called` by no one of the organisation before (N,).
+def add_where_never_called(nats: Floats, codes: Hashes, is_called: Callable[[Hashes], Mask]) -> None:
+    """Add to the nats of new actions (N,), in place, where a severe one is none that anybody of the organisation called before.
 
-    >>> harm_where_never_called(np.float32([9.6, 9.6, 2.4]), np.array([False, True, False]))
-    array([16. ,  9.6,  2.4], dtype=float32)
+    `codes` (N,) are the actions; `is_called` is asked about the severe ones alone, which are few.
+
+    >>> nats = np.float32([9.6, 9.6, 2.4])
+    >>> add_where_never_called(nats, np.uint64([1, 2, 3]), lambda codes: codes == 1)
+    >>> nats
+    array([ 9.6, 16. ,  2.4], dtype=float32)
     """
-    severe = nats >= np.float32(HARM_NATS["severe"])
-    more: Floats = namespace(nats).where(severe & ~called, nats + np.float32(NEVER_CALLED_NATS), nats)
-    return more
+    severe = (nats >= np.float32(HARM_NATS["severe"])).nonzero()[0]
+    if len(severe):
+        nats[severe] += np.float32(NEVER_CALLED_NATS) * ~is_called(codes[severe])
 
 
 def harm_of_tools(programs: Iterable[object]) -> Floats:

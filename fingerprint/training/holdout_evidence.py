@@ -116,8 +116,8 @@ def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
     action = rows.codes[:, ACTION_COLUMN]
     effective = ~FEATURE_SET.had_no_effect(rows.codes)
     new = piece.usual_before.is_new(rows.principal, action) & effective
-    called = np.isin(action, piece.actions_called_before)
-    nats = harm.harm_where_never_called(harm.harm_by_code(action, known, texts), called) * new
+    nats = harm.harm_by_code(action, known, texts) * new
+    harm.add_where_never_called(nats, action, lambda codes: np.isin(codes, piece.actions_called_before))
     if OTHER_ACCOUNT_FEATURE is None:
         return nats
     strange = ~np.isin(rows.codes[:, OTHER_ACCOUNT_FEATURE], piece.accounts_named_before)

@@ -345,9 +345,14 @@ class AutoencoderDetector(Detector):
         rows = new.nonzero()[0]
         if len(rows):
             named = frames.select_rows(frames.select_columns(batch.frame, ["service", "action"]), rows)
-            called = to_device_of(self.bank.knows_action(to_host(action[rows])), nats)
-            nats[rows] = harm.harm_where_never_called(harm.harm_of_events(action[rows], named), called)
+            nats[rows] = harm.harm_of_events(action[rows], named)
+            harm.add_where_never_called(nats, action, self._is_called)
         return nats
+
+    def _is_called(self, action: Hashes) -> Mask:
+        """Return which actions, by their codes (N,), anybody of the history called, (N,)."""
+        called: Mask = to_device_of(self.bank.knows_action(to_host(action)), action)
+        return called
 
     def _harm_of_strangers(self, batch: EventBatch) -> Floats:
         """Return the nats of writes that name an account which no one of the organisation named before (N,).
