@@ -13,7 +13,7 @@ by a line; what it expands to, with everything wrapped inside, by `max_expanded_
 from __future__ import annotations
 
 import zlib
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE, getincrementaldecoder
+from codecs import getincrementaldecoder
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain, pairwise
@@ -21,8 +21,8 @@ from itertools import chain, pairwise
 from fingerprint.core.alert import Reject
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import RecordBatch, merge_batches
-from fingerprint.sources.inflate import GZIP_MAGIC, ZSTD_MAGIC, ExpansionBudget, GzipInflater, ZstdInflater
-from fingerprint.sources.json_text import is_json, is_json_object
+from fingerprint.sources.inflate import ExpansionBudget, GzipInflater, ZstdInflater, inflater_of
+from fingerprint.sources.json_text import UTF16_MARKS, is_json, is_json_object
 from fingerprint.sources.limits import ReadLimits
 from fingerprint.sources.protocol import RecordReader
 
@@ -95,8 +95,8 @@ def _chunks(
     try:
         first = next(stored, b"")
         stored = chain([first], stored)
-        packed = first.startswith((GZIP_MAGIC, ZSTD_MAGIC))
-        yield from _expanded(name, stored, budget, errors, first[:1] == GZIP_MAGIC[:1]) if packed else stored
+        inflate = inflater_of(first)
+        yield from _expanded(name, stored, inflate, budget, errors) if inflate else stored
     except TruncatedInput as error:
         errors.append(Reject(name, "", str(error)))
 
@@ -105,7 +105,7 @@ def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
     """Yield the chunks; of UTF-16, as Windows writes, in UTF-8: its lines end in two bytes."""
     first = next(chunks, b"")
     chunks = chain([first], chunks)
-    if not first.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):
+    if not first.startswith(UTF16_MARKS):
         yield from chunks
         return
     decoder = getincrementaldecoder("utf-16")("replace")
@@ -115,10 +115,13 @@ def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 
 def _expanded(
-    name: str, stored: Iterator[bytes], budget: ExpansionBudget, errors: list[Reject], is_gzip: bool
+    name: str,
+    stored: Iterator[bytes],
+    inflate: GzipInflater | ZstdInflater,
+    budget: ExpansionBudget,
+    errors: list[Reject],
 ) -> Iterator[bytes]:
     """Yield what gzip or zstd expands to, several members in a row too. A bomb costs one chunk and ends with its `budget`."""
-    inflate, of = (GzipInflater(), "gzip") if is_gzip else (ZstdInflater(), "zstd")
     total = 0
     try:
         for text in inflate.read(stored):
@@ -128,9 +131,11 @@ def _expanded(
                 return
             yield text
         if not inflate.complete:
-            errors.append(Reject(name, "", f"{of} is cut short after {total:,} expanded bytes"))
+            errors.append(Reject(name, "", f"{inflate.format} is cut short after {total:,} expanded bytes"))
     except (zlib.error, OSError) as error:
-        errors.append(Reject(name, "", f"{of} is damaged after {total:,} expanded bytes: {error}"))
+        errors.append(
+            Reject(name, "", f"{inflate.format} is damaged after {total:,} expanded bytes: {error}")
+        )
 
 
 def _is_document(head: bytes, whole: bool, log_source: RecordReader) -> bool:

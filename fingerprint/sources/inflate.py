@@ -58,6 +58,8 @@ class GzipInflater:
     is True.
     """
 
+    format = "gzip"
+
     def __init__(self, strict: bool = True) -> None:
         self._strict = strict
         self._member = zlib.decompressobj(_GZIP_ONLY)
@@ -121,6 +123,8 @@ class GzipInflater:
 class ZstdInflater:
     """Frames of zstd, one after the other, to text of at most OUTPUT_BYTES at a time; `complete` after a whole last frame."""
 
+    format = "zstd"
+
     def __init__(self) -> None:
         self.complete = False
 
@@ -144,6 +148,13 @@ class ZstdInflater:
             raise
         yield b"".join(buffered)
         self.complete = True
+
+
+def inflater_of(head: bytes) -> GzipInflater | ZstdInflater | None:
+    """Return what expands data that begins so; None where it is neither gzip nor zstd."""
+    if head.startswith(GZIP_MAGIC):
+        return GzipInflater()
+    return ZstdInflater() if head.startswith(ZSTD_MAGIC) else None
 
 
 class _ByteStream(RawIOBase):

@@ -7,10 +7,13 @@ Example:
 
 from __future__ import annotations
 
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
+
 import msgspec
 
 BLANK = b" \t\r\n\x00"  # what may stand around a value: some writers pad with zeros
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+UTF16_MARKS = (BOM_UTF16_LE, BOM_UTF16_BE)  # as `>` of Windows PowerShell writes
 
 # What a decoder raises for what is no such value.
 UNREADABLE = (msgspec.MsgspecError, RecursionError, ValueError)

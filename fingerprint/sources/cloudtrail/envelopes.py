@@ -22,7 +22,6 @@ import base64
 import binascii
 import re
 import zlib
-from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, islice, repeat
@@ -41,6 +40,7 @@ from fingerprint.sources.json_text import (
     BLANK,
     BYTE_ORDER_MARK,
     UNREADABLE,
+    UTF16_MARKS,
     is_json,
     is_json_object,
     text_of,
@@ -255,7 +255,7 @@ class _MessageReader:
         self, data: bytes, origin: Origin, wrappings: int, whole: bool = False
     ) -> Iterator[RecordBatch]:
         """Collect one value that may be an envelope; a `whole` message or document may also be several values in a row."""
-        if data.startswith((BOM_UTF16_LE, BOM_UTF16_BE)):  # as `>` of Windows PowerShell writes
+        if data.startswith(UTF16_MARKS):
             data = data.decode("utf-16", errors="replace").encode()
         data = _strip_padding(_strip_padding(data).removeprefix(BYTE_ORDER_MARK))
         if not data or not self._remaining_records(origin):
