@@ -197,14 +197,14 @@ class AlertGroups:
         first_open = self.state.scorer.first_open_interval()
         self.unsettled, settled = np.empty(0, np.uint64), []
         for part in early:
-            start = np.asarray(frames.column_of(part.frame, "alert_start"))
+            start = _starts_of(part)
             known = (start <= first_open) | (start >= LATE_WINDOW)
             self.unsettled = np.unique(part.batch.principal[~known])
             settled += [part.take(known)] if known.any() else []
         return settled
 
     def _is_over(self, part: Verdicts, before: int | None) -> NDArray[np.bool_]:
-        start = np.asarray(frames.column_of(part.frame, "alert_start"))
+        start = _starts_of(part)
         if before is None:
             return np.ones(len(start), bool)
         settings = self.explainer.settings
@@ -290,6 +290,11 @@ def _count(parts: list[Verdicts]) -> int:
     return sum(len(part.frame) for part in parts)
 
 
+def _starts_of(part: Verdicts) -> NDArray[np.int64]:
+    """Return the interval in which the alert of each event begins (N,); LATE_WINDOW and more for what came too late for a run."""
+    return np.asarray(frames.column_of(part.frame, "alert_start"))
+
+
 def _select_alerts(parts: list[Verdicts], ids: Collection[str]) -> list[Verdicts]:
     """Return the events of these alerts, without empty parts."""
     if not ids:  # in most steps no alert grows
@@ -303,7 +308,7 @@ def _alerts_by_interval(parts: list[Verdicts]) -> tuple[Hashes, NDArray[np.objec
 
     Verdicts that came too late for a run of intervals are left out.
     """
-    runs = [np.asarray(frames.column_of(part.frame, "alert_start")) < LATE_WINDOW for part in parts]
+    runs = [_starts_of(part) < LATE_WINDOW for part in parts]
     keys = [
         hashing.in_interval(part.batch.principal, part.batch.interval)[run]
         for part, run in zip(parts, runs, strict=True)
