@@ -17,7 +17,7 @@ from fingerprint.core.alert import ALERT_THRESHOLD_COLUMN, threshold_column, vot
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings
-from fingerprint.core.time_range import ALL_TIME, TimeRange
+from fingerprint.core.time_range import ALL_TIME, TimeRange, format_iso
 from fingerprint.detection.detectors import detector_names
 from fingerprint.registry.bank import Bank, check_bank_settings
 from fingerprint.registry.bank_files import open_bank
@@ -91,7 +91,7 @@ def _as_json(explained: ExplainedEvent, settings: Settings) -> dict[str, Any]:
     event = explained.scored.iloc[0]
     return {
         "event_id": str(event["event_id"]),
-        "event_time": formatting.format_iso(event["event_time"].to_pydatetime()),
+        "event_time": format_iso(event["event_time"].to_pydatetime()),
         "principal": str(event["principal"]),
         "service": str(event["service"]),
         "action": str(event["action"]),
