@@ -15,6 +15,7 @@ from fingerprint.analysis.leads import Lead, leads_in_force
 from fingerprint.analysis.threshold_service import ThresholdForecast
 from fingerprint.core.alert import GRAVE_OR_SEVERE
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import format_iso
 from fingerprint.store import open_store
 from fingerprint.web import formatting
 from pipelines.commands.alerts import parse_since
@@ -31,7 +32,7 @@ def list_leads(
         threshold = ThresholdForecast(store, bank, settings, clock).known_threshold()
         start, found = leads_in_force(store, settings, earliest, clock, limit, threshold)
     return {
-        "since": formatting.format_iso(start),
+        "since": format_iso(start),
         "threshold": threshold,
         "suppressed": found.suppressed,
         "leads": [_to_json(lead) for lead in found.leads],
@@ -55,9 +56,7 @@ def print_leads(figures: dict[str, Any]) -> None:
 
 
 def _to_json(lead: Lead) -> dict[str, Any]:
-    times = {
-        name: formatting.format_iso(getattr(lead, name)) for name in ("first_event_time", "last_event_time")
-    }
+    times = {name: format_iso(getattr(lead, name)) for name in ("first_event_time", "last_event_time")}
     return {
         "principal": lead.principal,
         **times,
