@@ -59,7 +59,7 @@ def runs_of(settings: Settings, state: ScorerState | None = None) -> AlertRuns:
     """Return the runs that a scorer's state remembers, or an empty memory."""
     seconds = settings.spectral.interval_seconds
     return AlertRuns(
-        gap=-(-settings.alerts.group_gap_seconds // seconds),
+        gap=settings.alert_gap_intervals,
         longest=-(-MAX_ALERT_SECONDS // seconds),
         table=state.alert_runs if state else None,
     )

@@ -127,9 +127,8 @@ def count_principals(principal: Hashes, day: Ints) -> int:
 def strongest_alerts(holdout: HoldoutScores, options: settings.Settings) -> list[float]:
     """Return the largest z of each alert of rows that a vote of the autoencoder makes a verdict, strongest first."""
     both = holdout.alert_z > -np.inf
-    gap = -(-options.alerts.group_gap_seconds // options.spectral.interval_seconds)
-    z = holdout.alert_z[both]
-    peaks = alert_runs.alert_peaks(holdout.principal[both], holdout.interval[both], z, gap, MAX_STRONGEST)
+    principal, interval, z = holdout.principal[both], holdout.interval[both], holdout.alert_z[both]
+    peaks = alert_runs.alert_peaks(principal, interval, z, options.alert_gap_intervals, MAX_STRONGEST)
     return [round(float(each), 3) for each in z[peaks]]
 
 

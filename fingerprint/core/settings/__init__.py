@@ -147,6 +147,11 @@ class Settings(Section):
             )
         return self
 
+    @property
+    def alert_gap_intervals(self) -> int:
+        """The number of intervals without a verdict after which an alert is over."""
+        return -(-self.alerts.group_gap_seconds // self.spectral.interval_seconds)
+
     def without_receivers(self) -> Settings:
         """Return the settings without receivers: their URLs are secrets, and a scheduler may be spoken to in clear."""
         return self.model_copy(update={"deliver": {}})

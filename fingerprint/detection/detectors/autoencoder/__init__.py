@@ -474,7 +474,7 @@ class AutoencoderDetector(Detector):
         nats = carried_amount_nats(batch, counted, day)[1]
         if self.left_out == RECENT_AMOUNT:
             return nats
-        return discount_recent_amounts(nats, batch, counted, day, self.alert_nats)
+        return discount_recent_amounts(nats, batch, counted, self.settings, self.alert_nats)
 
     def can_still_vote(self, batch: EventBatch, z: Floats | None = None) -> Mask:
         """Return which events have a vote, or may get one from their interval: by what surprises in it, or by an amount."""

@@ -225,7 +225,7 @@ def _amount_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext
     if not (nats >= MIN_DRIVER_SURPRISE).any():
         return []
     alerting = nats_at_threshold(context.bank_and_row(batch, 0)[0], context.settings)
-    nats = discount_recent_amounts(nats, batch, counted, day, alerting)
+    nats = discount_recent_amounts(nats, batch, counted, context.settings, alerting)
     an_hour = amounts.span_text(context.settings.spectral.interval_seconds)
     spans, rarest = (an_hour, "a day", f"{an_hour} on unusual resources"), nats.argmax(axis=1)
     drivers = []

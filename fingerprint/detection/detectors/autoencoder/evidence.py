@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fingerprint.compute import hashing
-from fingerprint.compute.arrays import Floats, Mask, namespace, to_device_of
+from fingerprint.compute.arrays import Floats, Ints, Mask, namespace, to_device_of
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.settings import Settings
 from fingerprint.estimators import amounts, autoencoder, tail_calibration
@@ -81,49 +81,52 @@ def nats_at_threshold(bank: Bank, settings: Settings) -> float:
 
 
 def discount_recent_amounts(
-    nats: Floats, batch: EventBatch, counted: IntervalAmounts, day: int, alerting: float
+    nats: Floats, batch: EventBatch, counted: IntervalAmounts, settings: Settings, alerting: float
 ) -> Floats:
     """Return the nats of amounts (N, 3) without those of the day before, where these reached the `alerting` nats.
 
     What opened an alert then, or could have, is no news when it comes again: a job that is new, and runs every night. A smaller
     amount takes nothing away, so who takes a little more each day is as strange as who takes all at once. What is left never
-    falls while an interval fills. A `day` is so many intervals.
+    falls while an interval fills.
     """
     xp = namespace(nats)
     rows = xp.any(nats > LEAST_AMOUNT_NATS, axis=1).nonzero()[0]
     if not len(rows):
         return nats
-    before = _nats_of_day_before(batch, rows, counted, day)
+    evidence, action = batch.evidence[DETECTOR_NAME][rows], batch.codes[rows, ACTION_COLUMN]
+    calls = _calls_of_day_before(counted, batch.principal[rows], batch.interval[rows], action, settings)
+    before = amounts.amount_nats(calls, evidence[:, USUAL_COLUMNS], evidence[:, SLOPE_COLUMNS])
     less = nats[rows] - xp.where(before >= alerting, before, np.float32(0))
     discounted = nats.copy()
     discounted[rows] = xp.maximum(less, xp.minimum(nats[rows], np.float32(LEAST_AMOUNT_NATS)))
     return discounted
 
 
-def _nats_of_day_before(
-    batch: EventBatch, rows: NDArray[np.intp], counted: IntervalAmounts, day: int
-) -> Floats:
-    """Return the nats of what the actions of some events were called the day before, by amount, (M, 3).
+def _calls_of_day_before(
+    counted: IntervalAmounts, principal: Hashes, interval: Ints, action: Hashes, settings: Settings
+) -> Ints:
+    """Return how often principals called actions on the day before each interval, by amount, (M, 3).
 
-    A job may begin some hours sooner or later: the largest amount of an interval within a quarter of a day of the same time, and
-    of a day of those that ended half a day before and earlier. State is kept for two days.
+    A job may begin some hours sooner or later: the largest amount of an interval within a quarter of a day of the same time. Of
+    days the largest that ended before the interval's alert began: while a job runs, the calls of its last 24 hours rise.
     """
-    xp, evidence = namespace(batch.codes), batch.evidence[DETECTOR_NAME][rows]
-    ago = xp.arange(max(day // 2, 1), 2 * day - day // 8, dtype=np.int32)
-    principal = xp.repeat(batch.principal[rows], len(ago))
-    action = xp.repeat(batch.codes[rows, ACTION_COLUMN], len(ago))
-    interval = (batch.interval[rows][:, None] - ago).ravel()
+    xp, day = namespace(action), settings.spectral.intervals_per_day
+    # Late records change nothing that ended so long ago, and state is kept for two days.
+    ended = max(settings.alert_gap_intervals, settings.spectral.late_intervals) + 1
+    ago = xp.arange(max(min(ended, day // 2), 1), 2 * day - day // 8, dtype=np.int32)
+    caller, called = xp.repeat(principal, len(ago)), xp.repeat(action, len(ago))
+    before = (interval[:, None] - ago).ravel()
     every, unusual = (
-        counted.count(principal, interval, code_of(action)).reshape(-1, len(ago))
+        counted.count(caller, before, code_of(called)).reshape(-1, len(ago))
         for code_of in (amounts.every_resource_of, amounts.unusual_resources_of)
     )
-    same_time = slice(int(day - day // 4 - ago[0]), int(day + day // 4 - ago[0]) + 1)
+    same_time = slice(day - day // 4 - int(ago[0]), day + day // 4 - int(ago[0]) + 1)
     until = every.cumsum(axis=1)
     in_a_day = until[:, day - 1 :].copy()
     in_a_day[:, 1:] -= until[:, :-day]
     hours = (each[:, same_time].max(axis=1) for each in (every, unusual))
-    calls = xp.stack([next(hours), in_a_day.max(axis=1), next(hours)], axis=1)
-    return amounts.amount_nats(calls, evidence[:, USUAL_COLUMNS], evidence[:, SLOPE_COLUMNS])
+    calls: Ints = xp.stack([next(hours), in_a_day.max(axis=1), next(hours)], axis=1)
+    return calls
 
 
 class ObservedValues(NamedTuple):
