@@ -54,6 +54,10 @@ def require_events(history: EventSpool, found: Sequence[SourceFile], may_be_empt
             raise FingerprintError(f"there is no event in the input: {_describe_skipped(history, found)}")
     elif history.outside_span and not history.events and not may_be_empty:
         raise FingerprintError(f"there is no event {history.span}{_range_of_events(history.observed_range)}")
+    elif history.future_dated and not history.events and not may_be_empty:
+        raise FingerprintError(
+            "there is no event in the input: all of its events are dated in the future; is the clock of this machine right?"
+        )
 
 
 def unread_objects(found: FilesInSpan) -> dict[str, int]:

@@ -114,6 +114,11 @@ NO_EVENTS = {
         b'{"awsAccountId":"111122223333","digestStartTime":"2026-01-14T10:00:00Z","logFiles":[]}',
         "1 skipped, because CloudTrail writes them beside its events (digest files)",
     ),
+    "later.jsonl": (
+        b'{"eventID":"e","eventTime":"2090-01-14T10:00:00Z","eventSource":"s3.amazonaws.com","eventName":"ListBuckets",'
+        b'"userIdentity":{"type":"IAMUser","accountId":"111122223333","userName":"alice"}}',
+        "all of its events are dated in the future; is the clock of this machine right?",
+    ),
 }
 
 
