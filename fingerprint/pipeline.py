@@ -31,7 +31,7 @@ from fingerprint.compute.arrays import to_host
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import Alert
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection.scorer import MeasureResult, ScoredEvents, Scorer
 from fingerprint.detection.votes import empty_votes

@@ -15,8 +15,8 @@ from typing import Any
 
 from fingerprint.adapters import files, result_files, work_directory
 from fingerprint.adapters.result_files import ResultWriter
-from fingerprint.core.ports import WorkerPool
 from fingerprint.core.ports.store import Store
+from fingerprint.core.ports.worker_pool import WorkerPool
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.registry import state_files

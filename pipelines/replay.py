@@ -6,7 +6,8 @@ from typing import Any
 
 from fingerprint.adapters import files
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.ports import Clock, Producer
+from fingerprint.core.ports.clock import Clock
+from fingerprint.core.ports.message_stream import Producer
 from fingerprint.core.settings import Settings
 from fingerprint.streaming.record_replayer import RecordReplayer
 from fingerprint.streaming.replay_rate import ReplayRate

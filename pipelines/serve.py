@@ -20,8 +20,8 @@ from fingerprint.adapters.address_tables import open_address_tables
 from fingerprint.adapters.system import SystemClock
 from fingerprint.analysis.threshold_service import ThresholdForecast
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore, IdentityProvider
+from fingerprint.core.ports.clock import Clock
 from fingerprint.core.settings import Settings, Web
 from fingerprint.registry.catalog import BankListing
 from fingerprint.store import SqlStore, masked_url, open_store

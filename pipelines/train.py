@@ -8,7 +8,7 @@ from typing import Any
 
 from fingerprint.adapters import work_directory
 from fingerprint.core import private_files
-from fingerprint.core.ports import WorkerPool
+from fingerprint.core.ports.worker_pool import WorkerPool
 from fingerprint.core.settings import Alerts, Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.registry import quality

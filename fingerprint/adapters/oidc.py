@@ -42,7 +42,7 @@ from fingerprint.core.account import ROLES, AuthenticationFailed, ExternalIdenti
 from fingerprint.core.circuit_breaker import CircuitBreaker
 from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Clock
+from fingerprint.core.ports.clock import Clock
 from fingerprint.core.settings import Oidc, read_secret
 from fingerprint.core.time_range import DAY_SECONDS
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 
 
 class SystemClock:
-    """The machine's clock. Implement `ports.Clock`."""
+    """The machine's clock. Implement `ports.clock.Clock`."""
 
     def now(self) -> datetime:
         """Return the time, in UTC."""
@@ -32,7 +32,7 @@ R = TypeVar("R")
 
 
 class InProcessPool:
-    """This process as the one worker. Implement `ports.WorkerPool`.
+    """This process as the one worker. Implement `ports.worker_pool.WorkerPool`.
 
     If this process dies, all of the work ends; in a cluster (`worker_pool`) another worker takes over.
     """

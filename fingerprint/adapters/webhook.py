@@ -29,8 +29,7 @@ import httpcore
 from standardwebhooks import Webhook
 
 from fingerprint.core.egress import Network, WebhookTarget, parse_networks, parse_target, refusal_reason
-from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import ObjectNotFound, Unavailable
+from fingerprint.core.errors import FingerprintError, ObjectNotFound, Unavailable
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import ReceiverSettings, read_secret
 from fingerprint.delivery.outbox import RateLimited

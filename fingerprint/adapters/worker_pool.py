@@ -44,7 +44,7 @@ LOOPBACK = "127.0.0.1"
 
 
 class DaskWorkerPool:
-    """Workers behind a Dask scheduler, whose client the caller opens and closes. Implement `ports.WorkerPool`."""
+    """Workers behind a Dask scheduler, whose client the caller opens and closes. Implement `ports.worker_pool.WorkerPool`."""
 
     def __init__(self, client: Any) -> None:
         self.client = client

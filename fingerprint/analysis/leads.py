@@ -37,7 +37,7 @@ from fingerprint.analysis.threshold_what_if import VoteHistory, apply_override, 
 from fingerprint.compute import hashing
 from fingerprint.core.alert import GRAVE_OR_SEVERE, GRAVITIES, AlertSpan, DetectorName, Gravity
 from fingerprint.core.case import SuppressionMatch
-from fingerprint.core.ports import Clock
+from fingerprint.core.ports.clock import Clock
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble

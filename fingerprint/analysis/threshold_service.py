@@ -21,7 +21,7 @@ from fingerprint.analysis.threshold_what_if import ThresholdWhatIf, VoteHistory
 from fingerprint.compute.arrays import Floats
 from fingerprint.core.case import MAX_THRESHOLD, ThresholdEstimate, ThresholdOverride
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Clock
+from fingerprint.core.ports.clock import Clock
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.registry import bank_files, quality, versions

@@ -1,4 +1,4 @@
-"""Errors that people read: one sentence each.
+"""Errors: those that people read, one sentence each, and two that a program answers itself.
 
 Example:
     >>> str(FingerprintError("postgresql://ana:secret@db/alerts does not answer"))
@@ -44,3 +44,11 @@ class QueryTimeout(ServerUnavailable):
         super().__init__(
             f"the search took more than {seconds:g} seconds and was stopped: narrow it, for example to fewer days"
         )
+
+
+class Unavailable(Exception):
+    """A server does not answer, or refuses for now: the call may be repeated later."""
+
+
+class ObjectNotFound(Exception):
+    """The object does not exist, or cannot be read until a person intervenes: repeating the call is of no use."""

@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from fingerprint.core.alert import Alert, Disposition
-from fingerprint.core.ports import Unavailable
+from fingerprint.core.errors import Unavailable
 from fingerprint.core.settings import ReceiverSettings
 from fingerprint.delivery.policy import Delivery, DeliveryState
 

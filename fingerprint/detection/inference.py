@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from fingerprint.compute.arrays import Floats, Ints, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.errors import FingerprintError
+from fingerprint.core.errors import FingerprintError, Unavailable
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Inference, Unavailable
+from fingerprint.core.ports.inference import Inference
 from fingerprint.estimators import autoencoder
 from fingerprint.registry.bank import Bank
 

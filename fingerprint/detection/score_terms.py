@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute.arrays import Floats, Ints, namespace, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 
 

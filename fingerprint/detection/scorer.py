@@ -29,7 +29,7 @@ from fingerprint.compute.arrays import Floats, Ints, namespace, occurrence_index
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import GRAVE_OR_SEVERE, z_column
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
 from fingerprint.detection.batch import encode_batch

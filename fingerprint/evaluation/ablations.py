@@ -22,7 +22,7 @@ from fingerprint.compute import frames
 from fingerprint.compute.arrays import Floats, Ints
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import z_column
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import Detector, listed_detectors
 from fingerprint.detection.inference import LocalInference

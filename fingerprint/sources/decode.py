@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import arrays, frames
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import Reject
-from fingerprint.core.ports import Message
+from fingerprint.core.ports.message_stream import Message
 from fingerprint.core.settings import Settings
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import FlattenedRecords, Origin, RecordBatch, merge_batches

@@ -12,8 +12,8 @@ import sqlalchemy as sql
 
 from fingerprint.core.account import Account, Invitation, Role, validate_name
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore
+from fingerprint.core.ports.clock import Clock
 from fingerprint.core.settings import Web
 from fingerprint.store import account_rows
 from fingerprint.store.account_rows import AccountTable

@@ -20,7 +20,7 @@ import sqlalchemy as sql
 
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import Alert, AlertSpan, CredentialIssue
-from fingerprint.core.ports import VoteTable
+from fingerprint.core.ports.store import VoteTable
 from fingerprint.core.redaction import Redactor
 from fingerprint.core.related_events import trace_credentials
 from fingerprint.core.sanitize import index_key, storable

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sql
 
 from fingerprint.core.alert import FeedGap
-from fingerprint.core.ports import Partition
+from fingerprint.core.ports.message_stream import Partition
 from fingerprint.core.sanitize import storable
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.rows import feed_gap_row

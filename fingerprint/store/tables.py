@@ -16,7 +16,7 @@ from typing import Any
 import pandas as pd
 
 from fingerprint.core.alert import Disposition, Vote
-from fingerprint.core.ports import VoteTable
+from fingerprint.core.ports.store import VoteTable
 from fingerprint.core.sanitize import index_key, storable
 from fingerprint.store.schema import VOTE_COLUMNS, Row
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable
 
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Consumer, Message, Partition, Producer, QueueFull
+from fingerprint.core.ports.message_stream import Consumer, Message, Partition, Producer, QueueFull
 from fingerprint.streaming.event_messages import OutgoingMessage
 from fingerprint.streaming.lag_monitor import LagMonitor
 

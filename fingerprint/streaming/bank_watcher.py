@@ -20,7 +20,7 @@ from weakref import WeakValueDictionary
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.detection.inference import ServerTrust
 from fingerprint.registry import versions

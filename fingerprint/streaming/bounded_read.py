@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Consumer, Message, Offsets, Partition, next_offsets
+from fingerprint.core.ports.message_stream import Consumer, Message, Offsets, Partition, next_offsets
 
 POLL_SECONDS = 0.2  # a poll that finds no message waits so long
 ASSIGNMENT_TIMEOUT_SECONDS = 75.0

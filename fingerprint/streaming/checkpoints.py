@@ -20,7 +20,8 @@ from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Checkpoint, CheckpointStore, Consumer, Fence, Partition, PartitionNotOwned
+from fingerprint.core.ports.checkpoint_store import Checkpoint, CheckpointStore, Fence
+from fingerprint.core.ports.message_stream import Consumer, Partition, PartitionNotOwned
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors.spectral import EVENT_CHANNEL
 from fingerprint.sources.arrival import CLOCK_TOLERANCE_SECONDS, check_watermark

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import NamedTuple
 
-from fingerprint.core.ports import Clock
+from fingerprint.core.ports.clock import Clock
 from fingerprint.sources.arrival import CLOCK_TOLERANCE_SECONDS
 
 SETTLING_SECONDS = 600.0  # that a clock keeps time after a jump before it is believed

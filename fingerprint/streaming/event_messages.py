@@ -32,7 +32,7 @@ from fingerprint.compute.arrays import Longs
 from fingerprint.compute.dictionary import encode_few
 from fingerprint.core.alert import Reject
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Headers, Message, Partition, Producer
+from fingerprint.core.ports.message_stream import Headers, Message, Partition, Producer
 from fingerprint.core.settings import Settings
 from fingerprint.sources.columnar import MAX_EVENTS, EventsTable, events_table, write_table
 from fingerprint.sources.decode import DecodedMessages, decode_messages

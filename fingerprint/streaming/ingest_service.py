@@ -11,7 +11,7 @@ import numpy as np
 
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import (
+from fingerprint.core.ports.message_stream import (
     Consumer,
     Message,
     Partition,

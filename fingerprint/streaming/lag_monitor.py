@@ -10,7 +10,14 @@ from prometheus_client import CollectorRegistry, Gauge
 
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Consumer, Message, Offsets, Partition, last_timestamps, next_offsets
+from fingerprint.core.ports.message_stream import (
+    Consumer,
+    Message,
+    Offsets,
+    Partition,
+    last_timestamps,
+    next_offsets,
+)
 from fingerprint.core.settings import Kafka
 
 POLL_INTERVAL_SECONDS = 5.0  # between two reads of the lag

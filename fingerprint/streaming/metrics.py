@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fingerprint.compute.backend import Backend
 from fingerprint.core.alert import Alert
-from fingerprint.core.ports import Partition
+from fingerprint.core.ports.message_stream import Partition
 from fingerprint.sources.s3_notifications import S3Notification
 from fingerprint.streaming.backpressure import DependencyStatus
 from fingerprint.streaming.lag_monitor import LagAge, LagMonitorMetrics

@@ -24,7 +24,7 @@ from fingerprint.compute import arrays, frames, hashing
 from fingerprint.compute.arrays import Array, Longs
 from fingerprint.compute.frames import Frame
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import Settings
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.registry.bank import Bank

@@ -14,7 +14,13 @@ from typing import NamedTuple
 
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Consumer, Message, Partition, PartitionNotOwned, RebalanceInProgress
+from fingerprint.core.ports.message_stream import (
+    Consumer,
+    Message,
+    Partition,
+    PartitionNotOwned,
+    RebalanceInProgress,
+)
 
 MAX_READ_ATTEMPTS = 2  # at one position; after that its messages are read one by one
 MAX_BATCH_SECONDS = 10.0

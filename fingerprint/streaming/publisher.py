@@ -16,7 +16,9 @@ from fingerprint.core.alert import CredentialIssue, Reject
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import CheckpointStore, Clock, Consumer, Message, Partition, Producer
+from fingerprint.core.ports.checkpoint_store import CheckpointStore
+from fingerprint.core.ports.clock import Clock
+from fingerprint.core.ports.message_stream import Consumer, Message, Partition, Producer
 from fingerprint.core.ports.store import Store
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.settings import Settings

@@ -19,7 +19,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fingerprint.core.alert import Reject
-from fingerprint.core.ports import Clock, Producer
+from fingerprint.core.ports.clock import Clock
+from fingerprint.core.ports.message_stream import Producer
 from fingerprint.core.settings import Settings
 from fingerprint.sources.base import RecordBatch
 from fingerprint.sources.entities import add_entity_columns

@@ -17,7 +17,7 @@ Receives that there was no time to wait for are those of workers that died.
 
 from __future__ import annotations
 
-from fingerprint.core.ports import ReceivedMessage
+from fingerprint.core.ports.object_store import ReceivedMessage
 
 MAX_LOST_RECEIVES = 10  # after which a notification is dead-lettered unread
 SUSPECT_RECEIVES = 3  # receives from which on a notification may have killed its readers

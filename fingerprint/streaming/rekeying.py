@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from fingerprint.compute.arrays import Longs
 from fingerprint.compute.dictionary import encode_few
 from fingerprint.core.alert import Reject
-from fingerprint.core.ports import Headers, Message, Partition
+from fingerprint.core.ports.message_stream import Headers, Message, Partition
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Ingest, Settings
 from fingerprint.core.settings.streaming import DEAD_LETTER_WINDOW

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import frames
 from fingerprint.compute.arrays import Longs
-from fingerprint.core.ports import Message, Partition
+from fingerprint.core.ports.message_stream import Message, Partition
 from fingerprint.sources import arrival
 from fingerprint.sources.columnar import EventOrigins
 from fingerprint.sources.decode import DecodedMessages

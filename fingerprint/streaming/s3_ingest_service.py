@@ -13,19 +13,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from fingerprint.core.errors import FingerprintError
+from fingerprint.core.errors import FingerprintError, ObjectNotFound, Unavailable
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import (
-    DeliveryFailed,
-    Message,
-    MessageQueue,
-    ObjectNotFound,
-    ObjectStore,
-    Partition,
-    Producer,
-    ReceivedMessage,
-    Unavailable,
-)
+from fingerprint.core.ports.message_stream import DeliveryFailed, Message, Partition, Producer
+from fingerprint.core.ports.object_store import MessageQueue, ObjectStore, ReceivedMessage
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings

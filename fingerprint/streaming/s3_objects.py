@@ -24,7 +24,7 @@ import numpy as np
 from fingerprint.compute.arrays import Longs
 from fingerprint.core.alert import Reject
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Message
+from fingerprint.core.ports.message_stream import Message
 from fingerprint.core.settings import Settings
 from fingerprint.sources import archives, arrival
 from fingerprint.sources.arrival import Now, wall_clock_ms

@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from fingerprint.core.ports import Consumer, Message, Partition
+from fingerprint.core.ports.message_stream import Consumer, Message, Partition
 from fingerprint.core.settings import Kafka
 from fingerprint.streaming.backpressure import PausableConsumer
 from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED, EndOffsets

@@ -19,7 +19,7 @@ from fingerprint.compute import frames
 from fingerprint.core.case import ProgramStatus, ThresholdOverride
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Message, Partition, PartitionNotOwned, RebalanceInProgress
+from fingerprint.core.ports.message_stream import Message, Partition, PartitionNotOwned, RebalanceInProgress
 from fingerprint.core.settings import Settings
 from fingerprint.detection.batch import FRAME_COLUMNS
 from fingerprint.pipeline import StepResult

@@ -8,7 +8,7 @@ Example:
     partition ─▶ collect ─▶ index ─▶ count ─▶ fit shared ─▶ fit ─▶ calibrate ─▶ finish ─▶ assemble
                  partition           partition              partition           partition
 
-The stages marked on the lower line work on each partition by itself, here or on other machines (`ports.WorkerPool`); those
+The stages marked on the lower line work on each partition by itself, here or on other machines (`worker_pool.WorkerPool`); those
 between combine what the partitions found, which is little. Memory follows the size of a partition, not that of the history.
 Every stage leaves files, whole or not at all: started again in the same folder, a training goes on where it was.
 """
@@ -26,7 +26,7 @@ import pandas as pd
 
 from fingerprint.compute import frames, hashing
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import WorkerPool
+from fingerprint.core.ports.worker_pool import WorkerPool
 from fingerprint.core.settings import Settings
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.active import SOURCE

@@ -18,8 +18,8 @@ from fingerprint.core.account import Account
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.case import AssignCase, CaseAction
 from fingerprint.core.errors import FingerprintError, NotFound
-from fingerprint.core.ports import Clock
 from fingerprint.core.ports.accounts import AccountStore, IdentityProvider
+from fingerprint.core.ports.clock import Clock
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.registry.catalog import BankCatalog

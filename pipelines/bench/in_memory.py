@@ -24,7 +24,7 @@ from prometheus_client import CollectorRegistry
 
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.adapters.files import read_sources
-from fingerprint.core.ports import Partition
+from fingerprint.core.ports.message_stream import Partition
 from fingerprint.core.settings import Settings
 from fingerprint.estimators import spectral
 from fingerprint.state.activity_series import ActivitySeries
@@ -43,7 +43,7 @@ MAX_FORECAST_SHARE = 0.02  # of the CPU of a stream
 
 
 class MovableClock:
-    """A clock that stands where it was put. Implement `ports.Clock`."""
+    """A clock that stands where it was put. Implement `ports.clock.Clock`."""
 
     def __init__(self) -> None:
         self.at = datetime(2026, 1, 1, tzinfo=UTC)

@@ -27,7 +27,7 @@ from typing import NamedTuple
 import numpy as np
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.core.ports import Message
+from fingerprint.core.ports.message_stream import Message
 from pipelines.bench.broker import (
     BenchmarkStream,
     free_port,

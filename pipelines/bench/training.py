@@ -34,7 +34,7 @@ from rich.table import Table
 from fingerprint.adapters.system import InProcessPool
 from fingerprint.compute.arrays import Placement, identity_placement, to_torch
 from fingerprint.core.alert import LEVELS
-from fingerprint.core.ports import WorkerPool
+from fingerprint.core.ports.worker_pool import WorkerPool
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.core.settings import Workers as Options
 from fingerprint.detection.inference import LocalInference as InProcessLosses

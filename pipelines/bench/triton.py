@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import Triton
 from fingerprint.detection import batch
 from fingerprint.detection.inference import LocalInference

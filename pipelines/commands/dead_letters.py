@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import (
+from fingerprint.core.ports.message_stream import (
     Consumer,
     Message,
-    MessageQueue,
     PartitionNotOwned,
     Producer,
     RebalanceInProgress,
 )
+from fingerprint.core.ports.object_store import MessageQueue
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Settings

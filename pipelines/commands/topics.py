@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.errors import FingerprintError, ServerUnavailable
-from fingerprint.core.ports import Clock
+from fingerprint.core.ports.clock import Clock
 from fingerprint.core.ports.topics import DEAD_LETTER_SUFFIX, VIRTUAL_PARTITIONS, TopicAdmin, TopicSpec
 from fingerprint.core.settings import Kafka, Settings
 from pipelines.runtime import wiring

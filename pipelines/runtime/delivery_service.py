@@ -20,10 +20,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from fingerprint.core.address import NO_ADDRESS_TABLES, AddressTables
 from fingerprint.core.alert import Alert, Disposition
-from fingerprint.core.errors import FingerprintError
+from fingerprint.core.errors import FingerprintError, ObjectNotFound, Unavailable
 from fingerprint.core.incident import UNKNOWN_ORIGIN, SessionOrigin
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Clock, ObjectNotFound, Unavailable
+from fingerprint.core.ports.clock import Clock
 from fingerprint.core.settings import ReceiverSettings
 from fingerprint.delivery.formats import encode_notification
 from fingerprint.delivery.notification import Notification

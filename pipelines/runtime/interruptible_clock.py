@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from fingerprint.core.ports import Clock
+from fingerprint.core.ports.clock import Clock
 
 TICK_SECONDS = 0.2  # how late SIGTERM is heard
 

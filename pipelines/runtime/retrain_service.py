@@ -18,7 +18,7 @@ from typing import Any
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Clock
+from fingerprint.core.ports.clock import Clock
 from fingerprint.core.settings import Settings
 from fingerprint.registry import versions
 from fingerprint.streaming.backpressure import DependencyStatus

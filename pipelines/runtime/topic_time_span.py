@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
 
-from fingerprint.core.ports import Consumer, Message, Offsets, Partition
+from fingerprint.core.ports.message_stream import Consumer, Message, Offsets, Partition
 from fingerprint.core.settings import Settings
 from fingerprint.sources import decode as messages_
 from fingerprint.streaming.bounded_read import EndOffsets

@@ -18,7 +18,7 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.analysis import threshold_what_if
 from fingerprint.core.alert import Reject
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Message, Partition
+from fingerprint.core.ports.message_stream import Message, Partition
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, KEY_DAY_MARGIN, TimeRange
 from fingerprint.sources import arrival

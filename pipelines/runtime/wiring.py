@@ -15,20 +15,14 @@ from fingerprint.adapters.kafka.topic_receiver import TopicReceiver
 from fingerprint.adapters.system import InProcessPool
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.credentials import holds_credentials
-from fingerprint.core.errors import FingerprintError
+from fingerprint.core.errors import FingerprintError, Unavailable
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import (
-    Consumer,
-    DeliveryFailed,
-    Inference,
-    MessageQueue,
-    ObjectStore,
-    Producer,
-    Unavailable,
-    WorkerPool,
-)
+from fingerprint.core.ports.inference import Inference
+from fingerprint.core.ports.message_stream import Consumer, DeliveryFailed, Producer
+from fingerprint.core.ports.object_store import MessageQueue, ObjectStore
 from fingerprint.core.ports.topics import TopicAdmin
+from fingerprint.core.ports.worker_pool import WorkerPool
 from fingerprint.core.settings import Bank as BankOptions
 from fingerprint.core.settings import Kafka, ReceiverSettings, Settings, Sqs, Triton, Workers
 from fingerprint.delivery.outbox import Receiver

@@ -16,8 +16,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from fingerprint.adapters.webhook import WebhookReceiver, parse_secrets, signature_headers
-from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import ObjectNotFound, Unavailable
+from fingerprint.core.errors import FingerprintError, ObjectNotFound, Unavailable
 from fingerprint.core.settings import ReceiverSettings
 from fingerprint.delivery.outbox import RateLimited
 from tests.support.http_receiver import Listening, listening

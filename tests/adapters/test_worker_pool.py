@@ -18,7 +18,7 @@ from distributed.core import Status
 from fingerprint.adapters import worker_pool
 from fingerprint.adapters.system import InProcessPool
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import WorkerPool
+from fingerprint.core.ports.worker_pool import WorkerPool
 from fingerprint.core.settings import Workers as Options
 from pipelines.runtime import wiring
 from tests.support.pieces_of_work import broken, deadly, endless, interrupted, refused, squared

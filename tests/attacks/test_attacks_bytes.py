@@ -22,7 +22,7 @@ import pytest
 from fingerprint.adapters import files
 from fingerprint.core import sanitize
 from fingerprint.core.alert import Reject
-from fingerprint.core.ports import Message
+from fingerprint.core.ports.message_stream import Message
 from fingerprint.core.settings import Reading, Settings
 from fingerprint.sources import decode, json_pieces
 from fingerprint.sources import limits as read_limits
@@ -71,7 +71,7 @@ def test_a_bomb_ends_in_bounded_memory_as_one_dead_letter_and_its_neighbours_are
     """2.5 GB in a few kilobytes, in a process of its own; before, it needed 6 GB, whatever the bound."""
     code = (
         "import sys, resource; from pathlib import Path\n"
-        "from fingerprint.streaming.rekeying import Rekeyer; from fingerprint.core.ports import Message\n"
+        "from fingerprint.streaming.rekeying import Rekeyer; from fingerprint.core.ports.message_stream import Message\n"
         "from fingerprint.core.settings import Settings; from fingerprint.sources import limits\n"
         "limits.MAX_DOCUMENT_BYTES = 32 << 20\n"
         "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"

@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core import time_range
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Partition
+from fingerprint.core.ports.message_stream import Partition
 from fingerprint.core.settings import Settings
 from fingerprint.registry import bank_files, state_files
 from fingerprint.registry.bank import Bank

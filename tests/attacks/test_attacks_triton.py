@@ -20,8 +20,7 @@ from tritonclient.utils import InferenceServerException
 from fingerprint.adapters.triton import request
 from fingerprint.adapters.triton.client import ModelControl, TritonInference, is_version_served
 from fingerprint.core import settings
-from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Unavailable
+from fingerprint.core.errors import FingerprintError, Unavailable
 from fingerprint.core.settings import Settings
 from fingerprint.detection.inference import FallbackInference, LocalInference, ServerTrust
 from fingerprint.registry import bank as banks

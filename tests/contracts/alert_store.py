@@ -12,7 +12,7 @@ import pytest
 
 from fingerprint.core.alert import Alert, Decision, Disposition, FeedGap
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Partition
+from fingerprint.core.ports.message_stream import Partition
 from fingerprint.core.sanitize import storable
 from fingerprint.store import schema
 from tests.support.alerts import NASTY, event, nasty, new_pipeline, stolen_session, votes

@@ -17,7 +17,8 @@ import pytest
 
 from fingerprint.adapters.checkpoints import FileCheckpointStore, manifest
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
+from fingerprint.core.ports.checkpoint_store import Checkpoint, Fence
+from fingerprint.core.ports.message_stream import Partition, PartitionNotOwned
 from fingerprint.core.settings import Checkpoints
 
 HOME = Partition("fingerprint.events", 3)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.estimators import autoencoder
 from fingerprint.registry.bank import Bank
 

@@ -18,7 +18,7 @@ import confluent_kafka
 import pytest
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import (
+from fingerprint.core.ports.message_stream import (
     Consumer,
     Message,
     Partition,

@@ -19,8 +19,8 @@ from standardwebhooks import Webhook
 
 from fingerprint.adapters.webhook import WebhookReceiver
 from fingerprint.core.alert import CredentialIssue, Disposition
-from fingerprint.core.errors import FingerprintError, NotFound
-from fingerprint.core.ports import Message, Unavailable
+from fingerprint.core.errors import FingerprintError, NotFound, Unavailable
+from fingerprint.core.ports.message_stream import Message
 from fingerprint.core.settings import ReceiverSettings, Settings, load_settings
 from fingerprint.delivery import policy
 from fingerprint.store import SqlStore, open_store

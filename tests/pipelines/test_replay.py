@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from fingerprint.core.ports import Message
+from fingerprint.core.ports.message_stream import Message
 from fingerprint.core.settings import Kafka, Settings
 from fingerprint.streaming.bounded_read import poll_until_end
 from fingerprint.streaming.replay_rate import ReplayRate

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Clock
+from fingerprint.core.ports.clock import Clock
 from fingerprint.core.settings import Retraining, Settings, Triton, load_settings
 from fingerprint.registry import versions
 from fingerprint.registry.versions import VersionDecision

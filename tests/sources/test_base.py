@@ -14,7 +14,7 @@ import pytest
 
 from fingerprint.compute import hashing
 from fingerprint.core.log_source import LOG_SOURCE_VARIABLE
-from fingerprint.core.ports import Message
+from fingerprint.core.ports.message_stream import Message
 from fingerprint.core.settings import Entities, Settings
 from fingerprint.sources.archives import read_records
 from fingerprint.sources.base import (
@@ -130,7 +130,7 @@ def test_the_granularity_says_what_of_an_entity_is_left_out(granularity, entity)
 def test_a_process_reads_the_source_that_its_environment_names():
     script = """
 import json
-from fingerprint.core.ports import Message
+from fingerprint.core.ports.message_stream import Message
 from fingerprint.core.settings import Settings
 from fingerprint.features import encoding
 from fingerprint.sources.active import SOURCE

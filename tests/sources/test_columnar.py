@@ -13,7 +13,7 @@ import pytest
 
 from fingerprint.compute import frames
 from fingerprint.compute.column_table import ColumnTable
-from fingerprint.core.ports import Message
+from fingerprint.core.ports.message_stream import Message
 from fingerprint.core.settings import Entities, Settings
 from fingerprint.sources import columnar
 from fingerprint.sources import entities as entities_module

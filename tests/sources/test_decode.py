@@ -14,7 +14,7 @@ import pytest
 
 from fingerprint.compute.backend import HOST_BACKEND, Backend
 from fingerprint.core.alert import Reject
-from fingerprint.core.ports import Message
+from fingerprint.core.ports.message_stream import Message
 from fingerprint.core.settings import Settings
 from fingerprint.sources import decode, json_pieces
 from fingerprint.sources.cloudtrail import envelopes

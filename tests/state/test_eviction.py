@@ -12,7 +12,7 @@ import pytest
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.compute import hashing
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Partition
+from fingerprint.core.ports.message_stream import Partition
 from fingerprint.core.settings import Checkpoints, Settings
 from fingerprint.detection.detectors.spectral import EVENT_CHANNEL
 from fingerprint.pipeline import DetectionPipeline

@@ -15,7 +15,7 @@ import pytest
 from fingerprint.adapters.checkpoints import FileCheckpointStore
 from fingerprint.compute import hashing
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Consumer, Partition, PartitionNotOwned
+from fingerprint.core.ports.message_stream import Consumer, Partition, PartitionNotOwned
 from fingerprint.core.settings import Settings
 from fingerprint.streaming.bank_watcher import BankWatcher
 from fingerprint.streaming.checkpoints import NO_POSITION, CheckpointManager, OwnedPartition

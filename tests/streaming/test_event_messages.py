@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Message
+from fingerprint.core.ports.message_stream import Message
 from fingerprint.core.settings import Kafka, Settings
 from fingerprint.sources.columnar import is_columnar
 from fingerprint.sources.decode import decode_messages

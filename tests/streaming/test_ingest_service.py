@@ -6,7 +6,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Headers, Partition
+from fingerprint.core.ports.message_stream import Headers, Partition
 from fingerprint.core.settings import Settings
 from fingerprint.streaming.ingest_service import IngestService
 from fingerprint.streaming.metrics import IngestMetrics

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Message, Partition
+from fingerprint.core.ports.message_stream import Message, Partition
 from fingerprint.core.settings import Kafka
 from fingerprint.streaming.lag_monitor import LagAge, LagMonitor, LagMonitorMetrics, StallDetector
 from fingerprint.streaming.metrics import IngestMetrics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from fingerprint.core.ports import Message, Partition
+from fingerprint.core.ports.message_stream import Message, Partition
 from fingerprint.streaming.poison import PoisonGuard
 
 

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry
 
-from fingerprint.core.ports import Message, ReceivedMessage, Unavailable
+from fingerprint.core.errors import Unavailable
+from fingerprint.core.ports.message_stream import Message
+from fingerprint.core.ports.object_store import ReceivedMessage
 from fingerprint.core.settings import Settings
 from fingerprint.streaming import s3_ingest_service
 from fingerprint.streaming.metrics import S3IngestMetrics

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Message
+from fingerprint.core.ports.message_stream import Message
 from fingerprint.core.settings import Entities, Ingest, Kafka, Settings, load_settings
 from fingerprint.sources import limits
 from fingerprint.streaming import rekeying

@@ -10,7 +10,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Message, Partition
+from fingerprint.core.ports.message_stream import Message, Partition
 from fingerprint.core.settings import Kafka
 from fingerprint.streaming.bounded_read import NO_PARTITION_ASSIGNED
 from fingerprint.streaming.metrics import IngestMetrics

@@ -15,7 +15,7 @@ from collections.abc import Collection
 import confluent_kafka
 
 from fingerprint.adapters.kafka.confluent import ConfluentConsumer
-from fingerprint.core.ports import Partition
+from fingerprint.core.ports.message_stream import Partition
 from fingerprint.core.settings import Kafka
 
 PATIENCE_SECONDS = 30.0

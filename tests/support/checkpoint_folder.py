@@ -7,7 +7,7 @@ from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
 
-from fingerprint.core.ports import Checkpoint
+from fingerprint.core.ports.checkpoint_store import Checkpoint
 from tests.contracts.checkpoint_store import HOME, checkpoint, opened
 
 

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 
 class ManualClock:
-    """The time is what was waited after `start`. Implements `ports.Clock`."""
+    """The time is what was waited after `start`. Implements `ports.clock.Clock`."""
 
     def __init__(self, start: datetime) -> None:
         self.start = self.time = start

@@ -26,7 +26,7 @@ from threading import RLock, Thread
 from typing import Any
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Headers, Message, Partition, PartitionNotOwned
+from fingerprint.core.ports.message_stream import Headers, Message, Partition, PartitionNotOwned
 
 TOPIC_NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}")
 _here: weakref.WeakValueDictionary[str, MemoryBroker] = weakref.WeakValueDictionary()

@@ -17,7 +17,7 @@ from typing import Any
 
 from fingerprint.adapters.kafka.base import FETCH_MAX_BYTES
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import (
+from fingerprint.core.ports.message_stream import (
     NO_METADATA,
     Consumer,
     Headers,
@@ -68,7 +68,7 @@ class _Connected:
 
 
 class MemoryProducer(_Connected, Producer):
-    """A `ports.Producer`. What `send` has taken has arrived."""
+    """A `ports.message_stream.Producer`. What `send` has taken has arrived."""
 
     def __init__(self, settings: Kafka) -> None:
         super().__init__(settings)
@@ -96,7 +96,7 @@ class MemoryProducer(_Connected, Producer):
 
 
 class MemoryConsumer(_Connected, Consumer):
-    """A `ports.Consumer`."""
+    """A `ports.message_stream.Consumer`."""
 
     def __init__(self, settings: Kafka, max_partition_fetch_bytes: int | None = None) -> None:
         super().__init__(settings)

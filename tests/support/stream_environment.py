@@ -27,7 +27,7 @@ from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
 from fingerprint.adapters.system import SystemClock
 from fingerprint.compute.backend import HOST_BACKEND
 from fingerprint.core.alert import Alert
-from fingerprint.core.ports import Headers, Message, Partition
+from fingerprint.core.ports.message_stream import Headers, Message, Partition
 from fingerprint.core.settings import Settings
 from fingerprint.sources.cloudtrail.envelopes import split_lines
 from fingerprint.sources.entities import add_entity_columns

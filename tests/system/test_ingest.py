@@ -22,7 +22,13 @@ from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
 from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import DeliveryFailed, Message, Partition, PartitionNotOwned, QueueFull
+from fingerprint.core.ports.message_stream import (
+    DeliveryFailed,
+    Message,
+    Partition,
+    PartitionNotOwned,
+    QueueFull,
+)
 from fingerprint.core.settings import Settings
 from fingerprint.sources.columnar import is_columnar
 from fingerprint.streaming.bounded_read import poll_until_end

@@ -21,8 +21,9 @@ from fingerprint.adapters.aws import sqs
 from fingerprint.adapters.aws.s3 import S3Objects
 from fingerprint.adapters.aws.session import create_client
 from fingerprint.adapters.aws.sqs import SqsQueue, queue_name
-from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import DeliveryFailed, Message, ReceivedMessage, Unavailable
+from fingerprint.core.errors import FingerprintError, Unavailable
+from fingerprint.core.ports.message_stream import DeliveryFailed, Message
+from fingerprint.core.ports.object_store import ReceivedMessage
 from fingerprint.sources import limits
 from fingerprint.streaming import s3_ingest_service, s3_objects
 from fingerprint.streaming.metrics import S3IngestMetrics

@@ -27,7 +27,7 @@ from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
 from fingerprint.adapters.kafka.kafka_python_connection import kafka_python_options
 from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Partition
+from fingerprint.core.ports.message_stream import Partition
 from fingerprint.core.settings import Kafka, load_settings
 from tests.contracts.message_stream import take, wait_until
 from tests.support.services.certificates import Authority

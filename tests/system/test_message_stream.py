@@ -15,7 +15,7 @@ from fingerprint.adapters.kafka.confluent import ConfluentConsumer
 from fingerprint.adapters.kafka.confluent_producer import ConfluentProducer
 from fingerprint.adapters.kafka.kafka_python import KafkaPythonConsumer
 from fingerprint.adapters.kafka.kafka_python_producer import KafkaPythonProducer
-from fingerprint.core.ports import Consumer, Partition, Producer
+from fingerprint.core.ports.message_stream import Consumer, Partition, Producer
 from fingerprint.core.settings import Kafka
 from tests.contracts.message_stream import TopicContract, TransactionContract, outlives_an_outage, wait_until
 from tests.support import memory_clients

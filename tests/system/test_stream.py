@@ -20,7 +20,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Partition
+from fingerprint.core.ports.message_stream import Partition
 from fingerprint.store import database
 from fingerprint.streaming.ingest_service import IngestService
 from fingerprint.streaming.metrics import IngestMetrics

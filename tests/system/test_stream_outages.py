@@ -15,7 +15,7 @@ import pytest
 
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Partition, QueueFull
+from fingerprint.core.ports.message_stream import Partition, QueueFull
 from fingerprint.streaming.service import LIVENESS_TIMEOUT_SECONDS
 from fingerprint.streaming.stream_service import StreamService
 from tests.support import sample_organisation

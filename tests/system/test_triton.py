@@ -22,8 +22,7 @@ from fingerprint.adapters.triton.client import ModelControl, TritonInference
 from fingerprint.adapters.triton.repository import ModelRepository
 from fingerprint.adapters.triton.request import ChunkedRequest
 from fingerprint.core import settings
-from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Unavailable
+from fingerprint.core.errors import FingerprintError, Unavailable
 from fingerprint.detection import triton_model
 from fingerprint.detection.inference import FallbackInference, LocalInference
 from fingerprint.registry import bank as banks

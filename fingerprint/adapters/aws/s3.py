@@ -14,7 +14,7 @@ from typing import Any
 from botocore.exceptions import BotoCoreError, ClientError, ParamValidationError
 
 from fingerprint.adapters.aws.session import create_client, error_code
-from fingerprint.core.ports import ObjectNotFound, Unavailable
+from fingerprint.core.errors import ObjectNotFound, Unavailable
 from fingerprint.sources.archives import READ_BYTES
 
 _NOT_FOUND_CODES = {
@@ -28,7 +28,7 @@ _NOT_FOUND_CODES = {
 
 
 class S3Objects:
-    """Objects of S3; memory holds one chunk of an object. Implement `ports.ObjectStore`."""
+    """Objects of S3; memory holds one chunk of an object. Implement `ports.object_store.ObjectStore`."""
 
     def __init__(self, queue_url: str) -> None:
         self.client = create_client("s3", queue_url)

@@ -18,8 +18,7 @@ from botocore.exceptions import (
     PartialCredentialsError,
 )
 
-from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Unavailable
+from fingerprint.core.errors import FingerprintError, Unavailable
 
 _CONFIG = Config(
     retries={"mode": "standard", "total_max_attempts": 4},

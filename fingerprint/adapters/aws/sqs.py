@@ -18,9 +18,10 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from fingerprint.adapters.aws.session import create_client, translate_aws_errors
-from fingerprint.core.errors import FingerprintError
+from fingerprint.core.errors import FingerprintError, Unavailable
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Message, ReceivedMessage, Unavailable
+from fingerprint.core.ports.message_stream import Message
+from fingerprint.core.ports.object_store import ReceivedMessage
 from fingerprint.core.settings import Sqs
 
 Extend = Callable[[list[str]], Collection[str]]  # receipts -> those that are no longer ours
@@ -100,7 +101,7 @@ def queue_name(url: str) -> str:
 
 
 class SqsQueue:
-    """An SQS queue, used by one thread at a time. Implement `ports.MessageQueue`.
+    """An SQS queue, used by one thread at a time. Implement `ports.object_store.MessageQueue`.
 
     Every method, and the constructor, raises FingerprintError where a person must help, Unavailable where time may.
     """

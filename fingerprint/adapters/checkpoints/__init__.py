@@ -33,12 +33,13 @@ from fingerprint.adapters.checkpoints.manifest import (
 from fingerprint.adapters.checkpoints.object_store import open_file_store
 from fingerprint.adapters.checkpoints.store import CheckpointSummary, PartitionCheckpoints
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
+from fingerprint.core.ports.checkpoint_store import Checkpoint, Fence
+from fingerprint.core.ports.message_stream import Partition, PartitionNotOwned
 from fingerprint.core.settings import Checkpoints
 
 
 class FileCheckpointStore:
-    """Checkpoints as files. Implement `ports.CheckpointStore`.
+    """Checkpoints as files. Implement `ports.checkpoint_store.CheckpointStore`.
 
     Partitions may be used from several threads, each from one at a time. What was written less than `grace_seconds` ago is never
     deleted, so saving must not take so long.

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fingerprint.adapters.checkpoints.object_store import StoredFile
-from fingerprint.core.ports import Fence
+from fingerprint.core.ports.checkpoint_store import Fence
 
 RETAINED = 3  # newest checkpoints of a partition that are always kept
 GRACE_SECONDS = 600.0

@@ -28,7 +28,8 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Checkpoint, Fence, Partition
+from fingerprint.core.ports.checkpoint_store import Checkpoint, Fence
+from fingerprint.core.ports.message_stream import Partition
 
 FORMAT_VERSION = 4
 MAX_MANIFEST_BYTES = 32 << 20  # room for some 200,000 names of parts

@@ -38,7 +38,8 @@ from fingerprint.adapters.checkpoints.object_store import FileStore
 from fingerprint.core import private_files
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Checkpoint, Fence, Partition, PartitionNotOwned
+from fingerprint.core.ports.checkpoint_store import Checkpoint, Fence
+from fingerprint.core.ports.message_stream import Partition, PartitionNotOwned
 
 MAX_PARALLEL = 4  # parts read, written or hashed at a time: all of them wait, or let go of the interpreter
 MAX_DELETIONS = 500  # files, by one save

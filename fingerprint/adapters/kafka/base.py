@@ -21,7 +21,7 @@ import numpy as np
 
 from fingerprint.adapters.retries import RETRY_PAUSE_SECONDS, retry_steadily
 from fingerprint.core.errors import FingerprintError, ServerUnavailable
-from fingerprint.core.ports import Consumer, Message, Offsets, Partition, Producer
+from fingerprint.core.ports.message_stream import Consumer, Message, Offsets, Partition, Producer
 from fingerprint.core.ports.topics import (
     MAX_MESSAGE_BYTES_CONFIG,
     RETENTION_CONFIG,

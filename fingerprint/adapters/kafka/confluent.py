@@ -5,7 +5,7 @@ Example:
     >>> consumer.subscribe(["fingerprint.events"])
     >>> messages = consumer.poll(1.0)
 
-`ports.Consumer` defines what each method does.
+`ports.message_stream.Consumer` defines what each method does.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from fingerprint.adapters.kafka.confluent_connection import (
     librdkafka_options,
     translate_librdkafka_errors,
 )
-from fingerprint.core.ports import (
+from fingerprint.core.ports.message_stream import (
     NO_METADATA,
     Message,
     Offsets,
@@ -48,7 +48,7 @@ _error = methodcaller("error")
 
 
 class ConfluentConsumer(base.BaseConsumer):
-    """A `ports.Consumer`. FingerprintError if no broker answers or accepts the login."""
+    """A `ports.message_stream.Consumer`. FingerprintError if no broker answers or accepts the login."""
 
     def __init__(self, settings: Kafka, max_partition_fetch_bytes: int | None = None):
         super().__init__(settings)

@@ -15,7 +15,7 @@ from operator import methodcaller
 from typing import Any
 
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Headers
+from fingerprint.core.ports.message_stream import Headers
 
 UNREADABLE_NAME = "?"
 _GROUP_METADATA_MARK = b"CGMDv2:"

@@ -17,7 +17,7 @@ from confluent_kafka import KafkaError, KafkaException
 
 from fingerprint.adapters.kafka import base
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import PartitionNotOwned, RebalanceInProgress
+from fingerprint.core.ports.message_stream import PartitionNotOwned, RebalanceInProgress
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Kafka, read_secret
 

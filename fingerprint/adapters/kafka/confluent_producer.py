@@ -22,12 +22,12 @@ from fingerprint.adapters.kafka.confluent_connection import (
     translate_librdkafka_errors,
 )
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import DeliveryFailed, Headers, QueueFull
+from fingerprint.core.ports.message_stream import DeliveryFailed, Headers, QueueFull
 from fingerprint.core.settings import Kafka
 
 
 class ConfluentProducer(base.BaseProducer):
-    """A `ports.Producer`. Keys are hashed with murmur2, as Java and kafka-python do, not with librdkafka's own CRC32."""
+    """A `message_stream.Producer`. Keys are hashed with murmur2, as Java and kafka-python do, not with librdkafka's own CRC32."""
 
     def __init__(self, settings: Kafka):
         super().__init__(settings)

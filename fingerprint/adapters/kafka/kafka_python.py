@@ -5,7 +5,7 @@ Example:
     >>> consumer.subscribe(["fingerprint.events"])
     >>> messages = consumer.poll(1.0)
 
-`ports.Consumer` defines what each method does.
+`ports.message_stream.Consumer` defines what each method does.
 """
 
 from __future__ import annotations
@@ -36,12 +36,19 @@ from fingerprint.adapters.kafka.kafka_python_connection import (
     translate_connection_errors,
     translate_kafka_python_errors,
 )
-from fingerprint.core.ports import NO_METADATA, Message, Offsets, OnAssigned, OnRevoked, Partition
+from fingerprint.core.ports.message_stream import (
+    NO_METADATA,
+    Message,
+    Offsets,
+    OnAssigned,
+    OnRevoked,
+    Partition,
+)
 from fingerprint.core.settings import Kafka
 
 
 class KafkaPythonConsumer(base.BaseConsumer):
-    """A `ports.Consumer`. FingerprintError if no broker answers or accepts the login."""
+    """A `ports.message_stream.Consumer`. FingerprintError if no broker answers or accepts the login."""
 
     def __init__(self, settings: Kafka, max_partition_fetch_bytes: int | None = None):
         super().__init__(settings)

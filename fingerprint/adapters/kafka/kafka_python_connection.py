@@ -21,7 +21,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 from fingerprint.adapters.kafka import base
 from fingerprint.core.errors import FingerprintError, ServerUnavailable
 from fingerprint.core.extras import how_to_install
-from fingerprint.core.ports import PartitionNotOwned, RebalanceInProgress
+from fingerprint.core.ports.message_stream import PartitionNotOwned, RebalanceInProgress
 from fingerprint.core.sanitize import printable
 from fingerprint.core.settings import Kafka, read_secret
 

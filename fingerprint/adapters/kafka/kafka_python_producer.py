@@ -23,7 +23,7 @@ from fingerprint.adapters.kafka.kafka_python_connection import (
     translate_connection_errors,
 )
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import DeliveryFailed, Headers, QueueFull
+from fingerprint.core.ports.message_stream import DeliveryFailed, Headers, QueueFull
 from fingerprint.core.settings import Kafka
 
 MESSAGE_OVERHEAD_BYTES = 400
@@ -31,7 +31,7 @@ MESSAGE_OVERHEAD_BYTES = 400
 
 
 class KafkaPythonProducer(base.BaseProducer):
-    """A `ports.Producer`; but a header without a value becomes an empty one, for kafka-python sends no others.
+    """A `ports.message_stream.Producer`; but a header without a value becomes an empty one, for kafka-python sends no others.
 
     What is in flight is a queue in the order of sending; what was acknowledged leaves it in front.
     """

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 
-from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import DeliveryFailed, Producer, QueueFull, Unavailable
+from fingerprint.core.errors import FingerprintError, Unavailable
+from fingerprint.core.ports.message_stream import DeliveryFailed, Producer, QueueFull
 from fingerprint.core.settings import ReceiverSettings
 
 

@@ -31,8 +31,7 @@ from fingerprint.adapters.triton.request import ChunkedRequest, error_line
 from fingerprint.compute.arrays import namespace, to_device_of, to_host
 from fingerprint.core import settings
 from fingerprint.core.circuit_breaker import CircuitBreaker
-from fingerprint.core.errors import FingerprintError, ServerUnavailable
-from fingerprint.core.ports import Unavailable
+from fingerprint.core.errors import FingerprintError, ServerUnavailable, Unavailable
 from fingerprint.detection.triton_model import version_number
 
 CHANNEL_OPTIONS = [
@@ -74,7 +73,7 @@ def is_version_served(version: str, options: settings.Triton) -> bool:
 
 
 class TritonInference:
-    """Losses against one version of a bank, for one thread at a time. Implement `ports.Inference`."""
+    """Losses against one version of a bank, for one thread at a time. Implement `ports.inference.Inference`."""
 
     degraded = False
 

@@ -23,8 +23,7 @@ from tritonclient.utils import InferenceServerException
 
 from fingerprint.adapters.triton.repository import MODEL_NAME
 from fingerprint.core import settings
-from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Unavailable
+from fingerprint.core.errors import FingerprintError, Unavailable
 
 REQUEST_ROWS = 1024  # rows of one request
 MAX_IN_FLIGHT = 4  # concurrent requests of one call

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from fingerprint.core.alert import (
     Alert,
@@ -25,6 +25,7 @@ from fingerprint.core.alert import (
     DetectorName,
     Disposition,
     FeedGap,
+    Vote,
 )
 from fingerprint.core.case import (
     ActionOutcome,
@@ -59,12 +60,14 @@ from fingerprint.core.incident import (
     OtherRecord,
 )
 from fingerprint.core.overview import Overview
-from fingerprint.core.ports import Partition, VoteTable
+from fingerprint.core.ports.message_stream import Partition
 from fingerprint.core.settings import Retention
 from fingerprint.core.story import CallSummary, EventSelection, RunPage, Tally
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what lists alerts starts without pandas
     import pandas as pd
+
+VoteTable: TypeAlias = "Sequence[Vote] | pd.DataFrame"  # a table has the fields of Vote as its columns
 
 
 class AlertRepository(Protocol):

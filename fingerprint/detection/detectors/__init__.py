@@ -38,7 +38,7 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import NEWCOMER_COLUMN, ActivityCurve, SurpriseDriver, vote_column, z_column
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import Section, Settings
 from fingerprint.detection import ensemble
 from fingerprint.registry.bank import Bank

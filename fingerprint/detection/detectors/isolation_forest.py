@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fingerprint.compute.arrays import Floats, Mask, to_device_of, to_host
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import IsolationForestSettings, Settings
 from fingerprint.detection.detectors import Detector
 from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE

@@ -27,7 +27,7 @@ from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.core.alert import NOTHING_USUAL, ORDER_FEATURE, Rarity, SurpriseDriver, rarity_of
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import SequenceSettings, Settings
 from fingerprint.detection.detectors import Detector, ExplanationContext, action_at
 from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD, STRONG_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD

@@ -38,7 +38,7 @@ from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, find_sorted
 from fingerprint.core.alert import ActivityCurve, z_column
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import Settings, Spectral
 from fingerprint.detection.detectors import Detector, ExplanationContext, IntervalScores, newcomer_rows
 from fingerprint.detection.ensemble import BUSY_BEGINNING_Z, SECOND_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD

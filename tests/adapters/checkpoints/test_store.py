@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from fingerprint.adapters.checkpoints import FileCheckpointStore, object_store
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Fence
+from fingerprint.core.ports.checkpoint_store import Fence
 from fingerprint.core.settings import Checkpoints
 from pipelines.cli.app import app
 from tests.contracts.checkpoint_store import (

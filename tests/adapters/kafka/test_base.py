@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from fingerprint.adapters.kafka.base import FetchBuffer
-from fingerprint.core.ports import Message, Partition
+from fingerprint.core.ports.message_stream import Message, Partition
 
 
 def messages(count: int, size: int = 10, partition: int = 0) -> list[Message]:

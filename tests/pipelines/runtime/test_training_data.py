@@ -17,7 +17,7 @@ from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.core import time_range
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.ports import Partition
+from fingerprint.core.ports.message_stream import Partition
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.sources.active import SOURCE

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fingerprint.core.errors import FingerprintError, ServerUnavailable
-from fingerprint.core.ports import Partition
+from fingerprint.core.ports.message_stream import Partition
 from fingerprint.core.settings import Kafka
 from pipelines.runtime import wiring
 from tests.support.memory_broker import MemoryBroker

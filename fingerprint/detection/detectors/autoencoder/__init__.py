@@ -25,7 +25,7 @@ from fingerprint.compute.arrays import Floats, Mask, namespace, to_device_of, to
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import SurpriseDriver
-from fingerprint.core.ports import Inference
+from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import Autoencoder, Settings
 from fingerprint.detection import score_terms
 from fingerprint.detection.batch import KEY_COLUMN

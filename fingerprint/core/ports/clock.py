@@ -1,0 +1,18 @@
+"""The clock as a port, so that tests and replays set the time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """The time of day, where it matters. Detection uses event time alone."""
+
+    def now(self) -> datetime:
+        """Return the current time, in UTC."""
+        ...
+
+    def sleep(self, seconds: float) -> None:
+        """Wait this many seconds."""
+        ...
