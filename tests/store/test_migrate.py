@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -96,6 +97,45 @@ def _indexes(connection: sqlite3.Connection, table: str) -> list[str]:
 
 def _definition(connection: sqlite3.Connection, table: str) -> str:
     return connection.execute("SELECT sql FROM sqlite_master WHERE name = ?", [table]).fetchone()[0]
+
+
+SEARCH_OBJECTS = {  # definitions of what searches the words of alerts, which SQLAlchemy does not compare
+    "sqlite": "SELECT name, sql FROM sqlite_master WHERE name LIKE 'alert\\_words%' ESCAPE '\\' ORDER BY name",
+    "postgresql": """
+        SELECT indexname, indexdef FROM pg_indexes WHERE indexname = 'alert_words'
+        UNION ALL SELECT stxname, pg_get_statisticsobjdef(oid) FROM pg_statistic_ext
+        UNION ALL SELECT column_name, generation_expression FROM information_schema.columns WHERE column_name = 'word_vector'
+        ORDER BY 1""",
+}
+
+
+def test_migrations_create_the_full_text_search_of_the_schema(url, engine, request, tmp_path):
+    with engine.begin() as connection:
+        migrations(connection)
+        migrated = _search_objects(connection)
+    is_sqlite = engine.dialect.name == "sqlite"
+    empty = (
+        f"sqlite:///{tmp_path}/direct.sqlite" if is_sqlite else request.getfixturevalue("postgresql").empty()
+    )
+    direct = create_store_engine(parse_database_url(empty))
+    with direct.begin() as connection:
+        schema.metadata.create_all(connection)
+        assert migrated == _search_objects(connection)
+    direct.dispose()
+    assert len(migrated) >= 3
+
+
+def _search_objects(connection: sql.Connection) -> list[tuple[str, str]]:
+    return [tuple(row) for row in connection.execute(sql.text(SEARCH_OBJECTS[connection.dialect.name]))]
+
+
+def test_a_migration_imports_nothing_that_changes_with_the_schema():
+    """Databases have run it: it stays as it was, whatever becomes of the tables."""
+    for file in (migrate.MIGRATIONS_FOLDER / "versions").glob("[0-9]*.py"):
+        nodes = [*ast.walk(ast.parse(file.read_text()))]
+        imported = {each.name for node in nodes if isinstance(node, ast.Import) for each in node.names}
+        imported |= {node.module or "." for node in nodes if isinstance(node, ast.ImportFrom)}
+        assert imported <= {"__future__", "alembic", "sqlalchemy"}, file.name
 
 
 def test_migrations_follow_each_other_and_are_numbered(tmp_path):

@@ -1,6 +1,7 @@
 """Alembic's environment: run migrations in the transaction that `migrate.upgrade_schema` has begun.
 
-Migrations are in versions/, numbered. A released one is never edited: there are databases that have run it.
+Migrations are in versions/, numbered. A released one is never edited: there are databases that have run it. So it writes out its
+tables and types, and imports nothing of this project.
 """
 
 from __future__ import annotations

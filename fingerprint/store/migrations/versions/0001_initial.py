@@ -1,20 +1,36 @@
-"""Create the tables of the alert store."""
+"""Create the tables of the alert store.
+
+Column types are the database's own; how programs convert the values is in `schema.py`.
+"""
 
 from __future__ import annotations
 
 import sqlalchemy as sql
 from alembic import op
 
-from fingerprint.store.schema import (
-    AUTOINCREMENT_TYPE,
-    BYTE_ORDERED_TEXT,
-    SEARCH_DDL,
-    FiniteJson,
-    NanAsNull,
-    UtcDateTime,
-)
-
 revision, down_revision = "0001", None
+
+AUTOINCREMENT_TYPE = sql.BigInteger().with_variant(sql.Integer, "sqlite")  # SQLite only counts up INTEGER
+BYTE_ORDERED_TEXT = sql.Text().with_variant(sql.Text(collation="C"), "postgresql")
+SEARCH_DDL = {
+    "sqlite": (
+        "CREATE VIRTUAL TABLE alert_words USING fts5(words, content='alert_texts', content_rowid='number', "
+        "detail='none', tokenize='unicode61 remove_diacritics 0')",
+        "CREATE TRIGGER alert_words_insert AFTER INSERT ON alert_texts BEGIN "
+        "INSERT INTO alert_words (rowid, words) VALUES (new.number, new.words); END",
+        "CREATE TRIGGER alert_words_delete AFTER DELETE ON alert_texts BEGIN "
+        "INSERT INTO alert_words (alert_words, rowid, words) VALUES ('delete', old.number, old.words); END",
+        "CREATE TRIGGER alert_words_update AFTER UPDATE ON alert_texts BEGIN "
+        "INSERT INTO alert_words (alert_words, rowid, words) VALUES ('delete', old.number, old.words); "
+        "INSERT INTO alert_words (rowid, words) VALUES (new.number, new.words); END",
+    ),
+    "postgresql": (
+        "ALTER TABLE alert_texts ADD COLUMN word_vector tsvector "
+        "GENERATED ALWAYS AS (array_to_tsvector(string_to_array(words, ' '))) STORED",
+        "CREATE INDEX alert_words ON alert_texts USING gin (word_vector)",
+        "CREATE STATISTICS alert_values_common (mcv) ON kind, lower_value FROM alert_values",
+    ),
+}
 
 APPEND_ONLY = "the audit only grows: its lines are neither changed nor removed"
 SQLITE_TRIGGER = "CREATE TRIGGER audit_keeps_{0} BEFORE {0} ON audit BEGIN SELECT RAISE(ABORT, '{1}'); END"
@@ -46,9 +62,9 @@ def _create_alert_tables() -> None:
         sql.Column("alert_id", sql.Text(), nullable=False),
         sql.Column("principal", sql.Text(), nullable=False),
         sql.Column("human", sql.Text(), nullable=False),
-        sql.Column("window_start", UtcDateTime, nullable=False),
-        sql.Column("first_event_time", UtcDateTime, nullable=False),
-        sql.Column("last_event_time", UtcDateTime, nullable=False),
+        sql.Column("window_start", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("first_event_time", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("last_event_time", sql.DateTime(timezone=True), nullable=False),
         sql.Column("urgency", sql.Integer(), nullable=False),
         sql.Column("rarity", sql.Integer(), server_default="0", nullable=False),
         sql.Column("impact", sql.Integer(), server_default="0", nullable=False),
@@ -59,14 +75,14 @@ def _create_alert_tables() -> None:
         sql.Column("event_count", sql.Integer(), server_default="0", nullable=False),
         sql.Column("urgency_shown", sql.Integer(), server_default="0", nullable=False),
         sql.Column("sharing", sql.Integer(), server_default="0", nullable=False),
-        sql.Column("stored_at", UtcDateTime, nullable=True),
+        sql.Column("stored_at", sql.DateTime(timezone=True), nullable=True),
         sql.Column("gravest_action", sql.Text(), server_default="", nullable=False),
-        sql.Column("drivers", FiniteJson, nullable=False),
-        sql.Column("curve", FiniteJson(none_as_null=True), nullable=True),
-        sql.Column("tactics", FiniteJson, nullable=False),
-        sql.Column("next_steps", FiniteJson, nullable=False),
-        sql.Column("impact_of", FiniteJson, nullable=False),
-        sql.Column("supporting_events", FiniteJson, nullable=False),
+        sql.Column("drivers", sql.JSON(), nullable=False),
+        sql.Column("curve", sql.JSON(), nullable=True),
+        sql.Column("tactics", sql.JSON(), nullable=False),
+        sql.Column("next_steps", sql.JSON(), nullable=False),
+        sql.Column("impact_of", sql.JSON(), nullable=False),
+        sql.Column("supporting_events", sql.JSON(), nullable=False),
         sql.PrimaryKeyConstraint("alert_id"),
     )
     op.create_index(
@@ -95,7 +111,7 @@ def _create_alert_tables() -> None:
         "alert_events",
         sql.Column("alert_id", sql.Text(), nullable=False),
         sql.Column("event_id", sql.Text(), nullable=False),
-        sql.Column("event_time", UtcDateTime, nullable=False),
+        sql.Column("event_time", sql.DateTime(timezone=True), nullable=False),
         sql.Column("entity", sql.Text(), nullable=False),
         sql.Column("service", sql.Text(), nullable=False),
         sql.Column("action", sql.Text(), nullable=False),
@@ -104,14 +120,14 @@ def _create_alert_tables() -> None:
         sql.Column("user_agent", sql.Text(), nullable=False),
         sql.Column("error_code", sql.Text(), nullable=False),
         sql.Column("session", sql.Text(), nullable=False),
-        sql.Column("scores", FiniteJson, nullable=False),
-        sql.Column("flagged_by", FiniteJson, nullable=False),
-        sql.Column("thresholds", FiniteJson, nullable=False),
+        sql.Column("scores", sql.JSON(), nullable=False),
+        sql.Column("flagged_by", sql.JSON(), nullable=False),
+        sql.Column("thresholds", sql.JSON(), nullable=False),
         sql.Column("raw", sql.Text(), nullable=False),
         sql.Column("bank_version", sql.Text(), server_default="", nullable=False),
         sql.Column("access_key", sql.Text(), server_default="", nullable=False),
         sql.Column("resource", sql.Text(), server_default="", nullable=False),
-        sql.Column("stored_at", UtcDateTime, nullable=True),
+        sql.Column("stored_at", sql.DateTime(timezone=True), nullable=True),
         sql.PrimaryKeyConstraint("alert_id", "event_id"),
     )
     op.create_index("ix_alert_events_stored_at", "alert_events", ["stored_at"])
@@ -119,16 +135,16 @@ def _create_alert_tables() -> None:
         "votes",
         sql.Column("event_id", sql.Text(), nullable=False),
         sql.Column("detector", sql.Text(), nullable=False),
-        sql.Column("event_time", UtcDateTime, nullable=False),
+        sql.Column("event_time", sql.DateTime(timezone=True), nullable=False),
         sql.Column("principal", sql.Text(), nullable=False),
         sql.Column("entity", sql.Text(), nullable=False),
-        sql.Column("z", NanAsNull, nullable=False),
-        sql.Column("threshold", NanAsNull, nullable=False),
+        sql.Column("z", sql.Double(), nullable=False),
+        sql.Column("threshold", sql.Double(), nullable=False),
         sql.Column("vote", sql.Boolean(), nullable=False),
         sql.Column("level", sql.Text(), nullable=False),
         sql.Column("bank_version", sql.Text(), server_default="", nullable=False),
         sql.Column("alone", sql.Boolean(), server_default=sql.false(), nullable=False),
-        sql.Column("stored_at", UtcDateTime, nullable=True),
+        sql.Column("stored_at", sql.DateTime(timezone=True), nullable=True),
         sql.PrimaryKeyConstraint("event_id", "detector"),
     )
     op.create_index("ix_votes_event_time", "votes", ["event_time"])
@@ -136,7 +152,7 @@ def _create_alert_tables() -> None:
     op.create_table(
         "credential_issues",
         sql.Column("issued_key", sql.Text(), nullable=False),
-        sql.Column("at", UtcDateTime, nullable=False),
+        sql.Column("at", sql.DateTime(timezone=True), nullable=False),
         sql.Column("event_id", sql.Text(), nullable=False),
         sql.Column("action", sql.Text(), nullable=False),
         sql.Column("principal", sql.Text(), nullable=False),
@@ -144,7 +160,7 @@ def _create_alert_tables() -> None:
         sql.Column("access_key", sql.Text(), nullable=False),
         sql.Column("source_address", sql.Text(), nullable=False),
         sql.Column("region", sql.Text(), nullable=False),
-        sql.Column("stored_at", UtcDateTime, nullable=True),
+        sql.Column("stored_at", sql.DateTime(timezone=True), nullable=True),
         sql.PrimaryKeyConstraint("issued_key"),
     )
     op.create_index("ix_credential_issues_at", "credential_issues", ["at"])
@@ -179,8 +195,8 @@ def _create_alert_tables() -> None:
         sql.Column("surprise_id", sql.Text(), nullable=False),
         sql.Column("feature", sql.Text(), nullable=False),
         sql.Column("seen", sql.Text(), nullable=False),
-        sql.Column("surprise", NanAsNull, nullable=False),
-        sql.Column("last_event_time", UtcDateTime, nullable=False),
+        sql.Column("surprise", sql.Double(), nullable=False),
+        sql.Column("last_event_time", sql.DateTime(timezone=True), nullable=False),
         sql.PrimaryKeyConstraint("alert_id", "rank"),
     )
     op.create_index(
@@ -230,9 +246,9 @@ def _create_alert_tables() -> None:
         sql.Column("open_alerts", sql.Integer(), nullable=False),
         sql.Column("touched_alerts", sql.Integer(), nullable=False),
         sql.Column("urgency", sql.Integer(), nullable=False),
-        sql.Column("first_event_time", UtcDateTime, nullable=False),
-        sql.Column("last_event_time", UtcDateTime, nullable=False),
-        sql.Column("stored_at", UtcDateTime, nullable=True),
+        sql.Column("first_event_time", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("last_event_time", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("stored_at", sql.DateTime(timezone=True), nullable=True),
         sql.PrimaryKeyConstraint("incident_id"),
     )
     op.create_index(
@@ -289,13 +305,13 @@ def _create_stream_tables() -> None:
         sql.Column("notice_id", sql.Text(), nullable=False),
         sql.Column("kind", sql.Text(), nullable=False),
         sql.Column("feed", sql.Text(), nullable=False),
-        sql.Column("since", UtcDateTime, nullable=False),
-        sql.Column("seen_at", UtcDateTime, nullable=False),
-        sql.Column("expected", NanAsNull, nullable=False),
-        sql.Column("hourly", NanAsNull, nullable=False),
+        sql.Column("since", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("seen_at", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("expected", sql.Double(), nullable=False),
+        sql.Column("hourly", sql.Double(), nullable=False),
         sql.Column("urgency", sql.Integer(), nullable=False),
         sql.Column("title", sql.Text(), nullable=False),
-        sql.Column("ended_at", UtcDateTime, nullable=True),
+        sql.Column("ended_at", sql.DateTime(timezone=True), nullable=True),
         sql.Column("ending", sql.Text(), nullable=False),
         sql.PrimaryKeyConstraint("notice_id"),
     )
@@ -305,9 +321,9 @@ def _create_stream_tables() -> None:
         "heartbeats",
         sql.Column("kind", sql.Text(), nullable=False),
         sql.Column("name", sql.Text(), nullable=False),
-        sql.Column("at", UtcDateTime, nullable=False),
+        sql.Column("at", sql.DateTime(timezone=True), nullable=False),
         sql.Column("lag", sql.BigInteger(), nullable=True),
-        sql.Column("figures", FiniteJson, nullable=False),
+        sql.Column("figures", sql.JSON(), nullable=False),
         sql.Column("trouble", sql.Text(), server_default="", nullable=False),
         sql.PrimaryKeyConstraint("kind", "name"),
     )
@@ -321,11 +337,11 @@ def _create_case_tables() -> None:
         sql.Column("assignee", sql.Text(), server_default="", nullable=False),
         sql.Column("decision", sql.Text(), nullable=True),
         sql.Column("decided_events", sql.Integer(), server_default="0", nullable=False),
-        sql.Column("decided_at", UtcDateTime, nullable=True),
+        sql.Column("decided_at", sql.DateTime(timezone=True), nullable=True),
         sql.Column("duplicate_of", sql.Text(), server_default="", nullable=False),
         sql.Column("in_progress", sql.Boolean(), server_default=sql.false(), nullable=False),
-        sql.Column("responded_at", UtcDateTime, nullable=True),
-        sql.Column("at", UtcDateTime, nullable=False),
+        sql.Column("responded_at", sql.DateTime(timezone=True), nullable=True),
+        sql.Column("at", sql.DateTime(timezone=True), nullable=False),
         sql.Column("by", sql.Text(), nullable=False),
         sql.PrimaryKeyConstraint("alert_id"),
         sqlite_with_rowid=False,
@@ -334,13 +350,13 @@ def _create_case_tables() -> None:
     op.create_table(
         "dispositions",
         sql.Column("alert_id", sql.Text(), nullable=False),
-        sql.Column("at", UtcDateTime, nullable=False),
+        sql.Column("at", sql.DateTime(timezone=True), nullable=False),
         sql.Column("decision", sql.Text(), nullable=False),
         sql.Column("by", sql.Text(), nullable=False),
         sql.Column("why", sql.Text(), nullable=False),
         sql.Column("events", sql.Integer(), nullable=False),
         sql.Column("duplicate_of", sql.Text(), nullable=False),
-        sql.Column("replaced_at", UtcDateTime),
+        sql.Column("replaced_at", sql.DateTime(timezone=True)),
         sql.PrimaryKeyConstraint("alert_id", "at"),
     )
     op.create_index("dispositions_of_original", "dispositions", ["duplicate_of"])
@@ -348,7 +364,7 @@ def _create_case_tables() -> None:
         "notes",
         sql.Column("note_id", sql.Text(), nullable=False),
         sql.Column("alert_id", sql.Text(), nullable=False),
-        sql.Column("at", UtcDateTime, nullable=False),
+        sql.Column("at", sql.DateTime(timezone=True), nullable=False),
         sql.Column("by", sql.Text(), nullable=False),
         sql.Column("text", sql.Text(), nullable=False),
         sql.PrimaryKeyConstraint("note_id"),
@@ -361,7 +377,7 @@ def _create_case_tables() -> None:
         sql.Column("alert_id", sql.Text(), nullable=False),
         sql.Column("kind", sql.Text(), nullable=False),
         sql.Column("with_alert", sql.Text(), nullable=False),
-        sql.Column("at", UtcDateTime, nullable=False),
+        sql.Column("at", sql.DateTime(timezone=True), nullable=False),
         sql.Column("by", sql.Text(), nullable=False),
         sql.Column("undone", sql.Boolean(), server_default=sql.false(), nullable=False),
         sql.PrimaryKeyConstraint("edit_id", "place"),
@@ -378,10 +394,10 @@ def _create_case_tables() -> None:
     op.create_table(
         "threshold_overrides",
         sql.Column("number", AUTOINCREMENT_TYPE, nullable=False),
-        sql.Column("at", UtcDateTime, nullable=False),
+        sql.Column("at", sql.DateTime(timezone=True), nullable=False),
         sql.Column("by", sql.Text(), nullable=False),
         sql.Column("why", sql.Text(), nullable=False),
-        sql.Column("threshold", NanAsNull, nullable=True),
+        sql.Column("threshold", sql.Double(), nullable=True),
         sql.Column("quorum", sql.Integer(), nullable=True),
         sql.Column("cleared", sql.Boolean(), nullable=False),
         sql.PrimaryKeyConstraint("number"),
@@ -391,12 +407,12 @@ def _create_case_tables() -> None:
         "suppressions",
         sql.Column("suppression_id", sql.Text(), nullable=False),
         sql.Column("version", sql.Integer(), nullable=False),
-        sql.Column("match", FiniteJson, nullable=False),
+        sql.Column("match", sql.JSON(), nullable=False),
         sql.Column("reason", sql.Text(), nullable=False),
         sql.Column("owner", sql.Text(), nullable=False),
-        sql.Column("created_at", UtcDateTime, nullable=False),
-        sql.Column("expires_at", UtcDateTime, nullable=False),
-        sql.Column("ended_at", UtcDateTime, nullable=True),
+        sql.Column("created_at", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("expires_at", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("ended_at", sql.DateTime(timezone=True), nullable=True),
         sql.Column("forced", sql.Text(), server_default="", nullable=False),
         sql.PrimaryKeyConstraint("suppression_id"),
     )
@@ -404,7 +420,7 @@ def _create_case_tables() -> None:
         "suppression_hits",
         sql.Column("suppression_id", sql.Text(), nullable=False),
         sql.Column("alert_id", sql.Text(), nullable=False),
-        sql.Column("at", UtcDateTime, nullable=False),
+        sql.Column("at", sql.DateTime(timezone=True), nullable=False),
         sql.Column("outgrown", sql.Boolean(), server_default=sql.false(), nullable=False),
         sql.PrimaryKeyConstraint("suppression_id", "alert_id"),
     )
@@ -412,7 +428,7 @@ def _create_case_tables() -> None:
     op.create_table(
         "removed_records",
         sql.Column("alert_id", sql.Text(), nullable=False),
-        sql.Column("at", UtcDateTime, nullable=False),
+        sql.Column("at", sql.DateTime(timezone=True), nullable=False),
         sql.PrimaryKeyConstraint("alert_id"),
     )
 
@@ -421,11 +437,11 @@ def _create_audit_table() -> None:
     op.create_table(
         "audit",
         sql.Column("number", AUTOINCREMENT_TYPE, nullable=False),
-        sql.Column("at", UtcDateTime, nullable=False),
+        sql.Column("at", sql.DateTime(timezone=True), nullable=False),
         sql.Column("by", sql.Text(), nullable=False),
         sql.Column("action", sql.Text(), nullable=False),
         sql.Column("target", sql.Text(), nullable=False),
-        sql.Column("detail", FiniteJson, nullable=False),
+        sql.Column("detail", sql.JSON(), nullable=False),
         sql.PrimaryKeyConstraint("number"),
         sqlite_autoincrement=True,
     )
@@ -445,13 +461,13 @@ def _create_delivery_tables() -> None:
         sql.Column("receiver", sql.Text(), nullable=False),
         sql.Column("alert_id", sql.Text(), nullable=False),
         sql.Column("happened", sql.Text(), nullable=False),
-        sql.Column("created_at", UtcDateTime, nullable=False),
-        sql.Column("due_at", UtcDateTime, nullable=False),
+        sql.Column("created_at", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("due_at", sql.DateTime(timezone=True), nullable=False),
         sql.Column("tries", sql.Integer(), nullable=False),
         sql.Column("state", sql.Text(), nullable=False),
         sql.Column("reason", sql.Text(), nullable=False),
-        sql.Column("done_at", UtcDateTime, nullable=True),
-        sql.Column("leased_until", UtcDateTime, nullable=True),
+        sql.Column("done_at", sql.DateTime(timezone=True), nullable=True),
+        sql.Column("leased_until", sql.DateTime(timezone=True), nullable=True),
         sql.Column("leased_by", sql.Text(), server_default="", nullable=False),
         sql.PrimaryKeyConstraint("key"),
     )
@@ -463,7 +479,7 @@ def _create_delivery_tables() -> None:
         sql.Column("receiver", sql.Text(), nullable=False),
         sql.Column("alert_id", sql.Text(), nullable=False),
         sql.Column("events", sql.Integer(), nullable=False),
-        sql.Column("decided_at", UtcDateTime, nullable=True),
+        sql.Column("decided_at", sql.DateTime(timezone=True), nullable=True),
         sql.PrimaryKeyConstraint("receiver", "alert_id"),
     )
     op.create_table(
@@ -483,9 +499,9 @@ def _create_account_tables() -> None:
         sql.Column("password", sql.Text(), nullable=True),
         sql.Column("issuer", sql.Text(), server_default="", nullable=False),
         sql.Column("subject", sql.Text(), server_default="", nullable=False),
-        sql.Column("created_at", UtcDateTime, nullable=False),
-        sql.Column("disabled_at", UtcDateTime, nullable=True),
-        sql.Column("last_login", UtcDateTime, nullable=True),
+        sql.Column("created_at", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("disabled_at", sql.DateTime(timezone=True), nullable=True),
+        sql.Column("last_login", sql.DateTime(timezone=True), nullable=True),
         sql.PrimaryKeyConstraint("account_id"),
     )
     op.create_index("accounts_of_name", "accounts", ["name"], unique=True)
@@ -502,13 +518,13 @@ def _create_account_tables() -> None:
         sql.Column("digest", sql.Text(), nullable=False),
         sql.Column("session_id", sql.Text(), nullable=False),
         sql.Column("account_id", sql.Text(), nullable=False),
-        sql.Column("created_at", UtcDateTime, nullable=False),
-        sql.Column("seen_at", UtcDateTime, nullable=False),
-        sql.Column("expires_at", UtcDateTime, nullable=False),
+        sql.Column("created_at", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("seen_at", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("expires_at", sql.DateTime(timezone=True), nullable=False),
         sql.Column("address", sql.Text(), nullable=False),
         sql.Column("agent", sql.Text(), nullable=False),
         sql.Column("proof", sql.Text(), nullable=False),
-        sql.Column("proven_at", UtcDateTime, nullable=True),
+        sql.Column("proven_at", sql.DateTime(timezone=True), nullable=True),
         sql.Column("challenge", sql.Text(), server_default="", nullable=False),
         sql.PrimaryKeyConstraint("digest"),
     )
@@ -518,7 +534,7 @@ def _create_account_tables() -> None:
         "pending_logins",
         sql.Column("digest", sql.Text(), nullable=False),
         sql.Column("account_id", sql.Text(), nullable=False),
-        sql.Column("expires_at", UtcDateTime, nullable=False),
+        sql.Column("expires_at", sql.DateTime(timezone=True), nullable=False),
         sql.Column("challenge", sql.Text(), server_default="", nullable=False),
         sql.PrimaryKeyConstraint("digest"),
     )
@@ -532,8 +548,8 @@ def _create_account_tables() -> None:
         sql.Column("secret", sql.Text(), nullable=False),
         sql.Column("credential", sql.Text(), server_default="", nullable=False),
         sql.Column("counter", sql.BigInteger(), nullable=False),
-        sql.Column("created_at", UtcDateTime, nullable=False),
-        sql.Column("last_used", UtcDateTime, nullable=True),
+        sql.Column("created_at", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("last_used", sql.DateTime(timezone=True), nullable=True),
         sql.PrimaryKeyConstraint("factor_id"),
     )
     op.create_index("second_factors_of_account", "second_factors", ["account_id"])
@@ -541,7 +557,7 @@ def _create_account_tables() -> None:
         "known_browsers",
         sql.Column("digest", sql.Text(), nullable=False),
         sql.Column("account_id", sql.Text(), nullable=False),
-        sql.Column("seen_at", UtcDateTime, nullable=False),
+        sql.Column("seen_at", sql.DateTime(timezone=True), nullable=False),
         sql.PrimaryKeyConstraint("digest"),
     )
     op.create_index("known_browsers_of_account", "known_browsers", ["account_id"])
@@ -551,11 +567,11 @@ def _create_account_tables() -> None:
         sql.Column("digest", sql.Text(), nullable=False),
         sql.Column("account_id", sql.Text(), nullable=False),
         sql.Column("label", sql.Text(), nullable=False),
-        sql.Column("scopes", FiniteJson, nullable=False),
-        sql.Column("created_at", UtcDateTime, nullable=False),
-        sql.Column("expires_at", UtcDateTime, nullable=False),
-        sql.Column("last_used", UtcDateTime, nullable=True),
-        sql.Column("revoked_at", UtcDateTime, nullable=True),
+        sql.Column("scopes", sql.JSON(), nullable=False),
+        sql.Column("created_at", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("expires_at", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("last_used", sql.DateTime(timezone=True), nullable=True),
+        sql.Column("revoked_at", sql.DateTime(timezone=True), nullable=True),
         sql.PrimaryKeyConstraint("token_id"),
     )
     op.create_index("tokens_of_account", "tokens", ["account_id"])
@@ -564,7 +580,7 @@ def _create_account_tables() -> None:
         "invitations",
         sql.Column("digest", sql.Text(), nullable=False),
         sql.Column("name", sql.Text(), nullable=False),
-        sql.Column("expires_at", UtcDateTime, nullable=False),
+        sql.Column("expires_at", sql.DateTime(timezone=True), nullable=False),
         sql.PrimaryKeyConstraint("digest"),
     )
     op.create_index("invitations_of_name", "invitations", ["name"])
@@ -572,8 +588,8 @@ def _create_account_tables() -> None:
         "login_attempts",
         sql.Column("counter", sql.Text(), nullable=False),
         sql.Column("failures", sql.Integer(), nullable=False),
-        sql.Column("begun_at", UtcDateTime, nullable=False),
-        sql.Column("at", UtcDateTime, nullable=False),
+        sql.Column("begun_at", sql.DateTime(timezone=True), nullable=False),
+        sql.Column("at", sql.DateTime(timezone=True), nullable=False),
         sql.PrimaryKeyConstraint("counter"),
     )
     op.create_index("login_attempts_begun", "login_attempts", ["begun_at"])
