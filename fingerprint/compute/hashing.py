@@ -25,6 +25,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+
+# Private, because `pd.util.hash_array` around it takes 10 us more for each call: of a few texts, two to eight times as long.
+# pandas is held to one minor version, and a test pins its hashes: banks, checkpoints and ids keep them.
 from pandas._libs.hashing import hash_object_array  # type: ignore[import-not-found]  # the stubs leave it out
 
 from fingerprint.compute import frames
