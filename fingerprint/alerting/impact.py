@@ -55,7 +55,7 @@ HALF_IMPACT_NATS = 1.5  # nats of impact at which impact is 50
 GRAVITY_NATS: dict[Gravity, float] = {"none": 0.0, "minor": 0.0, "notable": 0.2, "grave": 1.5, "severe": 4.0}
 FAILED_SHARE = 0.6  # of the nats of an action all of whose calls failed
 KNOWN_ACTION_SHARE = 0.5  # of the nats of an action that is not new, from a network that is
-NEXT_ACTION_WEIGHT = 0.5  # of an alert's next action, beside the graver one before
+NEXT_GRAVE_ACTION_WEIGHT = 0.5  # of an alert's next action, beside the graver one before
 MAX_COUNTED_ACTIONS = 8  # actions; the weight of the next one is below a hundredth
 MAX_SHOWN_ACTIONS = 10  # rows of `Alert.impact_of`
 MAX_RESOURCES = 5  # of one row
@@ -190,7 +190,7 @@ def impact_nats(rows: Sequence[ActionImpact]) -> float:
         name = IN_BULK if row.in_bulk else row.action
         by_action[name] = max(action_nats(row), by_action.get(name, 0.0))
     nats = sorted(by_action.values(), reverse=True)[:MAX_COUNTED_ACTIONS]
-    return float(sum(each * NEXT_ACTION_WEIGHT**place for place, each in enumerate(nats)))
+    return float(sum(each * NEXT_GRAVE_ACTION_WEIGHT**place for place, each in enumerate(nats)))
 
 
 def impact_score(rows: Sequence[ActionImpact]) -> int:

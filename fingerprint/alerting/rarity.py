@@ -24,7 +24,7 @@ from fingerprint.estimators import tail_calibration
 from fingerprint.state.event_batch import EventBatch
 
 URGENCY_CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
-NEXT_ACTION_WEIGHT = 0.3  # of an alert's next unusual action, beside the one before
+NEXT_RARE_ACTION_WEIGHT = 0.3  # of an alert's next unusual action, beside the one before
 MAX_ACTIONS = 10  # that count
 # With it the strongest harmless alerts have as many nats as their most unusual events; measured on three worlds, 0.70 to 0.78.
 CALIBRATION = 0.72
@@ -43,7 +43,7 @@ def alert_nats(z: NDArray[np.float64], actions: Sequence[str]) -> float:
 
 def combined_nats(nats: NDArray[np.float64]) -> float:
     """Return the nats of actions (K,), the most unusual first, as those of one alert."""
-    return float(CALIBRATION * (np.nan_to_num(nats) * NEXT_ACTION_WEIGHT ** np.arange(len(nats))).sum())
+    return float(CALIBRATION * (np.nan_to_num(nats) * NEXT_RARE_ACTION_WEIGHT ** np.arange(len(nats))).sum())
 
 
 def highest_calibrated_z(batch: EventBatch, frame: Frame) -> NDArray[np.float64]:

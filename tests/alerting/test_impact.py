@@ -210,7 +210,7 @@ def test_reads_in_bulk_count_once_and_stand_behind_what_was_changed() -> None:
     assert impact.impact_nats(in_bulk(download, decrypt)) == once
     rows = in_bulk(download, call("s3:GetObject", 1), key, new=("iam:CreateAccessKey",))
     assert [each.action for each in rows] == ["iam:CreateAccessKey", "s3:GetObject"]
-    assert impact.impact_nats(rows) == once * (1 + impact.NEXT_ACTION_WEIGHT)
+    assert impact.impact_nats(rows) == once * (1 + impact.NEXT_GRAVE_ACTION_WEIGHT)
     assert [each.in_bulk for each in impact.merge_impact([*rows, *rows])] == [False, True]
 
 

@@ -25,7 +25,7 @@ def test_an_alert_is_as_urgent_as_its_distinct_actions_are_rare_together() -> No
     measured, counted = (SimpleNamespace(evidence={name: None}) for name in ("autoencoder", "spectral"))
     past_five, past_one = -np.log(2.866515719e-7), -np.log(0.15865525393)  # of a normal distribution
     frame = strange_calls([1.0, 5.0, 4.0, np.nan], ["list", "create", "create", "get"])
-    together = rarity.CALIBRATION * (past_five + rarity.NEXT_ACTION_WEIGHT * past_one)
+    together = rarity.CALIBRATION * (past_five + rarity.NEXT_RARE_ACTION_WEIGHT * past_one)
     assert nats(measured, frame) == pytest.approx(together, rel=1e-6)
     assert nats(counted, frame) == 0, "a z of counts is no tail probability"
 
