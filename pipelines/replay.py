@@ -9,10 +9,12 @@ from fingerprint.adapters.system import SystemClock
 from fingerprint.core.ports.clock import Clock
 from fingerprint.core.ports.message_stream import Producer
 from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import ALL_TIME
 from fingerprint.streaming.record_replayer import RecordReplayer
 from fingerprint.streaming.replay_rate import ReplayRate
 from pipelines.cli.console import Progress
 from pipelines.runtime import wiring
+from pipelines.runtime.input_check import report_passed_over
 
 
 def run_replay(
@@ -26,7 +28,8 @@ def run_replay(
 ) -> dict[str, Any]:
     """Run `fingerprint replay` and return its figures."""
     pace = ReplayRate(rate, speed)
-    files.find_files(sources)  # says what is missing before a broker is asked
+    found = files.find_files_in_span(sources, ALL_TIME)  # says what is missing before a broker is asked
+    report_passed_over(found)
     with wiring.open_producer(settings.kafka) as producer:
         return replay_records(
             sources,

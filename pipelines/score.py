@@ -26,7 +26,7 @@ from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import Progress
 from pipelines.runtime import backend as backends
 from pipelines.runtime import wiring
-from pipelines.runtime.input_check import require_events, require_files, unread_objects
+from pipelines.runtime.input_check import report_passed_over, require_events, require_files, unread_objects
 from pipelines.runtime.scoring_run import open_run
 
 # What scoring reads, and the key by which issued credentials are found.
@@ -54,6 +54,7 @@ def score_sources(
         wiring.open_inference(settings.triton, bank) as losses,
     ):
         found, may_be_empty = files.find_files_in_span(sources, span), state_folder is not None
+        report_passed_over(found)
         require_files(found, span, may_be_empty)
         history.add_batches(files.read_files(found.files, settings.reading), progress)
         require_events(history, found.files, may_be_empty)

@@ -6,17 +6,18 @@ Example:
 
 A source is anything fsspec opens (`trail/`, `2023-07-*.json.gz`, `s3://bucket/AWSLogs/`, `memory://x.jsonl`). In a
 folder, the files with a suffix of SUFFIXES are read, and numbered ones without, in order of their names, except `labels.*` and
-`provenance.*`.
+`provenance.*`. What else lies there is passed over and counted by suffix.
 The format of a file is told from its bytes (`sources.archives`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from itertools import chain
+from posixpath import splitext
 from typing import Any, BinaryIO
 
 import fsspec
@@ -39,6 +40,7 @@ SUFFIXES = tuple(
     f"{each}{packed}" for packed in ("", ".gz", ".zst") for each in (".json", ".jsonl", ".ndjson")
 )
 NOT_RECORDS = ("labels.", "provenance.")
+COMPRESSED = (".gz", ".zst", ".bz2", ".xz")  # suffixes after which another one says the format
 BANK_MARKS = {"CURRENT", "HISTORY.jsonl"}  # a folder with both is a bank (`registry.versions`)
 
 NO_ANSWER = "its server does not answer: check the address and the network"
@@ -75,13 +77,25 @@ class FilesInSpan:
     """The files of a span of time: `files` to read, of all that were `found`.
 
     `unlisted` are the first days of months that were not even listed, one for each trail that has them; `other_logs` counts
-    objects, or folders of them, that hold no events by their key.
+    objects, or folders of them, that hold no events by their key; `passed_over` counts, by suffix, the files of folders whose
+    names are none of records (`.csv`, `.csv.gz`, an empty string for no suffix).
     """
 
     found: list[SourceFile]
     files: list[SourceFile]
     unlisted: list[date]
-    other_logs: int = 0
+    other_logs: int
+    passed_over: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """The files behind one source, and what else lies there, as in `FilesInSpan`."""
+
+    files: list[SourceFile]
+    unlisted: list[date]
+    other_logs: int
+    passed_over: Counter[str]
 
 
 def read_sources(
@@ -113,7 +127,7 @@ def read_files(
 
 def find_files(sources: Sequence[str]) -> list[SourceFile]:
     """Return the files behind the sources, in the order in which they are read. Raise FingerprintError as `read_sources` does."""
-    return [file for source in sources for file in _expand_source(str(source), ALL_TIME)[0]]
+    return [file for source in sources for file in _expand_source(str(source), ALL_TIME).files]
 
 
 def find_files_in_span(sources: Sequence[str], span: TimeRange) -> FilesInSpan:
@@ -122,14 +136,15 @@ def find_files_in_span(sources: Sequence[str], span: TimeRange) -> FilesInSpan:
     Raise FingerprintError as `read_sources` does.
     """
     expanded = [_expand_source(str(source), span) for source in sources]
-    found = [file for files, _, _ in expanded for file in files]
+    found = [file for each in expanded for file in each.files]
     days = [SOURCE.object_day(file.path) for file in found]
     wide = span.anchored_at_day(time_range.newest_day(days, datetime.now(UTC).date()))
     return FilesInSpan(
         found,
         [file for file, day in zip(found, days, strict=True) if wide.may_contain_day(day)],
-        [month for _, months, _ in expanded for month in months],
-        sum(other_logs for _, _, other_logs in expanded),
+        [month for each in expanded for month in each.unlisted],
+        sum(each.other_logs for each in expanded),
+        sum((each.passed_over for each in expanded), Counter()),
     )
 
 
@@ -138,8 +153,8 @@ def total_size(files: Sequence[SourceFile]) -> int:
     return sum(file.size for file in files)
 
 
-def _expand_source(source: str, span: TimeRange) -> tuple[list[SourceFile], list[date], int]:
-    """Return the files behind a source, the months of trails that were passed over, and how many other logs lie there."""
+def _expand_source(source: str, span: TimeRange) -> _Listing:
+    """Return what lies behind a source; of trails, the months of the span alone are listed."""
     if holds_credentials(source):
         raise FingerprintError(
             f"{source}: a source holds no password or token, it stands in every reject; "
@@ -147,22 +162,19 @@ def _expand_source(source: str, span: TimeRange) -> tuple[list[SourceFile], list
         )
     try:
         system, path = url_to_fs(source)
-        by_months = bool(span) and SOURCE.is_log_folder(path)
-        found, months = (
-            SOURCE.list_months(system, path, span) if by_months else (_list_paths(system, path), [])
-        )
+        found, passed_over, months = _list_source(system, path, span)
         other_logs = {name for name in found if name != path and not SOURCE.holds_events(name)}
         files = [
             SourceFile(system, name, int(info.get("size") or 0), _content_tag(info))
             for name, info in sorted(found.items())
-            if name not in other_logs and (not by_months or _holds_records(name))
+            if name not in other_logs
         ]
     except Exception as error:  # each object store raises its own kinds
         raise FingerprintError(f"{source}: {_why_unreadable(source, error)}") from None
     if not files and not months:
         other = f"only other logs than {SOURCE.NAME} lie there" if other_logs else _why_nothing(system, path)
         raise FingerprintError(f"{source}: {other}")
-    return files, months, len(other_logs)
+    return _Listing(files, months, len(other_logs), Counter(map(_suffix, passed_over)))
 
 
 def content_tags(found: Sequence[SourceFile], beside: Iterable[str]) -> list[list[str]]:
@@ -204,22 +216,49 @@ def _content_tag(info: dict[str, Any]) -> str:
     )
 
 
-def _list_paths(system: fsspec.AbstractFileSystem, path: str) -> dict[str, Any]:
+def _list_source(
+    system: fsspec.AbstractFileSystem, path: str, span: TimeRange
+) -> tuple[dict[str, Any], list[str], list[date]]:
+    """Return the files behind a path and objects of other logs, the names passed over, and the months that were not listed."""
+    if not (span and SOURCE.is_log_folder(path)):
+        return *_list_paths(system, path), []
+    found, months = SOURCE.list_months(system, path, span)
+    other_logs = {name: info for name, info in found.items() if not SOURCE.holds_events(name)}
+    records, passed_over = _choose_by_name(
+        path, {name: info for name, info in found.items() if name not in other_logs}
+    )
+    return records | other_logs, passed_over, months
+
+
+def _list_paths(system: fsspec.AbstractFileSystem, path: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the files to read behind a path, with what the store says of each, and the names passed over in its folders."""
     if system.isfile(path):
-        return {path: system.info(path)}
+        return {path: system.info(path)}, []
     if system.isdir(path):
         found = system.find(path, detail=True)
         banks = tuple(f"{folder}/" for folder in _banks_among(found))
-        return {
-            name: info
-            for name, info in found.items()
-            if _holds_records(name) and not (banks and name.startswith(banks))
-        }
+        return _choose_by_name(
+            path, {name: info for name, info in found.items() if not (banks and name.startswith(banks))}
+        )
     found = system.glob(path, detail=True) if any(mark in path for mark in "*?[") else {}
     files = {name: info for name, info in found.items() if info["type"] == "file" and not _is_aside(name)}
-    for name, info in found.items():
-        files |= _list_paths(system, name) if info["type"] == "directory" else {}
-    return files
+    passed_over: list[str] = []
+    for folder in (name for name, info in found.items() if info["type"] == "directory"):
+        below, others = _list_paths(system, folder)
+        files |= below
+        passed_over += others
+    return files, passed_over
+
+
+def _choose_by_name(folder: str, found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """Return the files of a folder that hold records by their names, and the names of the others; hidden ones are neither."""
+    records = {name: info for name, info in found.items() if _holds_records(name)}
+    others = [
+        name
+        for name in found
+        if name not in records and not _is_aside(name) and "/." not in name.removeprefix(folder)
+    ]
+    return records, others
 
 
 def _banks_among(paths: Iterable[str]) -> list[str]:
@@ -244,6 +283,12 @@ def _is_numbered(path: str) -> bool:
     """Return whether a name has a digit and no suffix but .gz or .zst, as Firehose and CloudWatch Logs write: no README."""
     name = path.rsplit("/", 1)[-1].lower().removesuffix(".gz").removesuffix(".zst")
     return "." not in name and any(map(str.isdigit, name)) and "/." not in path
+
+
+def _suffix(path: str) -> str:
+    """Return the end of a file's name that says its format, in lower case: `.csv`, `.csv.gz`; empty without one."""
+    stem, suffix = splitext(path.lower())
+    return (splitext(stem)[1] if suffix in COMPRESSED else "") + suffix
 
 
 def _read_file(file: SourceFile, limits: ReadLimits, progress: Progress | None) -> Iterator[RecordBatch]:

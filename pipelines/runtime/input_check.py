@@ -1,7 +1,8 @@
-"""A check that the input is of the active log source: input without any event is an error, not a quiet day."""
+"""A check that the input is of the active log source: input without any event is an error, and what is passed over is said."""
 
 from __future__ import annotations
 
+import sys
 import zlib
 from collections import Counter
 from collections.abc import Sequence
@@ -11,12 +12,14 @@ from fingerprint.adapters.event_spool import EventSpool
 from fingerprint.adapters.files import FilesInSpan, SourceFile
 from fingerprint.core import time_range
 from fingerprint.core.errors import FingerprintError
-from fingerprint.core.sanitize import printable
+from fingerprint.core.sanitize import printable, truncate
 from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.active import SOURCE
 
 HEAD_BYTES = 4096  # of a file, by which its format is guessed
 MAX_REASON_LENGTH = 200
+MAX_SHOWN_SUFFIXES = 5  # of files that are passed over
+MAX_SUFFIX_LENGTH = 20  # characters: who names a file chooses its suffix
 GZIP_START, GZIP_ONLY = b"\x1f\x8b", 31  # zlib's wbits for gzip
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
 FORMATS = (  # what a file of another format begins with, or has in its first bytes
@@ -38,6 +41,23 @@ def require_files(found: FilesInSpan, span: TimeRange, may_be_empty: bool = Fals
     """Raise FingerprintError if no file of the input can hold an event of the span, before any is read."""
     if not found.files and not may_be_empty:
         raise FingerprintError(f"there is no event {span}: {_days_of_objects(found)}")
+
+
+def report_passed_over(found: FilesInSpan) -> None:
+    """Print on standard error how many files of the input's folders are passed over for their names, by suffix, if any are."""
+    if not (count := sum(found.passed_over.values())):
+        return
+    most = Counter(found.passed_over).most_common(MAX_SHOWN_SUFFIXES)
+    shown = [
+        f"{number:,} {truncate(printable(suffix), MAX_SUFFIX_LENGTH) or 'without a suffix'}"
+        for suffix, number in most
+    ]
+    if rest := count - sum(number for _, number in most):
+        shown.append(f"{rest:,} others")
+    print(
+        f"passed over {count:,} file{'s' * (count != 1)} not named as {SOURCE.NAME} records: {', '.join(shown)}",
+        file=sys.stderr,
+    )
 
 
 def require_events(history: EventSpool, found: Sequence[SourceFile], may_be_empty: bool = False) -> None:

@@ -30,7 +30,7 @@ from fingerprint.training import feedback
 from fingerprint.training.exclusions import TrainingExclusions
 from pipelines.cli.console import Progress
 from pipelines.runtime import wiring
-from pipelines.runtime.input_check import require_events, require_files, unread_objects
+from pipelines.runtime.input_check import report_passed_over, require_events, require_files, unread_objects
 
 NO_DATABASE = "none"  # of an option: no database is used
 
@@ -69,6 +69,7 @@ def load_history(
     """
     require_sources(request)
     near = files.find_files_in_span(request.sources, request.span)
+    report_passed_over(near)
     if request.sources and not request.topic:
         require_files(near, request.span)
     history.add_batches(files.read_files(near.files, settings.reading), progress)

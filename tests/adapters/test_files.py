@@ -109,6 +109,37 @@ def test_a_folder_is_read_in_order_without_what_is_beside_the_records(tmp_path: 
     assert ids(read(f"file://{tmp_path}/b")) == [ord("b")]
 
 
+def test_files_of_a_folder_that_are_passed_over_are_counted_by_suffix(tmp_path: Path) -> None:
+    aside = ("labels.csv", "provenance.md", ".hidden.csv", ".git/HEAD", "bank/CURRENT", "bank/HISTORY.jsonl")
+    others = ("a.CSV", "b/b.csv", "b/c.csv.gz", "d.gz", "t.tar.zst", "LICENSE")
+    for name in ("a.jsonl", "b/000000.gz", *aside, *others):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_bytes(record(1))
+    counts = {".csv": 2, ".csv.gz": 1, ".gz": 1, ".tar.zst": 1, "": 1}
+    assert files.find_files_in_span([str(tmp_path)], ALL_TIME).passed_over == counts
+    below = files.find_files_in_span(
+        [f"{tmp_path}/[ab]", f"{tmp_path}/*.jsonl", f"{tmp_path}/a.CSV"], ALL_TIME
+    )
+    assert below.passed_over == {".csv": 1, ".csv.gz": 1}, "what is named itself is read"
+    assert sorted(Path(file.path).name for file in below.found) == ["000000.gz", "a.CSV", "a.jsonl"]
+
+
+@pytest.mark.parametrize("span", [ALL_TIME, parse_time_range("2026-01-01", "2026-02-01")])
+def test_files_beside_the_objects_of_a_trail_are_passed_over(tmp_path: Path, span: TimeRange) -> None:
+    trail = tmp_path / "AWSLogs" / "111122223333" / "CloudTrail"
+    for name in (
+        "eu-west-1/2026/01/05/a.json.gz",
+        "eu-west-1/2026/01/05/notes.txt",
+        "index.csv",
+        "eu-west-1/.x",
+    ):
+        (trail / name).parent.mkdir(parents=True, exist_ok=True)
+        (trail / name).write_bytes(gzip.compress(record(1)))
+    found = files.find_files_in_span([str(tmp_path / "AWSLogs")], span)
+    assert [Path(file.path).name for file in found.files] == ["a.json.gz"]
+    assert (found.passed_over, found.other_logs) == ({".txt": 1, ".csv": 1}, 0)
+
+
 def test_a_bank_beside_the_records_is_not_read(tmp_path: Path) -> None:
     """`score .` where `train .` left the bank; a folder that has but one of its files is no bank."""
     for name in ("bank/CURRENT", "bank/HISTORY.jsonl", "bank/versions/v1/manifest.json", "a.jsonl"):

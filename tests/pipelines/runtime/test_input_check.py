@@ -10,13 +10,18 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from fingerprint.adapters import files
 from fingerprint.core.errors import FingerprintError
-from pipelines import cli
+from fingerprint.core.settings import Settings
+from fingerprint.core.time_range import ALL_TIME
+from pipelines import cli, replay
+from pipelines.cli.console import no_progress
+from pipelines.runtime import input_check, wiring
 from tests.support import sample_organisation
 
 
@@ -171,6 +176,62 @@ def test_a_folder_with_other_files_says_so(tmp_path: Path) -> None:
     write_csv(tmp_path)
     with pytest.raises(FingerprintError, match=r"no files of records .* such as events\.csv"):
         files.find_files([str(tmp_path)])
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("score",), ("score", "--workers", "dask"), ("train",), ("explain", "--event", "e1")],
+    ids=" ".join,
+)
+def test_files_that_a_folder_has_beside_the_records_are_told_once(
+    command: tuple[str, ...],
+    organisation: sample_organisation.SampleOrganisation,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    folder = tmp_path / "records"
+    folder.mkdir()
+    write_other_json(folder)
+    for name in ("a.csv", "b.csv", "c.parquet"):
+        (folder / name).touch()
+    monkeypatch.chdir(tmp_path)
+    bank = tmp_path / "bank" if command == ("train",) else organisation.bank
+    monkeypatch.setattr(sys, "argv", ["fingerprint", *command, str(folder), "--bank", str(bank), "--json"])
+    with pytest.raises(SystemExit):
+        cli.main()
+    told = [line for line in capsys.readouterr().err.splitlines() if "passed over" in line]
+    assert told == ["passed over 3 files not named as CloudTrail records: 2 .csv, 1 .parquet"]
+
+
+def test_a_replay_tells_what_it_passes_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_other_json(tmp_path)
+    (tmp_path / "README").touch()
+    monkeypatch.setattr(wiring, "open_producer", lambda _: nullcontext())
+    monkeypatch.setattr(replay, "replay_records", lambda *_: {})
+    replay.run_replay([str(tmp_path)], None, Settings(), no_progress)
+    assert (
+        capsys.readouterr().err == "passed over 1 file not named as CloudTrail records: 1 without a suffix\n"
+    )
+
+
+def test_suffixes_of_files_are_told_harmless_and_few(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Who may write to a folder chooses the names in it."""
+    hostile = [".evil\x1b[2J\u202e\n", f".{'x' * 200}"]
+    names = [f"{number}{suffix}" for suffix in hostile for number in range(2)]
+    for name in ("a.jsonl", *names, *(f"{number}.s{number}" for number in range(9))):
+        (tmp_path / name).touch()
+    input_check.report_passed_over(files.find_files_in_span([str(tmp_path)], ALL_TIME))
+    told = capsys.readouterr().err
+    assert told.startswith("passed over 13 files not named as CloudTrail records: 2 .")
+    assert f"2 .{'x' * 18}…" in told
+    assert r"2 .evil\x1b[2j\u202e\…" in told
+    assert told.endswith(", 6 others\n")
+    assert told[:-1].isprintable()
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may become another user")
