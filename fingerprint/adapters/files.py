@@ -27,7 +27,7 @@ from fingerprint.core import time_range
 from fingerprint.core.credentials import holds_credentials
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
-from fingerprint.core.sanitize import printable
+from fingerprint.core.sanitize import printable, truncate
 from fingerprint.core.settings import Reading
 from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.sources import archives
@@ -41,6 +41,7 @@ SUFFIXES = tuple(
 )
 NOT_RECORDS = ("labels.", "provenance.")
 COMPRESSED = (".gz", ".zst", ".bz2", ".xz")  # suffixes after which another one says the format
+MAX_NAME_LENGTH = 100  # characters of a name in an error: who may write to a folder chooses it
 BANK_MARKS = {"CURRENT", "HISTORY.jsonl"}  # a folder with both is a bank (`registry.versions`)
 
 NO_ANSWER = "its server does not answer: check the address and the network"
@@ -205,7 +206,7 @@ def _why_nothing(system: fsspec.AbstractFileSystem, path: str) -> str:
         return "the folder is empty"
     if not names:
         return "no such file, and no folder or pattern with files of records"
-    other = names[0].rstrip("/").rsplit("/", 1)[-1]
+    other = truncate(printable(names[0].rstrip("/").rsplit("/", 1)[-1]), MAX_NAME_LENGTH)
     return f"the folder has no files of records ({', '.join(SUFFIXES)}), only others, such as {other}"
 
 

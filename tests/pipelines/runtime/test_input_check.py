@@ -178,6 +178,13 @@ def test_a_folder_with_other_files_says_so(tmp_path: Path) -> None:
         files.find_files([str(tmp_path)])
 
 
+def test_the_name_of_another_file_is_told_harmless_and_short(tmp_path: Path) -> None:
+    (tmp_path / f"evil\x1b[2J\u202e{'x' * 200}.csv").touch()
+    with pytest.raises(FingerprintError, match=r"such as evil\\x1b\[2J\\u202ex{80,90}…$") as refused:
+        files.find_files([str(tmp_path)])
+    assert str(refused.value).isprintable()
+
+
 @pytest.mark.parametrize(
     "command",
     [("score",), ("score", "--workers", "dask"), ("train",), ("explain", "--event", "e1")],
