@@ -1,44 +1,53 @@
-"""The ensemble: how the detectors' votes on an event become a verdict.
+"""The ensemble: how the detectors' votes on an event become a verdict, and which verdicts open an alert.
 
 Example:
     >>> z = {"autoencoder": np.array([5.0, 5.0, 5.0, 1.0]), "spectral": np.array([6.0, 0.1, np.nan, np.nan])}
     >>> verdicts({name: each >= 4 for name, each in z.items()}, quorum=2, opinions=opinion_masks(z))
     array([ True, False,  True, False])
 
-The vote, exactly:
-- A detector votes when its z is at or above its threshold. A z of NaN is no opinion (a series still warming up): neither a vote
-  for nor a vote against.
-- The autoencoder votes on an event: its own surprise, and how rarely as much else of its principal is surprising in an
-  interval (`state.interval_surprise`), which grows while the interval fills. The spectral detector votes on an interval of a
-  series, and an event has that vote if one of the channels it was counted in has it: the principal's or entity's events,
-  errors (if it failed), writes (if it wrote), new actions (if its action is new), or its own action. A surge is voted while
-  the interval fills; counts only grow, so a verdict may turn true once and never back.
-- The sequence detector votes on an event once its interval has closed: what comes late can only explain an action, never make
-  it stranger, so a vote before that could be taken back (`Detector.final_when_closed`).
-- An event's verdict is true when at least `quorum` of the listed detectors vote for it (default: two of three). Where fewer have
-  an opinion, all of those must vote for it, and at least one must: a principal that is hours old has peers, but no history of
-  counts and of sequences. A detector that has an opinion and votes against still decides.
-- A principal that only the autoencoder knows something of, and that by its peer group, is a newcomer: a share of its threshold
-  (`NEWCOMER_THRESHOLD_SHARE`) is enough for a vote (docs/explanation/detection.md says what that finds, and what it costs). The
-  spectral detector's opinion on a newcomer is how others began. It can vote for an event and is never needed: a thief may begin
-  as calmly as others do. But beside a calm beginning (`BUSY_BEGINNING_SHARE`) an alert takes the whole threshold of alerts.
-- Beside a z that reaches the threshold of alerts (below), a second detector votes from `SECOND_VOTE_SHARE` on: one harmless
-  event in five instead of one in twenty. How strange the event is, the first has said; the second confirms that it is. Beside
-  one that is as much rarer than the threshold (`WEAK_VOTE_NATS`), a weak vote is enough: seven harmless events in ten
-  (`WEAK_VOTE_SHARE`). So what both say together is never more usual than at the threshold. A role that is used from a foreign
-  host makes its usual calls, as many and in the order as ever.
-- Where the others have the votes of a verdict among themselves, as second votes, and one of them is strong (one harmless event in
-  fifty, `STRONG_VOTE_SHARE`, ten times as rare as a second vote), the threshold of alerts is as much lower (`STRONG_VOTE_NATS`):
-  all agree. It never falls below what one active hour in twenty reaches. One strong vote beside the autoencoder's is not enough:
-  what is new to the one is as new to the other.
-- A verdict opens an alert where a calibrated detector's z also reaches the threshold of alerts, which the alert budget sets on
-  held-out days (`registry.quality.alert_threshold`): votes say what is odd, the budget how much of it is shown.
-- The autoencoder always has an opinion, the sequence detector where the principal has a fingerprint of its own. Whether the
-  spectral detector has one follows from how old the principal was when the event's day began. Nothing that comes later changes
-  any of these. So an opinion never appears while an interval is open, and no verdict is taken back by one.
-- A silent interval is a vote, kept for hunting, and never a verdict.
+Terms:
+- A detector *votes* for an event when its z is at or above its threshold. A z of NaN is *no opinion* (a series that is still
+  warming up): neither a vote for the event nor one against it.
+- An event has a *verdict* when at least `quorum` of the listed detectors vote for it (default: two of three). Where fewer
+  detectors have an opinion, all of those must vote for it, and at least one: a principal that is hours old has peers, but no
+  history of counts and of sequences. A detector that has an opinion and does not vote still decides.
+- A verdict opens an *alert* when the z of a calibrated detector also reaches the *threshold of alerts*, which the alert budget
+  sets on held-out days (`registry.quality.alert_threshold`). Votes say what is odd, the budget how much of it is shown.
 
-Detectors are a list in the settings (`voting.detectors`); the package `detectors` says how to write another one.
+Votes of the three detectors:
+- The autoencoder votes on an event, by the event's own surprise and by what else of its principal is surprising in the same
+  interval (`state.interval_surprise`).
+- The spectral detector votes on an interval of a channel, which is a series of counts. An event has this vote if one of the
+  channels that counted it has: the events of its principal or entity, their errors (if it failed), their writes (if it wrote),
+  their new actions (if its action is new), or the calls of its own action. A surge is voted while the interval still fills. A
+  silent interval is a vote that is kept for hunting, and never a verdict.
+- The sequence detector votes on an event once its interval has closed. Until then a late event may explain an action, but none
+  can make it stranger: an earlier vote might have to be taken back (`Detector.final_when_closed`).
+
+A verdict may turn true once, and is never taken back:
+- While an interval fills, its sums and counts only grow.
+- No opinion appears while an interval is open. The autoencoder always has one. The sequence detector has one where the principal
+  has a fingerprint of its own. Whether the spectral detector has one depends on how old the principal was when the event's day
+  began.
+
+Newcomers: a *newcomer* is a principal that only the autoencoder has an opinion on, and knows by its peer group alone.
+- A share of each threshold is enough (`NEWCOMER_THRESHOLD_SHARE`; docs/explanation/detection.md says what it finds and costs).
+- The spectral detector compares how a newcomer begins with how others began. It can vote for an event by that, but its vote is
+  never needed: a thief may begin as calmly as others do.
+- In a calm beginning (`BUSY_BEGINNING_SHARE`) an event needs the whole threshold of alerts.
+
+How strong the votes of the other detectors must be depends on the calibrated detector's z:
+- At the threshold of alerts, a *second vote* is enough, which one harmless event in five has (`SECOND_VOTE_SHARE`) where one in
+  twenty has an ordinary vote. The first detector has said how strange the event is; the second confirms that it is.
+- Where the z is rarer than the threshold by `WEAK_VOTE_NATS`, a *weak vote* is enough, which seven harmless events in ten have
+  (`WEAK_VOTE_SHARE`). Both together are then no more usual than at the threshold. It finds a role that is used from a foreign
+  host: its calls are the usual ones, as many and in the order as ever.
+- Where the other detectors alone have enough second votes for a verdict, and one of these votes is *strong* (one harmless event
+  in fifty has it, `STRONG_VOTE_SHARE`), the threshold of alerts is lower by `STRONG_VOTE_NATS`, because all agree. It never falls
+  below what one active hour in twenty reaches. One strong vote beside the autoencoder's is not enough: what is new to the one is
+  as new to the other.
+
+The settings list the detectors (`voting.detectors`); the package `detectors` says how to write another one.
 """
 
 from __future__ import annotations
@@ -79,7 +88,7 @@ STRONG_VOTE_NATS = math.log(SECOND_VOTE_SHARE / STRONG_VOTE_SHARE)  # ... by how
 
 
 def reaches_threshold(z: NDArray[Any], threshold: NDArray[np.float64]) -> Mask:
-    """Return where a z (N,) is at or above its threshold (N,), as one float32 to the other; NaN is not.
+    """Return where a z (N,) is at or above its threshold (N,), both as float32; False for NaN.
 
     >>> reaches_threshold(np.array([2.7, 2.7], np.float32), np.array([0.9, 1.0]) * 3.0)
     array([ True, False])
@@ -89,7 +98,7 @@ def reaches_threshold(z: NDArray[Any], threshold: NDArray[np.float64]) -> Mask:
 
 
 def verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks | None = None) -> Mask:
-    """Return which events (N,) have the votes they need. Without `opinions` every detector counts as having one."""
+    """Return which events (N,) have the votes they need. Without `opinions`, every detector has one on every event."""
     verdict: Mask = _count_true(votes) >= (quorum if opinions is None else votes_needed(opinions, quorum))
     return verdict
 
@@ -114,7 +123,9 @@ def weak_vote_threshold(alert_threshold: float) -> float:
 
 
 def strong_vote_threshold(alert_threshold: float) -> float:
-    """Return the z that opens an alert where the other detectors agree, one of them strongly; LEAST_THRESHOLD at least.
+    """Return the z that opens an alert where the other detectors agree, one of them strongly.
+
+    It is not below LEAST_THRESHOLD, unless the threshold of alerts itself is.
 
     >>> round(strong_vote_threshold(3.2), 2), round(strong_vote_threshold(2.0), 2), strong_vote_threshold(1.0)
     (2.46, 1.64, 1.0)
@@ -124,7 +135,7 @@ def strong_vote_threshold(alert_threshold: float) -> float:
 
 
 def z_beside_weak_vote(z: NDArray[Any]) -> Floats:
-    """Return the threshold of alerts that each z (N,) reaches beside a weak vote: the inverse of `weak_vote_threshold`."""
+    """Return the highest threshold of alerts that each z (N,) reaches beside a weak vote, as `weak_vote_threshold` says."""
     return _z_of_rarer(z, -WEAK_VOTE_NATS)
 
 
@@ -134,14 +145,15 @@ def z_beside_strong_vote(z: NDArray[Any]) -> Floats:
 
 
 def _z_of_rarer(z: NDArray[Any], nats: float) -> Floats:
-    """Return the z (N,) of what is rarer by so many nats, or more usual by a negative number of them."""
+    """Return the z (N,) of events that are rarer than those of this z (N,) by `nats`, or less rare where these are negative."""
     return z_of_log_survival(np.minimum(-nats - z_to_nats(z), -LEAST_NATS))
 
 
 def alert_reach(z: NDArray[Any], second: Mask, weak: Mask, agreed: Mask) -> Floats:
-    """Return the highest threshold of alerts that each z (N,) opens one at; minus infinity where the votes do not suffice.
+    """Return the highest threshold of alerts at which each event (N,) opens an alert; minus infinity where votes are missing.
 
-    The others' votes are a `second` one, a `weak` one, or all that are needed, one of them strong (`agreed`): (N,) each.
+    `z` (N,) is that of the calibrated detector. The other masks (N,) say what the other detectors add to its vote: enough votes
+    for a verdict if `second` votes count, or if `weak` ones do; or `agreed`, enough among themselves and one of them strong.
     """
     cases = [(agreed, z_beside_strong_vote(z)), (second, z), (weak, z_beside_weak_vote(z))]
     reach: Floats = np.select([case for case, _ in cases], [reached for _, reached in cases], -np.inf)
@@ -149,9 +161,9 @@ def alert_reach(z: NDArray[Any], second: Mask, weak: Mask, agreed: Mask) -> Floa
 
 
 def agree_strongly(others: VoteMasks, strong: VoteMasks, opinions: VoteMasks, quorum: int) -> Mask:
-    """Return on which events (N,) the detectors that are not calibrated have the votes of a verdict, one of them a strong one.
+    """Return which events (N,) have a verdict by the detectors that are not calibrated alone, one of the votes a strong one.
 
-    `others` are their second votes, `strong` says where a vote is strong, by detector; without an opinion neither counts.
+    `others` are the second votes of these detectors, `strong` their strong ones. Where a detector has no opinion, neither counts.
 
     >>> yes, no = np.array([True]), np.array([False])
     >>> opinions = {"autoencoder": yes, "spectral": yes, "sequence": yes}
@@ -169,7 +181,7 @@ def agree_strongly(others: VoteMasks, strong: VoteMasks, opinions: VoteMasks, qu
 
 
 def votes_needed(opinions: VoteMasks, quorum: int) -> NDArray[np.int32]:
-    """Return how many votes make a verdict of each event (N,): the quorum, or all of fewer opinions, and at least one."""
+    """Return how many votes each event (N,) needs: the quorum, or the number of opinions if that is smaller; at least one."""
     return _count_true(opinions).clip(1, quorum)
 
 
@@ -179,16 +191,16 @@ def opinion_masks(z: Mapping[str, NDArray[Any]]) -> dict[str, Mask]:
 
 
 def without_newcomers(opinions: VoteMasks, by_newcomers: VoteMasks) -> dict[str, Mask]:
-    """Return the opinions on events (N,) but for those that say how newcomers began (`by_newcomers`, of some detectors)."""
+    """Return the opinions on events (N,) without those that only compare how newcomers begin (`by_newcomers`, by detector)."""
     return {
         name: each & ~by_newcomers[name] if name in by_newcomers else each for name, each in opinions.items()
     }
 
 
 def newcomer_mask(opinions: VoteMasks, level: NDArray[np.int8]) -> Mask:
-    """Return which events (N,) one detector judges alone, of a principal that it knows by its peers only (`level` (N,)).
+    """Return which events (N,) are of newcomers: one detector alone has an opinion, by the principal's peers (`level` (N,)).
 
-    Opinions on how newcomers began are left out before (`without_newcomers`).
+    `opinions` are those that `without_newcomers` leaves.
     """
     newcomer: Mask = sole_opinion_mask(opinions) & (level >= PEER_LEVEL)
     return newcomer
@@ -197,7 +209,7 @@ def newcomer_mask(opinions: VoteMasks, level: NDArray[np.int8]) -> Mask:
 def threshold_share(
     opinions: VoteMasks, level: NDArray[np.int8], began_calmly: Mask | None = None
 ) -> NDArray[np.float64]:
-    """Return the share of a threshold that is enough for each event (N,): less for a newcomer, unless it `began_calmly` (N,)."""
+    """Return the share of a threshold that is enough for each event (N,): less for a newcomer unless it `began_calmly` (N,)."""
     granted = newcomer_mask(opinions, level)
     if began_calmly is not None:
         granted &= ~began_calmly
@@ -206,7 +218,7 @@ def threshold_share(
 
 
 def sole_opinion_mask(opinions: VoteMasks) -> Mask:
-    """Return on which events (N,) one of several detectors has an opinion and the others have none."""
+    """Return which events (N,) one of several detectors alone has an opinion on."""
     one: Mask = (_count_true(opinions) == 1) & (len(opinions) > 1)
     return one
 

@@ -13,10 +13,13 @@ share of the principal's active intervals whose largest excess is at least x:
     S(x) = rate exp(-(x - edge) / slope)      from the edge on
     S(x) = rate ^ (x / edge)                  below it
 
-`edge` is what one interval in twenty of the whole organisation passes, `slope` the mean excess over it (the exponential tail of
-peaks over a threshold, Pickands 1975, with shape 0: nats are logarithms already), and `rate` the share of the principal's own
-intervals that pass it, shrunk towards its peers' rate and theirs towards the organisation's. Then z = -Phi^-1(S): what is as
-rare as four standard deviations of a normal distribution has a z of four, once in 31,574 active intervals.
+- `edge`: the excess, in nats, that one interval in twenty of the whole organisation passes
+- `slope`: by how many nats those intervals pass it on average. The tail is exponential: that of peaks over a threshold (Pickands
+  1975) with shape 0, because nats are logarithms already.
+- `rate`: the share of the principal's own intervals that pass the edge. It is shrunk towards the rate of its peers, and theirs
+  towards that of the organisation.
+
+Then z = -Phi^-1(S). A z of four is as rare as four standard deviations of a normal distribution: one active interval in 31,574.
 """
 
 from __future__ import annotations
@@ -49,13 +52,16 @@ class IntervalMaxima(NamedTuple):
 
 
 def interval_maxima(excess: Floats, interval: Hashes, owner: Ints) -> IntervalMaxima:
-    """Return the largest excess of each interval, from excess, interval (of a principal, hashed) and owner of each event (N,)."""
+    """Return the largest excess of each interval: events (N,) -> intervals (U,).
+
+    `interval` is a hash of principal and interval, `owner` a row of the stack.
+    """
     first = argmax_per_group(excess, interval)
     return IntervalMaxima(excess[first], owner[first])
 
 
 def argmax_per_group(values: Floats, group: Hashes) -> NDArray[np.intp]:
-    """Return the place of the highest value of each group: values and group (N,) -> (U,), in the order of the groups."""
+    """Return the index of the highest value of each group: values and groups (N,) -> (U,), in the order of the groups."""
     order = np.lexsort((-values, group))
     return order[np.unique(group[order], return_index=True)[1]]
 
@@ -73,10 +79,11 @@ def fit_tail(excess: Floats) -> tuple[float, float]:
 
 
 def censored_slope(peaks: Any, prior: float = 0.0, prior_peaks: int = 0) -> float:
-    """Return the mean excess of peaks (K,) over their edge, shrunk towards a prior that is worth so many peaks.
+    """Return the mean of peaks (K,), each an excess over the edge, shrunk towards a prior that counts as `prior_peaks` peaks.
 
-    Of the largest CENSORED_SHARE it counts only that they are as large as the next (the maximum likelihood under censoring of
-    type II, Epstein and Sobel 1953): one account's loop, or an attacker before the next training, must not say how far all go.
+    The largest CENSORED_SHARE of the peaks count as no larger than the next one below them (maximum likelihood under censoring
+    of type II, Epstein and Sobel 1953): one account's loop, or an attacker before the next training, must not set the slope of
+    all.
 
     >>> round(censored_slope([1.0] * 18 + [2.0, 90.0]), 2)
     1.11
@@ -89,9 +96,9 @@ def censored_slope(peaks: Any, prior: float = 0.0, prior_peaks: int = 0) -> floa
 
 
 def exceedance_log_rates(maxima: IntervalMaxima, edge: float, parent: Ints) -> Floats:
-    """Return the log share of each fingerprint's intervals that pass the edge: parent (E,) -> (E,).
+    """Return the log share of each fingerprint's intervals that pass the edge, shrunk towards its parent's: (E,) -> (E,).
 
-    A fingerprint without intervals of its own has its parent's.
+    A fingerprint without intervals of its own has its parent's share. `parent` (E,) is -1 for none.
     """
     count, passed = (
         _accumulate_to_ancestors(np.bincount(maxima.owner, weight, len(parent)), parent)
@@ -107,7 +114,7 @@ def exceedance_log_rates(maxima: IntervalMaxima, edge: float, parent: Ints) -> F
 
 
 def log_survival(excess: Floats, rate: Floats, edge: Any, slope: Any) -> NDArray[np.float64]:
-    """Return log S of an excess (N,), at most 0; rate, edge and slope are (N,) or scalars."""
+    """Return log S of an excess (N,), at most 0; `rate` is a logarithm; it, edge and slope are (N,) or scalars."""
     xp = namespace(excess)
     below = rate * xp.clip(excess / edge, 0, 1)
     out: NDArray[np.float64] = below - xp.maximum(excess - edge, 0) / slope
@@ -115,7 +122,7 @@ def log_survival(excess: Floats, rate: Floats, edge: Any, slope: Any) -> NDArray
 
 
 def z_of_log_survival(log_survival: NDArray[np.float64]) -> Floats:
-    """Return the z that a normal distribution exceeds with this probability, given as a logarithm (N,)."""
+    """Return the z that a normal distribution exceeds with a probability, given as a logarithm: (N,) -> (N,)."""
     xp = namespace(log_survival)
     logarithm = xp.minimum(log_survival, -1e-9)
     out: Floats = -(ndtri_exp(logarithm) if xp is np else _ndtri_exp(logarithm))
@@ -123,10 +130,10 @@ def z_of_log_survival(log_survival: NDArray[np.float64]) -> Floats:
 
 
 def either_or_both(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the log share (N,) of what is as rare by the rarer of two log shares (N,) each, or by both together.
+    """Return the smallest of two log shares (N,) and of both together (N,).
 
-    Both together by Fisher's method (1925): s is minus the log of the product of two independent shares, and reached with a
-    probability of (1 + s) exp(-s).
+    Fisher's method (1925) combines two independent shares: minus the log of their product is s or more with a probability of
+    (1 + s) exp(-s).
 
     >>> either_or_both(np.log([0.01, 0.01]), np.log([0.01, 1.0])).round(1)
     array([-6.9, -4.6])
@@ -139,8 +146,8 @@ def either_or_both(one: NDArray[np.float64], other: NDArray[np.float64]) -> NDAr
 def _ndtri_exp(logarithm: Array) -> Array:
     """Compute SciPy's `ndtri_exp` (N,) from `ndtri`, which is all that CuPy has; both agree to 1e-6.
 
-    What is rarer than a float64 can express follows from the tail, log Phi(-z) = -z^2 / 2 - log(z sqrt(2 pi)) - 1 / z^2, solved
-    by putting the last z into the smaller terms.
+    Where the probability is below what a float64 can express, z follows from the tail,
+    log Phi(-z) = -z^2 / 2 - log(z sqrt(2 pi)) - 1 / z^2, solved by repeatedly inserting z into the smaller terms.
     """
     xp, logarithm = namespace(logarithm), logarithm.astype(np.float64)  # in float32 e^-1e-9 is 1
     near = scipy_special(logarithm).ndtri(xp.exp(xp.maximum(logarithm, MIN_LOG_SHARE)))
@@ -166,7 +173,7 @@ def z_to_nats(z: Any) -> Any:
 
 
 def rows_by_depth(parent: Ints) -> list[NDArray[np.intp]]:
-    """Return the rows of fingerprints by distance from the generic one, nearest first: parent (E,), -1 for none."""
+    """Return the rows of fingerprints at each distance from the generic one, nearest first; `parent` (E,) is -1 for none."""
     depth = np.zeros(len(parent), int)
     at = parent.copy()
     while (at >= 0).any():

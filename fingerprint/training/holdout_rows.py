@@ -1,13 +1,13 @@
-"""A bank measured on its held-out rows: how surprising a new week is, and how good the bank is.
+"""Measurement of a bank on held-out rows: the tails of its scores, and figures of how good it is.
 
 Example:
     >>> findings = judge_holdout(dataset, index, center, sequences, newcomers, settings)
     >>> findings.figures["vote_rates"]["spectral"]
     {'person': {...}, 'role': {...}}
 
-`partition_finish` leaves the held-out rows of each partition: intervals (an hour, say) of entities, their losses and counts. The
-vote of a detector that is not measured on them is taken for granted. No network is fitted on these rows; how long each is fitted
-is chosen by them.
+`partition_finish` leaves the held-out rows of each partition. A row is an interval (an hour, say) of an entity, with losses and
+counts. A detector that is not measured on these rows is taken to vote for all of them. No network is fitted on them, but they
+choose how long each network is fitted.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ MOST_USUAL_DAYS = 7 / 5  # that a day can be worth: a workday, where nothing hap
 class HoldoutRows:
     """Held-out rows (L,) of all partitions.
 
-    `columns` (L,) or (L, W) are what `partition_finish` left of them, `kind` (L,) is that of their principals, `stranger` (L,)
-    marks those that are judged by a shared fingerprint.
+    `columns`, (L,) or (L, W) each, are those that `partition_finish` left. `kind` (L,) is the kind of each row's principal.
+    `stranger` (L,) marks rows that a shared fingerprint judges, because their principal has none.
     """
 
     columns: Arrays
@@ -73,9 +73,10 @@ class HoldoutRows:
         return self.columns[name]
 
     def voted_share(self, voted: Mask, by_amount: Mask, tails: Sequence[AmountTail]) -> Floats:
-        """Return the share of each row's events that the autoencoder votes for, (L,), where it votes for rows (L,).
+        """Return the share of each row's events that the autoencoder votes for (L,).
 
-        Where nothing but an amount is unusual (`by_amount`, (L,)), those are the few events that carry it.
+        `voted` (L,) are the rows that it votes for. Where it does so for an amount alone (`by_amount`, (L,)), only the few events
+        that carry the amount have the vote, else all of them.
         """
         principal, interval, action, events = (
             self[name] for name in ("principal", "interval", "action", "events")
@@ -89,9 +90,10 @@ class HoldoutRows:
         return share
 
     def vote_rates(self, voted: Mask | Floats, judged: Mask | None = None) -> vote_rates.RatesByKind:
-        """Return how often each kind has a vote, of all rows or of those on which there is an opinion (`judged`, (L,)).
+        """Return how often each kind of principal has a vote.
 
-        `voted` (L,) says which rows have one, or which share of their events has.
+        `voted` (L,) says which rows have a vote, or which share of their events has one. `judged` (L,) are the rows on which the
+        detector has an opinion, by default all; the others are left out.
         """
         some = slice(None) if judged is None else judged
         columns = {name: self[name][some] for name in ("principal", "day", "events")}
@@ -99,7 +101,7 @@ class HoldoutRows:
 
 
 class HoldoutSequences(NamedTuple):
-    """Held-out surprises of transitions, and the z of each (G,) by the tails of the other days."""
+    """Held-out surprises of transitions between actions, and the z of each (G,) by tails fitted on the other days."""
 
     surprises: HoldoutSurprises
     z: Floats
@@ -115,7 +117,7 @@ class HoldoutFindings(NamedTuple):
 
 
 class _CountEvidence(NamedTuple):
-    """Scores of held-out rows by their counts: z (L,) of a surge, and of a newcomer's by how others began; NaN is no opinion."""
+    """Scores of held-out rows by their counts, NaN for no opinion: the z (L,) of a surge, and of how a newcomer begins."""
 
     surge: Floats
     beginning: Floats
@@ -129,7 +131,7 @@ def judge_holdout(
     newcomers: NewcomerTails,
     settings: Settings,
 ) -> HoldoutFindings:
-    """Fit the tails of held-out rows, and measure by them how good the bank is; `center` (E, F) is that of the baselines."""
+    """Fit the tails of held-out rows, and measure with them how good the bank is. `center` (E, F) are the usual losses."""
     rows = HoldoutRows.read(dataset, index)
     surges, surge = _surge_tails(rows)
     counts = _CountEvidence(surge, np.where(np.isnan(surge), newcomer_z(rows, newcomers), np.nan))
@@ -168,7 +170,7 @@ def judge_holdout(
 def _fit_baseline(
     rows: HoldoutRows, index: FingerprintIndex, center: NDArray[Any], settings: Settings
 ) -> tuple[Baseline, Floats]:
-    """Return the baselines of all fingerprints, and the z of each row's surprises (L,) by them."""
+    """Return the baselines of all fingerprints, and with them the z of each row's surprises (L,)."""
     nats = EventNats(*(rows[name] for name in EventNats._fields))
     newcomer = _newcomers(rows, index, settings.spectral.intervals_per_day)
     is_news = has_just_come(rows["since"], rows["interval"], settings.spectral.intervals_per_day)
@@ -178,16 +180,16 @@ def _fit_baseline(
 
 
 def _with_amounts(z: Floats, nats: Floats) -> Floats:
-    """Return the z of rows (M,), by their surprises and by the nats of their amounts, as scoring combines them."""
+    """Return the z of rows (M,) by their surprises (`z`) and the nats of their amounts together, combined as in scoring."""
     log_share = tail_calibration.either_or_both(-tail_calibration.z_to_nats(z), -nats.astype(np.float64))
     return tail_calibration.z_of_log_survival(log_share)
 
 
 def _newcomers(rows: HoldoutRows, index: FingerprintIndex, intervals_per_day: int) -> Mask | None:
-    """Return which rows (L,) are a newcomer's, of those without a fingerprint of their own.
+    """Return which rows (L,) are of newcomers: principals without a fingerprint of their own that had just come.
 
-    When the history began, all principals were new to it, and when an account joined, all of that account. None for a history
-    that ended before that was over.
+    Principals that were new because the history began, or because their account joined, are left out. Return None for a history
+    that is too short to have others.
     """
     since, interval = rows["since"], rows["interval"]
     if not len(since) or is_newcomer(since.min(), interval.max(), intervals_per_day):
@@ -198,9 +200,9 @@ def _newcomers(rows: HoldoutRows, index: FingerprintIndex, intervals_per_day: in
 
 
 def _of_joining_accounts(index: FingerprintIndex) -> Hashes:
-    """Return the principals (P,) of accounts that joined in the held-out days: several of theirs began then, and none before.
+    """Return the principals (P,) of accounts that joined in the held-out days: several principals began then, and none before.
 
-    Of another organisation's account one or two principals call.
+    Where one or two principals began, it is the account of another organisation.
     """
     own = index.table["level"] == PRINCIPAL_LEVEL
     principals = index.table.loc[own, ["hash", "key", "first"]]
@@ -212,9 +214,9 @@ def _of_joining_accounts(index: FingerprintIndex) -> Hashes:
 
 
 def fit_amount_tails(rows: HoldoutRows) -> list[AmountTail]:
-    """Return the tail of each amount's log ratios, by the days of principals with a fingerprint of their own.
+    """Return the tail of each amount's log ratios: of the largest of each day of principals with a fingerprint of their own.
 
-    Those of all calls are said of the principals' active intervals, as novelties are.
+    The tails of the amounts of all calls are converted from days to active intervals, which the tails of surprises are in.
     """
     principal, day, owner, amount, hour = (
         rows[name][~rows.stranger] for name in ("principal", "day", "owner", "amount", "hour")
@@ -230,7 +232,7 @@ def fit_amount_tails(rows: HoldoutRows) -> list[AmountTail]:
 
 
 def _surge_tails(rows: HoldoutRows) -> tuple[SurgeTails, Floats]:
-    """Return the tails of held-out surges, and the z of each row (L,) by those of the other days, as of a day to come."""
+    """Return the tails of held-out surges, and the z of each row (L,) by tails fitted on the other days, as of a new day."""
     hashes = hashing.hash_strings(pd.Series(rows.kind, dtype=object))
     order = np.lexsort((*np.nan_to_num(rows["surge"]).T, rows["events"], rows["interval"], rows["principal"]))
     surge, events, interval = (rows[name][order] for name in ("surge", "events", "interval"))
@@ -241,7 +243,7 @@ def _surge_tails(rows: HoldoutRows) -> tuple[SurgeTails, Floats]:
 
 
 def newcomer_z(rows: HoldoutRows, tails: NewcomerTails) -> Floats:
-    """Return the z of rows (L,) by how others began, NaN where the principal had a history or a fingerprint, and of sign-ins."""
+    """Return the z of rows (L,) by how others began: NaN for sign-ins, and where the principal has a history or a fingerprint."""
     judged = rows.stranger & ~FEATURE_SET.is_workload_sign_in(rows["action"])
     fresh = np.flatnonzero(judged & ~np.isnan(rows["beginning"][:, 0]))
     z = np.full(len(rows.kind), np.nan, np.float32)
@@ -253,9 +255,9 @@ def newcomer_z(rows: HoldoutRows, tails: NewcomerTails) -> Floats:
 def _second_votes(
     rows: HoldoutRows, counts: _CountEvidence, sequences: HoldoutSequences, settings: Settings, weak: bool
 ) -> VoteMasks:
-    """Return for which rows (L,) each other detector votes beside a z that opens an alert, or `weak`ly beside a rarer one.
+    """Return which rows (L,) each other detector has a second vote for, or a weak one (`weak`), as in `detection.ensemble`.
 
-    A NaN is no vote.
+    A z of NaN is no vote.
     """
     spectral, sequence = settings.spectral.threshold, settings.sequence.threshold
     beside = {
@@ -273,7 +275,7 @@ def _second_votes(
 def _strong_votes(
     rows: HoldoutRows, counts: _CountEvidence, sequences: HoldoutSequences, settings: Settings
 ) -> VoteMasks:
-    """Return for which rows (L,) each other detector has a strong vote."""
+    """Return which rows (L,) each other detector has a strong vote for."""
     return {
         SpectralDetector.name: counts.surge >= SpectralDetector.strong_vote_z,
         SequenceDetector.name: _sequence_votes(rows, sequences, settings, SequenceDetector.strong_vote_z),
@@ -281,7 +283,7 @@ def _strong_votes(
 
 
 def _sequence_votes(rows: HoldoutRows, sequences: HoldoutSequences, settings: Settings, least: float) -> Mask:
-    """Return which rows (L,) reach a z of the sequence detector, a novelty once."""
+    """Return which rows (L,) reach the z `least` by the sequence detector; a novelty counts once."""
     return action_transitions.row_votes(*sequences, rows.columns, settings.sequence.threshold, least)
 
 
@@ -297,7 +299,10 @@ def _holdout_scores(
     person: Hashes,
     settings: Settings,
 ) -> quality.HoldoutScores:
-    """Return the rows as the bank's quality is measured by them: `z` (L,) as a share of what each needs, and the verdicts."""
+    """Return what the bank's quality is measured by: rows, their z, and the highest threshold of alerts at which each opens one.
+
+    `z` (L,) is divided by the share of a threshold that is enough for the row, so that one threshold applies to all rows.
+    """
     opinions = {SpectralDetector.name: ~np.isnan(counts.surge), SequenceDetector.name: ~rows.stranger}
     calm = counts.beginning < SpectralDetector.calm_newcomer_z  # NaN is not
     z = z / threshold_shares(opinions, rows["level"], settings.voting, calm)
@@ -314,10 +319,10 @@ def _holdout_scores(
 
 
 def decisive_rows(votes: VoteMasks, opinions: VoteMasks, options: Voting) -> Mask:
-    """Return which held-out rows (L,) are verdicts once the autoencoder votes for them, as the ensemble counts.
+    """Return which held-out rows (L,) have a verdict if the autoencoder votes for them, as the ensemble counts votes.
 
-    `votes` and `opinions` are of the detectors that are measured on held-out rows. Of the others, the autoencoder among them, a
-    vote is taken for granted: rather a threshold too high.
+    `votes` and `opinions` are those of the detectors that are measured on held-out rows. The others, the autoencoder among them,
+    are taken to vote for every row: thresholds then rather become too high than too low.
     """
     granted = np.ones(len(next(iter(votes.values()))), bool)
     voted, judged = (
@@ -327,9 +332,9 @@ def decisive_rows(votes: VoteMasks, opinions: VoteMasks, options: Voting) -> Mas
 
 
 def agreed_rows(votes: VoteMasks, strong: VoteMasks, opinions: VoteMasks, options: Voting) -> Mask:
-    """Return on which held-out rows (L,) the other detectors agree, one of them strongly, as the ensemble counts.
+    """Return which held-out rows (L,) the other detectors agree on, one of them strongly, as the ensemble counts votes.
 
-    The votes of detectors that are not measured on held-out rows are taken for granted, and that they are strong if they can be.
+    Detectors that are not measured on held-out rows are taken to vote for every row, strongly if they can.
     """
     granted = np.ones(len(next(iter(votes.values()))), bool)
     others = [each for each in map(load_detector, options.detectors) if not each.calibrated]
@@ -346,7 +351,7 @@ def threshold_shares(
 ) -> NDArray[np.float32]:
     """Return the share of a threshold that is enough for each held-out row (L,), as in scoring: less for a newcomer.
 
-    `opinions` are of the detectors that are measured on held-out rows, `level` (L,) says by which fingerprint a row is judged.
+    `opinions` are those of the detectors that are measured on held-out rows. `level` (L,) says which fingerprint judges a row.
     """
     granted = np.ones(len(level), bool)
     judged = {name: opinions.get(name, granted) for name in options.detectors}
@@ -365,9 +370,10 @@ def _usual_days(
 ) -> float | None:
     """Return how many usual days of the organisation the held-out rows are worth; 0 for a history of less than a day.
 
-    Held-out days may be a weekend, or begin at noon. So they count by the unusual intervals that are expected of them, by the
-    `rate` (E,) of who was active, against those of a day of the last week, or of a shorter history: at most as those of a week
-    of workdays alone, because where the last week is a holiday, or part of it is missing, any other day looks like several.
+    Held-out days may be a weekend, or begin at noon, so they are not simply counted. The `rate` (E,) of those who were active
+    says how many unusual intervals are expected of the held-out days, and how many of a day of the last week (of the history, if
+    that is shorter); the answer is the ratio. It is at most MOST_USUAL_DAYS a day, as if the last week had workdays alone: where
+    that week is a holiday, or part of it is missing, any other day would look like several.
     """
     span = (dataset.watermark - int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds) + 1
     if span < DAY_SECONDS:
@@ -384,7 +390,7 @@ def _usual_days(
 def _sequence_rates(
     rows: HoldoutRows, sequences: HoldoutSequences, index: FingerprintIndex, settings: Settings
 ) -> vote_rates.RatesByKind:
-    """Return how often each kind has the sequence detector's vote, where it has an opinion: not on a stranger."""
+    """Return how often each kind of principal has the sequence detector's vote; it has no opinion on strangers."""
     voted = action_transitions.action_votes(*sequences, SequenceDetector.own_threshold(settings, {}))
     judged = np.isin(sequences.surprises.principal, rows["principal"][~rows.stranger])
     held, voted = sequences.surprises.take(judged), voted[judged]
@@ -394,15 +400,15 @@ def _sequence_rates(
 
 
 def _rates(voted: Mask | Floats, rows: Arrays, kind: Texts) -> vote_rates.RatesByKind:
-    """Return how often each kind of principal has a vote (N,), of held-out rows (N,)."""
+    """Return how often each kind of principal has a vote, by held-out rows and their votes (N,)."""
     principal_day = hashing.hash_pair(rows["principal"], rows["day"].astype(np.uint64))
     return vote_rates.rates_by_kind(voted, rows["events"], kind, principal_day)
 
 
 def persons_of(principal: Hashes, index: FingerprintIndex) -> Hashes:
-    """Return who each principal (N,) is: the same for all roles of one person, another one for each that names no person.
+    """Return a hash of the person behind each principal (N,); a principal that names no person has a hash of its own.
 
-    A person with five permission sets in three accounts is fifteen principals, and one that an alert budget is meant for.
+    A person with five permission sets in three accounts is fifteen principals, and the alert budget counts that person once.
     """
     names, own = people_names(index.people), index.people["hash"].to_numpy(np.uint64)
     person = np.where(names != "", hashing.hash_strings(pd.Series(names, dtype=object)), own)

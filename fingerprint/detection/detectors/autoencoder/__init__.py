@@ -1,8 +1,11 @@
 """The autoencoder detector: how unusual an action of a principal is.
 
-It votes on events. An event's z says how rare its surprise is for its fingerprint, together with what else of its principal was
-surprising in the interval, by how rarely as much is, or how rare the number of calls of its action is. The maths is in
-`estimators.autoencoder`, `estimators.interval_tail`, `estimators.amounts` and `estimators.tail_calibration`.
+It votes on events. The z of an event says how rare one of these is, or both together:
+- its surprise for its fingerprint, with what else of its principal surprises in the same interval (`estimators.autoencoder`,
+  `estimators.interval_tail`)
+- the number of calls of its action (`estimators.amounts`)
+
+`estimators.tail_calibration` turns nats into a z.
 
 Example:
     >>> detector = AutoencoderDetector(settings, bank, state, LocalInference(bank))
@@ -102,10 +105,14 @@ TERMS = {
 class AutoencoderDetector(Detector):
     """Votes on events by the surprise of their features.
 
-    Evidence (N, F + 14): each feature's surprise in nats; what is usual of its amounts (`UsualAmounts.carried`: logs of the usual
-    calls, slopes); the parameters of the fingerprint's tail (rate, edge, slope), the
-    share by which its threshold was moved, the tail of its interval (3), and the nats of being a newcomer and of what its new
-    action and its new tool can do. So an event that waits is judged by the bank that measured it, also after a swap.
+    Evidence keeps with each event all that is needed of the bank, so an event that waits is judged by the bank that measured it,
+    also after a swap. It is (N, F + 14); its columns are
+    - F: the surprise of each feature, in nats
+    - 6: for each of three amounts the log of the usual number of calls, then for each the slope of its tail
+      (`UsualAmounts.carried`)
+    - 4: rate, edge and slope of the fingerprint's tail, and the share by which dispositions moved its threshold
+    - 3: the tail of the interval
+    - 1: nats that are added for a newcomer, and for the harm that the call can do
     """
 
     name = DETECTOR_NAME
@@ -129,13 +136,13 @@ class AutoencoderDetector(Detector):
 
     @classmethod
     def vote_share_from(cls, settings: Settings) -> float | None:
-        """Return the share as set; None where a threshold is set instead."""
+        """Return the vote share of the settings; None where they set a threshold instead."""
         options = cls.options_from(settings)
         return options.vote_share if options.threshold is None else None
 
     @classmethod
     def own_threshold(cls, settings: Settings, figures: Mapping[str, Any]) -> float:
-        """Return the z as set, or that the vote share of held-out rows reached."""
+        """Return the threshold of the settings, or the z that the vote share of held-out rows reached."""
         options = cls.options_from(settings)
         return (
             quality.vote_threshold(figures, options.vote_share)
@@ -144,7 +151,10 @@ class AutoencoderDetector(Detector):
         )
 
     def vote_threshold(self) -> float:
-        """Return its own threshold, or that of alerts where it is lower: else a lower one would show no more of them."""
+        """Return the detector's own threshold, or the threshold of alerts if that is lower.
+
+        A z that opens an alert must be a vote, too; else a lower threshold of alerts would show no more alerts.
+        """
         alert = quality.alert_threshold(self.bank.manifest["quality"], self.settings.alerts)
         return min(super().vote_threshold(), alert)
 
@@ -156,8 +166,8 @@ class AutoencoderDetector(Detector):
     def without(self, term: str) -> Self:
         """Return this detector with one of its terms left out.
 
-        Without nets or counts, the usual loss of each feature is moved by the median difference on the bank's sample of training
-        rows; the tails stay those of the whole score.
+        Losses without nets or without counts are higher or lower as a whole. So the usual loss of each feature is moved by the
+        median difference on the bank's sample of training rows. The tails stay those of the whole score.
         """
         variant = super().without(term)
         variant.own_sums = IntervalSurprise(self.state.placement)
@@ -172,11 +182,11 @@ class AutoencoderDetector(Detector):
 
     @property
     def interval_surprise(self) -> IntervalSurprise:
-        """The sums by interval that this detector reads and fills."""
+        """Return the sums by interval that this detector reads and adds to."""
         return self.state.interval_surprise if self.own_sums is None else self.own_sums
 
     def measure(self, batch: EventBatch) -> Floats:
-        """Return the surprise of each feature (N, F), nats, and note in `degraded` whether the fallback computed it."""
+        """Return the evidence of events (N, F + 14), and count them in the state; set `degraded` if the fallback computed it."""
         observed = ObservedValues.from_batch(batch)
         whole = self.bank.whole[batch.fingerprint]
         self.degraded = False
@@ -199,9 +209,9 @@ class AutoencoderDetector(Detector):
         return evidence.astype(np.float32)
 
     def _other_roles(self, batch: EventBatch) -> Iterator[NDArray[np.int32]]:
-        """Yield fingerprints of the same persons at other roles, (N,), -1 for none, for principals without one of their own.
+        """Yield fingerprints (N,) of the same person at other roles, for principals without one of their own; -1 for none.
 
-        Who is given another permission set brings along tool, network and habits.
+        A person who is given another permission set keeps the tools, networks and habits.
         """
         rows = (batch.level >= PEER_LEVEL).nonzero()[0]
         if not len(rows) or self.left_out == WHOLE:
@@ -222,7 +232,7 @@ class AutoencoderDetector(Detector):
     def _surprise_at(
         self, fingerprint: NDArray[np.int32], observed: ObservedValues
     ) -> Callable[[NDArray[np.intp]], Floats]:
-        """Return a function of rows (M,) that measures what they show at other fingerprints (N,): (M, F) nats."""
+        """Return a function that takes rows (M,) and returns their surprise (M, F), in nats, at these fingerprints (N,)."""
         return lambda rows: self._feature_surprise(fingerprint[rows], observed.take(rows))
 
     def _feature_surprise(self, fingerprint: NDArray[np.int32], observed: ObservedValues) -> Floats:
@@ -236,7 +246,7 @@ class AutoencoderDetector(Detector):
         return autoencoder.surprise_per_feature(loss, self.bank.baseline.center, fingerprint)
 
     def _expect_anything_of_joined_accounts(self, batch: EventBatch, surprise: Floats) -> None:
-        """Take away, in place, the surprise (N, F) of what is usual of an account where the account itself is new.
+        """Set the surprise (N, F) of ACCOUNT_FEATURES to 0, in place, where the account itself is new.
 
         An account that joins may work in a region of its own, and everyone in it does.
         """
@@ -248,9 +258,9 @@ class AutoencoderDetector(Detector):
             surprise[joined[:, None], features] = 0
 
     def _count_calls(self, batch: EventBatch, unusual: Mask) -> None:
-        """Count the calls that make an amount by their action, and those on `unusual` resources (N,) once more.
+        """Count calls that did not fail by their action, and calls on `unusual` resources (N,) by a code of their own.
 
-        Clients repeat what fails, so of how often that was tried only the tries on unusual resources say something.
+        Clients repeat calls that fail, so the number of those says something on unusual resources alone.
         """
         xp, features = namespace(batch.codes), encoding.FEATURE_SET
         every = (~features.failed(batch.codes)).nonzero()[0]
@@ -262,9 +272,9 @@ class AutoencoderDetector(Detector):
         self.state.interval_amounts.add(batch.principal[rows], batch.interval[rows], code)
 
     def _carried_amounts(self, batch: EventBatch, unusual: Mask) -> tuple[Floats, Floats]:
-        """Return the logs of the usual calls of each event's amounts, and the slopes of the tails (0: no amount), (N, 3).
+        """Return the log of the usual number of calls of each amount, and the slope of its tail (0: no such amount), (N, 3) each.
 
-        What is usual of a principal that was not learned is not known: its calls make no amount.
+        It is not known what is usual of a principal that was not learned, so its calls make no amount.
         """
         event = to_device_of(frames.values_of(frames.column_of(batch.frame, KEY_COLUMN)), batch.codes)
         usual = self.usual_amounts.usual(batch.principal, batch.codes[:, ACTION_COLUMN])
@@ -280,7 +290,7 @@ class AutoencoderDetector(Detector):
         return log_usual, slope
 
     def _load(self, principal: Hashes, interval: NDArray[np.int32]) -> Floats:
-        """Return how much busier than usual principals are in all they usually do, before intervals: (M,) log ratios."""
+        """Return how much busier than usual principals were before these intervals, in all they usually do: (M,) log ratios."""
         if self.left_out == LOAD:
             return namespace(principal).zeros(len(principal), np.float32)
         series = self.state.series
@@ -293,7 +303,7 @@ class AutoencoderDetector(Detector):
     def _tail_parameters(self, batch: EventBatch, surprise: Floats) -> list[Floats]:
         """Return the columns of FINGERPRINT_TAIL, INTERVAL_TAIL and ADDED_NATS.
 
-        Of all that makes a call harmful the strongest counts; a tool that is made for attacks is another fact beside it.
+        Several reasons may make a call harmful: the strongest of them counts. A tool that is made for attacks is added to it.
         """
         usual, at = self.bank.baseline, batch.fingerprint
         new = self._is_new(batch) & (self.left_out != NEWCOMER)
@@ -310,9 +320,9 @@ class AutoencoderDetector(Detector):
         return [*tails, usual.interval_tail[at], usual.newcomer[at] * new + nats]
 
     def _is_new(self, batch: EventBatch) -> Mask:
-        """Return which events (N,) are of a principal of which it is news that it is there.
+        """Return which events (N,) are of a principal that has just come, where that is unusual.
 
-        When an account joins, everyone in it is new, so of no one it is news. Who calls it from outside is a newcomer as ever.
+        In an account that joins everyone is new, so there it is not unusual. A newcomer that calls it from outside still counts.
         """
         new: Mask = (batch.level >= PEER_LEVEL) & autoencoder.has_just_come(
             batch.first_seen, batch.interval, self.state.series.intervals_per_day
@@ -323,7 +333,7 @@ class AutoencoderDetector(Detector):
         return new
 
     def _is_of_joined_account(self, batch: EventBatch, rows: NDArray[np.intp]) -> Mask:
-        """Return which events at rows (M,) are in the log of their principal's own account, of which no one was learned."""
+        """Return which events at rows (M,) are in the log of their principal's own account, if no one of it was learned."""
         named = frames.select_rows(frames.select_columns(batch.frame, ["principal", ACCOUNT_COLUMN]), rows)
         of_event, some = unique_examples(batch.principal[rows])
         principals = frames.to_host(frames.select_rows(frames.select_columns(named, ["principal"]), some))
@@ -333,7 +343,7 @@ class AutoencoderDetector(Detector):
         return joined
 
     def _harm_of_new_actions(self, batch: EventBatch) -> Floats:
-        """Return the nats of what the action of each event can do, 0 where its principal called it before (N,).
+        """Return the nats of the harm that each event's action can do (N,); 0 where its principal called it before.
 
         Only new actions are named and looked up, on the host.
         """
@@ -350,14 +360,14 @@ class AutoencoderDetector(Detector):
         return nats
 
     def _is_called(self, action: Hashes) -> Mask:
-        """Return which actions, by their codes (N,), anybody of the history called, (N,)."""
+        """Return which of the actions with these codes (N,) any principal of the history called."""
         called: Mask = to_device_of(self.bank.knows_action(to_host(action)), action)
         return called
 
     def _harm_of_strangers(self, batch: EventBatch) -> Floats:
-        """Return the nats of writes that name an account which no one of the organisation named before (N,).
+        """Return the nats (N,) of writes that name an account which no one of the organisation named before.
 
-        Each account is asked for once, on the host.
+        Each account is looked up once, on the host.
         """
         xp = namespace(batch.codes)
         nats: Floats = xp.zeros(len(batch), np.float32)
@@ -372,9 +382,9 @@ class AutoencoderDetector(Detector):
         return nats
 
     def _nats_of_new_openers(self, batch: EventBatch) -> Floats:
-        """Return the nats of openings of a role by who never opened it, until that has come again (N,).
+        """Return the nats (N,) of openings of a role by someone who never opened it before; 0 once that has come again.
 
-        Only openings are read, on the host.
+        Only events that open a role are read, on the host.
         """
         nats: Floats = namespace(batch.codes).zeros(len(batch), np.float32)
         opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
@@ -388,9 +398,9 @@ class AutoencoderDetector(Detector):
         return nats
 
     def _nats_of_direct_calls(self, batch: EventBatch) -> Floats:
-        """Return the nats of writes that a ready principal had left to services, until a direct call has come again (N,).
+        """Return the nats (N,) of a ready principal's writes that it had left to services; 0 once a direct call has come again.
 
-        Few events are of what only services called: of these it is asked whether they wrote.
+        Few events call an action that only services called before: only these are tested for writes.
         """
         nats: Floats = namespace(batch.codes).zeros(len(batch), np.float32)
         if not len(self.known_paths.table):
@@ -406,10 +416,10 @@ class AutoencoderDetector(Detector):
         return nats
 
     def _nats_of_moves(self, batch: EventBatch, surprise: Floats) -> Floats:
-        """Return the nats of settled machines that are seen at another network, until that is familiar (N,).
+        """Return the nats (N,) of settled machines that are seen at another network; 0 once that network is familiar.
 
-        `surprise` (N, F) says what else of the event is new. A trial call of a thief hides no more than elsewhere
-        (`state.first_calls`).
+        `surprise` (N, F) says what else of the event is new. A thief's first try does not make a network familiar; several calls
+        do (`state.first_calls`).
         """
         xp = namespace(batch.codes)
         nats: Floats = xp.zeros(len(batch), np.float32)
@@ -439,9 +449,9 @@ class AutoencoderDetector(Detector):
         return left
 
     def _harm_of_new_tools(self, batch: EventBatch, surprise: Floats) -> Floats:
-        """Return the nats of programs that are made for attacks (N,), where a program surprises (N, F).
+        """Return the nats (N,) of programs that are made for attacks, where `surprise` (N, F) says that the program is unusual.
 
-        Each is named once, on the host.
+        Each program is looked up once, on the host.
         """
         xp, program = namespace(surprise), batch.codes[:, PROGRAM_COLUMN]
         nats: Floats = xp.zeros(len(batch), np.float32)
@@ -477,7 +487,7 @@ class AutoencoderDetector(Detector):
         return discount_recent_amounts(nats, batch, counted, self.settings, self.alert_nats)
 
     def can_still_vote(self, batch: EventBatch, z: Floats | None = None) -> Mask:
-        """Return which events have a vote, or may get one from their interval: by what surprises in it, or by an amount."""
+        """Return which events (N,) have a vote, or may still get one by the rest of their interval or by an amount."""
         share = namespace(batch.level).where(batch.level >= PEER_LEVEL, self.newcomer_share, 1.0)
         z = self.score(batch) if z is None else z
         carries = (batch.evidence[DETECTOR_NAME][:, SLOPE_COLUMNS] > 0).any(axis=1)
@@ -488,10 +498,10 @@ class AutoencoderDetector(Detector):
         )
 
     def priority(self, batch: EventBatch) -> Floats:
-        """Return the summed surprise and the nats of newcomers and of what a call can do (N,), by which pending events are kept.
+        """Return the priority (N,) of pending events: the summed surprise, and the nats of newcomers and of harm.
 
-        Without what it can do, thousands of calls hardly less strange, none of them an alert, would displace the one that does
-        harm.
+        Without harm, thousands of calls that are hardly less strange would displace the one that does harm, and none of them
+        opens an alert.
         """
         added: Floats = batch.evidence[DETECTOR_NAME][:, ADDED_NATS]
         return autoencoder.total_surprise(feature_surprise(batch)) + added
