@@ -19,6 +19,7 @@ from fingerprint.core import private_files
 from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
+from fingerprint.core.sanitize import printable
 
 EXIT_PROBLEMS_FOUND = 1  # a check ran to its end and found something
 EXIT_ERROR = 2  # usage, input, settings or a dependency: one sentence on standard error
@@ -212,7 +213,8 @@ def _did_you_mean(names: Any) -> str:
 
 
 def _exit_with_error(sentence: str) -> NoReturn:
-    print(f"fingerprint: {mask_credentials(' '.join(sentence.split()))}", file=sys.stderr)
+    """Print an error in one line and exit; names of files and records in it steer no terminal."""
+    print(f"fingerprint: {printable(mask_credentials(' '.join(sentence.split())))}", file=sys.stderr)
     sys.exit(EXIT_ERROR)
 
 
@@ -222,5 +224,5 @@ def _exit_unexpected(error: BaseException) -> NoReturn:
 
 
 def _masked_traceback(error: BaseException) -> str:
-    """Return the traceback without the passwords that libraries repeat from URLs."""
-    return mask_credentials("".join(traceback.format_exception(error)))
+    """Return the traceback without the passwords that libraries repeat from URLs, and without what would steer a terminal."""
+    return printable(mask_credentials("".join(traceback.format_exception(error))), lines=True)

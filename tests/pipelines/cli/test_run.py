@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from fingerprint.core.errors import FingerprintError
 from fingerprint.store import open_store
 from pipelines import cli
 from pipelines.cli import app as application
@@ -201,6 +202,23 @@ def test_a_defect_ends_with_status_70_and_a_traceback(
     error = capsys.readouterr().err
     assert "Traceback" in error
     assert "hunter2" not in error
+
+
+@pytest.mark.parametrize(
+    "error",
+    [FingerprintError("no bank in x\x1b[2J"), FileNotFoundError(2, "gone", "x\x1b[2J"), KeyError("x\x1b[2J")],
+)
+def test_what_an_error_names_steers_no_terminal(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def failing(**_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(application, "app_for", lambda _: failing)
+    assert call(monkeypatch) != 0
+    printed = capsys.readouterr().err
+    assert "\x1b" not in printed
+    assert "x\\x1b[2J" in printed
 
 
 @pytest.mark.parametrize(
