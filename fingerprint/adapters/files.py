@@ -253,13 +253,9 @@ def _list_paths(system: fsspec.AbstractFileSystem, path: str) -> tuple[dict[str,
 
 def _choose_by_name(folder: str, found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the files of a folder that hold records by their names, and the names of the others; hidden ones are neither."""
-    records = {name: info for name, info in found.items() if _holds_records(name)}
-    others = [
-        name
-        for name in found
-        if name not in records and not _is_aside(name) and "/." not in name.removeprefix(folder)
-    ]
-    return records, others
+    shown = [name for name in found if "/." not in name.removeprefix(folder) and not _is_aside(name)]
+    records = {name: found[name] for name in shown if name.lower().endswith(SUFFIXES) or _is_numbered(name)}
+    return records, [name for name in shown if name not in records]
 
 
 def _banks_among(paths: Iterable[str]) -> list[str]:
@@ -276,14 +272,10 @@ def _is_aside(path: str) -> bool:
     return path.rsplit("/", 1)[-1].startswith((".", *NOT_RECORDS))
 
 
-def _holds_records(path: str) -> bool:
-    return (path.lower().endswith(SUFFIXES) or _is_numbered(path)) and not _is_aside(path)
-
-
 def _is_numbered(path: str) -> bool:
     """Return whether a name has a digit and no suffix but .gz or .zst, as Firehose and CloudWatch Logs write: no README."""
     name = path.rsplit("/", 1)[-1].lower().removesuffix(".gz").removesuffix(".zst")
-    return "." not in name and any(map(str.isdigit, name)) and "/." not in path
+    return "." not in name and any(map(str.isdigit, name))
 
 
 def _suffix(path: str) -> str:

@@ -101,12 +101,15 @@ def test_a_folder_is_read_in_order_without_what_is_beside_the_records(tmp_path: 
         "t.csv.gz",
     ):
         (tmp_path / name).write_bytes(record(ord(name[0])))
-    for name in ("c-1-2026-11-01-10-00-00-0a", "d/000000.gz", ".git/0a1b"):
+    for name in ("c-1-2026-11-01-10-00-00-0a", "d/000000.gz", ".git/0a1b", ".git/e.json"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(gzip.compress(record(ord(name[0]))))
     assert ids(read(tmp_path)) == [ord("a"), ord("b"), ord("c"), ord("d")]
     assert ids(read(tmp_path / "*.jsonl")) == [ord("a")]
     assert ids(read(f"file://{tmp_path}/b")) == [ord("b")]
+    assert sorted(ids(read(tmp_path / ".git"))) == [ord("."), ord(".")], (
+        "a hidden folder that is named is read"
+    )
 
 
 def test_files_of_a_folder_that_are_passed_over_are_counted_by_suffix(tmp_path: Path) -> None:
