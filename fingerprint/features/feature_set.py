@@ -108,8 +108,8 @@ class FeatureSet:
     `success` failed, and makes one on unusual resources alone. One of `dry_runs` only asked whether it may, and may.
     `ranges` names the features that are a wide and a narrow range of the address: where both have one text, it is the name of a
     service, or PRIVATE. What is usual of the features `of_account` is the account's: in a new one nothing is. `other_account`
-    names the feature that says which other account a call names. `openings` are the calls by which a caller becomes another
-    principal.
+    names the feature that says which other account a call names; `to_members` are calls that can name accounts of the caller's
+    organisation alone. `openings` are the calls by which a caller becomes another principal.
     """
 
     features: tuple[Feature, ...]
@@ -123,6 +123,7 @@ class FeatureSet:
     ranges: tuple[str, str] | None = None
     of_account: frozenset[str] = frozenset()
     other_account: str | None = None
+    to_members: frozenset[str] = frozenset()
     openings: Openings | None = None
 
     def __post_init__(self) -> None:
@@ -205,6 +206,14 @@ class FeatureSet:
     @cached_property
     def _workload_codes(self) -> NDArray[np.uint64]:
         return _text_codes(self.openings.by_workloads if self.openings else ())
+
+    @cached_property
+    def _member_codes(self) -> NDArray[np.uint64]:
+        return _text_codes(self.to_members)
+
+    def is_to_members(self, action: Array) -> Array:
+        """Return which actions, codes (N,), can name accounts of the caller's organisation alone."""
+        return _is_any(action, self._member_codes)
 
     def is_workload_sign_in(self, action: Array) -> Array:
         """Return which actions, codes (N,), are the call by which a workload signs in."""

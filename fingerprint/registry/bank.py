@@ -334,13 +334,13 @@ class Bank:
         known: NDArray[np.bool_] = self.principals_that_showed(encoding.ACTION_COLUMN, action) > 0
         return known
 
-    def names_stranger(self, codes: Hashes) -> NDArray[np.bool_]:
-        """Return which events name an account that no one of the history named, nor is of, (N,); codes (N, F)."""
+    def names_stranger(self, codes: Hashes, named_by: int = 0) -> NDArray[np.bool_]:
+        """Return which events (N,) name an account of which no one was learned, and at most `named_by` named it; codes (N, F)."""
         feature = encoding.OTHER_ACCOUNT_FEATURE
         if feature is None:
             return np.zeros(len(codes), bool)
         account = to_host(codes[:, feature])
-        named = self.principals_that_showed(feature, account) > 0
+        named = self.principals_that_showed(feature, account) > named_by
         strange: NDArray[np.bool_] = ~named & ~self.knows_account(account)
         return strange
 

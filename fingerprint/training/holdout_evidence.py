@@ -121,6 +121,7 @@ def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
     if OTHER_ACCOUNT_FEATURE is None:
         return nats
     strange = ~np.isin(rows.codes[:, OTHER_ACCOUNT_FEATURE], piece.accounts_named_before)
+    strange &= ~FEATURE_SET.is_to_members(action)
     nats = np.maximum(nats, harm.STRANGER_NATS * (strange & rows.wrote & effective))
     return np.maximum(nats, _opener_nats(piece, rows))
 

@@ -307,7 +307,8 @@ def test_a_held_out_write_that_names_an_account_of_which_no_one_knew_counts_as_s
 ) -> None:
     """As in scoring: else the alert budget would not hold where such writes are ordinary work."""
     strange = copies(events, 2, target_account="999988887777", read_only=[False, True])
-    learn([*events, strange], tmp_path, 1)
+    member = copies(events, 1, target_account="999988887777", service="sso", action="CreateAccountAssignment")
+    learn([*events, strange, member.assign(event_id="member", read_only=False)], tmp_path, 1)
     piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
     rows = piece.rows.take(np.flatnonzero(piece.held_out))
     code = hashing.hash_strings(np.array(["999988887777"], object))
@@ -315,7 +316,9 @@ def test_a_held_out_write_that_names_an_account_of_which_no_one_knew_counts_as_s
         rows.codes[:, encoding.OTHER_ACCOUNT_FEATURE] == code,
         holdout_evidence._harm_nats(piece, rows),
     )
-    assert nats[named & rows.wrote].tolist() == pytest.approx([harm.STRANGER_NATS])
+    assigned, shared = sorted(nats[named & rows.wrote].tolist())
+    assert shared == pytest.approx(harm.STRANGER_NATS)
+    assert assigned < harm.STRANGER_NATS, "Identity Center assigns to members alone"
     assert nats[named & ~rows.wrote].max() < harm.STRANGER_NATS
 
 

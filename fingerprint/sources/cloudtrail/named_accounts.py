@@ -23,6 +23,21 @@ ACCOUNT_MEMBERS = sorted(
     | {*HANDED_OVER.values(), *LENT.values(), *DELIVERED.values()} - {"accountid", "sharetarget"}
 )
 
+# Identity Center gives access to accounts of its organisation alone. So one that is new in these calls has joined it.
+TO_MEMBERS = frozenset(
+    f"sso:{action}"
+    for action in (
+        "Federate",
+        "GetRoleCredentials",
+        "ListAccountRoles",
+        "CreateAccountAssignment",
+        "DeleteAccountAssignment",
+        "ListAccountAssignments",
+        "ListPermissionSetsProvisionedToAccount",
+        "ProvisionPermissionSet",
+    )
+)
+
 _ARN = 'arn:aws[a-z-]*:[^:"]*:[^:"]*:'
 _BLANKS = r"[\s\\nrt]*"  # also as they are written in a text of JSON, and the backslash of a quote in one
 _LIST = rf'(?:\[{_BLANKS}(?:"[^"]*"{_BLANKS},{_BLANKS})*)?'

@@ -26,7 +26,7 @@ from fingerprint.detection.detectors.autoencoder.evidence import (
 )
 from fingerprint.detection.ensemble import reaches_threshold
 from fingerprint.detection.inference import LocalInference
-from fingerprint.estimators import amounts, autoencoder, openers, tail_calibration
+from fingerprint.estimators import amounts, autoencoder, harm, openers, tail_calibration
 from fingerprint.estimators.call_paths import CALL_PATH_FEATURE, PathRows, learn_call_paths
 from fingerprint.estimators.moves import WEIGHT, NetworkRows, learn_moves
 from fingerprint.estimators.openers import OpeningRows
@@ -645,6 +645,40 @@ def test_in_an_account_that_is_new_no_region_is(bank: Bank, encode: Encode, even
         call = {"recipient_account": account, "region": "ap-south-2"}
         here, batch = newcomers_call(bank, encode, events, owner=account, **call)
         assert (here.measure(batch)[0, region] > 2) == is_news
+
+
+@pytest.mark.parametrize(
+    ("service", "action", "is_news"),
+    [("sso", "Federate", False), ("sso", "GetRoleCredentials", False), ("sts", "AssumeRole", True)],
+)
+def test_an_account_that_joined_is_no_news_where_members_alone_can_be_named(
+    service: str, action: str, is_news: bool, bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    """Identity Center lets people into accounts of its organisation alone: one that no one knows was made for them."""
+    call = events[events["error_code"].isna()].head(1).assign(service=service, action=action)
+    member = next(each for each in events["principal"].str.partition(":")[0].unique() if each.isdigit())
+    joined, known = (
+        call.assign(target_account=account, resource=f"permission set:{account}/Developer")
+        for account in ("999988887777", member)
+    )
+    columns = [FEATURE_NAMES.index(name) for name in ("target", "resource")]
+    for calls, expected in ((joined, is_news), (known, True)):
+        state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+        here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+        surprise = here.measure(encode(calls, state))[0, columns]
+        assert (surprise > 2).any() == expected
+
+
+def test_an_account_that_may_only_be_a_member_is_no_stranger(
+    bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    call = events[events["error_code"].isna()].head(1).assign(target_account="999988887777", read_only=False)
+    nats = {}
+    for service, action in (("sso", "CreateAccountAssignment"), ("s3", "PutBucketPolicy")):
+        state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+        here = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank))
+        nats[service] = here._harm_of_strangers(encode(call.assign(service=service, action=action), state))
+    assert (nats["sso"].tolist(), nats["s3"].tolist()) == ([0], pytest.approx([harm.STRANGER_NATS]))
 
 
 def test_a_person_brings_tool_network_and_habits_to_a_new_role(

@@ -65,6 +65,7 @@ from fingerprint.features.encoding import (
     EVIDENCE_GROUP_FEATURES,
     EVIDENCE_GROUPS,
     FEATURE_NAMES,
+    IS_RESOURCE,
     OTHER_ACCOUNT_FEATURE,
 )
 from fingerprint.registry import quality
@@ -76,6 +77,9 @@ from fingerprint.state.scorer_state import ScorerState
 
 MAX_ROLES = 3  # of a person, the busiest ones, that a new role of theirs is judged by
 PROGRAM_COLUMN = FEATURE_NAMES.index("program")
+MAX_NAMED_BY = 2  # principals that name an account before it joins: who invites it, and who lets it in
+# Features that say which other account a call names, and which resource, which may be one of that account.
+NAMED_FEATURES = np.flatnonzero(IS_RESOURCE | (np.arange(len(FEATURE_NAMES)) == OTHER_ACCOUNT_FEATURE))
 ACCOUNT_COLUMN = "recipient_account"  # whose log an event is in
 
 INTERVAL, APART, RECENT, WHOLE = "interval surprise", "two places", "recent novelty", "principal's view"
@@ -246,9 +250,10 @@ class AutoencoderDetector(Detector):
         return autoencoder.surprise_per_feature(loss, self.bank.baseline.center, fingerprint)
 
     def _expect_anything_of_joined_accounts(self, batch: EventBatch, surprise: Floats) -> None:
-        """Set the surprise (N, F) of ACCOUNT_FEATURES to 0, in place, where the account itself is new.
+        """Set surprise (N, F) to 0, in place, that only says that an account joined the organisation.
 
-        An account that joins may work in a region of its own, and everyone in it does.
+        It may work in a region of its own, and everyone in it does: of its own principals ACCOUNT_FEATURES say nothing. Of calls
+        that name members of the organisation alone, neither the account says anything nor what is named in it.
         """
         features = to_device_of(ACCOUNT_FEATURES, surprise)
         odd = (surprise[:, features] >= autoencoder.RECHECK_THRESHOLD).any(axis=1)
@@ -256,6 +261,13 @@ class AutoencoderDetector(Detector):
         if len(rows):
             joined = rows[self._is_of_joined_account(batch, rows)]
             surprise[joined[:, None], features] = 0
+        if OTHER_ACCOUNT_FEATURE is None:
+            return
+        odd = surprise[:, OTHER_ACCOUNT_FEATURE] >= autoencoder.RECHECK_THRESHOLD
+        rows = (odd & encoding.FEATURE_SET.is_to_members(batch.codes[:, ACTION_COLUMN])).nonzero()[0]
+        if len(rows):
+            joined = rows[to_device_of(self.bank.names_stranger(batch.codes[rows], MAX_NAMED_BY), rows)]
+            surprise[joined[:, None], to_device_of(NAMED_FEATURES, surprise)] = 0
 
     def _count_calls(self, batch: EventBatch, unusual: Mask) -> None:
         """Count calls that did not fail by their action, and calls on `unusual` resources (N,) by a code of their own.
@@ -377,8 +389,9 @@ class AutoencoderDetector(Detector):
         of_event, some = unique_examples(target)
         strange = to_device_of(self.bank.names_stranger(batch.codes[some]), target)
         if strange.any():
-            effective = batch.is_write & ~encoding.FEATURE_SET.had_no_effect(batch.codes)
-            nats[strange[of_event] & effective] = harm.STRANGER_NATS
+            lets_in = batch.is_write & ~encoding.FEATURE_SET.had_no_effect(batch.codes)
+            lets_in &= ~encoding.FEATURE_SET.is_to_members(batch.codes[:, ACTION_COLUMN])
+            nats[strange[of_event] & lets_in] = harm.STRANGER_NATS
         return nats
 
     def _nats_of_new_openers(self, batch: EventBatch) -> Floats:
