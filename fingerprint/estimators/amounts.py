@@ -1,4 +1,4 @@
-"""Amounts: how many calls of an action an hour and a day hold, against what their principal usually makes of it -> nats.
+"""Amounts: how many calls of an action a principal makes in an hour and in a day, compared with its usual number -> nats.
 
 Example:
     >>> calls = interval_calls(principal, interval, action, events)         # by (principal, interval, action)
@@ -12,24 +12,24 @@ Example:
            [11. ,  9.6]])
 
 Counts of calls are over-dispersed: the variance of an hour's calls is forty to four hundred times their mean, so neither a
-Poisson distribution nor a standard deviation says how rare a burst is. What is steady is the ratio of a count to the root mean
-square of the principal's own counts of that action, over the windows in which it called it at all. That of few windows is
-shrunk towards `PRIOR_CALLS`, which stand for an action that the principal never called, too.
+Poisson distribution nor a standard deviation says how rare a burst is. The ratio of a count to the *usual calls* is steadier.
+Usual is the root mean square of the principal's own counts of that action, over the windows in which it called the action at
+all. Where the windows are few it is shrunk towards `PRIOR_CALLS`, which also stand for an action that the principal never called.
 
-There are two windows: an interval (an hour), and the day that ends with it. A bulk read shows in its hour; a thief who repeats a
-usual call now and then shows in the day, which is steadier. A third amount are the interval's calls on *unusual resources*: who
-reads thousands of objects an hour, and now hundreds of a bucket that they never touched, does nothing that is much by itself. An
-unusual resource is a rare one, so no one has a usual number of calls on them.
+There are three amounts. Two count all calls, in an interval (an hour) and in the day that ends with it: a bulk read shows in its
+hour; a thief who repeats a usual call now and then shows in the day, which is steadier. The third counts the interval's calls on
+*unusual resources*. A principal that reads thousands of objects an hour, and now hundreds from a bucket that it never touched,
+does not read more than usual. No one has a usual number of calls on unusual resources, so that number is the same for all.
 
 For each amount the largest log ratio of a principal's day has an exponential tail, the same for all principals of an
-organisation: its `edge` is passed on one held-out day in twenty, and `slope` is the mean excess over it. Days, because an amount
-that lasts for hours is one. What is rare is said of active intervals, as of novelties, or an amount would have to be as many
-times rarer to open an alert as a day has active hours: the edge of one interval in twenty lies that much lower on the same tail
-(`tail_of_intervals`). An amount's nats are minus the log of the share of intervals that hold as much. Calls on unusual resources
-stay with days: most hours have none, so their tail does not reach down to one hour in twenty.
+organisation: its `edge` is passed on one held-out day in twenty, and `slope` is the mean excess over it. It is fitted on days,
+because an amount that lasts for hours is one amount. `tail_of_intervals` converts it to active intervals, in which surprises are
+measured too; otherwise an amount would have to be rarer to open an alert, by as many times as a day has active hours. Calls on
+unusual resources stay with days: most hours have none, so their tail does not reach down to one hour in twenty. The nats of an
+amount are minus the log of the share of intervals (or days) with as large an amount.
 
-Which events can carry an amount is known before the amount is (`UsualAmounts.carried`). An hour of 400 calls needs no 400
-events that wait for its end, and where a batch is cut must not say which of them do.
+Only some events of a burst *carry* its amount (`UsualAmounts.carried`): not all 400 events of an hour of 400 calls need to wait
+for its end. They are known before the amount is, so that the way batches are cut does not change which they are.
 """
 
 from __future__ import annotations
@@ -49,39 +49,41 @@ from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.tail_calibration import TAIL_SHARE
 from fingerprint.features.encoding import IS_RESOURCE
 
-PRIOR_CALLS, PRIOR_CALLS_A_DAY = 6.0, 12.0  # calls an interval and a day, before any was seen ...
-PRIOR_WINDOWS = 1.0  # ... and how many windows that is worth
+PRIOR_CALLS, PRIOR_CALLS_A_DAY = 6.0, 12.0  # usual calls an interval and a day, before any was seen ...
+PRIOR_WINDOWS = 1.0  # ... and how many windows this prior is worth
 DEFAULT_EDGE, DEFAULT_SLOPE = 1.6, 0.4  # of log ratios, in a usual organisation ...
 DEFAULT_INTERVALS = 8.0  # active ones of a principal's day: a working day of hours ...
-EDGE_PRIOR_DAYS, SLOPE_PRIOR_DAYS = 200, 20  # ... and how many days, and peaks over the edge, they are worth
+EDGE_PRIOR_DAYS, SLOPE_PRIOR_DAYS = 200, 20  # ... how many days the edge is worth, how many peaks the slope
 MAX_AMOUNT_NATS = 33.0
-ALERTING_NATS = 5.5  # z of 2.6: less hardly opens an alert
-CARRIERS = 4.0  # events, about, that carry an amount of ALERTING_NATS: one such amount in fifty has none
+ALERTING_NATS = 5.5  # z of 2.6: a smaller amount hardly ever opens an alert
+# Expected number of events that carry an amount of ALERTING_NATS: one such amount in fifty has none
+CARRIERS = 4.0
 EDGE_NATS = -float(np.log(TAIL_SHARE))
 AMOUNTS = ("interval", "day", "interval on unusual resources")
-# Judged beside the principal's load (`estimators.load`), and by the tails of intervals.
+# The amounts that the principal's load is taken from (`estimators.load`), and that have tails of intervals.
 AMOUNTS_OF_ALL_CALLS = slice(0, 2)
-UNUSUAL_RESOURCE_NATS = 4.0  # of surprise: a resource is new to a principal that hardly ever touches new ones
-PRIOR_UNUSUAL_CALLS = 3.0  # calls an interval on unusual resources, of everybody
+# Surprise of a resource that is new to a principal which hardly ever touches new ones
+UNUSUAL_RESOURCE_NATS = 4.0
+PRIOR_UNUSUAL_CALLS = 3.0  # usual calls an interval on unusual resources, the same for all principals
 _UNUSUAL = hashing.hash_string("on unusual resources")
 AMOUNT_COLUMNS = ("usual", "most", "usual_a_day", "most_a_day")
 
 
 class AmountTail(NamedTuple):
-    """The exponential tail of log ratios: `edge` is passed on one day, or interval, in twenty, `slope` is how fast it falls."""
+    """The exponential tail of log ratios: one day (or interval) in twenty passes `edge`, by `slope` on average."""
 
     edge: float = DEFAULT_EDGE
     slope: float = DEFAULT_SLOPE
 
 
-IN_HISTORY = " in the history"  # ends the text of what was learned of an amount
+IN_HISTORY = " in the history"  # the end of a text that gives the largest amount of the history
 NO_TAILS = (AmountTail(),) * len(AMOUNTS)  # before any was fitted
 
 
 class IntervalCalls(NamedTuple):
-    """Calls by (principal, interval, action), U of them; an interval may be a day.
+    """Counts of calls, one for each (principal, interval, action), U of them; an interval may be a day.
 
-    `of_action` (U,) is the key of principal and action, `events` (U,) how many calls.
+    `of_action` (U,) is the key of principal and action, `events` (U,) the number of calls.
     """
 
     of_action: Hashes
@@ -89,7 +91,7 @@ class IntervalCalls(NamedTuple):
 
 
 def interval_calls(principal: Hashes, interval: Ints, action: Hashes, events: Floats) -> IntervalCalls:
-    """Return the calls of each principal, interval and action, from rows that stand for so many `events`: (N,) each."""
+    """Return the calls of each principal, interval and action, from rows (N,) that stand for `events` (N,) calls each."""
     keys = action_key(principal, action)
     _, first, place = np.unique(
         hashing.hash_pair(keys, interval.astype(np.uint64)), return_index=True, return_inverse=True
@@ -113,7 +115,7 @@ def unusual_resources_of(action: Hashes) -> Hashes:
 
 
 def has_unusual_resource(surprise: Floats) -> NDArray[np.bool_]:
-    """Return which events touch an unusual resource (N,), by the surprise of their features (N, F)."""
+    """Return whether each event (N,) touches an unusual resource, by the surprise of its features (N, F)."""
     of_resources = surprise[:, to_device_of(IS_RESOURCE, surprise)]
     unusual: NDArray[np.bool_] = namespace(surprise).any(of_resources >= UNUSUAL_RESOURCE_NATS, axis=1)
     return unusual
@@ -122,7 +124,7 @@ def has_unusual_resource(surprise: Floats) -> NDArray[np.bool_]:
 def calls_of_last_day(
     principal: Hashes, interval: Ints, action: Hashes, events: Floats, intervals_per_day: int
 ) -> NDArray[np.float64]:
-    """Return the calls of each row's action in the day that ends with its interval, from rows (N,) that stand for `events`."""
+    """Return how often each row's action was called in the day that ends with its interval; a row stands for `events` calls."""
     _, place = np.unique(action_key(principal, action), return_inverse=True)
     at = place.astype(np.int64) << 32 | interval
     order = np.argsort(at, kind="stable")
@@ -132,9 +134,9 @@ def calls_of_last_day(
 
 
 def usual_amounts(of_action: Hashes, events: NDArray[np.float64], prior: float = PRIOR_CALLS) -> Arrays:
-    """Return what is usual of each principal and action, from the calls of windows (U,) and the `prior` calls of one.
+    """Return the usual calls of each principal and action, from the calls of each window (U,), shrunk towards `prior` calls.
 
-    Returns `key` (M,) sorted, `usual` (M,) the shrunk root mean square of calls a window, and `most` (M,) the largest.
+    Returns `key` (M,) sorted, `usual` (M,) the shrunk root mean square of the calls of a window, and `most` (M,) their maximum.
     """
     key, place = np.unique(of_action, return_inverse=True)
     windows = np.bincount(place, minlength=len(key))
@@ -146,7 +148,7 @@ def usual_amounts(of_action: Hashes, events: NDArray[np.float64], prior: float =
 
 
 def fit_amount_tail(largest: Floats) -> AmountTail:
-    """Return the tail of log ratios, from the largest of each day of a principal (U,)."""
+    """Return the tail of log ratios, from the largest ratio of each day of a principal (U,)."""
     if not len(largest):
         return AmountTail()
     own = float(np.quantile(largest, 1 - TAIL_SHARE))
@@ -156,9 +158,10 @@ def fit_amount_tail(largest: Floats) -> AmountTail:
 
 
 def tail_of_intervals(tail: AmountTail, intervals: int, days: int) -> AmountTail:
-    """Return a tail of days as one of active intervals, of which principals had so many on so many active days.
+    """Convert a tail of days to one of active intervals: principals had `intervals` of them on `days` active days.
 
-    A day in twenty is one in 160 of its hours, if eight are active; an exponential tail is that much lower at one in twenty.
+    One day in twenty is one active hour in 160 if a day has eight of them. So the edge, which one hour in twenty passes, lies
+    log(8) slopes lower on the same exponential tail.
 
     >>> round(tail_of_intervals(AmountTail(1.6, 0.4), intervals=8000, days=1000).edge, 2)
     0.77
@@ -175,7 +178,7 @@ def log_ratio(calls: Any, usual: Floats) -> Floats:
 
 
 def amount_nats(calls: Any, log_usual: Any, slope: Any) -> Floats:
-    """Return the nats of calls (...,): minus the log of the share of intervals that hold as much, 0 for what one in twenty does.
+    """Return the nats of calls (...,): minus the log of the share of intervals with as many; 0 up to the edge of the tail.
 
     `log_usual` is the log of the usual calls plus the edge, (...,) or scalar. A slope of 0 marks an event that carries no amount.
     """
@@ -184,7 +187,7 @@ def amount_nats(calls: Any, log_usual: Any, slope: Any) -> Floats:
 
 
 def _nats_beyond(beyond: Any, slope: Any) -> Floats:
-    """Return the nats of log ratios by how far they lie beyond the edge of a tail with some slope, (...,)."""
+    """Return the nats of log ratios that lie `beyond` (...,) the edge of a tail with a `slope`."""
     xp = namespace(beyond)
     slopes = xp.where(slope > 0, beyond / xp.where(slope > 0, slope, 1), -1)
     out: Floats = xp.where(slopes > 0, xp.minimum(EDGE_NATS + slopes, MAX_AMOUNT_NATS), 0).astype(np.float32)
@@ -192,16 +195,16 @@ def _nats_beyond(beyond: Any, slope: Any) -> Floats:
 
 
 def nats_of_log_ratios(ratio: Floats, tails: Sequence[AmountTail]) -> Floats:
-    """Return the nats of the rarest amount of log ratios (N, A), by the tail of each, A in the order of AMOUNTS."""
+    """Return the nats of the rarest of each row's amounts, from log ratios (N, A) and A tails in the order of AMOUNTS."""
     edge, slope = (np.array(column, np.float32) for column in zip(*tails, strict=True))
     nats: Floats = _nats_beyond(ratio - edge, slope).max(axis=1)
     return nats
 
 
 def carrying_share(ratio: Floats, calls: NDArray[Any], tails: Sequence[AmountTail]) -> Floats:
-    """Return the share of calls (N,) with some log ratios (N, A) that carry an amount, as `UsualAmounts.carried` chooses them.
+    """Return which share of the calls (N,) of an interval `UsualAmounts.carried` would choose to carry an amount.
 
-    `calls` (N,) are those of the interval. Those of a day or on unusual resources are others, so of them it is the most.
+    `ratio` (N, A) are log ratios. For amounts that other calls make (of a day, on unusual resources) it is an upper bound.
     """
     least = np.array([tail.edge + tail.slope * (ALERTING_NATS - EDGE_NATS) for tail in tails])
     share: Floats = (CARRIERS * np.exp((ratio - least).max(axis=1)) / np.maximum(calls, 1)).clip(max=1)
@@ -217,7 +220,10 @@ class UsualAmounts:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> UsualAmounts:
-        """Return those of a bank, from its arrays by name (`amount.*`), where `placement` puts them; nothing is usual without."""
+        """Return the usual amounts of a bank from its arrays by name (`amount.*`), on the device of `placement`.
+
+        Without such arrays no principal has usual amounts of its own.
+        """
         own = mapped_arrays.part_arrays("amount", arrays)
         tail = np.asarray(own.pop("tail", NO_TAILS), float).tolist()
         columns = own or usual_by_window(*[(np.empty(0, np.uint64), np.empty(0))] * 2)
@@ -226,7 +232,7 @@ class UsualAmounts:
 
     @classmethod
     def from_columns(cls, columns: Arrays, tails: tuple[AmountTail, ...] = NO_TAILS) -> UsualAmounts:
-        """Return those of some columns (`usual_by_window`)."""
+        """Return the usual amounts that have the columns of `usual_by_window`."""
         return cls(SortedTable(columns["key"], {name: columns[name] for name in AMOUNT_COLUMNS}), tails)
 
     def usual(self, principal: Hashes, action: Hashes) -> Floats:
@@ -239,15 +245,15 @@ class UsualAmounts:
         return _with_unusual(self._columns(principal, action, most=0, most_a_day=0), 0)
 
     def is_new(self, principal: Hashes, action: Hashes) -> NDArray[np.bool_]:
-        """Return which principals never called the action with any effect, (N,)."""
+        """Return whether the action of each row (N,) is new to its principal: never called before with any effect."""
         new: NDArray[np.bool_] = ~self.table.has(action_key(principal, action))
         return new
 
     def carried(self, usual: Floats, event: Hashes) -> tuple[Floats, Floats]:
-        """Return `log_usual` and `slope` (N, 3) of events by their usual calls (N, 3) and the hashes of their ids (N,).
+        """Return `log_usual` and `slope` (N, 3) for `amount_nats`, from usual calls (N, 3) and hashes of event ids (N,).
 
-        They are for `amount_nats`. About CARRIERS of the calls that make an amount of ALERTING_NATS carry it; each does or does
-        not by its id alone.
+        The slope is 0 for events that do not carry the amount. Of the calls that make an amount of ALERTING_NATS about CARRIERS
+        carry it; the id of an event alone decides whether it does.
         """
         xp = namespace(usual)
         edge, slope = (xp.asarray(column, dtype=np.float32) for column in zip(*self.tails, strict=True))
@@ -264,7 +270,7 @@ class UsualAmounts:
 
 
 def _with_unusual(by_window: Floats, calls: float) -> Floats:
-    """Return calls by window (N, 2) and, the same for all, on unusual resources: (N, 3)."""
+    """Return calls by window (N, 2) with a third column: the `calls` on unusual resources, the same in all rows."""
     xp = namespace(by_window)
     out: Floats = xp.concatenate([by_window, xp.full((len(by_window), 1), calls, by_window.dtype)], axis=1)
     return out
@@ -273,21 +279,21 @@ def _with_unusual(by_window: Floats, calls: float) -> Floats:
 def usual_by_window(
     intervals: tuple[Hashes, NDArray[np.float64]], days: tuple[Hashes, NDArray[np.float64]]
 ) -> Arrays:
-    """Return what is usual of each principal and action: `key` (M,) sorted, and AMOUNT_COLUMNS (M,).
+    """Return the usual and the most calls of each principal and action: `key` (M,) sorted, and AMOUNT_COLUMNS (M,).
 
-    `intervals` and `days` are keys of actions and calls (U,) of the same rows, by interval and by day.
+    `intervals` and `days` count the same rows by interval and by day: keys of principal and action, and calls, (U,) each.
     """
     by_day = usual_amounts(*days, PRIOR_CALLS_A_DAY)
     return usual_amounts(*intervals) | {f"{name}_a_day": by_day[name] for name in ("usual", "most")}
 
 
 def amount_text(calls: int, action: str, span: str) -> str:
-    """Return an amount as a driver shows it: `2,006 calls of s3:GetObject in an hour`."""
+    """Return the text of an amount in a driver: `2,006 calls of s3:GetObject in an hour`."""
     return f"{calls:,} calls of {action} in {span}"
 
 
 def most_text(most: int) -> str:
-    """Return the most calls that were learned, as a driver says what is usual: after that there may have been more.
+    """Return the text of the most calls in the history, which a driver gives as usual; after the history there may be more.
 
     >>> most_text(46), most_text(0)
     ('at most 46 in the history', 'none in the history')
@@ -296,7 +302,7 @@ def most_text(most: int) -> str:
 
 
 def most_text_with_span(text: str, span: str) -> str:
-    """Return the text of the most calls with the span in which they were made.
+    """Return a text of `most_text` with the span in which the calls were made.
 
     >>> most_text_with_span("at most 46 in the history", "an hour")
     'at most 46 in an hour in the history'
@@ -305,17 +311,17 @@ def most_text_with_span(text: str, span: str) -> str:
 
 
 def span_text(seconds: int) -> str:
-    """Return the length of an interval as texts of amounts have it: `an hour`, `5 minutes`."""
+    """Return the length of an interval in words: `an hour`, `5 minutes`."""
     return "an hour" if seconds == 3600 else f"{seconds / 60:g} minutes"
 
 
 def read_amount_text(text: str, action: str) -> tuple[str, str] | None:
-    """Return the calls and the span of an action's amount, as `amount_text` wrote them; None of another action's.
+    """Return calls and span from a text of `amount_text`; None if it is the text of another action.
 
     >>> read_amount_text("2,006 calls of s3:GetObject in an hour", "s3:GetObject")
     ('2,006', 'an hour')
     """
     calls, found, span = text.partition(f" calls of {action} in ")
     number = calls.replace(",", "")
-    # An action may be named as the text of another one. What stands before its own is a number.
+    # The name of an action may itself look like such a text. So the part before it has to be a number.
     return (calls, span) if found and number.isascii() and number.isdecimal() else None

@@ -9,12 +9,12 @@ Example:
 Each fingerprint has a masked autoencoder with one hidden layer. Every feature is reconstructed from the others: the
 hidden layer sums the embeddings of the other features' values, and its output *corrects* the counted likelihood of each
 slot (a softmax over log p + correction). An untrained net corrects nothing, so what is served is never worse than the
-counts by construction, and a value that no net reconstructs keeps the likelihood of its prior. Training lies in
+counts by construction, and a value that no net reconstructs keeps the likelihood of its prior. Training is in
 `training.nn`; this module needs an array library only, and is written over the namespace of its arguments.
 
-Half precision is for storage: a net is gathered at 2 bytes a weight and widened before anything is computed. Memory bandwidth is
-the bound, at half an operation a byte, so products in half precision would gain nothing, and
-cost a thousandth of a nat.
+Weights are stored in half precision: a net is gathered at 2 bytes a weight and widened before anything is computed. Memory
+bandwidth is the bound, at half an operation a byte, so products in half precision would gain nothing, and would cost a
+thousandth of a nat.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ from fingerprint.features.vocabulary import Vocabulary
 
 LossFunction = Callable[[Ints, hashing.Hashes], tuple[Floats, NDArray[np.bool_]]]
 
-# (G,) features that are reconstructed; the others are judged given one of these
+# (G,) features that nets reconstruct; each other feature is judged given one of these
 FREE_FEATURES = np.flatnonzero(GIVEN_FEATURE < 0)
-CONDITIONAL_FEATURES = np.flatnonzero(GIVEN_FEATURE >= 0)  # (F - G,) those others ...
-CONDITIONED_ON = GIVEN_FEATURE[CONDITIONAL_FEATURES]  # ... and what each of them is judged given
+CONDITIONAL_FEATURES = np.flatnonzero(GIVEN_FEATURE >= 0)  # (F - G,) the other features ...
+CONDITIONED_ON = GIVEN_FEATURE[CONDITIONAL_FEATURES]  # ... and the feature that each of them is judged given
 BIN_FEATURES = np.flatnonzero(IS_BIN)
 OPEN_FEATURES = np.flatnonzero(IS_OPEN)
-# (G, F): what a feature is reconstructed from: not from itself, nor from what contains it (parameters name the action)
+# (G, F): features that a free one is reconstructed from: not itself, nor one that contains it (parameters name the action)
 VISIBLE_MASK = (
     (np.arange(len(GIVEN_FEATURE)) != FREE_FEATURES[:, None]) & (FREE_FEATURES[:, None] != GIVEN_FEATURE)
 ).astype(np.float32)
@@ -66,45 +66,47 @@ def _invisible_features() -> NDArray[np.int64]:
     return table
 
 
-INVISIBLE_FEATURES = _invisible_features()  # (G, M): what each is not reconstructed from, filled up with -1
-# (number of groups, M): the features of each evidence group, filled up with its last one
+# (G, M): features that a free one is not reconstructed from, padded with -1
+INVISIBLE_FEATURES = _invisible_features()
+# (number of groups, M): the features of each evidence group, padded with its last feature
 EVIDENCE_GROUP_TABLE = np.array(
     [
         np.pad(features, (0, max(map(len, EVIDENCE_GROUP_FEATURES)) - len(features)), mode="edge")
         for features in EVIDENCE_GROUP_FEATURES
     ]
 )
-MAX_CORRECTION = 4.0  # nats: a net is badly calibrated for what it has hardly seen, so it may correct the counts only so far
-# Share of a bin's probability spread over all 16 or so: the next bin is never out of the question.
+# Nats by which a net may correct the counts: it is badly calibrated for what it has hardly seen
+MAX_CORRECTION = 4.0
+# Share of the probability of bins that is spread evenly over all 16 or so, so that a neighbouring bin is never impossible.
 UNIFORM_BIN_SHARE = 0.1
 CONTEXT_THRESHOLD = 8.0  # nats an event must surprise by itself before the surprise of its interval counts
-# Nats: a smaller surprise neither counts for the interval nor is compared with the principal.
+# Nats: a smaller surprise does not count for its interval, and is not compared with the principal as a whole.
 RECHECK_THRESHOLD = 2.0
-REMOTE_PLACE_THRESHOLD = 7.0  # nats of surprise at a place that is not the principal's own
-# Nats that it adds to be there while the principal works where it usually does.
+REMOTE_PLACE_THRESHOLD = 7.0  # nats of surprise from which a place is not one of the principal's own
+# Nats that are added to an event from a remote place while the principal is also active from a usual one.
 SIMULTANEOUS_PLACES_NATS = 5.0
-NEWCOMER_DAYS = 2  # since the first event of a principal, in which it is a newcomer ...
-# ... and in which that is news: on the next day it was half the nats of an alert that said what the first had said.
+NEWCOMER_DAYS = 2  # days from the first event of a principal in which it is a newcomer ...
+# ... and in which this adds nats: on the second day it was half the nats of alerts that repeated the first day's.
 NEWS_DAYS = 1
 PLACE_GROUP = EVIDENCE_GROUPS.index("place")
-# Nats that an open feature's value adds to something new coming: one of about ten.
+# Nats of the value itself, beside those of a new value coming at all, of an open feature: one of about ten.
 UNSEEN_OPEN_VALUE_NATS = 2.3
-# Nats that one feature may surprise: past "one in twenty thousand" it is only ever "never seen".
+# Most nats that one feature may surprise by: what is rarer than one in twenty thousand was never seen.
 MAX_FEATURE_SURPRISE = 10.0
-# Bytes of weights gathered at a time, which caches hold: those of 292 rows, at 14 x 24 x 8 x 4 B
+# Bytes of weights gathered at a time, so that a CPU's cache holds them: those of 292 rows, at 14 x 24 x 8 x 4 B
 CPU_CHUNK_BYTES = 3 << 20
-DEVICE_CHUNK_BYTES = 192 << 20  # the same where NumPy does not compute: enough to keep a GPU busy
+DEVICE_CHUNK_BYTES = 192 << 20  # the same on a device: enough to keep a GPU busy
 FLOAT16_MAX = float(np.finfo(np.float16).max)  # weights are kept in half precision
-FLOAT16_BITS = np.int32(-0x70002000)  # bits of a float32 that a float16 moved by 13 bits fills: 1 + 5 + 10
-FLOAT16_SCALE = np.float32(2.0 ** (127 - 15))  # what their exponents are counted from differs by
+FLOAT16_BITS = np.int32(-0x70002000)  # bits of a float32 that a float16 shifted by 13 bits fills: 1 + 5 + 10
+# Two to the difference of the exponents' biases, float32's and float16's
+FLOAT16_SCALE = np.float32(2.0 ** (127 - 15))
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
     """P stacked nets with H hidden units: `inputs` (P, F, K, H), `bias` (P, H), `outputs` (P, G, K, H), in half precision.
 
-    Gathered weights are widened before anything is computed. `row` (E,) is the net of each fingerprint, -1 where the history was
-    too thin for one.
+    `row` (E,) is the net of each fingerprint, -1 where the history was too thin for one.
     """
 
     inputs: Array
@@ -119,11 +121,12 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The usual losses, from held-out rows.
+    """The usual losses of each fingerprint, from held-out rows.
 
-    `center` (E, F) of each feature; `rate`, `edge` and `slope` (E,) of the tail of an event's excess, `interval_tail` (E, 3) of
-    what else surprises in the interval of an unusual event (`tail_calibration`); `newcomer` (E,) the nats that it is worth to be
-    new.
+    - `center` (E, F): the usual loss of each feature
+    - `rate`, `edge`, `slope` (E,): the tail of the excess of events (`tail_calibration`)
+    - `interval_tail` (E, 3): the tail of the other surprises in the interval of an unusual event (`estimators.interval_tail`)
+    - `newcomer` (E,): nats that are added for being a newcomer
     """
 
     center: Floats
@@ -143,14 +146,14 @@ def feature_losses(
 ) -> tuple[Floats, NDArray[np.bool_]]:
     """Return the loss of each feature in nats and whether its value was known: fingerprint (N,), codes (N, F) -> 2 x (N, F).
 
-    Equal rows are computed once: machines repeat themselves. It happens on the device of `codes` and the vocabulary; nets may be
-    on another. On the host it is compiled.
+    Equal rows are computed once, because machines repeat themselves. Losses are computed on the device of `codes` and the
+    vocabulary; nets may be on another. The code for the host is compiled.
     """
     return make_loss_function(vocabulary, weights)(fingerprint, codes)
 
 
 def make_loss_function(vocabulary: Vocabulary, weights: Weights) -> LossFunction:
-    """Return `feature_losses` of one bank, whose arrays are made ready once: that takes longer than to measure a few events."""
+    """Return `feature_losses` of one bank. Its arrays are prepared once, which takes longer than to measure a few events."""
     on_host = isinstance(vocabulary.keys, np.ndarray) and isinstance(weights.inputs, np.ndarray)
     if not on_host or weights.inputs.dtype != np.float16:
         return partial(array_losses, vocabulary, weights)
@@ -164,7 +167,7 @@ def make_loss_function(vocabulary: Vocabulary, weights: Weights) -> LossFunction
 def array_losses(
     vocabulary: Vocabulary, weights: Weights, fingerprint: Ints, codes: hashing.Hashes
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return what `feature_losses` does, by functions of arrays in any library."""
+    """Return the losses of `feature_losses`, computed with any array library."""
     xp = namespace(codes)
     alike = fingerprint.astype(np.uint64)
     for column in codes.T:
@@ -190,7 +193,7 @@ def array_losses(
 def correction(weights: Weights, base: Floats, fingerprint: Ints, slot: NDArray[np.int16]) -> Floats:
     """Return log p(slot | the other features) - log p(slot): fingerprint (N,), slot (N, F) -> (N, G), zero without a net.
 
-    It is computed on the device of the nets and `base`, and returned on that of `slot`.
+    Corrections are computed on the device of the nets and `base`, and returned on that of `slot`.
     """
     xp, here = array_namespace(weights.inputs), namespace(slot)
     place = device(weights.inputs)
@@ -230,8 +233,8 @@ def reconstruct(inputs: Array, bias: Array, outputs: Array, net: Array, slot: Ar
 def widen_half(half: Array) -> Array:
     """Return finite half-precision numbers as float32, exactly; float32 is returned unchanged.
 
-    NumPy's own conversion takes 1.6 ns for a number. Moved to where float32 has its exponent and fraction, and multiplied by
-    the difference of what the exponents are counted from, the bits take 0.2 ns.
+    NumPy's own conversion takes 1.6 ns a number, this one 0.2 ns: it shifts the bits to where float32 has its exponent and
+    fraction, and multiplies by two to the difference of the exponents' biases.
     """
     if not isinstance(half, np.ndarray) or half.dtype != np.float16:
         xp = array_namespace(half)
@@ -245,7 +248,10 @@ def widen_half(half: Array) -> Array:
 
 
 def gain(logits: Array, base: Array, slot: Array) -> Array:
-    """Return how much likelier the corrected softmax makes each slot than the counts: (N, G, K), (N, G, K), (N, G) -> (N, G)."""
+    """Return the log of how much likelier the corrected softmax makes each slot than the counts alone, (N, G).
+
+    `logits` and `base` are (N, G, K), `slot` is (N, G).
+    """
     xp = array_namespace(logits)
     taken = xp.take_along_axis(logits, xp.astype(slot, xp.int64)[..., None], axis=-1)[..., 0]
     return taken - _logsumexp(logits + base) + _logsumexp(base)
@@ -260,8 +266,8 @@ def _logsumexp(values: Array) -> Array:
 def surprise_per_feature(loss: Floats, center: Floats, fingerprint: Ints) -> Floats:
     """Return the surprise of each feature (N, F): weighted nats above its usual loss, at most MAX_FEATURE_SURPRISE.
 
-    How many new actions or sources a day has had surprises no more than what the event itself brings: after an attack, or an hour
-    of trying things, the usual calls of the same day are usual.
+    The counts of a day's new actions and sources surprise at most as much as the counted features of the event itself. Otherwise
+    usual calls would surprise for the rest of a day that had an attack, or an hour of trying things.
     """
     xp = namespace(loss)
     surprise: Floats = xp.clip(
@@ -276,11 +282,11 @@ def surprise_per_feature(loss: Floats, center: Floats, fingerprint: Ints) -> Flo
 def novel_to_principal(
     surprise: Floats, principal_row: Ints, measure_at_principal: Callable[[NDArray[np.intp]], Floats]
 ) -> Floats:
-    """Return the surprise (N, F) that is one at the entity and at its principal as a whole.
+    """Return the smaller of two surprises (N, F): at the entity, and at its principal as a whole.
 
-    A tool that a principal uses every day is no news at a service where it does not. Only rows with a surprise of at least
-    RECHECK_THRESHOLD are compared: `measure_at_principal` returns the surprise at `principal_row` (N,), -1 for none, of the rows
-    (M,) it is called with: (M, F).
+    A tool that a principal uses every day is no news at a service where it had not used it. Only rows with a surprise of at least
+    RECHECK_THRESHOLD are compared. `principal_row` (N,) is the fingerprint of the principal, -1 for none; `measure_at_principal`
+    takes indices of rows (M,) and returns their surprise there (M, F).
     """
     rows = ((surprise >= RECHECK_THRESHOLD).any(axis=1) & (principal_row >= 0)).nonzero()[0]
     if len(rows):
@@ -292,14 +298,14 @@ def novel_to_principal(
 def group_surprise(surprise: Floats) -> Floats:
     """Return the strongest surprise of each evidence group: (N, F) -> (N, number of groups).
 
-    A new action brings new parameters along, a new tool a new version: one fact counts once.
+    One fact counts once: a new action also has new parameters, a new tool a new version.
     """
     strongest: Floats = surprise[:, to_device_of(EVIDENCE_GROUP_TABLE, surprise)].max(axis=2)
     return strongest
 
 
 def total_surprise(surprise: Floats) -> Floats:
-    """Return the surprise of events by themselves, (N, F) -> (N,): the sum over evidence groups."""
+    """Return the surprise of events by themselves, the sum over evidence groups: (N, F) -> (N,)."""
     return group_surprise(surprise).sum(axis=1)
 
 
@@ -310,27 +316,29 @@ def place_surprise(surprise: Floats) -> Floats:
 
 
 def needs_interval_context(surprise: Floats) -> NDArray[np.bool_]:
-    """Return which events (N,) are so unusual by themselves that the rest of their interval counts."""
+    """Return whether each event (N,) is so unusual by itself that the other surprises of its interval count."""
     return total_surprise(surprise) >= CONTEXT_THRESHOLD
 
 
 def is_newcomer(since: Any, interval: Ints, intervals_per_day: int) -> NDArray[np.bool_]:
-    """Return whose principal was first seen less than NEWCOMER_DAYS before: intervals `since` and `interval` (N,)."""
+    """Return whether each principal was first seen (`since`) less than NEWCOMER_DAYS before `interval`: intervals (N,)."""
     newcomer: NDArray[np.bool_] = interval - since < NEWCOMER_DAYS * intervals_per_day
     return newcomer
 
 
 def has_just_come(since: Any, interval: Ints, intervals_per_day: int) -> NDArray[np.bool_]:
-    """Return whose principal was first seen less than NEWS_DAYS before: intervals `since` and `interval` (N,)."""
+    """Return whether each principal was first seen (`since`) less than NEWS_DAYS before `interval`: intervals (N,)."""
     news: NDArray[np.bool_] = interval - since < NEWS_DAYS * intervals_per_day
     return news
 
 
 class EventNats(NamedTuple):
-    """The surprise of events in nats (N,): by themselves (`own`), and by being in a second place at once (`apart`).
+    """The nats of events, (N,) each.
 
-    `others` is what else of their principal surprised in the interval: its weight follows from its own tail. `harm` is what their
-    new action can do (`estimators.harm`).
+    - `own`: the surprise of the event by itself
+    - `apart`: added for an event from a remote place while the principal is active from a usual one
+    - `others`: the sum of the other surprises of the principal in the interval; `interval_tail` turns it into nats to add
+    - `harm`: added for what a new action can do (`estimators.harm`)
     """
 
     own: Floats
@@ -341,9 +349,9 @@ class EventNats(NamedTuple):
     def excess(self, tail: Floats) -> Floats:
         """Return the nats by which events lie above what is usual (N,); `tail` is (N, 3) or (3,) (`interval_tail`).
 
-        Only an event that is unusual by itself (CONTEXT_THRESHOLD) is credited with the interval's other surprises, by how rarely
-        an unusual event of a held-out interval has as much beside it. Plans, releases and tool trials bring hundreds of nats
-        together: their sum says little, its rank says how little.
+        Only an event that is unusual by itself (CONTEXT_THRESHOLD) is credited with the interval's other surprises. They count by
+        how rare their sum is beside unusual events of held-out intervals, not by the sum itself: a plan, a release or the trial
+        of a tool brings hundreds of nats at once.
         """
         beside = self.apart + interval_tail.interval_nats(self.others, tail)
         out: Floats = self.own + beside * (self.own >= CONTEXT_THRESHOLD) + self.harm
@@ -351,10 +359,10 @@ class EventNats(NamedTuple):
 
 
 def event_nats(surprise: Floats, interval_surprise: Floats, from_usual_place: NDArray[np.bool_]) -> EventNats:
-    """Return how unusual events are: surprise (N, F), `interval_surprise` (N,) the nats of all surprises in their interval.
+    """Return the nats of events from their surprise (N, F) and the nats of all surprises in their interval (N,).
 
-    `from_usual_place` (N,) says whether the principal was active from a usual place in the interval: an event from a remote one
-    is stranger for it.
+    `from_usual_place` (N,) says whether the principal was active from a usual place in the interval, which makes an event from a
+    remote place stranger.
     """
     strongest = group_surprise(surprise)
     own = strongest.sum(axis=1)

@@ -1,4 +1,4 @@
-"""Call paths: writes that a principal left to services -> the nats of its first call of one without a service.
+"""Call paths: writes that only services called for a principal -> the nats of its first direct call of one.
 
 Example:
     >>> known = KnownPaths.from_arrays(learn_call_paths(rows, day))      # of a history
@@ -6,12 +6,14 @@ Example:
     array([14.2, 0. ], dtype=float32)
 
 A pipeline lets CloudFormation change its functions, and never changes one itself; a thief with its credentials does. A person
-repairs now and then what CloudFormation deployed in their name. So a first direct call is as rare as its principal makes them:
+now and then repairs directly what CloudFormation deployed in their name. So a first direct call is as rare as its principal
+makes them:
 
-    e = (T + W e_all) / (n + W)       T days with a first direct call of what services had called before, in n days on which
-    e_all                             services called writes for it; the same of all principals together; W is PRIOR_DAYS
+    e = (T + W e_all) / (n + W)       T: days with a first direct call of a write that services had called before
+                                      n: days on which services called writes for the principal; W is PRIOR_DAYS
+    e_all                             the rate of all principals together
 
-which is -ln e nats (`estimators.rates`). They add WEIGHT times as many to the event. PRIOR_DAYS is little, as some principals
+which is -ln e nats (`estimators.rates`). They add WEIGHT times as many to the event. PRIOR_DAYS is small, because some principals
 repair by hand every week, and most never do.
 """
 
@@ -31,17 +33,17 @@ from fingerprint.compute.sorted_table import SortedTable
 from fingerprint.estimators.amounts import action_key
 from fingerprint.estimators.rates import NEVER, distinct_days, first_times, rarity_nats
 
-PRIOR_DAYS = 1.0  # of a principal, that what is usual of all is worth
+PRIOR_DAYS = 1.0  # days of a principal that the rate of all principals is worth
 WEIGHT = 2.5
-CALL_PATH_FEATURE = "call path"  # of a driver
-ONLY_BY = "only by "  # in what it expects, before the service that called the action
+CALL_PATH_FEATURE = "call path"  # the feature that a driver names
+ONLY_BY = "only by "  # in the driver's expected value, before the service that called the action
 _DIRECT = hashing.hash_string("called directly")
 
 
 class PathRows(NamedTuple):
-    """Rows of a history (N,) of writes that services called for their principal, and of the same that it called `direct`ly.
+    """Rows of a history (N,): writes that services called for a principal, and its own `direct` calls of the same writes.
 
-    `mark`, `interval` and `learned` are as of `DistinctRows`; `network` is the code of the network, which names a service.
+    `mark`, `interval` and `learned` are as in `DistinctRows`; `network` is the code of the network, which names a service.
     """
 
     mark: Hashes
@@ -60,9 +62,9 @@ class PathRows(NamedTuple):
 def left_to_services(
     principal: Hashes, action: Hashes, wrote: NDArray[np.bool_], direct: NDArray[np.bool_]
 ) -> NDArray[np.intp]:
-    """Return the places among rows (N,) of writes that a service called for a principal, and of its own calls of the same.
+    """Return the indices of rows (N,) that are writes which services called for a principal, or its own calls of the same.
 
-    Who never calls anything directly, as a role of a service, says nothing of those who might.
+    Principals that never call anything directly are left out: a role of a service says nothing about those that might.
     """
     key = action_key(principal, action)
     served = wrote & ~direct & np.isin(principal, np.unique(principal[direct]))
@@ -70,15 +72,15 @@ def left_to_services(
 
 
 def novelty_code(action: Hashes) -> Hashes:
-    """Return the code under which a scorer keeps when an action was first called directly (N,)."""
+    """Return the codes (N,) under which a scorer keeps the time of the first direct call of each action."""
     return hashing.combine(action, namespace(action).full_like(action, _DIRECT))
 
 
 def learn_call_paths(rows: PathRows, intervals_per_day: int) -> Arrays:
-    """Return what only services called for each principal in some rows, M pairs of principal and action.
+    """Return the writes that only services called for each principal, M pairs of principal and action.
 
-    `key` (M,), sorted (`amounts.action_key`); `nats` (M,) that a direct call is worth; `days` (M,) on which a service called it,
-    and `service` (M,), the code of its network.
+    Returns `key` (M,), sorted (`amounts.action_key`); `nats` (M,) of a first direct call; `days` (M,), the number of days on
+    which a service called it; and `service` (M,), the code of the service's network.
     """
     keys, example, pair = np.unique(
         action_key(rows.principal, rows.action), return_index=True, return_inverse=True
@@ -110,17 +112,17 @@ class KnownPaths:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> KnownPaths:
-        """Return those of arrays by the names that `learn_call_paths` gives them, where `placement` puts them."""
+        """Return the paths that `learn_call_paths` found, on the device of `placement`."""
         columns = {name: placement(arrays[name]) for name in ("nats", "days", "service")}
         return cls(SortedTable(placement(arrays["key"]), columns))
 
     @classmethod
     def from_bank(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> KnownPaths:
-        """Return those of a bank, from its arrays by name (`path.*`); none in a bank without."""
+        """Return the paths of a bank, from its arrays by name (`path.*`); none in a bank without such arrays."""
         return cls.from_arrays(mapped_arrays.part_arrays("path", arrays) or _no_paths(), placement)
 
     def nats(self, principal: Hashes, action: Hashes) -> Floats:
-        """Return the nats of direct calls of actions, (N,); 0 of what not only services called, or no one."""
+        """Return the nats of direct calls of actions (N,): 0 unless services, and only they, called them in the history."""
         nats: Floats = self.table.get(action_key(principal, action), "nats", missing=0)
         return nats
 
@@ -129,7 +131,7 @@ class KnownPaths:
         return np.float32(WEIGHT) * self.nats(principal, action)
 
     def usual(self, principal: Hashes, action: Hashes) -> tuple[Hashes, Floats]:
-        """Return the code of the service that called each action for its principal, and on how many days: (N,) each."""
+        """Return the code of the service that called each action for its principal, and the number of days: (N,) each."""
         key = action_key(principal, action)
         return self.table.get(key, "service", missing=0), self.table.get(key, "days", missing=0)
 

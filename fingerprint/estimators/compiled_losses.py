@@ -1,10 +1,10 @@
-"""Losses of events on the host as machine code, event by event: what is looked up, and what the nets correct.
+"""Losses of events on the host, compiled, event by event: likelihoods are looked up, and nets correct them.
 
 Example:
     >>> loss, known = compiled_losses(bank_arrays(vocabulary, weights), fingerprint, codes)    # (N, F) each
 
-The same maths as `autoencoder.array_losses`, which judges it in the tests: what is looked up is the same number, what nets
-correct the same to 1e-5 nats. A call of few rows takes a fraction of the time, as it begins at once.
+The maths is that of `autoencoder.array_losses`, against which tests compare it: losses that are only looked up are equal, those
+that nets correct agree to 1e-5 nats. A call with few rows takes a fraction of the time, because it has no fixed costs.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ Places = NDArray[np.int64]
 
 
 class BankArrays(NamedTuple):
-    """The tables of a bank with E fingerprints, M values and P nets that losses are looked up in.
+    """The arrays of a bank that losses are computed from: E fingerprints, M values and P nets.
 
-    The first six are those of `Vocabulary`, the others those of `Weights`; nets are float16 numbers, held as their bits.
+    The first six are those of `Vocabulary`, the others those of `Weights`. Nets are float16 numbers, held as their bits.
     """
 
     keys: Hashes
@@ -49,18 +49,18 @@ class BankArrays(NamedTuple):
 
 
 class LossRules(NamedTuple):
-    """The constants of the loss, of F features: the arguments of a kernel, because numba does not notice that they changed.
+    """The constants of the loss, of F features. They are arguments of kernels, because numba does not notice changed constants.
 
     | field | content |
     |---|---|
     | `log_possible` | (F,) log of the number of values that a feature could have |
-    | `conditional`, `conditioned_on` | (C,) each: the first contains the second, and its loss is what it adds to that |
+    | `conditional`, `conditioned_on` | (C,) each: the first contains the second; its loss is only what it adds to the second's |
     | `free` | (G,) features that nets reconstruct |
-    | `invisible` | (G, M) features that each free one is not reconstructed from, filled up with -1 |
+    | `invisible` | (G, M) features that each free one is not reconstructed from, padded with -1 |
     | `open` | features whose loss is at most that of a value known nowhere, plus `unseen_open_nats` |
     | `silent`, `silent_code` | (S,) each: a feature, and its code that is no evidence: loss 0 |
-    | `bins` | features of bins; the share `uniform_share` of their probability is spread over all bins |
-    | `max_correction` | nats by which a net corrects a loss at most |
+    | `bins` | features that are bins; the share `uniform_share` of their probability is spread over all bins |
+    | `max_correction` | most nats by which a net corrects a loss |
     """
 
     log_possible: Floats
@@ -93,11 +93,11 @@ RULES = LossRules(
 )
 
 _ONLY_ROW = np.zeros(1, np.intp)
-MIN_THREAD_ROWS = 1000  # distinct rows, some 12 ms: what is worth a thread
+MIN_THREAD_ROWS = 1000  # distinct rows (some 12 ms of work) from which a thread is worth starting
 
 
 def bank_arrays(vocabulary: Any, weights: Any) -> BankArrays:
-    """Return the arrays of a bank on the host, all of one kind: mapped files and memory, writable or not, compile alike."""
+    """Return the arrays of a bank on the host as one type, mapped file or memory, so that kernels are compiled only once."""
     halves = (part.view(np.int16) for part in (weights.inputs, weights.bias, weights.outputs))
     looked_up = (getattr(vocabulary, name) for name in BankArrays._fields[:6])
     return BankArrays(*map(_plain, (*looked_up, *halves, weights.row)))
@@ -121,7 +121,7 @@ def compiled_losses(bank: BankArrays, fingerprint: Any, codes: Hashes) -> tuple[
 def _fill_side_by_side(
     order: NDArray[np.intp], fill: Callable[..., None], loss: Floats, known: NDArray[np.bool_]
 ) -> None:
-    """Fill loss and known (D, F) at places in an order (D,), one half of many in a thread: the kernel holds no lock."""
+    """Fill loss and known (D, F) at the places of `order` (D,). A second thread fills half of many: kernels release the GIL."""
     middle = len(order) // 2
     if middle < MIN_THREAD_ROWS:
         fill(order, loss, known)
@@ -133,21 +133,26 @@ def _fill_side_by_side(
 
 
 def _plain(array: Any) -> Any:
-    """Return an array as one that can be read, row by row in memory."""
+    """Return an array as a read-only one that is contiguous in memory."""
     plain = np.ascontiguousarray(array).view(np.ndarray)
     plain.flags.writeable = False
     return plain
 
 
 class _Scratch(NamedTuple):
-    """Memory for the loss of one row, allocated once, of F features, H hidden units and K slots.
+    """Memory for the loss of one row, allocated once: F features, H hidden units, K slots.
 
-    `slots` (F,): the slot of each value. `seen` (F, H): what each feature adds to the hidden units; `total` (H,): all of them;
-    `units` (H,): of those that one free feature sees. `bits` (H,): weights as bits, and `wide` the same memory as numbers.
-    `logits` and `chances` (K,) of the slots; `exponents` (K,): of their exp, and `powers` the same memory as numbers.
+    - `slots` (F,): the slot of each value
+    - `seen` (F, H): what each feature adds to the hidden units; `total` (H,): their sum, with the bias; `units` (H,): the hidden
+      units of one free feature
+    - `bits` (H,): weights as bits; `wide`: the same memory as numbers
+    - `logits`, `chances` (K,): corrections of the slots, alone and added to `base`
+    - `exponents` (K,): memory for the exp of chances; `powers`: the same memory as numbers
 
-    What is the same for all rows of a fingerprint: `output_bits` (G, K H) of its net, `outputs` the same memory as numbers, and
-    `usual` (G,), the log of the sum of the exp of `base`.
+    These are the same for all rows of a fingerprint:
+
+    - `output_bits` (G, K H): output weights of its net; `outputs`: the same memory as numbers
+    - `usual` (G,): the log of the sum of the exp of `base`
     """
 
     slots: Places
@@ -167,7 +172,7 @@ class _Scratch(NamedTuple):
 
 # --- compiled -------------------------------------------------------------------------------------------------------
 
-_ZERO, _ONE, _TWO = (np.float32(number) for number in (0, 1, 2))  # float32 times a literal would be float64
+_ZERO, _ONE, _TWO = (np.float32(number) for number in (0, 1, 2))  # a literal would widen float32 to float64
 _BIN_SIZE = np.float32(16)
 _FEATURES_OF_KEY = np.uint64(256)
 
@@ -196,7 +201,7 @@ def _make_scratch(bank: BankArrays) -> _Scratch:
 
 @compile_kernel
 def _row_hashes(fingerprint: NDArray[np.int32], codes: Hashes) -> Hashes:
-    """Return a hash of each row (N,): equal rows are measured once."""
+    """Return a hash of each row (N,), so that equal rows are measured once."""
     out = np.empty(len(codes), np.uint64)
     for row in range(len(codes)):
         hashed = np.uint64(fingerprint[row])
@@ -217,13 +222,16 @@ def _fill_losses(
     loss: Floats,
     known: NDArray[np.bool_],
 ) -> None:
-    """Fill loss and known (D, F) of the rows `first` (D,) at the places `order`, in which fingerprints stand together."""
+    """Fill loss and known (D, F) at the places of `order`, which has rows of one fingerprint together.
+
+    `first` (D,) are the rows of `codes` that the D places stand for.
+    """
     scratch, before = _make_scratch(bank), -1
     for place in order:
         row = first[place]
         at = fingerprint[row]
         _look_up(bank, rules, at, codes, row, loss, known, place, scratch)
-        for number in range(len(rules.conditional)):  # what it adds to the feature it contains
+        for number in range(len(rules.conditional)):  # only what it adds to the feature that it contains
             feature = rules.conditional[number]
             loss[place, feature] = max(
                 loss[place, feature] - loss[place, rules.conditioned_on[number]], _ZERO
@@ -233,7 +241,7 @@ def _fill_losses(
                 _read_net(bank, rules, at, scratch)
                 before = at
             _correct(bank, rules, at, loss, place, scratch)
-        for feature in rules.open:  # never more than what something new is
+        for feature in rules.open:  # at most the loss of a new value
             most = _novelty_loss(bank, at, feature) + rules.unseen_open_nats
             loss[place, feature] = min(loss[place, feature], most)
         for number in range(len(rules.silent)):
@@ -280,7 +288,7 @@ def _look_up(
 
 @compile_kernel
 def _novelty_loss(bank: BankArrays, at: int, feature: int) -> np.float32:
-    """Return the loss of some value that is known nowhere: `Vocabulary.novelty_loss`."""
+    """Return the loss of any value that is known nowhere: `Vocabulary.novelty_loss`."""
     loss = _ZERO
     while at >= 0:
         loss -= bank.escape[at, feature]
@@ -292,7 +300,7 @@ def _novelty_loss(bank: BankArrays, at: int, feature: int) -> np.float32:
 def _correct(
     bank: BankArrays, rules: LossRules, at: int, loss: Floats, place: int, scratch: _Scratch
 ) -> None:
-    """Take from the loss of each free feature how much likelier the net makes its slot: `autoencoder.correction`."""
+    """Subtract from the loss of each free feature the nats by which the net makes its slot likelier: `autoencoder.correction`."""
     net, slots, units = bank.net[at], scratch.slots, scratch.units
     _, frees, count, hidden = bank.outputs.shape
     _see(bank, net, scratch)
@@ -303,7 +311,7 @@ def _correct(
             if feature >= 0:
                 for unit in range(hidden):
                     units[unit] -= scratch.seen[feature, unit]
-        for unit in range(hidden):  # tanh by exp, which is quicker
+        for unit in range(hidden):  # tanh computed from exp is quicker
             units[unit] = _ONE - _TWO / (np.float32(math.exp(_TWO * units[unit])) + _ONE)
         feature, weights = rules.free[free], scratch.outputs[free]
         for slot in range(count):
@@ -318,7 +326,7 @@ def _correct(
 
 @compile_kernel
 def _read_net(bank: BankArrays, rules: LossRules, at: int, scratch: _Scratch) -> None:
-    """Fill what is the same for all rows of a fingerprint."""
+    """Fill the part of the memory that is the same for all rows of a fingerprint."""
     net = bank.net[at]
     _, frees, count, hidden = bank.outputs.shape
     for free in range(frees):
@@ -332,7 +340,7 @@ def _read_net(bank: BankArrays, rules: LossRules, at: int, scratch: _Scratch) ->
 
 @compile_kernel
 def _see(bank: BankArrays, net: int, scratch: _Scratch) -> None:
-    """Fill what each feature's slot tells the hidden units (F, H), and the total of all and the bias (H,)."""
+    """Fill what each feature's slot adds to the hidden units (F, H), and their sum with the bias (H,)."""
     hidden = bank.bias.shape[1]
     for unit in range(hidden):
         scratch.bits[unit] = (np.int32(bank.bias[net, unit]) << 13) & FLOAT16_BITS
@@ -349,7 +357,7 @@ def _see(bank: BankArrays, net: int, scratch: _Scratch) -> None:
 
 @compile_kernel
 def _log_sum_exp(scratch: _Scratch) -> np.float32:
-    """Return the log of the sum of the exp of `chances` (K,), which it changes."""
+    """Return the log of the sum of the exp of `chances` (K,), and overwrite them."""
     chances = scratch.chances
     most = chances[0]
     for slot in range(len(chances)):

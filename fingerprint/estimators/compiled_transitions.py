@@ -3,8 +3,8 @@
 Example:
     >>> fill_transition_nats(known.keys, known.count, principal, context, action, PRIORS, nats)    # nats (P,) is filled
 
-The same maths as `sequence.array_transition_nats`, which judges it in the tests, without the dozen calls that it takes however
-few actions there are.
+The maths is that of `sequence.array_transition_nats`, against which tests compare it. Compiled, it is one call instead of a
+dozen, which take most of the time where actions are few.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from fingerprint.estimators import sequence
 
 
 class Priors(NamedTuple):
-    """The marks of transition keys, and the intervals that stand behind a frequency.
+    """The reserved codes of transition keys, and the intervals that each prior is worth.
 
-    They are arguments, as numba does not notice that a constant of another file changed.
+    They are arguments, because numba does not notice that a constant of another file changed.
     """
 
     organisation: np.uint64
@@ -45,7 +45,7 @@ PRIORS = Priors(
 
 @compile_exact_kernel
 def counted(keys: Hashes, count: Floats, owner: np.uint64, context: np.uint64, action: np.uint64) -> float:
-    """Return in how many intervals an owner did an action after a context, 0 for none."""
+    """Return the number of intervals in which an owner did an action after a context."""
     here = find_key(keys, hash_one_pair(hash_one_pair(owner, context), action))
     return np.float64(count[here]) if here >= 0 else 0.0
 
@@ -60,7 +60,7 @@ def fill_transition_nats(
     priors: Priors,
     nats: Floats,
 ) -> None:
-    """Fill -log p(action | context) at each principal (P,), of counts (M,) at sorted keys (M,)."""
+    """Fill `nats` (P,) with -log p(action | context) of each principal, from counts (M,) at sorted keys (M,)."""
     everybody, total = priors.organisation, priors.total
     events = counted(keys, count, everybody, priors.any_context, total)
     spread = events + (counted(keys, count, everybody, total, total) + 1) / 2
@@ -77,9 +77,9 @@ def fill_transition_nats(
 def find_least_of_each(
     which: NDArray[np.intp], nats: Floats, context: Hashes, best: NDArray[np.intp]
 ) -> None:
-    """Fill the place of the pair with the least nats of each action, the least context of equal ones, in one pass over the pairs.
+    """Fill `best` with the index of the pair with the fewest nats of each action; of equal ones, that with the smallest context.
 
-    `which` (P,) is a place in `best`, where -1 stands for no pair yet.
+    `which` (P,) is the action of each pair, an index of `best`, which is -1 before any pair was found.
     """
     for pair in range(len(which)):
         so_far = best[which[pair]]

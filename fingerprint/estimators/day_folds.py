@@ -1,4 +1,4 @@
-"""Held-out days, each judged by the others: by a tail that a day is part of itself, it is too usual.
+"""Folds of held-out days: each day is judged by tails of the other days, because tails that include it make it look usual.
 
 Example:
     >>> [(left_out.tolist(), others.tolist()) for left_out, others in day_folds(np.array([3, 3, 4]))]
@@ -17,9 +17,9 @@ MAX_FOLDS = 7  # groups of held-out days that are left out in turn
 
 
 def day_folds(day: NDArray[Any]) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
-    """Yield which rows (N,) of some days are judged, and by which rows: those of the other days.
+    """Yield two masks of rows (N,) for each fold: the rows that are judged, and the rows of other days that judge them.
 
-    Of many days, MAX_FOLDS groups are left out in turn; a single day is judged by itself.
+    More than MAX_FOLDS days are put into that many groups, which are left out in turn. A single day is judged by itself.
     """
     days, of_day = np.unique(day, return_inverse=True)
     fold = of_day % MAX_FOLDS

@@ -1,4 +1,4 @@
-"""Load: how much more than usual a principal does of all that it usually does -> the log ratio that its amounts lose.
+"""Load: how much busier than usual a principal is in everything that it does -> a log ratio, subtracted from its amounts.
 
 Example:
     >>> usual = UsualLoad.from_arrays(usual_load(principal, day, action, calls))      # by (principal, action), of a history
@@ -6,15 +6,16 @@ Example:
     array([1.4, 0. ], dtype=float32)
 
 A sale, a load test or an incident makes a workload do everything more often: four times as many orders are four times as many
-reads, messages and keys. None of these amounts is news beside the others. A thief who reads four times as much does not write
-four times as much as well.
+reads, messages and keys. None of these amounts is news beside the others. A thief who reads four times as much does not also
+write four times as much.
 
-So load is the third largest log ratio of the `USUAL_ACTIONS` actions that a principal calls on most days, of the calls of a day
-to the usual calls a day (the root mean square over the days on which it called the action). It is 0 where that is less than
-usual, and for principals with fewer than `BUSY_ACTIONS` actions: one or two actions that rise are what amounts are there to find.
+Of each of the `USUAL_ACTIONS` actions that a principal calls on most days, take the log ratio of the calls of a day to the usual
+calls a day (the root mean square over the days on which it called the action). The load is the third largest (`BUSY_ACTIONS`) of
+these log ratios, and at least 0. It is 0 for principals with fewer than `BUSY_ACTIONS` actions: amounts are there to find one or
+two actions that rise.
 
-The day ends before the interval that is judged, and before all that late records may still change. So a burst of an hour never
-excuses itself, load does not move while an interval fills, and where a batch is cut changes nothing.
+The day ends before the interval that is judged, and before all intervals that late records may still change. So a burst of an
+hour never excuses itself, the load does not change while an interval fills, and it does not depend on how batches are cut.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ from fingerprint.compute.arrays import (
 from fingerprint.compute.hashing import Hashes
 from fingerprint.estimators.amounts import PRIOR_CALLS_A_DAY, PRIOR_WINDOWS
 
-USUAL_ACTIONS = 5  # of a principal: those that it calls on most days ...
-BUSY_ACTIONS = 3  # ... and how many of them are as busy as its load says
-LEAST_CALLS = 0.5  # a day without a call of an action
+USUAL_ACTIONS = 5  # actions of a principal that it calls on most days ...
+BUSY_ACTIONS = 3  # ... and how many of them are at least as busy as its load says
+LEAST_CALLS = 0.5  # calls that stand for none in a logarithm
 
 CallsOfDay = Callable[[Hashes, Ints, Hashes], Ints]
 
 
 def usual_load(principal: Hashes, day: Ints, action: Hashes, calls: Floats) -> Arrays:
-    """Return the usual actions of each principal, from rows (N,) that stand for so many `calls`.
+    """Return the usual actions of each principal, from rows (N,) that stand for `calls` (N,) each.
 
-    Returns `key` (P,), the principals with BUSY_ACTIONS actions or more, sorted; `action` (P, USUAL_ACTIONS), and `log_usual`
-    (P, USUAL_ACTIONS), the log of the usual calls a day; infinite where a principal has fewer actions.
+    Returns `key` (P,), the principals with BUSY_ACTIONS actions or more, sorted; their actions `action` (P, USUAL_ACTIONS); and
+    `log_usual` (P, USUAL_ACTIONS), the log of the usual calls a day, infinite where a principal has fewer actions.
     """
     some = np.flatnonzero(calls > 0)
     example, days, squares = _daily_squares(principal[some], day[some], action[some], calls[some])
@@ -69,7 +70,7 @@ def usual_load(principal: Hashes, day: Ints, action: Hashes, calls: Floats) -> A
 def _daily_squares(
     principal: Hashes, day: Ints, action: Hashes, calls: Floats
 ) -> tuple[NDArray[np.intp], NDArray[Any], NDArray[Any]]:
-    """Return a row of each principal and action, its active days, and the sum of the squares of a day's calls: (U,) each."""
+    """Return for each principal and action one of its rows, its active days, and the sum of the squared calls of a day: (U,)."""
     pair = hashing.combine(principal, action)
     of_day, example = unique_examples(hashing.hash_pair(pair, day.astype(np.uint64)))
     squares = np.bincount(of_day, calls, len(example)) ** 2
@@ -87,12 +88,12 @@ class UsualLoad:
 
     @classmethod
     def from_arrays(cls, arrays: Arrays, placement: Placement = identity_placement) -> UsualLoad:
-        """Return those of arrays `key`, `action` and `log_usual`."""
+        """Return the usual load with arrays `key`, `action` and `log_usual`, on the device of `placement`."""
         return cls(**{name: placement(np.asarray(each)) for name, each in arrays.items()})
 
     @classmethod
     def from_bank(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> UsualLoad:
-        """Return those of a bank, from its arrays by name (`load.*`); no principal has any without."""
+        """Return the usual load of a bank, from its arrays by name (`load.*`); without them no principal has one."""
         none = np.empty(0, np.uint64)
         nothing = usual_load(none, np.empty(0, np.int32), none, np.empty(0, np.float32))
         return cls.from_arrays(mapped_arrays.part_arrays("load", arrays) or nothing, placement)
@@ -100,7 +101,8 @@ class UsualLoad:
     def log_ratio(self, principal: Hashes, interval: Ints, calls_of_day: CallsOfDay) -> Floats:
         """Return the load of principals (N,) in intervals (N,), 0 or more.
 
-        `calls_of_day` returns the calls of principals, intervals and actions (M,) in the day that load is measured on.
+        `calls_of_day` takes principals, intervals and actions (M,), and returns the calls (M,) of the day that load is taken from
+        (see the module).
         """
         xp = namespace(principal)
         load: Floats = xp.zeros(len(principal), np.float32)
@@ -115,7 +117,7 @@ class UsualLoad:
         return load
 
     def _of_distinct(self, principal: Hashes, interval: Ints, at: Any, calls_of_day: CallsOfDay) -> Floats:
-        """Return the load of principals (M,), which are known and lie `at` (M,) these places, in intervals (M,)."""
+        """Return the load of principals (M,) in intervals (M,); `at` (M,) are the rows of the principals in `key`."""
         xp, action = namespace(principal), self.action[at]
         owner, when = (xp.repeat(column, USUAL_ACTIONS) for column in (principal, interval))
         calls = calls_of_day(owner, when, action.ravel()).reshape(action.shape)

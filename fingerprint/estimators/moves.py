@@ -6,16 +6,18 @@ Example:
     array([14.9, 0. ], dtype=float32)
 
 A machine with few networks, none of them new of late, is *settled*: a server behind a gateway, a key in a data centre. Settled
-machines hardly ever move, so who calls from elsewhere has stolen the credentials, unless a whole network was rebuilt. So another
-network is as rare as settled machines of this organisation came to one:
+machines hardly ever move. A call from elsewhere means that the credentials were stolen, or that a whole network was rebuilt. The
+rate at which settled machines of the organisation came to a new network says how rare one is:
 
-    e = (T + W e_all) / (n + W)       T days with a new network, in n days on which the machine called and was settled; W is
-    e_all                             PRIOR_DAYS; the same of all machines together
+    e = (T + W e_all) / (n + W)       T: days with a new network; W is PRIOR_DAYS
+                                      n: days on which the machine called and was settled
+    e_all                             the rate of all machines together
 
-which is -ln e nats (`estimators.rates`). They add WEIGHT times as many to the event, if something else of it is new as well: a
-gateway with a new address moves all machines behind it at once, and they do there what they always did. Where at most MAX_BEHIND
-machines are at a network, no more can move together, and the network alone is enough. A network that others had used before, as a
-shared gateway, has rates of its own, and more of a prior. A machine that is not settled has no nats, wherever it is seen.
+which is -ln e nats (`estimators.rates`). They add WEIGHT times as many to the event, but only if something else of it is new as
+well: a gateway with a new address moves all machines behind it at once, and they do there what they always did. Where at most
+MAX_BEHIND machines share a network, few can move together, and the network alone is enough. Networks that others had used before,
+such as a shared gateway, have rates of their own and a larger prior. A machine that is not settled has no nats, wherever it is
+seen.
 """
 
 from __future__ import annotations
@@ -33,21 +35,24 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, run_starts
 from fingerprint.estimators.rates import ALL_NEW, first_times, rarity_nats
 
-MIN_DAYS = 5  # active ones, before a machine can be settled
-QUIET_DAYS = 5  # active ones since its latest network came
+MIN_DAYS = 5  # active days of a machine before it can be settled
+QUIET_DAYS = 5  # active days since its latest network came
 MAX_NETWORKS = 3
-PRIOR_DAYS = 10.0  # of a machine, that what is usual of all is worth: a rebuilt network moves who never moved
-MAX_BEHIND = 8  # settled machines at one network: as many alerts as its gateway may make when it moves
-ALL_SHARED = 3.0  # moves to networks that others had used, that all machines together are taken to have shown before any was seen
+# Days of a machine that the rate of all is worth: a rebuilt network moves machines that never moved
+PRIOR_DAYS = 10.0
+# Settled machines at one network, which bounds the alerts that a gateway can make when it moves
+MAX_BEHIND = 8
+# Prior number of moves of all machines together to networks that others had used (`rates.ALL_DAYS`)
+ALL_SHARED = 3.0
 WEIGHT = 2.0
 _MOVED = hashing.hash_string("seen at another network")
 RATES = ("new", "shared")
 
 
 class NetworkRows(NamedTuple):
-    """Uses of networks (N,) by principals that called from an address, of which some are machines.
+    """Uses of networks (N,) by principals that called from an address; `machine` says which principals are machines.
 
-    `mark`, `interval` and `learned` are as of `DistinctRows`; `network` is the network's code.
+    `mark`, `interval` and `learned` are as in `DistinctRows`; `network` is the code of the network.
     """
 
     mark: Hashes
@@ -63,7 +68,7 @@ class NetworkRows(NamedTuple):
 
 
 def move_code(network: Hashes) -> Hashes:
-    """Return the code under which a scorer keeps when a settled machine was first seen at a network (N,)."""
+    """Return the codes (N,) under which a scorer keeps the time when a settled machine was first seen at each network."""
     return hashing.combine(network, namespace(network).full_like(network, _MOVED))
 
 
@@ -73,18 +78,21 @@ def network_key(principal: Hashes, network: Hashes) -> Hashes:
 
 
 def first_uses(rows: NetworkRows) -> NDArray[np.intp]:
-    """Return the places of rows (N,) that are distinct by principal, interval, network and whether they are learned."""
+    """Return one index for each distinct principal, interval, network and `learned` of the rows (N,), in order."""
     at = hashing.hash_pair(network_key(rows.principal, rows.network), rows.interval.astype(np.uint64))
     _, first = np.unique(hashing.hash_pair(at, rows.learned.astype(np.uint64)), return_index=True)
     return np.sort(first)
 
 
 def learn_moves(rows: NetworkRows, intervals_per_day: int) -> Arrays:
-    """Return the machines that are settled after some rows, and the networks of all.
+    """Return the machines that are settled at the end of the history, and the networks of all principals.
 
-    `principal` (M,) sorted, with the nats that a network is worth which no one used before, `new` (M,), or others had,
-    `shared` (M,), on how many `days` (M,) it called, and how many settled machines are `behind` (M,) its busiest network; `key`
-    (K,), sorted (`network_key`), and `network` (K,) are its usual ones; `everyones` (U,), sorted, those that any principal used.
+    - `principal` (M,): the settled machines, sorted
+    - `new`, `shared` (M,): nats of a network that no one used before, and of one that others had used
+    - `days` (M,): the number of days on which the machine called
+    - `behind` (M,): the number of settled machines at its busiest network
+    - `key` (K,), sorted (`network_key`), and `network` (K,): the usual networks of settled machines
+    - `everyones` (U,), sorted: the networks that any principal used
     """
     first = _first_days(rows, intervals_per_day)
     everyones, of_network = np.unique(first.network, return_inverse=True)
@@ -114,7 +122,7 @@ def learn_moves(rows: NetworkRows, intervals_per_day: int) -> Arrays:
 
 
 class _FirstDays(NamedTuple):
-    """Distinct principals and networks (P,), and the day on which each came first."""
+    """Distinct pairs of principal and network (P,), and the day of the first use of each."""
 
     principal: Hashes
     network: Hashes
@@ -122,7 +130,7 @@ class _FirstDays(NamedTuple):
 
 
 def _first_days(rows: NetworkRows, intervals_per_day: int) -> _FirstDays:
-    """Return when each principal used each network first."""
+    """Return the first day on which each principal used each of its networks."""
     _, example, pair = np.unique(
         network_key(rows.principal, rows.network), return_index=True, return_inverse=True
     )
@@ -131,10 +139,10 @@ def _first_days(rows: NetworkRows, intervals_per_day: int) -> _FirstDays:
 
 
 class _MachineDays(NamedTuple):
-    """M machines, sorted by `principal`: whether each is `settled` in the end, and on how many days it was `active`.
+    """M machines, sorted by `principal`: whether each is `settled` at the end, and the number of its `active` days.
 
-    `days` (M,) are those on which it was settled when they began, and `moved` (2, M) those of them with a network that was new
-    to everyone, and with none but such as others had used.
+    `days` (M,) counts the days that it began as a settled machine. `moved` (2, M) counts the days of these with a new network:
+    first those with one that is new to everyone, then those where others had used all of the new ones.
     """
 
     principal: Hashes
@@ -147,7 +155,7 @@ class _MachineDays(NamedTuple):
 def _machine_days(
     rows: NetworkRows, intervals_per_day: int, first: _FirstDays, shared: NDArray[np.bool_]
 ) -> _MachineDays:
-    """Return what machines showed on their active days; `first` uses (P,) of networks, and which others had `shared` before."""
+    """Return the days of each machine, from its `rows`, the `first` uses of networks (P,), and whether others had used them."""
     principals, owner = np.unique(rows.principal, return_inverse=True)
     day = np.unique(owner.astype(np.int64) << 32 | rows.interval // intervals_per_day)
     owner, count = day >> 32, len(principals)
@@ -158,10 +166,10 @@ def _machine_days(
     came, came_new = (
         np.bincount(use[some], minlength=len(day)) for some in (slice(None), ~shared[of_machine])
     )
-    number = np.arange(len(day)) - np.repeat(starts, active)  # of active days before
+    number = np.arange(len(day)) - np.repeat(starts, active)  # active days before this one
     until = np.cumsum(came) - np.repeat(
         (np.cumsum(came) - came)[starts], active
-    )  # networks, with those of the day
+    )  # networks so far, with those of the day
     latest = np.maximum.accumulate(
         np.where(came > 0, np.arange(len(day)), 0)
     )  # each machine's first day has one
@@ -193,7 +201,7 @@ class SettledMachines:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> SettledMachines:
-        """Return those of arrays by the names that `learn_moves` gives them, where `placement` puts them."""
+        """Return the machines that `learn_moves` found, on the device of `placement`."""
         return cls(
             SortedTable(
                 placement(arrays["principal"]),
@@ -205,11 +213,11 @@ class SettledMachines:
 
     @classmethod
     def from_bank(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> SettledMachines:
-        """Return those of a bank, from its arrays by name (`move.*`); none in a bank without."""
+        """Return the machines of a bank, from its arrays by name (`move.*`); none in a bank without such arrays."""
         return cls.from_arrays(mapped_arrays.part_arrays("move", arrays) or _no_moves(), placement)
 
     def nats(self, principal: Hashes, network: Hashes) -> Floats:
-        """Return the nats of networks that principals call from, (N,); 0 of their usual ones, and of who is not settled."""
+        """Return the nats of networks that principals call from (N,): 0 for usual networks and machines that are not settled."""
         xp = namespace(principal)
         nats: Floats = xp.zeros(len(principal), np.float32)
         rows = xp.flatnonzero(self.machines.has(principal))
@@ -221,14 +229,14 @@ class SettledMachines:
     def evidence(self, principal: Hashes, network: Hashes, new: NDArray[np.bool_]) -> Floats:
         """Return the nats that networks add to the events of principals that call from them, (N,).
 
-        Of an event that shows nothing else that is `new` (N,), only those of a machine that few others could move with.
+        An event that shows nothing else that is `new` (N,) adds nats only if few machines share the machine's networks.
         """
         nats = np.float32(WEIGHT) * self.nats(principal, network)
         few: NDArray[np.bool_] = self.machines.get(principal, "behind", missing=0) <= MAX_BEHIND
         return nats * (new | few)
 
     def usual(self, principal: np.uint64) -> tuple[Hashes, int]:
-        """Return the codes of a settled machine's networks (K,), K at most MAX_NETWORKS, and on how many days it called."""
+        """Return the codes of a settled machine's networks (K,), at most MAX_NETWORKS, and the number of days it called on."""
         keys, columns = self.own.compact()
         networks = columns["network"]
         its_own = network_key(np.full(len(keys), principal, np.uint64), networks) == keys

@@ -1,22 +1,25 @@
-"""Newcomer tails: how much of what others did in their first days lies in hours in which as much failed or was changed -> z.
+"""Newcomer tails: how rare the counts of a newcomer's interval are among the first days of other principals -> z.
 
 Example:
     >>> tails = fit_newcomer_tails(count, principal, kind)      # (H, 3) events, errors, writes of hours of first days
     >>> tails.z(tails.rows(kind), count)                        # (N,), NaN where too few principals were seen to begin
 
-A principal that has just begun has no forecast of its own, but how others began is known: the first days of each principal since
-the history first saw it. Few truly begin while a history lasts (none to five in four simulated ones of 200 principals), and who
-was there before looks the same in its first days: half of people's hours have at most 9 events, one in twenty 66, or 3 that
-failed; of people who began it is 8, 65 and 2 (docs/explanation/experiments.md). So all count alike.
+A principal that has just begun has no forecast of its own, but the history shows how others began: it has the first days of each
+principal, counted from when the history first saw it. Few principals truly begin within a history (none to five in four simulated
+histories of 200 principals). Those that were there before it look the same in their first days: half of people's hours have at
+most 9 events, one in twenty has 66, or 3 that failed; for people who truly began, these are 8, 65 and 2
+(docs/explanation/experiments.md). So all principals count alike.
 
-Two steps make the counts of an interval a z:
+Two steps turn the counts of an interval into a z:
 
-1. Each channel has a tail by kind of principal: the share of the kind's hours with at least as much. An interval's strongest
-   channel is the one with the smallest share; that of all events must be EVENT_RARITY times as rare, as to read much says little.
-2. That smallest share has a tail of its own by kind: the share of the kind's events that lie in such an hour. z = -Phi^-1(S).
+1. Each channel has a tail by kind of principal: the share of the kind's hours with at least this count. The interval's strongest
+   channel is the one with the smallest share. The channel of all events must be EVENT_RARITY times as rare as the others to be
+   the strongest, because reading much says little.
+2. That smallest share has a tail of its own by kind: S, the share of the kind's events that lie in hours with such a share or a
+   smaller one. z = -Phi^-1(S).
 
-A kind's tails are shrunk towards those of all kinds. The first step counts hours and not events, because in those of a few busy
-machines lie most events, beside which no person would ever be busy.
+The tails of a kind are shrunk towards those of all kinds. The first step counts hours and not events: most events lie in the
+hours of a few busy machines, and no hour of a person would be busy beside those.
 """
 
 from __future__ import annotations
@@ -36,22 +39,22 @@ from fingerprint.estimators.surge_tails import log_share
 from fingerprint.estimators.tail_calibration import z_of_log_survival
 
 CHANNELS = 3  # all events of a principal in an interval, those that failed, those that changed something
-EVENT_RARITY = 8.0  # times as rare must an hour be by all of its events as by one of the others
+EVENT_RARITY = 8.0  # how many times as rare an hour must be by all of its events as by another channel
 # Counts at which a channel's tail is known: each up to 11, then twenty for every tenfold; others count as the next lower one.
 COUNT_KNOTS = np.unique(np.r_[0, np.geomspace(1, 1e6, 121).round()]).astype(np.float32)
-NATS_STEP, NATS_KNOTS = 0.05, 301  # nats 0 ... 15 at which that of the strongest channel is
-MIN_PRINCIPALS = 10  # whose first days must have been seen: fewer say of no hour that it is rare
+NATS_STEP, NATS_KNOTS = 0.05, 301  # nats 0 ... 15 at which the tail of the strongest channel is known
+MIN_PRINCIPALS = 10  # principals whose first days must have been seen; fewer cannot say that an hour is rare
 KIND_PRIOR_HOURS = 200.0  # active hours that the tail of all kinds is worth in that of a kind
 PRIOR_HOURS = 20.0  # hours that a prior tail is worth in that of all kinds
-PRIOR_POWER = 0.7  # of that prior: of (1 + count) to minus this, and so exponential in nats
+PRIOR_POWER = 0.7  # of that prior: its shares are (1 + count) ^ -PRIOR_POWER, and so exponential in nats
 
 
 @dataclass(frozen=True)
 class NewcomerTails:
-    """Tails of first days, by kind.
+    """Tails of first days, by kind of principal.
 
-    `kind` (K,) sorted hashes of kinds; `channel` (K + 1, CHANNELS, knots) log shares of each channel, `tail` (K + 1, knots) those
-    of the strongest one; the last row is of all kinds. Without any row nothing was learned.
+    `kind` (K,) are the sorted hashes of kinds, `channel` (K + 1, CHANNELS, knots) the log shares of each channel, and `tail`
+    (K + 1, knots) those of the strongest channel. The last row is for all kinds. Without rows nothing was learned.
     """
 
     kind: Hashes
@@ -60,12 +63,12 @@ class NewcomerTails:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> NewcomerTails:
-        """Return those of a bank, from its arrays by name (`newcomer.*`), where `placement` puts them; none without."""
+        """Return the tails of a bank from its arrays by name (`newcomer.*`), on the device of `placement`; none without them."""
         own = mapped_arrays.part_arrays("newcomer", arrays) or no_newcomer_tails().as_arrays("")
         return cls(**{name: placement(np.asarray(own[name])) for name in TAIL_ARRAYS})
 
     def as_arrays(self, part: str = "newcomer.") -> Arrays:
-        """Return them as arrays by name, which begins with `part`."""
+        """Return the arrays by name; names begin with `part`."""
         return {f"{part}{name}": getattr(self, name) for name in TAIL_ARRAYS}
 
     @property
@@ -74,7 +77,7 @@ class NewcomerTails:
         return len(self.tail) > 0
 
     def rows(self, kind: Hashes) -> Ints:
-        """Return the tail of each kind (hashes, (N,)), that of all kinds for one that is not known."""
+        """Return the row of each kind's tail, from hashes of kinds (N,): (N,). An unknown kind has that of all kinds."""
         place, found = find_sorted(self.kind, kind)
         out: Ints = namespace(kind).where(found, place, len(self.kind)).astype(np.int32)
         return out
@@ -135,10 +138,10 @@ def _log_shares(
     kinds: int,
     prior: NDArray[np.float64],
 ) -> Floats:
-    """Return the log share that lies at each knot or behind it, of each kind and of all: (kinds + 1, knots).
+    """Return the log of the share at or above each knot, of each kind and last of all kinds: (kinds + 1, knots).
 
-    `place` (H,) is the knot of each hour, `weight` (H,) what it counts, `of_kind` (H,) its kind; `prior` (knots,) the shares that
-    few hours are shrunk towards. Weights are whole numbers, so that no order of the hours makes a difference.
+    `place` (H,) is the knot of each hour, `weight` (H,) what it counts, `of_kind` (H,) its kind; `prior` (knots,) are the shares
+    that few hours are shrunk towards. Weights are whole numbers, so sums do not depend on the order of the hours.
     """
     cells = np.bincount(of_kind * len(prior) + place, weight, kinds * len(prior)).reshape(kinds, len(prior))
     passed = cells[:, ::-1].cumsum(axis=1)[:, ::-1]

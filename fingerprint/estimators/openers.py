@@ -1,18 +1,19 @@
-"""Openers: who opened which role -> the nats of one who never did.
+"""Openers: the principals that opened each role -> the nats of an opener that is new to the role.
 
 Example:
     >>> known = RoleOpeners.from_arrays(learn_openers(rows, 24))                # of a history, a row an opening
     >>> known.nats(role, opener)                                               # (N,)
     array([5.1, 0. ], dtype=float32)
 
-A role that one pipeline opens every day, and nothing else, is hardly ever opened by another one; a role that a department
-shares meets new people every month. So a new opener is as rare as the role has met new ones:
+A role that only one pipeline opens, every day, is hardly ever opened by another principal; a role that a department shares meets
+new people every month. The rate at which a role met new openers says how rare one is:
 
-    e = (T - 1 + W e_all) / (n + W)       T openers in n days on which one of them opened it; W is PRIOR_DAYS
-    e_all                                 the same of all roles together
+    e = (T - 1 + W e_all) / (n + W)       T openers in n days on which the role was opened; W is PRIOR_DAYS
+    e_all                                 the rate of all roles together
 
 which is -ln e nats (`estimators.rates`). They add WEIGHT times as many to the event: the tails of harmless events are so long
-that nats of novelty are worth less than those of a share. A role without learned openers says nothing: the role itself is new.
+that nats of novelty are worth less than those of a share. For a role without learned openers there are none: the role itself is
+new.
 """
 
 from __future__ import annotations
@@ -30,14 +31,14 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.estimators.rates import rarity_nats
 
-PRIOR_DAYS = 2.0  # of one opener, that what is usual of all roles is worth
+PRIOR_DAYS = 2.0  # days of a role that the rate of all roles is worth
 WEIGHT = 2.0
-OPENER_FEATURE = "opener of the role"  # of a driver
-OPENED = " opened "  # in its text, between who did and the role
+OPENER_FEATURE = "opener of the role"  # the feature that a driver names
+OPENED = " opened "  # in the driver's text, between the opener and the role
 
 
 class OpeningRows(NamedTuple):
-    """Rows of a history that opened a role, (N,) each: `mark`, `interval` and `learned` as of `DistinctRows`."""
+    """Rows of a history that opened a role, (N,) each: `mark`, `interval` and `learned` are as in `DistinctRows`."""
 
     mark: Hashes
     interval: Ints
@@ -51,10 +52,10 @@ class OpeningRows(NamedTuple):
 
 
 def learn_openers(rows: OpeningRows, intervals_per_day: int) -> Arrays:
-    """Return who opened which role in some rows.
+    """Return the openers of each role, and the nats of a new one.
 
-    Returns `pair` (M,), hashes of role and opener, sorted, beside the two themselves, `pair_role` and `pair_opener` (M,); `role`
-    (K,), sorted, and `nats` (K,) that a new opener of it is worth.
+    Returns `pair` (M,), sorted hashes of role and opener, with the two themselves, `pair_role` and `pair_opener` (M,); and `role`
+    (K,), sorted, with the `nats` (K,) of a new opener.
     """
     role, opener, day = rows.role, rows.opener, rows.interval // intervals_per_day
     pair = hashing.hash_pair(role, opener)
@@ -84,16 +85,16 @@ class RoleOpeners:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> RoleOpeners:
-        """Return those of arrays by the names that `learn_openers` gives them."""
+        """Return the openers with the arrays that `learn_openers` returns."""
         return cls(*(arrays[name] for name in ("pair", "pair_role", "pair_opener", "role", "nats")))
 
     @classmethod
     def from_bank(cls, arrays: Mapping[str, NDArray[Any]]) -> RoleOpeners:
-        """Return those of a bank, from its arrays by name (`opener.*`); no role has any without."""
+        """Return the openers of a bank, from its arrays by name (`opener.*`); without them no role has any."""
         return cls.from_arrays(mapped_arrays.part_arrays("opener", arrays) or _no_openers())
 
     def nats(self, role: Hashes, opener: Hashes) -> Floats:
-        """Return the nats of who opened a role, (N,) each: 0 for those that did before, and for roles without learned openers."""
+        """Return the nats of openers of roles, (N,): 0 for openers that are known, and for roles without learned openers."""
         place, found = find_sorted(self.role, role)
         _, known = find_sorted(self.pair, hashing.hash_pair(role, opener))
         out = np.zeros(len(role), np.float32)
@@ -102,11 +103,11 @@ class RoleOpeners:
         return out
 
     def evidence(self, role: Hashes, opener: Hashes) -> Floats:
-        """Return the nats that who opened a role adds to its event, (N,) each."""
+        """Return the nats that openers of roles add to their events, (N,)."""
         return np.float32(WEIGHT) * self.nats(role, opener)
 
     def openers(self, role: np.uint64) -> Hashes:
-        """Return all who opened a role in the history, (M,)."""
+        """Return the principals that opened a role in the history, (M,)."""
         return self.pair_opener[self.pair_role == role]
 
 

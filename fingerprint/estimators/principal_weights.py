@@ -1,13 +1,14 @@
-"""Weights of principals in what is said of their kind: none counts more than all others together.
+"""Weights of principals in the statistics of their kind: none counts more than all others together.
 
 Example:
     >>> kind, principal = np.zeros(7, np.uint64), np.array([1, 2, 3, 4, 5, 6, 6], np.uint64)
     >>> balanced_events(np.array([10, 10, 10, 10, 10, 400, 600.0]), principal, kind, interval=np.arange(7)).tolist()
     [10.0, 10.0, 10.0, 10.0, 10.0, 25.0, 25.0]
 
-A share of a kind's events says what is usual of its principals. One account that makes nine of ten of these events would make the
-kind its own: steady, it leaves others a vote for whatever they do; restless, it takes from them the vote for anything. So would
-one account in a single hour: a loop, or an attacker before the next training, makes more calls in it than all others in a day.
+Shares of a kind's events say what is usual of its principals. One principal that makes nine of ten of these events would decide
+them alone: if it is steady, others get a vote for whatever they do; if it is restless, they get none for anything. A single hour
+of one principal could do the same: a loop, or an attacker before the next training, makes more calls in it than all others in a
+day.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from numpy.typing import NDArray
 
 from fingerprint.compute.hashing import Hashes
 
-MIN_PRINCIPALS = 5  # of a kind: fewer do not say what is usual of it
-# Of what the others of its kind make, an interval of a principal counts this share at most ...
+MIN_PRINCIPALS = 5  # of a kind: with fewer, nothing is scaled
+# An interval of a principal counts at most this share of the events that the others of its kind make ...
 INTERVAL_SHARE = 0.02
-MIN_INTERVAL_EVENTS = 50  # ... or this many: of a small kind a busy hour is a large share
+MIN_INTERVAL_EVENTS = 50  # ... or this many events, because in a small kind a busy hour is a large share
 
 
 def balanced_events(
     events: NDArray[Any], principal: Hashes, kind: Hashes, interval: NDArray[Any]
 ) -> NDArray[np.float64]:
-    """Return events (N,) as they count in their kind: by principal, kind and interval (N,).
+    """Return events (N,) scaled down to what they count in their kind; principal, kind and interval are (N,).
 
-    An interval of a principal counts INTERVAL_SHARE of what the others of its kind make at most (or MIN_INTERVAL_EVENTS), and
-    all of them together as much as the others at most.
+    An interval of a principal counts at most INTERVAL_SHARE of the events of the others of its kind (or MIN_INTERVAL_EVENTS). All
+    intervals of a principal together count at most as much as the others. Kinds of fewer than MIN_PRINCIPALS are not scaled.
     """
     _, first, of_key = np.unique(principal, return_index=True, return_inverse=True)
     _, of_kind = np.unique(kind[first], return_inverse=True)
@@ -51,5 +52,8 @@ def balanced_events(
 
 
 def _scale(sums: NDArray[Any], most: NDArray[np.float64], of_sum: Any, of_key: Any) -> Any:
-    """Return by what rows (N,) are scaled, so that the sum that each belongs to (`of_sum`) is at most its principal's `most`."""
+    """Return factors (N,) by which each of the `sums` becomes at most its principal's `most`.
+
+    `of_sum` and `of_key` (N,) are the sum and the principal that a row belongs to.
+    """
     return np.minimum(most[of_key] / np.maximum(sums[of_sum], 1e-9), 1)

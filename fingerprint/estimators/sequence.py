@@ -4,9 +4,9 @@ Example:
     >>> nats, best = surprise_of_actions(transitions, seen, wanted)     # (N,) each: surprise, and the context that explains it
     >>> z = z_of_surprise(transitions, nats, kind)                      # (N,)
 
-A context of an action is an action of the same principal in the CONTEXT_SECONDS before it. Records have whole seconds, so what
-lies in the same second counts as before: no order within a second is asked for. An action without any context begins a session
-(START, which is a candidate for every action). With n the number of intervals in which a was seen after c:
+A context of an action is another action of the same principal in the CONTEXT_SECONDS before it. Records have whole seconds, so
+actions in the same second count as contexts of each other. An action without any context begins a session: its context is START,
+which is also a candidate for every other action. With n(c, a) the number of intervals in which action a was seen after context c:
 
     p(a | c)  = (n(principal, c, a) + 5 P(a | c)) / (n(principal, c) + 5)
     P(a | c)  = (n(c, a) + P(a)) / (n(c) + 1)                                 in the organisation
@@ -44,28 +44,29 @@ from fingerprint.compute.hashing import Hashes, hash_pair
 from fingerprint.compute.sorted_table import expand_ranges, find_sorted
 from fingerprint.estimators.day_folds import day_folds
 
-CONTEXT_SECONDS = 60  # of event time, in which what was done before an action is its context
-PRINCIPAL_PRIOR, ORGANISATION_PRIOR = 5.0, 1.0  # intervals that what stands behind a frequency is worth
+CONTEXT_SECONDS = 60  # of event time before an action, in which other actions are its contexts
+PRINCIPAL_PRIOR, ORGANISATION_PRIOR = 5.0, 1.0  # intervals that the prior of a frequency is worth
 ORGANISATION = np.uint64(0)  # the owner of what all principals did
 START = np.uint64(0)  # the context of an action that begins a session
 ANY = np.uint64(2**64 - 1)  # any context
 TOTAL = np.uint64(2**64 - 2)  # in place of an action or context: the count of a context, or of all actions
-MAX_PAIRS = 1 << 20  # of actions and contexts, that are compared at a time
-USUAL_ACTIONS = 3  # actions that usually follow a context, which an explanation names
+MAX_PAIRS = 1 << 20  # pairs of action and context that are compared at a time
+USUAL_ACTIONS = 3  # how many of the actions that usually follow a context an explanation names
 GRID_STEP, GRID_SIZE = 0.25, 96  # nats between two points of a tail, and their number
-# After an action, what explains it best where no other one does.
+# In an explanation, follows an action whose best context is START.
 FIRST_TEXT = "judged as first after a minute's pause"
 ALL_KINDS = np.uint64(0)  # the tail of principals whose kind was never seen
-KIND_PRIOR_EVENTS = 200  # events of all kinds that stand behind the tail of one
+KIND_PRIOR_EVENTS = 200  # events that the tail of all kinds is worth in that of one kind
 
 
 @dataclass(frozen=True, slots=True)
 class Transitions:
-    """The counts of a bank, and how rare a surprise is.
+    """The counts of transitions of a bank, and the tails of surprise.
 
-    `keys` (M,), sorted, and `count` (M,): `transition_key` of principals and of the organisation. `contexts` (C,), sorted, and
-    `usual` (C, 3): what most often followed each in the organisation, 0 for none. `kinds` (K,), sorted hashes of kinds of
-    principals, and `tail` (K, 96): the share of harmless held-out events with at least so many quarters of a nat.
+    - `keys` (M,), sorted (`transition_key`), and `count` (M,): how often each was counted, of principals and of the organisation
+    - `contexts` (C,), sorted, and `usual` (C, 3): the actions that most often followed each in the organisation, 0 for none
+    - `kinds` (K,), sorted hashes of kinds of principals, and `tail` (K, 96): the share of harmless held-out events with at least
+      the surprise of each point of the grid
     """
 
     keys: Hashes
@@ -95,7 +96,7 @@ class SeenActions(NamedTuple):
 def transition_key(
     owner: Hashes | np.uint64, context: Hashes | np.uint64, action: Hashes | np.uint64
 ) -> Hashes:
-    """Return the key under which it is counted that an action followed a context, element by element with broadcasting."""
+    """Return the key under which an action after a context is counted, element by element with broadcasting."""
     return hash_pair(hash_pair(owner, context), action)
 
 
@@ -103,10 +104,11 @@ def transition_key(
 
 
 class Contexts(NamedTuple):
-    """Ranges of the contexts of N actions among S seen ones, which are in the order of principal and second.
+    """Ranges of S seen actions, sorted by principal and second, that hold the contexts of N actions.
 
-    `action` and `cell` (S,): what was done, and a number that grows with principal and second; `own_action` and `own_cell` (N,)
-    the same of the actions; `first` and `end` (N,): the range in which their contexts lie.
+    - `action`, `cell` (S,): the seen actions, and a number of each that grows with principal and second
+    - `own_action`, `own_cell` (N,): the same of the actions whose contexts these are
+    - `first`, `end` (N,): the range of seen actions that holds the contexts
     """
 
     action: Hashes
@@ -117,9 +119,9 @@ class Contexts(NamedTuple):
     end: NDArray[np.intp]
 
     def pairs(self, rows: slice) -> tuple[NDArray[np.intp], Hashes]:
-        """Return the number of an action, counted from `rows.start`, and a context of it: (P,) each.
+        """Return pairs of an action, counted from `rows.start`, and one of its contexts: (P,) each.
 
-        A context that occurs in several seconds is returned for each of them; the action's own row is none.
+        A context that occurs in several seconds is returned for each of them. An action's own row is not its context.
         """
         which, at = expand_ranges(self.first[rows], self.end[rows])
         action, cell = self.own_action[rows][which], self.own_cell[rows][which]
@@ -127,7 +129,7 @@ class Contexts(NamedTuple):
         return which[other], self.action[at][other]
 
     def blocks(self) -> Iterator[slice]:
-        """Yield the actions in turn, at most MAX_PAIRS pairs at a time where one has no more than that."""
+        """Yield ranges of actions with at most MAX_PAIRS pairs; an action that alone has more is a range of its own."""
         ends = to_host(self.end - self.first).cumsum()
         start = 0
         while start < len(ends):
@@ -162,7 +164,7 @@ def _cell(place: NDArray[Any], second: Longs) -> Longs:
 def surprise_of_actions(
     transitions: Transitions, seen: SeenActions, wanted: SeenActions
 ) -> tuple[Floats, Hashes]:
-    """Return the surprise of actions in nats, and the context among `seen` (S,) that explains each best: (N,) each."""
+    """Return the surprise of the `wanted` actions in nats, and the context in `seen` (S,) that explains each best: (N,)."""
     xp, contexts = namespace(wanted.principal), find_contexts(seen, wanted)
     parts = [
         _least_surprise(transitions, wanted.take(rows), *contexts.pairs(rows)) for rows in contexts.blocks()
@@ -191,7 +193,10 @@ def _least_surprise(
 
 
 def least_of_each(count: int, which: NDArray[np.intp], nats: Floats, context: Hashes) -> NDArray[np.intp]:
-    """Return the place of each action's least nats, ties by context: `which` of so many, nats, context (P,) -> (count,)."""
+    """Return the index of the pair with the fewest nats of each action, ties by context: (P,) -> (count,).
+
+    `which` (P,) is the action of each pair, a number below `count`.
+    """
     if not is_on_host(nats):
         return array_least_of_each(count, which, nats, context)
     best = np.full(count, -1)
@@ -202,7 +207,7 @@ def least_of_each(count: int, which: NDArray[np.intp], nats: Floats, context: Ha
 def array_least_of_each(
     count: int, which: NDArray[np.intp], nats: Floats, context: Hashes
 ) -> NDArray[np.intp]:
-    """Return the same by functions of arrays in any library."""
+    """Return the result of `least_of_each`, computed with any array library."""
     xp, order = namespace(nats), lexsort(context, nats)
     order = order[xp.argsort(which[order], kind="stable")]
     least: NDArray[np.intp] = order[xp.searchsorted(which[order], xp.arange(count))]
@@ -210,7 +215,7 @@ def array_least_of_each(
 
 
 def start_surprise(transitions: Transitions, wanted: SeenActions) -> Floats:
-    """Return the surprise of actions as the first of a session (N,): no context makes it larger."""
+    """Return the surprise of actions as the first of a session (N,), which no further context can exceed."""
     xp = namespace(wanted.principal)
     start = xp.full(len(wanted.action), START, np.uint64)
     number, places = unique_examples(transition_key(wanted.principal, start, wanted.action))
@@ -220,7 +225,7 @@ def start_surprise(transitions: Transitions, wanted: SeenActions) -> Floats:
 
 
 def transition_nats(transitions: Transitions, principal: Hashes, context: Hashes, action: Hashes) -> Floats:
-    """Return -log p(action | context) at each principal: (P,) -> (P,) nats."""
+    """Return -log p(action | context) of each principal: (P,) -> (P,) nats."""
     if not is_on_host(transitions.keys):
         return array_transition_nats(transitions, principal, context, action)
     compiled, nats = _compiled(), np.empty(len(action), np.float32)
@@ -240,7 +245,7 @@ def _compiled() -> Any:
 def array_transition_nats(
     transitions: Transitions, principal: Hashes, context: Hashes, action: Hashes
 ) -> Floats:
-    """Return what `transition_nats` does, by functions of arrays in any library."""
+    """Return the result of `transition_nats`, computed with any array library."""
     xp = namespace(action)
     alone = _counts(transitions, transition_key(ORGANISATION, ANY, action))
     total = float(_counts(transitions, _one(xp, transition_key(ORGANISATION, ANY, TOTAL)))[0])
@@ -257,7 +262,7 @@ def array_transition_nats(
 def count_of(
     transitions: Transitions, owner: np.uint64, context: np.uint64, action: np.uint64
 ) -> tuple[float, float]:
-    """Return in how many intervals an owner did an action after a context, and in how many it had that context."""
+    """Return the numbers of intervals in which an owner did an action after a context, and in which it had that context."""
     after, there = counts_after(transitions, owner, context, np.array([action, TOTAL], np.uint64))
     return float(after), float(there)
 
@@ -265,7 +270,7 @@ def count_of(
 def counts_after(
     transitions: Transitions, owner: np.uint64, context: np.uint64, actions: Hashes
 ) -> NDArray[np.float64]:
-    """Return in how many intervals an owner did each of some actions after a context, (A,)."""
+    """Return the number of intervals in which an owner did each action after a context, (A,)."""
     return _counts(transitions, transition_key(owner, context, actions))
 
 
@@ -279,7 +284,7 @@ def _counts(transitions: Transitions, keys: Hashes) -> NDArray[np.float64]:
 
 
 def _one(xp: Any, key: Any) -> Hashes:
-    """Return one key as an array, where the others lie."""
+    """Return a key as an array (1,) of the library `xp`."""
     one: Hashes = xp.full(1, key, np.uint64)
     return one
 
@@ -288,7 +293,7 @@ def _one(xp: Any, key: Any) -> Hashes:
 
 
 def grid_place(nats: Floats) -> NDArray[np.int64]:
-    """Return the point of the tail that each surprise (N,) reaches."""
+    """Return the last point of the grid that each surprise (N,) reaches."""
     place: NDArray[np.int64] = (nats / GRID_STEP).astype(np.int64).clip(0, GRID_SIZE - 1)
     return place
 
@@ -296,7 +301,7 @@ def grid_place(nats: Floats) -> NDArray[np.int64]:
 def z_of_surprise(transitions: Transitions, nats: Floats, kind: Hashes) -> Floats:
     """Return the normal quantile of the share of harmless events with at least such a surprise: nats, kind (N,) -> z (N,).
 
-    A kind without a tail of its own is measured by that of all kinds.
+    A kind without a tail of its own is judged by that of all kinds.
     """
     return z_of_places(transitions, grid_place(nats), kind)
 
@@ -311,7 +316,7 @@ def z_by_other_days(
 ) -> Floats:
     """Return the z of held-out events, each by the tails of the other days: groups (G,) as in `fit_tails`, and their day.
 
-    Of a single day, its own tails have to do.
+    A single day is judged by its own tails.
     """
     out = np.empty(len(kind), np.float32)
     for left_out, others in day_folds(day):
@@ -332,8 +337,8 @@ def _tail_z(kinds: Hashes, tail: Floats, place: NDArray[np.int64], kind: Hashes)
 def fit_tails(kind: Hashes, place: NDArray[np.int64], events: NDArray[np.float64]) -> tuple[Hashes, Floats]:
     """Return the kinds, sorted, and the tail of each: (K,), (K, 96).
 
-    Of harmless held-out events, in groups of `events` (G,) alike: their `kind` and `place` on the grid. A kind leans on all
-    kinds together, and those on one event more than there was.
+    The harmless held-out events come in groups (G,): each has a `kind`, a `place` on the grid, and a number of `events`. The tail
+    of a kind is shrunk towards that of all kinds, which counts one event more than there was, at the highest point.
     """
     kinds = np.unique(np.append(kind, ALL_KINDS))
     counted = np.zeros((len(kinds), GRID_SIZE))
@@ -348,7 +353,7 @@ def fit_tails(kind: Hashes, place: NDArray[np.int64], events: NDArray[np.float64
 
 
 def _at_least(counted: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return how many lie at each point of the grid or above: (..., 96) -> (..., 96)."""
+    """Return the number of events at each point of the grid or above: (..., 96) -> (..., 96)."""
     above: NDArray[np.float64] = counted[..., ::-1].cumsum(-1)[..., ::-1]
     return above
 
@@ -359,7 +364,7 @@ def _at_least(counted: NDArray[np.float64]) -> NDArray[np.float64]:
 def distinct_transitions(
     seen: SeenActions, interval: NDArray[np.integer[Any]]
 ) -> tuple[Hashes, Hashes, Hashes]:
-    """Return principal, context and action of the transitions of each principal and interval (S,), each once: (T,) each.
+    """Return principal, context and action of the distinct transitions of each principal and interval, from (S,): (T,) each.
 
     An action without any context begins a session.
     """
@@ -384,7 +389,7 @@ def distinct_transitions(
 def count_transitions(
     owner: Hashes | np.uint64, context: Hashes, action: Hashes
 ) -> tuple[Hashes, NDArray[np.float64]]:
-    """Return the keys of transitions (T,) of some owners and of their contexts, sorted, and how often each was counted."""
+    """Return the sorted keys of transitions (T,) and of their contexts (action TOTAL), and how often each occurs."""
     both = [action, np.full(len(action), TOTAL)]
     keys = np.concatenate([transition_key(owner, context, each) for each in both])
     distinct, counts = np.unique(keys, return_counts=True)

@@ -7,16 +7,16 @@ Example:
     True
 
 The method is the published one (NVIDIA, "Detecting stolen AWS credentials": keep the strongest frequencies, invert, judge
-the difference by a rolling z), with what makes it hold on a stream: it looks backwards only, its scale is robust (past
-bursts do not mask a new one) and has a Poisson floor (a flat series never divides by zero).
+the difference by a rolling z), adapted to a stream: it looks backwards only, its scale is robust (past bursts do not mask a new
+one) and has a Poisson floor (a flat series never divides by zero).
 
-What happens at the same time of three days is a habit (`HABIT_DAYS`). A surge that came on fewer days enters a forecast clipped
-(`clip_surges`), so that an attack does not teach it to expect the next. And what came on each of the last three active days is
-expected (`recent_habit`), so that a change for good, as a new workload or daylight saving time, is news for three days and not
-until a window of three weeks has forgotten the time before.
+Counts that come at the same time of `HABIT_DAYS` days are a habit. A surge that came on fewer days is clipped before it enters a
+forecast (`clip_surges`), so that an attack does not teach the forecast to expect the next one. Counts that came on each of the
+last three active days are expected (`recent_habit`). So a lasting change, such as a new workload or daylight saving time, is news
+for three days, not until a window of three weeks has forgotten the time before.
 
-Everything is written over the array namespace of its arguments: NumPy, CuPy or torch. On a CPU a few rows are transformed at a
-time, so that they stay in its cache; on a device all are, or as many as `memory_bytes` has room for.
+All functions work with the array library of their arguments: NumPy, CuPy or torch. On a CPU a few rows are transformed at a time,
+so that they stay in its cache; on a device all rows are, or as many as `memory_bytes` has room for.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ from fingerprint.compute import order_statistics
 from fingerprint.compute.arrays import Array
 
 POWER_QUANTILE = 0.9  # of spectral power, above which frequencies are kept
-SURGE_Z = 4.0  # roots of what is usual above which a count is clipped, and the negative z at which an interval is silent
+# Poisson roots above the usual count at which a count is clipped; the negative z at which an interval is silent
+SURGE_Z = 4.0
 HABIT_DAYS = 3  # days on which something happens at the same time before it is a habit
 COUNT_FLOOR = 0.04  # added to the expected count under the Poisson root
 
@@ -39,16 +40,17 @@ CPU_BLOCK_ROWS = 128
 # Bytes that a device needs for each value of a forecast: spectrum 4, its copy 4, result 4, cuFFT's own 4, mask, and a reserve.
 DEVICE_BYTES_PER_VALUE = 20
 MAX_TRANSFORM_VALUES = 2**31 - 1  # values in one transform: cuFFT's plans count in 32 bits
-POWER_TIE_TOLERANCE = 1e-3  # powers that differ by less, as a share, are the same: float32 tells them apart by its rounding alone
+# Powers that differ by a smaller share are equal: only the rounding of float32 tells them apart
+POWER_TIE_TOLERANCE = 1e-3
 MAD_TO_SIGMA = 1.4826  # median absolute deviation -> standard deviation, for a normal distribution
 
 
 def keep_strongest_frequencies(series: Array, quantile: float) -> Array:
     """Return the part of each series that its strongest frequencies explain: (S, W) -> (S, W), never below zero.
 
-    A frequency is kept when its power is not below the `quantile` of the series' own powers; the mean always is. Few calls
-    make many powers that are the same (one call makes all of them so): those at the quantile are kept together. Without that,
-    rounding would choose among them, and each library's transform rounds in its own way.
+    A frequency is kept if its power is at least the `quantile` of the series' own powers; the mean is always kept. Few calls make
+    many equal powers (one call makes them all equal), so all powers that tie with the quantile are kept. Otherwise rounding would
+    choose among them, and each library's transform rounds in its own way.
     """
     xp = array_namespace(series)
     transforms = _transforms(xp)
@@ -61,12 +63,12 @@ def keep_strongest_frequencies(series: Array, quantile: float) -> Array:
 
 
 def _transforms(xp: Any) -> Any:
-    """Return SciPy's transforms for NumPy's arrays: they take several rows at once, NumPy's one after the other."""
+    """Return SciPy's transforms for arrays of NumPy: they take several rows at once, NumPy's own one after the other."""
     return scipy.fft if is_numpy_namespace(xp) else xp.fft
 
 
 def _weak_frequencies(spectrum: Array, quantile: float) -> Array:
-    """Return which frequencies are dropped: (S, F) complex -> (S, F)."""
+    """Return the mask of frequencies to drop: (S, F) complex -> (S, F)."""
     xp = array_namespace(spectrum)
     power = xp.real(spectrum) ** 2 + xp.imag(spectrum) ** 2
     place = min(int(quantile * power.shape[1]), power.shape[1] - 1)
@@ -79,10 +81,10 @@ def forecast(
 ) -> tuple[Array, Array]:
     """Return expected counts after the window, and the spread of the window's residuals.
 
-    `series` is (S, W), oldest first, W a whole number of the periods that matter (days, weeks); `gap` intervals after the
-    window are skipped, because late records may still change them. Kept frequencies repeat with the window, so what they
-    say of interval W + k is what they say of interval k. Returns (S, horizon) expected counts and (S,) spreads, the
-    residuals' robust standard deviation (1.4826 x median absolute deviation). `memory_bytes` is what a device has left.
+    `series` is (S, W), oldest first, W a whole number of the periods that matter (days, weeks). `gap` intervals after the
+    window are skipped, because late records may still change them. Kept frequencies repeat with the window, so their value at
+    interval W + k is that at interval k. Returns (S, horizon) expected counts and (S,) spreads, the residuals' robust standard
+    deviation (1.4826 x median absolute deviation). `memory_bytes` is the free memory of a device.
     """
     xp = array_namespace(series)
     places = xp.asarray([(gap + k) % series.shape[-1] for k in range(horizon)])
@@ -96,7 +98,7 @@ def forecast(
 
 
 def window_lengths(known: Array, day: int, max_days: int, warm_up_days: int) -> Array:
-    """Return how many of the `known` (N,) intervals are used: whole weeks if there is one, else whole days, 0 while warming up.
+    """Return how many of `known` intervals (N,) are used: whole weeks if there is one, else whole days; 0 while warming up.
 
     >>> window_lengths(np.array([30, 47, 100, 200, 900]), 24, 14, 2).tolist()
     [0, 0, 96, 168, 336]
@@ -108,10 +110,10 @@ def window_lengths(known: Array, day: int, max_days: int, warm_up_days: int) -> 
 
 
 def clip_surges(series: Array, day: int) -> Array:
-    """Return counts clipped to what is no surge for their time of day: (S, W) -> (S, W), W a whole number of days.
+    """Return counts clipped to the largest that is no surge at their time of day: (S, W) -> (S, W), W a whole number of days.
 
-    `day` is how many intervals one has. Usual at a time of day is the HABIT_DAYS-th largest of its counts; a window of no more
-    days than that knows nothing usual, and nothing in it is clipped.
+    `day` is the number of intervals in a day. The usual count at a time of day is its HABIT_DAYS-th largest. In a
+    window of at most HABIT_DAYS days nothing is clipped.
     """
     xp, days = array_namespace(series), series.shape[-1] // day
     if days <= HABIT_DAYS:
@@ -123,16 +125,16 @@ def clip_surges(series: Array, day: int) -> Array:
 
 
 def recent_habit(series: Array, day: int, gap: int = 0) -> Array:
-    """Return the least count at each time of day on the last HABIT_DAYS active days: (S, W) -> (S, day); 0 for fewer of them.
+    """Return the least count at each time of day on the last HABIT_DAYS active days: (S, W) -> (S, day); 0 if there are fewer.
 
-    A day is active if anything was counted in it. `gap` intervals are missing behind the window, the last ones of its last day:
-    there the other days decide.
+    A day is active if anything was counted in it. Days end `gap` intervals after the window, so the last day lacks its last `gap`
+    intervals; at these times of day the other days decide.
     """
     xp = array_namespace(series)
     unknown = xp.full((series.shape[0], gap), float("inf"), dtype=series.dtype)
     by_day = _by_day(xp.concat([series[:, gap:], unknown], axis=-1), day)
     active = xp.astype(xp.any((by_day > 0) & ~xp.isinf(by_day), axis=-1), xp.int32)
-    # active days after each
+    # number of active days after each day
     after = xp.sum(active, axis=-1, keepdims=True) - xp.cumulative_sum(active, axis=-1)
     recent = (active > 0) & (after < HABIT_DAYS)
     least = xp.min(xp.where(recent[..., None], by_day, xp.asarray(float("inf"), dtype=series.dtype)), axis=1)
@@ -145,7 +147,7 @@ def _by_day(series: Array, day: int) -> Array:
 
 
 def max_rows_per_transform(width: int, memory_bytes: int | None) -> int:
-    """Return how many series of `width` intervals a device transforms together; None is no bound but cuFFT's.
+    """Return how many series of `width` intervals a device transforms together; without `memory_bytes`, cuFFT's limit applies.
 
     Example:
         >>> max_rows_per_transform(504, 40 * 10**9)
@@ -166,10 +168,10 @@ def _forecast(series: Array, places: Array, quantile: float) -> tuple[Array, Arr
 
 
 def robust_z(count: Array, expected: Array, spread: Array, floor: float) -> Array:
-    """Return how far a count lies above the expected one, in robust standard deviations; below is negative.
+    """Return how far a count lies above the expected one, in robust standard deviations; negative if it lies below.
 
-    The scale is the larger of the residuals' spread and the Poisson root of the expected count (plus `floor`, so that a
-    first call where nothing was ever expected has a finite z of 1/sqrt(floor)).
+    The scale is the larger of the residuals' spread and the Poisson root of the expected count. `floor` is added under the root,
+    so that a first call where nothing was ever expected has a finite z of 1/sqrt(floor).
     """
     xp = array_namespace(count)
     return (count - expected) / xp.maximum(spread, xp.sqrt(expected + floor))

@@ -1,4 +1,4 @@
-"""Surge tails: how much of a principal's harmless activity lies in intervals that surge as much -> z.
+"""Surge tails: the share of a principal's harmless events that lie in intervals with at least as large a surge -> z.
 
 Example:
     >>> surge = log_surge(count, expected, spread, burst)               # (N, C), NaN where an event was not counted
@@ -12,10 +12,11 @@ twenty lie in an interval with a z above four. Three steps make it a share of ev
    series: the root mean square of its residuals in the intervals of the history that had any (`amounts.usual_amounts`).
 2. Each channel has a tail by kind of principal: S_c(x) is the share of all the kind's held-out events that were counted in an
    interval of this channel with at least this surge. An event's strongest channel is the one with the smallest share.
-3. That smallest share has a tail of its own by principal, shrunk towards its kind and that towards everybody. z = -Phi^-1(S).
+3. That smallest share has a tail of its own: S, the share of the principal's events with such a share or a smaller one. It is
+   shrunk towards the tail of the kind, and that towards the tail of all principals. z = -Phi^-1(S).
 
-Shares are of events, not of intervals: what an analyst is shown are events, and bursts hold most of them. In the tails of a kind
-no principal counts more than all others together (`principal_weights`).
+Shares are of events, not of intervals: an analyst is shown events, and bursts hold most of them. In the tails of a kind no
+principal counts more than all others together (`principal_weights`).
 """
 
 from __future__ import annotations
@@ -37,19 +38,22 @@ from fingerprint.estimators.principal_weights import balanced_events
 from fingerprint.estimators.tail_calibration import z_of_log_survival
 
 SURGE_STEP, SURGE_KNOTS = 0.25, 49  # log surges 0 ... 12 at which a channel's tail is known
-NATS_STEP, NATS_KNOTS = 0.25, 61  # nats 0 ... 15 at which a principal's is
-SURGE_UNITS = 4.0  # a surge of one burst is log(1 + this)
-PRIOR_EVENTS = 200.0  # events that the prior of everybody's tail is worth, where few were held out
-PRIOR_SLOPE = 0.7  # of that prior: an exponential tail
-KIND_PRIOR_INTERVALS = 200.0  # active intervals that everybody's tail is worth to that of a kind ...
-PRINCIPAL_PRIOR_INTERVALS = 150.0  # ... and that of its kind to that of a principal
-LAST_SLOPE = 1.0  # of the log share behind the last knot
+NATS_STEP, NATS_KNOTS = 0.25, 61  # nats 0 ... 15 at which a principal's tail is known
+SURGE_UNITS = 4.0  # a surge of one burst is log(1 + SURGE_UNITS)
+PRIOR_EVENTS = 200.0  # events that the prior is worth in the tail of all principals
+PRIOR_SLOPE = 0.7  # of that prior, which is an exponential tail
+KIND_PRIOR_INTERVALS = 200.0  # active intervals that the tail of all is worth in that of a kind ...
+PRINCIPAL_PRIOR_INTERVALS = 150.0  # ... and that the tail of a kind is worth in that of a principal
+LAST_SLOPE = 1.0  # by which the log share falls beyond the last knot
 
 Numbers = NDArray[Any]  # integers or floats of any width
 
 
 def log_surge(count: Floats, expected: Floats, spread: Floats, burst: Floats) -> Floats:
-    """Return the log of how far counts lie above the expected ones, in bursts: all (...,); NaN where nothing is expected yet."""
+    """Return the log surge log(1 + SURGE_UNITS x residual / scale) of counts (...,); NaN where there is no forecast yet.
+
+    The scale is the largest of spread, burst and the Poisson root of the expected count.
+    """
     xp = namespace(count)
     scale = xp.maximum(xp.maximum(spread, burst), xp.sqrt(expected + spectral.COUNT_FLOOR))
     out: Floats = xp.log1p(SURGE_UNITS * xp.maximum(count - expected, 0) / scale).astype(np.float32)
@@ -57,9 +61,9 @@ def log_surge(count: Floats, expected: Floats, spread: Floats, burst: Floats) ->
 
 
 def log_share(tails: Floats, which: tuple[Ints, ...], value: Floats, step: float) -> Floats:
-    """Return the log share at values (N,), 0 for NaN, of those `which` (places (N,) by axis) of tails (..., knots).
+    """Return the log share (N,) of tails at values (N,), interpolated between the knots; 0 for NaN.
 
-    The knots are at 0, step, 2 step ...
+    `tails` (..., knots) has its knots at 0, step, 2 step ...; `which` has an index array (N,) for each axis before the last.
     """
     xp, last = namespace(tails), tails.shape[-1] - 1
     place = xp.where(xp.isnan(value), 0, value) / step
@@ -76,8 +80,11 @@ def log_share(tails: Floats, which: tuple[Ints, ...], value: Floats, step: float
 class SurgeTails:
     """Tails of surges, by kind and by principal.
 
-    `key` (P,) sorted hashes of principals, `kind` (K,) sorted hashes of kinds. `tail` (P + K + 1, knots): log shares of the
-    principals, the kinds, and everybody; `kind_of` (P + K + 1,) the kind of each, K for everybody. `channel` (K + 1, C, knots).
+    - `key` (P,): sorted hashes of principals
+    - `kind` (K,): sorted hashes of kinds
+    - `kind_of` (P + K + 1,): the kind of each row of `tail`, K for the last
+    - `tail` (P + K + 1, knots): log shares of the strongest channel, of the principals, the kinds, and all principals together
+    - `channel` (K + 1, C, knots): log shares of each channel, of the kinds, and all principals together
     """
 
     key: Hashes
@@ -88,18 +95,21 @@ class SurgeTails:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> SurgeTails:
-        """Return those of a bank, from its arrays by name (`surge.*`), where `placement` puts them; the prior without."""
+        """Return the tails of a bank from its arrays by name (`surge.*`), on the device of `placement`; else the prior."""
         own = mapped_arrays.part_arrays("surge", arrays)
         if not own:
             return empty_surge_tails(placement)
         return cls(**{name: placement(np.asarray(array)) for name, array in own.items()})
 
     def as_arrays(self) -> Arrays:
-        """Return them as arrays by name."""
+        """Return the arrays by name."""
         return {f"surge.{name}": getattr(self, name) for name in TAIL_ARRAYS}
 
     def rows(self, principal: Hashes, kind: Hashes) -> Ints:
-        """Return the tail of each principal, that of its kind (hashes) if it is not known, or everybody's: (N,)."""
+        """Return the row of each principal's tail, from hashes of principals and kinds (N,): (N,).
+
+        An unknown principal has the row of its kind, or that of all principals if the kind is unknown too.
+        """
         xp = namespace(principal)
         place, found = find_sorted(self.key, principal)
         of_kind, known = find_sorted(self.kind, kind)
@@ -137,7 +147,7 @@ CHANNELS = 9
 
 
 def empty_surge_tails(placement: Placement) -> SurgeTails:
-    """Return the tails of a bank without held-out rows: the prior, for everybody."""
+    """Return the tails of a bank without held-out rows: the prior, for all principals."""
     none = np.empty(0, np.uint64)
     channel = np.broadcast_to(_prior(SURGE_STEP, SURGE_KNOTS), (1, CHANNELS, SURGE_KNOTS))
     tail = _prior(NATS_STEP, NATS_KNOTS)[None]
@@ -148,9 +158,9 @@ def empty_surge_tails(placement: Placement) -> SurgeTails:
 def fit_surge_tails(
     surge: Floats, events: Floats, principal: Hashes, kind: Hashes, interval: Numbers
 ) -> SurgeTails:
-    """Return the tails of held-out rows: surge (N, C), NaN where not counted; the others (N,).
+    """Return the tails of held-out rows: surge (N, C), NaN where not counted; the other columns are (N,).
 
-    A row stands for so many events. Rows without any surge have no opinion and are left out.
+    A row stands for `events` events. Rows without a surge in any channel are left out.
     """
     known = ~np.isnan(surge).all(axis=1)
     surge, events, interval = surge[known], events[known], interval[known]
@@ -186,8 +196,8 @@ def z_by_other_days(
 ) -> Floats:
     """Return the z of held-out rows (N,), each by the tails of the other days: columns as in `fit_surge_tails`, day (N,).
 
-    By tails that a surge is part of itself, it is too usual: a principal's own tail counts most where few days are held out. Of
-    a single day, its own tails have to do.
+    Tails that include a surge make it look usual, most of all a principal's own tail where few days are held out. A single day is
+    judged by its own tails.
     """
     columns: tuple[Numbers, ...] = (surge, events, principal, kind, interval)
     out = np.empty(len(surge), np.float32)
@@ -205,7 +215,7 @@ def _active_intervals(of_key: Numbers, interval: Numbers, count: int) -> Numbers
 def _with_everybody(
     value: Floats, events: Floats, group: Numbers, active: Numbers, step: float, knots: int
 ) -> Numbers:
-    """Return the shares of each kind, shrunk towards everybody's, and everybody's last: (K + 1, knots)."""
+    """Return the shares of each kind, shrunk towards those of all principals, which come last: (K + 1, knots)."""
     everybody = _exceedance(value, events, np.zeros(len(value), int), 1, step, knots)[0]
     total = float(events.sum())
     everybody = (total * everybody + PRIOR_EVENTS * np.exp(_prior(step, knots))) / (total + PRIOR_EVENTS)
@@ -217,7 +227,7 @@ def _with_everybody(
 def _exceedance(
     value: Floats, events: Floats, group: Numbers, count: int, step: float, knots: int
 ) -> Numbers:
-    """Return the share of each group's events whose value is at least each knot: (count, knots). NaN is below all."""
+    """Return the share of each group's events that reach each knot: (count, knots). A value of NaN reaches none."""
     place = np.clip(np.floor(np.nan_to_num(value, nan=0) / step).astype(int), 0, knots - 1)
     here = ~np.isnan(value)
     cells = np.bincount(group[here] * knots + place[here], events[here], count * knots)
