@@ -1,4 +1,4 @@
-"""Action sequence: what each principal did in which second of the last intervals, and which actions had a vote already.
+"""Action sequence: the recent actions of each principal by second, and the actions that already had a vote.
 
 Example:
     >>> sequence = ActionSequence()
@@ -7,7 +7,7 @@ Example:
     >>> sequence.add_votes(keys, interval)                         # of principals and actions, (N,) each
     >>> sequence.has_earlier_vote(keys, interval)                  # (N,)
 
-Two sets: neither the order in which actions come, nor how often, nor where a batch is cut changes what is in them.
+Both are sets: their content does not depend on the order in which actions come, on repeats, or on how batches are cut.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from fingerprint.estimators.sequence import SeenActions
 
 @dataclass
 class ActionSequence:
-    """Tables of hash buckets: `actions`, distinct by principal and second; `votes`, the first interval with a vote on each.
+    """Two tables with keys in hash buckets.
 
-    The key of a vote is that of a principal and an action.
+    - `actions`: distinct actions by principal and second
+    - `votes`: the first interval with a vote on each principal and action
     """
 
     placement: Placement = identity_placement
@@ -42,12 +43,12 @@ class ActionSequence:
         self.votes = SortedTable.empty(keep_first=True, place=self.placement, interval=np.int32)
 
     def add(self, done: SeenActions) -> None:
-        """Keep what was done, (N,) each."""
+        """Keep actions, (N,) each."""
         keys = hashing.combine(hashing.combine(done.principal, done.second.astype(np.uint64)), done.action)
         self.actions.add(keys, **done._asdict())
 
     def seen(self, principals: Hashes) -> SeenActions:
-        """Return what is kept of principals (N,) and of those that share their hash buckets, in no order that means anything."""
+        """Return the kept actions of principals (N,), and of others in the same hash buckets, in no particular order."""
         first = hashing.bucket_start(
             to_device_of(namespace(principals).unique(principals), self.actions.old[0])
         )
@@ -67,14 +68,14 @@ class ActionSequence:
         self.votes.add(distinct, interval=earliest)
 
     def has_earlier_vote(self, keys: Hashes, interval: Ints) -> NDArray[np.bool_]:
-        """Return which keys had a vote in an interval before their own (N,)."""
+        """Return whether each key (N,) had a vote in an interval before the given one (N,)."""
         earlier: NDArray[np.bool_] = (
             self.votes.get(keys, "interval", missing=np.iinfo(np.int32).max) < interval
         )
         return earlier
 
     def expire(self, before_second: int, before_interval: int) -> None:
-        """Drop what was done before a second, and votes from before an interval."""
+        """Drop actions from before a second, and votes from before an interval."""
         for table, column, before in (
             (self.actions, "second", before_second),
             (self.votes, "interval", before_interval),

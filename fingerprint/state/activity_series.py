@@ -3,14 +3,14 @@
 Example:
     >>> series = ActivitySeries(settings.spectral)
     >>> keys = series.add_counts(owner, channel, interval, since, weight)    # a row per owner and channel; counts grow
-    >>> series.z_scores(series.find_rows(keys), interval)                 # z of each count as it is now
+    >>> series.z_scores(series.find_rows(keys), interval)                 # z of each current count
     array([0.3, 7.1])
 
-Expectations are made once a day for the rows that are touched, from intervals that ended before the day began minus the
-allowed lateness, so that a late record cannot move a vote already given, and where a batch is cut cannot either.
+A row is forecast once a day, when it is first needed, from intervals that ended before the day began minus the allowed lateness.
+So neither a late record nor the way batches are cut can change a vote that was already given.
 
-All of it lies where `placement` puts it, and is made there: on a device the rows that a day touches are transformed together.
-Keys and rows of a query (`find_rows`, `z_scores`) may lie on the host too, and are answered where they lie.
+All arrays lie on the device of `placement`, and forecasts are computed there, for all rows that a day needs together. The keys
+and rows of a query (`find_rows`, `z_scores`) may also lie on the host; the answer then lies on the host too.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from fingerprint.estimators import spectral
 
 ACTION_CHANNELS = 23  # single actions with a channel of their own
 ROWS_PER_CHUNK = 4096  # rows made dense at a time: 4096 x 504 x 4 B = 8 MB
-# Days, and events in them, without which no interval of a row is silent.
+# An interval of a row can only be silent if so many days before it had so many events.
 BUSY_DAYS, BUSY_COUNT = 2, spectral.SURGE_Z**2
-DEVICE_BYTES = 4 << 30  # bytes that a device may spend on rows made dense and on what is made of them
+DEVICE_BYTES = 4 << 30  # bytes that a device may spend on dense rows and on their transforms
 
 
 @dataclass
 class DailyForecasts:
-    """Forecasts of one day: `row_index` (rows,) is a row's index in `expected` (n, intervals) and `spread` (n,), -1 if none."""
+    """Forecasts of one day, `expected` (n, intervals) and `spread` (n,); `row_index` (rows,) is a row's index in them or -1."""
 
     row_index: Ints
     expected: Floats
@@ -55,7 +55,7 @@ class DailyForecasts:
 
     @classmethod
     def empty(cls, intervals: int, placement: Placement = identity_placement) -> DailyForecasts:
-        """Return forecasts of no row, for days of so many intervals."""
+        """Return forecasts of no row, for days with a number of intervals."""
         none = (
             np.empty(0, np.int32),
             np.empty((0, intervals), np.float32),
@@ -71,7 +71,10 @@ class DailyForecasts:
         self.spread = xp.concatenate([self.spread, spread])
 
     def of_rows(self, rows: Ints | slice) -> tuple[Ints, Floats, Floats]:
-        """Return which of some rows have forecasts, as places among them (K,), and these, (K, intervals), (K,): on the host."""
+        """Return the forecasts of those of `rows` that have some, on the host.
+
+        Returns the index of each in `rows` (K,), its expected counts (K, intervals) and its spread (K,).
+        """
         index = self.row_index[rows]
         place = (index >= 0).nonzero()[0]
         known = index[place]
@@ -86,8 +89,8 @@ class ActivitySeries:
     placement: Placement = identity_placement
     rows: SortedTable = field(init=False)
     owner: Hashes = field(init=False)  # (R,) the entity or principal of a row
-    channel: Hashes = field(init=False)  # (R,) what of it is counted
-    since: Ints = field(init=False)  # (R,) interval since which its principal is known
+    channel: Hashes = field(init=False)  # (R,) which of its events are counted
+    since: Ints = field(init=False)  # (R,) the interval in which its principal was first seen
     past: SortedTable = field(init=False)
     open: SortedTable = field(init=False)
     forecasts: dict[int, DailyForecasts] = field(default_factory=dict)
@@ -97,7 +100,7 @@ class ActivitySeries:
         self.rows = empty(keep_first=True, row=np.int32)
         self.owner, self.channel = (self.placement(np.empty(0, np.uint64)) for _ in range(2))
         self.since = self.placement(np.empty(0, np.int32))
-        # Whole numbers: a float32 of as many bytes grows no more by single events from 2^24 on.
+        # Integers: a float32 has as many bytes, but from 2^24 on adding one event would not change it.
         self.past, self.open = (empty(key=np.int64, count=np.int32) for _ in range(2))
 
     @property
@@ -107,16 +110,16 @@ class ActivitySeries:
 
     @property
     def late_intervals(self) -> int:
-        """Return how many intervals before the running one late records may still change."""
+        """Return the number of intervals before the running one that late records may still change."""
         return self.options.late_intervals
 
     def add_counts(
         self, owner: Hashes, channel: Hashes, interval: Ints, since: Ints, weight: Floats
     ) -> Hashes:
-        """Add `weight`, a whole number, to the cells of (owner, channel, interval), all (N,); returns each one's row key (N,).
+        """Add `weight`, whole numbers, to the cells (owner, channel, interval), all (N,), and return the keys of their rows (N,).
 
-        A key names a row for ever; the row's number may change when state is cut or put together. A row begins at the earliest
-        `since` of it: a record that comes late may show that its principal began sooner.
+        A key names a row for ever, while the number of the row may change when state is split or merged. A row begins at its
+        earliest `since`, because a late record may show that its principal began sooner.
         """
         keys = hashing.combine(owner, channel)
         row = self.find_rows(keys)
@@ -129,7 +132,7 @@ class ActivitySeries:
         return keys
 
     def find_rows(self, keys: Hashes) -> Ints:
-        """Return the row of each key, -1 where there is none: (N,) -> (N,)."""
+        """Return the row of each key, -1 for none: (N,) -> (N,)."""
         codes, distinct = arrays.unique_inverse(keys)  # a batch names few rows, many times
         row: Ints = self.rows.get(distinct, "row", missing=-1)[codes]
         return row
@@ -149,13 +152,13 @@ class ActivitySeries:
             xp.minimum.at(self.since, row[earlier], since[earlier])
 
     def z_scores(self, row: Ints, interval: Ints) -> Floats:
-        """Return the z of current counts: row (N,), -1 for none, and interval (N,) -> (N,), NaN for no opinion."""
+        """Return the z of current counts, NaN for no opinion: row (N,), -1 for none, and interval (N,) -> (N,)."""
         cells, _, inverse = arrays.unique_places(_cell_key(row, interval))
         z: Floats = to_device_of(self._cell_z_scores(to_device_of(cells, self.owner)), row)[inverse]
         return z
 
     def residuals(self, row: Ints, interval: Ints) -> tuple[Floats, Floats, Floats]:
-        """Return counts, expected counts and spreads as they are now: row (N,), -1 for none, and interval (N,) -> (N,) each.
+        """Return current counts, expected counts and spreads: row (N,), -1 for none, and interval (N,) -> (N,) each.
 
         Expected counts and spreads are NaN for no opinion.
         """
@@ -165,7 +168,7 @@ class ActivitySeries:
         return counts, expected, spread
 
     def counts(self, row: Ints, interval: Ints) -> Floats:
-        """Return counts as they are now: row (N,), -1 for none, and interval (N,) -> (N,)."""
+        """Return current counts: row (N,), -1 for none, and interval (N,) -> (N,)."""
         return self._cell_counts(_cell_key(row, interval))
 
     def _cell_counts(self, cells: NDArray[np.int64]) -> Floats:
@@ -194,7 +197,7 @@ class ActivitySeries:
         return day.expected[place, interval % self.intervals_per_day], day.spread[place]
 
     def is_warm(self, since: Ints, interval: Ints) -> NDArray[np.bool_]:
-        """Return which intervals (N,) lie on a day that is forecast for who is known since some interval (N,)."""
+        """Return whether the day of each interval (N,) has a forecast, for a principal first seen in `since` (N,)."""
         warm: NDArray[np.bool_] = (
             self._window_lengths(
                 interval // self.intervals_per_day * self.intervals_per_day - self.late_intervals - since
@@ -208,9 +211,9 @@ class ActivitySeries:
         return np.uint64(int(self.owner[row])), np.uint64(int(self.channel[row]))
 
     def on_host(self, keys: Hashes) -> ActivitySeries:
-        """Return series on the host with at least those of some keys (N,): these, or a copy of the few that lie on a device.
+        """Return series on the host that include the rows of some keys (N,): these series, or a copy of these rows from a device.
 
-        A curve takes a hundred steps, and in each of them a device is slower than the host at so few series.
+        A curve takes a hundred steps, and for so few series each step is slower on a device than on the host.
         """
         if arrays.is_on_host(self.owner):
             return self
@@ -221,10 +224,10 @@ class ActivitySeries:
     def curve(
         self, row: int, interval: int, days: int, end: int
     ) -> tuple[int, Floats, Floats, NDArray[np.intp]]:
-        """Return the curve of one row for an analyst: the last `days`, that of `interval` among them, up to interval `end` - 1.
+        """Return the curve of one row for an analyst, over `days` days, the last of them that of `interval`, up to `end` - 1.
 
-        Returns the first interval, counts, expected counts (by the kept frequencies in the past, by the forecast of
-        the last day) and the places where the count was flagged.
+        Returns the first interval, counts, expected counts (by the forecast on the last day, by the kept frequencies before it)
+        and the indices of flagged counts.
         """
         rows = self.placement(np.array([row], np.int32))
         today = interval // self.intervals_per_day * self.intervals_per_day
@@ -250,7 +253,7 @@ class ActivitySeries:
     # --- forecasts ----------------------------------------------------------------------------------------------------
 
     def _daily_forecasts(self, number: int, row: Ints) -> DailyForecasts:
-        """Return the forecasts of a day, made now for those of the rows that have none yet."""
+        """Return the forecasts of a day, after making those that are missing for some rows."""
         day = self._forecasts_for_all_rows(number)
         missing = namespace(row).unique(row[day.row_index[row] < 0])
         if len(missing):
@@ -258,7 +261,7 @@ class ActivitySeries:
         return day
 
     def _forecasts_for_all_rows(self, number: int) -> DailyForecasts:
-        """Return the forecasts of a day, with a place for every row."""
+        """Return the forecasts of a day, with `row_index` extended to all rows."""
         day = self.forecasts.setdefault(number, DailyForecasts.empty(self.intervals_per_day, self.placement))
         xp, more = namespace(day.row_index), len(self.since) - len(day.row_index)
         if more:
@@ -279,10 +282,9 @@ class ActivitySeries:
         return expected, spread
 
     def _rows_per_chunk(self, width: int) -> int:
-        """Return how many rows are made dense together.
+        """Return how many rows are made dense together: as many as fit a cache, or DEVICE_BYTES on a device.
 
-        As many windows as fit a cache, or as DEVICE_BYTES hold on a device, where each needs another copy for the counts
-        themselves.
+        A device needs the bytes of a forecast for each value, and 4 for the count itself.
         """
         if arrays.is_on_host(self.owner):
             return ROWS_PER_CHUNK
@@ -304,7 +306,7 @@ class ActivitySeries:
         return expected, spread
 
     def _window_lengths(self, known: Ints) -> Ints:
-        """Return how many intervals of the past are used of what is known (N,)."""
+        """Return how many of the known intervals (N,) forecasts use."""
         limits = self.options.history_days, self.options.warm_up_days
         used: Ints = spectral.window_lengths(known, self.intervals_per_day, *limits)
         return used
@@ -323,7 +325,7 @@ class ActivitySeries:
     def as_arrays(self) -> dict[str, NDArray[Any]]:
         """Return rows, cells and the forecasts of open days as plain arrays by name, on the host.
 
-        Forecasts cannot be made again: late records may have changed the past that they were made from.
+        Forecasts are included because they cannot be repeated: late records may have changed the counts that they were made from.
         """
         out = self._rows_as_arrays(slice(None))
         for name in ("past", "open"):
@@ -331,7 +333,7 @@ class ActivitySeries:
         return out | self._days_as_arrays(slice(None))
 
     def _arrays_of(self, rows: Ints) -> dict[str, NDArray[Any]]:
-        """Return as `as_arrays` does some rows (R,), which lie where the series do, numbered from 0."""
+        """Return the arrays of `as_arrays` for some rows (R,) alone, numbered from 0; `rows` lie on the device of the series."""
         out = self._rows_as_arrays(rows)
         for name in ("past", "open"):
             ends = (_cell_key(rows, interval) for interval in (0, np.iinfo(np.int32).max))
@@ -363,19 +365,19 @@ class ActivitySeries:
         saved: Mapping[str, NDArray[Any]],
         placement: Placement = identity_placement,
     ) -> ActivitySeries:
-        """Return the series of some arrays."""
+        """Return the series with the arrays that `as_arrays` returned."""
         series = cls(options, placement)
         if "owner" in saved:
             series.merge(saved)
         return series
 
     def replace_with(self, other: ActivitySeries) -> None:
-        """Take over other series in place, for all objects that hold these."""
+        """Take over the content of other series, so that all objects that hold these see it."""
         for each in fields(self):
             setattr(self, each.name, getattr(other, each.name))
 
     def merge(self, saved: Mapping[str, NDArray[Any]]) -> None:
-        """Add the rows of other series, as `as_arrays` gives them, numbered after the present ones; none may be present."""
+        """Add rows in the form of `as_arrays`, numbered after the present ones. No row may be present already."""
         xp, before = namespace(self.owner), len(self.owner)
         keys = hashing.combine(saved["owner"], saved["channel"])
         self.rows.add(keys, row=before + np.arange(len(keys)))
@@ -396,7 +398,7 @@ class ActivitySeries:
     # --- expiry -------------------------------------------------------------------------------------------------------
 
     def close_days(self, interval: int) -> None:
-        """Move days that ended before `interval` minus the lateness into the past; drop what no window will read."""
+        """Move days that ended before `interval` minus the lateness into the past; drop cells and forecasts out of use."""
         today = (interval - self.late_intervals) // self.intervals_per_day
         keys, columns = self.open.compact()
         over = _split_cells(keys)[1] < today * self.intervals_per_day
@@ -411,9 +413,9 @@ class ActivitySeries:
             self.past.retain(kept)
 
     def expire_rows(self, before: int) -> None:
-        """Drop rows without a count, and those whose counts lie within a day of their principal's beginning and before `before`.
+        """Drop rows whose counts all lie before `before` and within a day of their principal's beginning, and empty rows.
 
-        A principal that comes again begins them as they were: without a count since it was first seen.
+        If such a principal comes again, its rows begin without counts, from the interval in which it was first seen.
         """
         xp, latest = namespace(self.since), self.last_active()
         kept = (latest >= before) | (latest - self.since >= self.intervals_per_day)
@@ -444,8 +446,8 @@ class ActivitySeries:
     def silent_intervals(self, channel: np.uint64, start: int, end: int) -> tuple[Ints, Ints, Floats]:
         """Return intervals start ... end - 1 with far fewer events than expected: rows, intervals and z (above 0) of each.
 
-        Only rows of `channel` are looked at that were busy in the two days before an interval: what is expected to be less than
-        SURGE_Z squared cannot be missed (the Poisson root), and a pause of two days is no silence.
+        Only rows of `channel` that were busy in the two days before an interval can be silent. Where fewer than SURGE_Z squared
+        events are expected, even none is not significant (the Poisson root); and a pause of two days is no silence.
         """
         rows = self.busy_rows(channel, start)
         grids = namespace(rows).meshgrid(rows, self.placement(np.arange(start, end)))
@@ -457,9 +459,9 @@ class ActivitySeries:
         return row[busy], interval[busy], lack[busy]
 
     def _was_busy(self, row: Ints, interval: Ints, start: int, end: int) -> NDArray[np.bool_]:
-        """Return which cells (N,), of intervals start ... end - 1, have enough counts of their row in the two days before.
+        """Return whether the row of each cell (N,), in intervals start ... end - 1, has enough counts in the two days before it.
 
-        By the cell, not by the step: how many intervals are closed together must change no answer.
+        Each cell has two days of its own, so that answers do not depend on how many intervals are closed together.
         """
         of_row, rows = arrays.unique_inverse(row)
         days = BUSY_DAYS * self.intervals_per_day
@@ -473,13 +475,13 @@ class ActivitySeries:
         xp = namespace(self.owner)
         out: Ints = xp.full(len(self.owner), -1, np.int32)
         for table in (self.past, self.open):
-            row, interval = _split_cells(table.compact()[0])  # in order: the last cell of a row is its latest
+            row, interval = _split_cells(table.compact()[0])  # sorted: the last cell of a row is its latest
             ends = xp.flatnonzero(xp.diff(row, append=-1))
             out[row[ends]] = xp.maximum(out[row[ends]], interval[ends])
         return out
 
     def busy_rows(self, channel: np.uint64, start: int) -> Ints:
-        """Return the rows of a channel in which a silent interval could be noticed from interval `start` on."""
+        """Return the rows of a channel that can have silent intervals from interval `start` on."""
         xp = namespace(self.since)
         counted = xp.zeros(len(self.since), np.float32)
         for table in (self.past, self.open):
@@ -496,7 +498,7 @@ def _cell_key(row: Ints, interval: Ints | int) -> NDArray[np.int64]:
 
 
 def _unique_values(values: Ints) -> list[int]:
-    """Return few numbers on the host: something is done for each of them."""
+    """Return the distinct values as a list on the host, to loop over."""
     found: list[int] = to_host(namespace(values).unique(values)).tolist()
     return found
 

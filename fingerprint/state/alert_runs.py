@@ -1,17 +1,17 @@
-"""Runs of intervals with verdicts: which verdicts of a principal belong to one alert.
+"""Runs of intervals with verdicts; a run is the verdicts of a principal that belong to one alert.
 
 Example:
     >>> runs = AlertRuns(gap=3, longest=24)
     >>> runs.assign(principal, interval)                   # (N,), (N,) -> the first interval of each one's run, (N,)
-    >>> runs.preview(principal, interval)                  # the same of intervals that are still open; keeps nothing
+    >>> runs.preview(principal, interval)                  # the same for intervals that are still open; keeps nothing
 
-A run is a principal's intervals with a verdict, each at most `gap` after the one before, over `longest` intervals at most. It is
-named by its first interval. Verdicts are final when their interval closes, and intervals close in order: so a run's first
-interval is known before any alert is made of it, and neither the order of arrival within the allowed lateness nor where a batch
-is cut changes it.
+A run is a sequence of a principal's intervals with a verdict, each at most `gap` after the one before. It spans at most `longest`
+intervals, and its first interval is its name. Verdicts are final when their interval closes, and intervals close in order. So the
+first interval of a run is known before an alert is made of it, whatever the order of arrival within the allowed lateness and
+however batches are cut.
 
-Of each principal the latest run is kept. A verdict on a record that came later than allowed joins it if it lies at most `gap`
-before it; the run keeps its name. Otherwise its interval is a run by itself.
+Only the latest run of each principal is kept. A verdict on a record that came later than allowed joins this run if it lies at
+most `gap` before it, and the run keeps its name. Otherwise its interval is a run by itself.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from fingerprint.compute.arrays import Ints, is_first_occurrence
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 
-NONE = np.iinfo(np.int32).min  # the first interval of no run
+NONE = np.iinfo(np.int32).min  # in place of the first interval, where there is no run
 
 
 def empty_runs() -> SortedTable:
-    """Return a table of the latest run of each principal, on the host: few have one."""
+    """Return an empty table of the latest run of each principal; it lies on the host, because few principals have one."""
     return SortedTable.empty(keep_first=True, first=np.int32, last=np.int32)
 
 
@@ -55,11 +55,11 @@ class AlertRuns:
         return of_each
 
     def preview(self, principal: Hashes, interval: Ints) -> Ints:
-        """Return what `assign` would, as verdicts of open intervals stand now."""
+        """Return what `assign` would return, given the current verdicts of open intervals."""
         return self._follow(principal, interval)[3]
 
     def is_over(self, principal: Hashes, first: Ints, first_open: int) -> NDArray[np.bool_]:
-        """Return which runs (N,), by principal and first interval, no verdict of interval `first_open` or later can join."""
+        """Return whether each run (N,), by principal and first interval, is closed to verdicts of `first_open` and later."""
         latest = self.table.get(principal, "first", missing=NONE) == first
         last = self.table.get(principal, "last", missing=NONE)
         over: NDArray[np.bool_] = (
@@ -68,7 +68,7 @@ class AlertRuns:
         return over
 
     def _follow(self, principal: Hashes, interval: Ints) -> tuple[Hashes, Ints, Ints, Ints]:
-        """Return the principals (P,), first and last interval of the latest run of each, and the first one of each verdict."""
+        """Return the principals (P,), the first and last interval of their latest runs, and the run of each verdict (N,)."""
         order = np.lexsort((interval, principal))
         changes = np.ones(len(order), bool)
         changes[1:] = (np.diff(principal[order]) != 0) | (np.diff(interval[order]) != 0)
@@ -98,10 +98,10 @@ class AlertRuns:
 
 
 def alert_peaks(principal: Hashes, interval: Ints, z: NDArray[Any], gap: int, most: int) -> NDArray[np.intp]:
-    """Return the events that open an alert as a threshold on their z falls, the highest first: (A,) places, A at most `most`.
+    """Return the events that open a new alert as a threshold on z is lowered, highest z first: (A,) indices, at most `most`.
 
-    So the peaks at or above a threshold are the alerts that it shows, or a few more: where a lower threshold joins two runs, both
-    stay counted, and the largest length of a run is left out of account.
+    The number of peaks at or above a threshold is the number of its alerts, or slightly more: two runs that a lower threshold
+    joins stay two peaks. The largest length of a run is ignored.
     """
     order = np.lexsort((interval, principal, -z))
     order = order[is_first_occurrence(hashing.hash_pair(principal, interval.astype(np.uint64))[order])]

@@ -25,7 +25,7 @@ from fingerprint.state.event_batch import ARRAY_FIELDS, EventBatch
 
 
 def pack_arrays(named: Arrays) -> bytes:
-    """Return arrays by name as bytes; empty ones too."""
+    """Return arrays by name as bytes; arrays may be empty."""
     return save({name: np.ascontiguousarray(array) for name, array in named.items()})
 
 
@@ -38,7 +38,7 @@ def unpack_arrays(packed: bytes) -> dict[str, NDArray[Any]]:
 
 
 def pack_table(frame: Frame) -> bytes:
-    """Return a table with its types as bytes; without its index, its columns in the order of their names."""
+    """Return a table with its types as bytes, without its index, and with its columns sorted by name."""
     frame = frames.with_object_texts(frames.to_pandas(frame))
     frame = frame[sorted(frame.columns)]
     table = pa.Table.from_pandas(frame, preserve_index=False)
@@ -50,7 +50,7 @@ def pack_table(frame: Frame) -> bytes:
 
 
 def unpack_table(packed: bytes) -> pd.DataFrame:
-    """Return the table that was packed, with texts as the stream has them. Raises FingerprintError for unreadable bytes."""
+    """Return the table that was packed, with texts as objects. Raises FingerprintError if the bytes cannot be read."""
     try:
         table = pa.ipc.open_stream(packed).read_all()
     except (pa.ArrowInvalid, OSError) as error:
@@ -59,7 +59,7 @@ def unpack_table(packed: bytes) -> pd.DataFrame:
 
 
 def pack_tables(arrays: Arrays) -> dict[str, bytes]:
-    """Return arrays named `table.column` as one blob a table: a table that did not change is the same bytes again."""
+    """Return arrays named `table.column` as one blob for each table, so that an unchanged table gives the same bytes again."""
     tables: dict[str, dict[str, NDArray[Any]]] = {}
     for name, array in arrays.items():
         part, _, column = name.rpartition(".")
@@ -68,7 +68,7 @@ def pack_tables(arrays: Arrays) -> dict[str, bytes]:
 
 
 def unpack_tables(parts: Mapping[str, bytes], names: Iterable[str]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of some blobs, named `table.column` again."""
+    """Return the arrays of the blobs with these names, named `table.column` again."""
     return {
         f"{part}.{column}" if part else column: array
         for part in names
@@ -77,7 +77,7 @@ def unpack_tables(parts: Mapping[str, bytes], names: Iterable[str]) -> dict[str,
 
 
 def pack_batch(name: str, batch: EventBatch, frame: pd.DataFrame | None = None) -> dict[str, bytes]:
-    """Return a batch as two blobs; `frame`, a judged one for example, in place of its own."""
+    """Return a batch as two blobs; `frame`, such as a judged one, replaces its own."""
     columns = {field: getattr(batch, field) for field in ARRAY_FIELDS}
     columns |= {f"evidence.{detector}": kept for detector, kept in batch.evidence.items()}
     columns |= {f"unmeasured.{detector}": mask for detector, mask in batch.unmeasured.items()}
@@ -103,6 +103,6 @@ def unpack_batch(name: str, parts: Mapping[str, bytes]) -> EventBatch | None:
 
 
 def _pop_prefixed(columns: dict[str, NDArray[Any]], prefix: str) -> dict[str, NDArray[Any]]:
-    """Take the columns that begin so out of a table, and return them without the prefix."""
+    """Remove the columns with a prefix from `columns`, and return them with the prefix removed."""
     found = [name for name in columns if name.startswith(prefix)]
     return {name.removeprefix(prefix): columns.pop(name) for name in found}

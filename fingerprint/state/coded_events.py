@@ -1,13 +1,13 @@
-"""Coded events: a table of events with what follows from each record alone, made once however often the events are cut.
+"""Coded events: a table of events with their hashes and codes, computed once even if the events are split many times.
 
 Example:
     >>> coded = code_events(events)                       # events with entities
     >>> coded.codes.shape == (len(events), len(FEATURES))
     True
-    >>> few = coded.take(np.array([0, 2]))                # of any partition; nothing is hashed again
+    >>> few = coded.take(np.array([0, 2]))                # for example, of one partition; nothing is hashed again
 
-A poll holds events of many partitions. Hashing principals and texts, and encoding features, costs most of what a small share of
-them costs, so it is done once for the whole poll.
+A poll holds events of many partitions. Hashing and encoding cost almost as much for the events of one partition as for all, so
+they are done once for the whole poll.
 """
 
 from __future__ import annotations
@@ -29,10 +29,10 @@ _ARRAYS = ("seconds", "principal", "entity", "key", "codes")
 
 @dataclass(frozen=True, slots=True)
 class CodedEvents:
-    """N events: their table, and arrays where it lies.
+    """N events: their table, and arrays on the same device.
 
-    `seconds` (N,) since 1970; `principal` (with its hash bucket), `entity` and `key` (of the record's id) are hashes (N,);
-    `codes` (N, F) those of the features, 0 for stateful ones.
+    `seconds` (N,) are since 1970; `principal` (with its hash bucket), `entity` and `key` (of the record's id) are hashes (N,);
+    `codes` (N, F) are those of the features, 0 for features that need state.
     """
 
     frame: Frame
@@ -46,7 +46,7 @@ class CodedEvents:
         return len(self.frame)
 
     def take(self, which: Array) -> CodedEvents:
-        """Return the events of a mask (N,), or at places (M,); the object itself where none is left out."""
+        """Return the events of a mask (N,) or an index (M,); this object itself if a mask leaves none out."""
         which = arrays.to_device_of(which, self.seconds)
         frame = frames.select_rows(self.frame, which)
         if frame is self.frame:
@@ -61,14 +61,14 @@ class CodedEvents:
 
     @staticmethod
     def concat(parts: Sequence[CodedEvents]) -> CodedEvents:
-        """Return the events of parts, at least one, one after the other."""
+        """Return the concatenated events of parts, at least one."""
         xp = arrays.namespace(parts[0].seconds)
         together = (xp.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS)
         return CodedEvents(frames.concat_frames([part.frame for part in parts]), *together)
 
 
 def code_events(events: Frame | CodedEvents) -> CodedEvents:
-    """Return events coded, on a host as a ColumnTable; those that are coded already as they are."""
+    """Return coded events, on a host with a ColumnTable; events that are coded already are returned unchanged."""
     if isinstance(events, CodedEvents):
         return events
     events = frames.to_column_table(events)

@@ -6,8 +6,8 @@ Example:
     ...     add_visible_history(keys, tuple(columns[name] for name in COUNTS), history, rules)
     >>> fill_bins(history, rules)                       # `history.bins`
 
-The same as `ScorerState._array_history` makes, which judges it in the tests, without the four dozen calls that that takes however
-few events there are.
+The result is that of `ScorerState._array_history`, against which tests compare it. Compiled, it needs none of the four dozen
+calls that take most of the time for few events.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _INTERVAL_BITS, _INTERVAL = 32, 0xFFFFFFFF  # a key of the activity is slot << 3
 
 
 class HistoryRules(NamedTuple):
-    """Intervals of a day, those that late records may reach back, the seconds of one; and the greatest bins."""
+    """Intervals a day, intervals that late records may reach back, seconds of an interval; and the greatest bins."""
 
     per_day: int
     late: int
@@ -39,10 +39,11 @@ class HistoryRules(NamedTuple):
 
 
 class VisibleHistory(NamedTuple):
-    """Activity of D principals before an interval: `slot`, `interval` (D,).
+    """Visible activity of D principals, by their `slot`, before an `interval`, (D,) each.
 
-    `sums` (3, D) of COUNTS on the day so far; `last` (D,), the interval of the last activity, -1 for none; `bins` (4, D):
-    `idle`, `today`, `sources` and `actions` of `ScorerState.update_history`.
+    - `sums` (3, D): the sums of COUNTS on the day so far
+    - `last` (D,): the interval of the last activity, -1 for none
+    - `bins` (4, D): `idle`, `today`, `sources` and `actions` of `ScorerState.update_history`
     """
 
     slot: NDArray[np.int32]
@@ -53,7 +54,7 @@ class VisibleHistory(NamedTuple):
 
     @classmethod
     def empty(cls, slot: Any, interval: Any, last: Any) -> Self:
-        """Return a history without activity, but for the last one that is kept of each principal."""
+        """Return a history without activity except `last`, the last active interval that each principal's row keeps."""
         sums = np.zeros((len(COUNTS), len(slot)), np.int64)
         return cls(slot, interval, sums, last.astype(np.int64), np.empty((4, len(slot)), np.int32))
 
@@ -62,7 +63,7 @@ class VisibleHistory(NamedTuple):
 def add_visible_history(
     keys: Longs, counts: tuple[Counts, ...], history: VisibleHistory, rules: HistoryRules
 ) -> None:
-    """Add what a part of the activity has until late records can no longer come; `counts` are its COUNTS."""
+    """Add the visible activity of one part of the table (intervals no late record can change); `counts` are its COUNTS."""
     for row in range(len(history.slot)):
         slot, interval = np.int64(history.slot[row]), np.int64(history.interval[row])
         first = slot << _INTERVAL_BITS | interval // rules.per_day * rules.per_day
@@ -77,7 +78,7 @@ def add_visible_history(
 
 @compile_exact_kernel
 def fill_bins(history: VisibleHistory, rules: HistoryRules) -> None:
-    """Fill the bins: logarithms are numbers of bits, as libraries differ in a logarithm's last one."""
+    """Fill the bins. Logarithms are numbers of bits, because libraries differ in the last bit of a logarithm."""
     idle, today, sources, actions = history.bins
     for row in range(len(history.slot)):
         hours = max(history.interval[row] - history.last[row], 1) * rules.seconds / 3600

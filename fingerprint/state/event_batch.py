@@ -19,11 +19,14 @@ from fingerprint.features import encoding
 class EventBatch:
     """N events, on the host or on a device.
 
-    `frame` has their columns, `codes` (N, F) the codes of their features; `principal` (with its hash bucket) and `entity` (N,)
-    are hashes; `interval` (N,) is the number of the event's interval, `first_seen` (N,) that in which the principal was first
-    seen. `fingerprint` (N,) is the row of the bank that measured it, `level` (N,) the level of the finest one that is ready
-    (`Bank.resolve`); `evidence`: what each detector keeps of an event, (N, C) each. `unmeasured` (N,) marks the rows of a
-    detector's evidence that are no evidence: it was not listed when those events were measured.
+    - `frame`: the columns of the events
+    - `codes` (N, F): the codes of their features
+    - `principal` (with its hash bucket), `entity` (N,): hashes
+    - `interval`, `first_seen` (N,): the interval of the event, and that in which its principal was first seen
+    - `fingerprint` (N,): the row of the bank that measured the event
+    - `level` (N,): the level of the finest fingerprint that is ready (`Bank.resolve`)
+    - `evidence`: by detector, what it keeps of each event, (N, C)
+    - `unmeasured`: by detector, a mask (N,) of events without evidence, measured while the detector was not listed
     """
 
     frame: frames.Frame
@@ -41,7 +44,7 @@ class EventBatch:
         return len(self.frame)
 
     def take(self, rows: NDArray[Any]) -> EventBatch:
-        """Return the events of a mask or an index, on the host: few are taken, as pending events or to be explained."""
+        """Return the events of a mask or an index, copied to the host: few are taken, to stay pending or to be explained."""
         rows = to_device_of(rows, self.codes)
         return EventBatch(
             frame=frames.to_host(frames.select_rows(self.frame, rows)),
@@ -51,7 +54,7 @@ class EventBatch:
         )
 
     def between(self, rows: slice) -> EventBatch:
-        """Return events that lie side by side, on the host: they share the memory of these."""
+        """Return neighbouring events of a batch on the host, which share its memory."""
         return EventBatch(
             frame=frames.slice_rows(self.frame, rows),
             evidence={name: kept[rows] for name, kept in self.evidence.items()},
@@ -60,7 +63,7 @@ class EventBatch:
         )
 
     def has_evidence(self, detector: str) -> NDArray[np.bool_]:
-        """Return which events a detector has measured, (N,)."""
+        """Return whether a detector has measured each event, (N,)."""
         xp, count = namespace(self.codes), len(self.codes)
         if detector not in self.evidence:
             nothing: NDArray[np.bool_] = xp.zeros(count, bool)
@@ -77,7 +80,7 @@ class EventBatch:
     def with_evidence_of(
         self, detectors: Collection[str], columns: Sequence[str] | None = None
     ) -> EventBatch:
-        """Return the same events with the evidence of these detectors alone, and with all or these `columns`."""
+        """Return the events with the evidence of some detectors only, and with all columns or only `columns`."""
         frame = self.frame if columns is None else frames.select_columns(self.frame, columns)
         evidence = {name: kept for name, kept in self.evidence.items() if name in detectors}
         unmeasured = {name: mask for name, mask in self.unmeasured.items() if name in detectors}
@@ -85,15 +88,15 @@ class EventBatch:
 
     @property
     def owner(self) -> Hashes:
-        """Return the entity as the state knows it (N,): in the hash bucket of the principal that acted.
+        """Return the hash of each entity (N,) as the state uses it: moved to the hash bucket of the principal that acted.
 
-        An entity that principals share (granularity `service`) is counted in each of their buckets by itself.
+        An entity that principals share (granularity `service`) is counted separately in each of their buckets.
         """
         return hashing.rebucket(self.principal, self.entity)
 
     @property
     def is_write(self) -> NDArray[np.bool_]:
-        """Return which events changed something, (N,)."""
+        """Return whether each event changed something, (N,)."""
         wrote: NDArray[np.bool_] = to_device_of(encoding.FEATURE_SET.is_write(self.frame), self.codes)
         return wrote
 
@@ -105,7 +108,7 @@ class EventBatch:
 
     @property
     def is_error(self) -> NDArray[np.bool_]:
-        """Return which events were refused or failed, (N,)."""
+        """Return whether each event was refused or failed, (N,)."""
         error = frames.column_of(self.frame, "error_code")
         failed: NDArray[np.bool_] = to_device_of(frames.present_mask(error), self.codes)
         return failed
@@ -118,9 +121,9 @@ ARRAY_FIELDS = tuple(
 
 
 def concat_batches(parts: list[EventBatch]) -> EventBatch:
-    """Return batches on the host, one after the other; at least one.
+    """Return the concatenation of batches on the host, at least one.
 
-    The evidence of a detector that has not measured all of them is 0 where it has not.
+    Where a detector has measured only some of the batches, its evidence is 0 for the others.
     """
     detectors = dict.fromkeys(name for part in parts for name in part.evidence)
     missing = {
@@ -151,7 +154,7 @@ def _concat_evidence(parts: list[EventBatch], detector: str) -> NDArray[Any]:
 class Verdicts(NamedTuple):
     """Judged events of alerts, on the host: the batch (N events), and its frame with the columns of the judgement.
 
-    What is taken of them are ColumnTables: alerts take few rows many times, and to explain one takes some hundred columns.
+    `take` returns ColumnTables, because alerts take few rows many times, and explaining one reads some hundred columns.
     """
 
     batch: EventBatch
@@ -166,11 +169,11 @@ class Verdicts(NamedTuple):
         )
 
     def between(self, rows: slice) -> Verdicts:
-        """Return verdicts that lie side by side: they share the memory of these."""
+        """Return neighbouring verdicts, which share the memory of these."""
         return Verdicts(self.batch.between(rows), frames.slice_rows(self.frame, rows))
 
     @classmethod
     def concat(cls, parts: list[Verdicts]) -> Verdicts:
-        """Return the verdicts of all parts, one after the other; at least one part."""
+        """Return the concatenated verdicts of parts, at least one."""
         frame = frames.concat_frames([part.frame for part in parts])
         return cls(concat_batches([part.batch for part in parts]), frame)

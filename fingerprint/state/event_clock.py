@@ -5,13 +5,16 @@ Example:
     >>> confirmed_watermark(times, principals, ConfirmationRule(100, 20, 3600, needs_two_principals=True))
     160
 
-Where nothing else says how far time has come (files have no arrival), the latest event is the wrong answer: one record dated
-days ahead would close every interval before it. Two things move the clock. An instant is believed once `CONFIRMATIONS`
-events of two principals lie at it or later; of one, where only one was seen for long. From there the clock follows each event
-that comes within one interval of the one before, so that a single record moves it by one interval at most.
+Files have no arrival times, so only the events say how far time has come. Taking the latest event would be wrong: one record
+dated days ahead would close every interval before it. Two rules move the clock:
 
-Events ahead of the clock are kept, at most `CONFIRMATIONS` of them, until others confirm them; they are dropped when many
-events came and none did.
+- An instant is believed once `CONFIRMATIONS` events of at least two principals lie at it or later. One principal is enough if
+  only one was seen for long.
+- From there the clock follows each event that lies within one interval of the one before, so a single record moves it by at most
+  one interval.
+
+Events ahead of the clock are kept, at most `CONFIRMATIONS` of them, until others confirm them. They are dropped if
+`MAX_PENDING_AGE` events came without doing so.
 """
 
 from __future__ import annotations
@@ -25,16 +28,18 @@ from fingerprint.compute.arrays import Longs, to_host
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.time_range import DAY_SECONDS
 
-CONFIRMATIONS = 20  # events that confirm an instant together
-MAX_PENDING_AGE = 1_000  # events that come after one that lies ahead, before it is forgotten
-MAX_PAUSE_SECONDS = 7 * DAY_SECONDS  # after which one principal alone does not make a history go on
+CONFIRMATIONS = 20  # events that together confirm an instant
+MAX_PENDING_AGE = 1_000  # later events after which an event ahead of the clock is forgotten
+MAX_PAUSE_SECONDS = 7 * DAY_SECONDS  # after which one principal alone does not continue a history
 
 
 class ConfirmationRule(NamedTuple):
     """The rule by which events move the watermark.
 
-    It stands at `watermark`; `required_events` confirm an instant, of two principals if `needs_two_principals`; and an event
-    within `max_step` seconds of the one before is no leap.
+    - `watermark`: its present value
+    - `required_events`: how many events confirm an instant
+    - `max_step`: seconds; the clock follows an event that lies within these of the one before
+    - `needs_two_principals`: whether the events that confirm must be of two principals
     """
 
     watermark: int
@@ -44,7 +49,7 @@ class ConfirmationRule(NamedTuple):
 
 
 def confirmed_watermark(times: Longs, principals: Hashes, rule: ConfirmationRule) -> int:
-    """Return how far time has come, seconds since 1970, once events at `times` (n,) of `principals` (n,) are seen."""
+    """Return the watermark, seconds since 1970, after events at `times` (n,) of `principals` (n,)."""
     order = np.argsort(-times, kind="stable")
     latest, who = times[order], principals[order]
     base = rule.watermark
@@ -59,15 +64,15 @@ def confirmed_watermark(times: Longs, principals: Hashes, rule: ConfirmationRule
 
 
 def confirmations_needed(events: int) -> int:
-    """Return how many of so many events confirm an instant where nothing is known: a tenth of a few, CONFIRMATIONS of many."""
+    """Return how many of the first `events` must confirm an instant: a tenth of them, from 1 to CONFIRMATIONS."""
     return min(max(events // 10, 1), CONFIRMATIONS)
 
 
 def two_principals_needed(times: Longs, principals: Hashes) -> bool:
     """Return whether two principals must confirm the end of a history, from its latest events (n,), oldest first.
 
-    They must, unless only one was seen, or one has gone on alone, as in a small account: many events on several days, none of
-    them a week (MAX_PAUSE_SECONDS) after the one before.
+    They must, unless the history has only one principal, or one continued alone, as in a small account: with at least
+    CONFIRMATIONS events on more than one day, and no pause of a week (MAX_PAUSE_SECONDS).
     """
     start = int(np.max(np.flatnonzero(principals != principals[-1]), initial=-1)) + 1
     if not start:
@@ -78,7 +83,7 @@ def two_principals_needed(times: Longs, principals: Hashes) -> bool:
 
 
 class EventClock:
-    """Clock of event time. `watermark`: the latest event time that is believed, seconds since 1970, 0 before any event."""
+    """Clock of event time. `watermark` is the latest event time that is believed, seconds since 1970; 0 before any event."""
 
     def __init__(self, max_step: int) -> None:
         self.max_step, self.watermark = max_step, 0
@@ -91,7 +96,7 @@ class EventClock:
         return self.pending.shape[1]
 
     def observe(self, times: NDArray[Any], principals: Hashes) -> None:
-        """Note events at `times` (n,), seconds since 1970, of `principals` (n,)."""
+        """Advance the clock by events at `times` (n,), seconds since 1970, of `principals` (n,)."""
         if not len(times):
             return
         fresh = np.zeros((3, len(times)), np.int64)
@@ -113,17 +118,17 @@ class EventClock:
         self._keep_pending(seen)
 
     def _keep_pending(self, seen: Longs) -> None:
-        """Keep the latest CONFIRMATIONS of those still ahead, unless too many events came since."""
+        """Keep the latest CONFIRMATIONS events that are still ahead, except those that are too old (MAX_PENDING_AGE)."""
         ahead = seen[:, (seen[0] > self.watermark) & (seen[2] < MAX_PENDING_AGE)]
         self.pending = ahead[:, np.argsort(ahead[0], kind="stable")[-CONFIRMATIONS:]]
 
     def as_array(self) -> Longs:
-        """Return what must survive, as integers (2 + 3 * ahead,); `restore` takes it back."""
+        """Return the clock for a checkpoint, as integers (2 + 3 * pending,); `restore` reads them."""
         return np.concatenate([[self.watermark, self.single_principal_events], self.pending.ravel()]).astype(
             np.int64
         )
 
     def restore(self, array: Longs) -> None:
-        """Continue from the clock that `as_array` saved. Raises ValueError where the array has another form."""
+        """Continue from the clock that `as_array` saved. Raises ValueError if the array has another form."""
         self.watermark, self.single_principal_events = int(array[0]), int(array[1])
         self.pending = array[2:].reshape(3, -1).astype(np.int64)

@@ -6,12 +6,14 @@ Example:
     >>> result = pipeline.process(events)
     >>> evictor.evict(pipeline.state.buckets_in_use())                                   # after it
 
-No answer changes. Only buckets are evicted that no step reads before they are reloaded: all their intervals are closed, no
-silent interval can be noticed in them any more (`ActivitySeries.busy_rows`), and none of their events is pending. Reloaded state
-is brought up to date: one expiry does what many would have done, because what expires depends on the last of them only. And the
-tables of which some step asks about all buckets together stay whole (`_RESIDENT_TABLES`).
+No answer changes, for three reasons:
 
-So the bound is soft: principals that were active in the running interval, or busy in the last days, stay whatever their number.
+- A bucket is evicted only if no step reads it before it is reloaded: all its intervals are closed, it can have no silent interval
+  any more (`ActivitySeries.busy_rows`), and none of its events is pending.
+- Reloaded state is expired as of now. One expiry does what many would have done, because only the last of them matters.
+- Tables that some step reads for all buckets together are never evicted (`_RESIDENT_TABLES`).
+
+So the bound is soft: all principals that were active in an open interval, or busy in the last days, stay in memory.
 """
 
 from __future__ import annotations
@@ -31,12 +33,12 @@ from fingerprint.state.scorer_state import ScorerState
 ROWS_PER_FILE = 4096  # about 1.5 MB: small enough to be read for one bucket, large enough to be few
 HEADROOM_DIVISOR = 8  # an eighth of the bound is freed at a time
 NEVER_ACTIVE = -1
-# Tables that are never evicted: how many unknown principals a day has seen is asked of all of them. Its limit bounds the rows.
+# Tables that are never evicted. The unknown principals of a day are counted over all buckets; a limit bounds their rows.
 _RESIDENT_TABLES = ("unknown_principals",)
 
 
 class StateEvictor:
-    """Evict and reload hash buckets of a scorer's state. A bucket is in memory or evicted as a whole."""
+    """Evict and reload hash buckets of a scorer's state. Each bucket is in memory or evicted as a whole."""
 
     def __init__(
         self,
@@ -46,7 +48,7 @@ class StateEvictor:
         get: Callable[[str], bytes],
         event_channel: np.uint64,
     ) -> None:
-        """`event_channel`: the series that counts all events of an owner, by which gaps are noticed."""
+        """`event_channel` is the channel of series that count all events of an owner, in which silent intervals are found."""
         self.state, self.max_rows, self.put, self.get = state, max_rows, put, get
         self.event_channel = event_channel
         self.files: dict[str, NDArray[np.uint16]] = {}  # name -> the evicted buckets in it
@@ -61,14 +63,14 @@ class StateEvictor:
     # --- reload -------------------------------------------------------------------------------------------------------
 
     def reload(self, buckets: Mask) -> int:
-        """Reload buckets (65536,) that are evicted; return how many were.
+        """Reload those of the buckets, a mask (65536,), that are evicted, and return their number.
 
-        Raises FingerprintError if a file is missing or damaged: then nothing has changed.
+        Raises FingerprintError if a file is missing or damaged; then nothing has changed.
         """
         reloaded = buckets & self.evicted
         count = int(reloaded.sum())
         if count:
-            parts = [  # a file may also hold old state of buckets that were reloaded since: not those
+            parts = [  # a file may also hold old state of buckets that were reloaded since; it is left out
                 partitioning.select_buckets(
                     checkpoint_codec.unpack_arrays(self.get(name)),
                     _mask_of_buckets(buckets_in_file[reloaded[buckets_in_file]]),
@@ -82,7 +84,7 @@ class StateEvictor:
         return count
 
     def _expire_to_now(self, parts: list[dict[str, NDArray[Any]]]) -> Arrays:
-        """Return parts, each evicted at a time of its own, as one that is expired as of now."""
+        """Return parts, which were evicted at different times, merged into one that is expired as of now."""
         expired = []
         for arrays in parts:
             part = ScorerState.from_arrays(self.state.options, arrays)
@@ -109,10 +111,10 @@ class StateEvictor:
         return len(state.series.owner) > self.max_rows and self._last_checked_interval != state.voted_until
 
     def evict(self, protected: Mask) -> int:
-        """Evict buckets if there are too many rows, the longest inactive first, none of `protected` (65536,); return how many.
+        """Evict buckets if there are too many rows, the longest inactive first, but none of `protected` (65536,).
 
-        Which buckets may be evicted changes when an interval closes: they are chosen once for each. Raises FingerprintError if
-        the store cannot take them: then nothing has changed.
+        Returns their number. Evicts at most once an interval, because only closing an interval makes more buckets evictable.
+        Raises FingerprintError if the store cannot take them; then nothing has changed.
         """
         if not self.is_due():
             return 0
@@ -124,7 +126,7 @@ class StateEvictor:
         return len(evicted)
 
     def _eviction_candidates(self, rows: NDArray[np.intp], protected: Mask) -> NDArray[np.uint16]:
-        """Return the buckets to evict, longest inactive first, until there is room."""
+        """Return as many buckets to evict as are needed for room, longest inactive first."""
         latest = self._last_active()
         may = (rows > 0) & ~protected & (latest < self.state.voted_until)
         series = self.state.series
@@ -160,7 +162,7 @@ class StateEvictor:
     # --- checkpoint ---------------------------------------------------------------------------------------------------
 
     def as_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return which buckets are evicted, and in which file."""
+        """Return the evicted buckets and their files, as arrays for a checkpoint."""
         buckets = list(self.files.values())
         return {
             "bucket": np.concatenate([np.empty(0, np.uint16), *buckets]),
@@ -169,7 +171,7 @@ class StateEvictor:
         }
 
     def restore(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Restore what was evicted when the checkpoint was taken."""
+        """Restore the evicted buckets and their files from the arrays of `as_arrays`."""
         names = arrays["names"].tobytes().decode().split("\n")
         self.files = {
             name: arrays["bucket"][arrays["file"] == file] for file, name in enumerate(names) if name
@@ -178,7 +180,7 @@ class StateEvictor:
 
 
 def bucket_mask(principals: Iterable[Hashes]) -> Mask:
-    """Return the buckets of principals, (n,) each, on host or device, as a mask (65536,) on the host."""
+    """Return the buckets of arrays of principals, (n,) each, on host or device, as one mask (65536,) on the host."""
     out = np.zeros(hashing.BUCKETS, bool)
     for each in principals:
         out[to_host(hashing.bucket_of(each))] = True
@@ -192,7 +194,7 @@ def _mask_of_buckets(buckets: NDArray[np.uint16]) -> Mask:
 
 
 def _group_into_files(buckets: NDArray[np.uint16], rows: NDArray[np.intp]) -> list[NDArray[np.uint16]]:
-    """Return buckets in order, ROWS_PER_FILE rows together: those inactive together may become active together."""
+    """Return the buckets in groups of about ROWS_PER_FILE rows, in order: buckets last active together may return together."""
     number = (np.cumsum(rows[buckets]) - 1) // ROWS_PER_FILE
     return np.split(buckets, np.flatnonzero(np.diff(number)) + 1)
 
@@ -206,7 +208,7 @@ def _split_resident(arrays: Arrays) -> tuple[dict[str, NDArray[Any]], dict[str, 
 def _split_by_group(
     arrays: Arrays, groups: list[NDArray[np.uint16]]
 ) -> Iterator[tuple[NDArray[np.uint16], Arrays]]:
-    """Yield each group of buckets with its part, by halves: so state is copied once a level, not once a group."""
+    """Yield each group of buckets with its part. Groups are halved recursively: a level copies state once."""
     if len(groups) == 1:
         yield groups[0], arrays
         return

@@ -1,4 +1,4 @@
-"""Count the events of each feed by interval in one partition, so that a feed gap can be noticed.
+"""Count the events of each feed by interval in one partition, so that feed gaps can be found.
 
 Example:
     >>> counts = FeedCounts(interval_seconds=3600, max_feeds=10_000)
@@ -9,9 +9,9 @@ Example:
     1  region  123456789012/eu-west-1    491819      12
     2  source            cloudtrail/3    491819      31
 
-A *feed* is an account, a region of an account, or a source: the raw partition or the queue that messages come through. Events
-of one principal lie in one partition and those of an account in all of them, so only the alert store can add a feed up. All
-events are counted, also repeats and those that the bank was trained on: they show that the feed is alive.
+A *feed* is an account, a region of an account, or a source: the raw partition or the queue that messages come through. The events
+of an account lie in all partitions (those of a principal in one), so only the alert store can add up the counts of a feed. All
+events are counted, including repeats and those that the bank was trained on, because they show that the feed is alive.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from fingerprint.compute.frames import Frame
 from fingerprint.core.sanitize import printable, storable
 from fingerprint.core.time_range import DAY_SECONDS
 
-MAX_FEEDS = 10_000  # feeds that are counted, the busiest
+MAX_FEEDS = 10_000  # feeds that are counted: the busiest
 ACCOUNT, REGION, SOURCE = "account", "region", "source"
 KEY_COLUMNS = ["kind", "feed", "interval"]
-MAX_NEW_CELLS = 100_000  # cells that may come before the busiest feeds are looked for
-MAX_FEED_DAYS = 35  # days of intervals that one feed has at most: more than topics keep, from which a source may be far ahead
+MAX_NEW_CELLS = 100_000  # new cells after which the number of feeds is limited again
+MAX_FEED_DAYS = 35  # most days of intervals of one feed: more than topics keep, so than a source can be ahead
 MAX_NAME_LENGTH = 200  # characters of a source's name that are kept
 
 _ACCOUNT = re.compile(r"[0-9]{12}")  # as AWS numbers them: anything else in a record is no feed
@@ -47,9 +47,9 @@ Cell = tuple[str, str, int]  # kind, feed, interval
 
 
 class FeedCounts:
-    """Events by (feed, interval) of one partition, kept until a day after the interval closed, for late events.
+    """Counts of events by (feed, interval) of one partition, kept until a day after the interval closed, for late events.
 
-    Events that come later still are not counted: so where a batch is cut does not matter.
+    Events that come later are never counted, so counts do not depend on how batches are cut.
     """
 
     def __init__(self, interval_seconds: int, max_feeds: int) -> None:
@@ -59,7 +59,7 @@ class FeedCounts:
         self.dropped_feeds = 0  # feeds that were not counted, because there were too many
         self._cells: dict[Cell, int] = {}
         self._fresh: set[Cell] = set()  # cells that grew since they were drained
-        self._most_cells = MAX_NEW_CELLS  # at which the busiest feeds are looked for
+        self._most_cells = MAX_NEW_CELLS  # above which cells are limited
 
     def add_events(
         self,
@@ -70,7 +70,8 @@ class FeedCounts:
     ) -> None:
         """Count N events.
 
-        `codes` (N,): which of `sources` each came through; `closed_until` (N,): the first open interval at its arrival.
+        `codes` (N,) is the index in `sources` of the source of each event, `closed_until` (N,) the first open interval at its
+        arrival.
         """
         interval = frames.epoch_seconds(frames.column_of(events, "event_time")) // self.interval_seconds
         codes = arrays.to_device_of(codes, interval)
@@ -85,9 +86,9 @@ class FeedCounts:
             self._limit_cells()
 
     def drain_closed(self, closed_until: int) -> pd.DataFrame | None:
-        """Return the counts of intervals below `closed_until` that were not drained yet, None if none has closed since.
+        """Return the counts of intervals below `closed_until` that are new since the last call; None if no interval closed.
 
-        A count that grew late is there again, whole.
+        A count that grew late is returned again, as its new total.
         """
         if closed_until <= self.closed_until:
             return None
@@ -126,7 +127,7 @@ class FeedCounts:
         )
 
     def _limit_cells(self) -> None:
-        """Keep the busiest feeds and the earliest intervals of each: who can make up accounts and times can make up many."""
+        """Keep the busiest feeds and the earliest intervals of each: an attacker can invent any number of accounts and times."""
         self._keep_busiest()
         self._keep_earliest()
         self._fresh &= self._cells.keys()
@@ -152,7 +153,7 @@ class FeedCounts:
 def _count_batch(
     events: Frame, interval: Array, sources: Sequence[str], codes: Array
 ) -> Iterator[tuple[Cell, int]]:
-    """Yield the feeds of a batch with their events: strings are read once for each distinct combination."""
+    """Yield each cell of a batch with its number of events; strings are read once for each distinct combination."""
     named = (
         frames.factorize_values(frames.column_of(events, name))[0] for name in ("recipient_account", "region")
     )
@@ -170,7 +171,7 @@ def _count_batch(
 
 
 def _distinct_rows(*columns: Array) -> tuple[Array, Array]:
-    """Return the distinct rows of some columns (N,): the index of one of each, and how many there are."""
+    """Return the distinct rows of columns (N,): the index of one example of each, and how often it occurs."""
     xp = arrays.namespace(columns[0])
     rows = xp.zeros(len(columns[0]), np.int64)
     for column in columns:
@@ -181,6 +182,6 @@ def _distinct_rows(*columns: Array) -> tuple[Array, Array]:
 
 
 def sanitise_source_name(name: str) -> str:
-    """Return a source's name as it is kept and shown; a producer to the events topic may write anything there."""
+    """Return the name of a source in a form that is safe to keep and show: producers to the events topic may write anything."""
     shown: str = storable(printable(name[:MAX_NAME_LENGTH]))
     return shown

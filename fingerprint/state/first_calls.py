@@ -1,13 +1,13 @@
-"""First calls: when a tool or a place that is not in a principal's history has become familiar.
+"""First calls: the time at which a tool or place that is new to a principal became familiar.
 
 Example:
     >>> first = FirstCalls()
-    >>> first.familiar_age(value, interval, action)         # (N,) intervals since it came with a fourth call; negative before
+    >>> first.familiar_age(value, interval, action)         # (N,) intervals since the fourth call with it; negative before
 
-A thief tries a key with one call, or two, and comes back an hour or a week later. So one call does not make a network usual;
-`FAMILIAR_CALLS` do, an action once an interval: who works from a new place has made as many within its first hour.
+A thief tries a key with one call, or two, and comes back an hour or a week later. So one call does not make a network usual, but
+`FAMILIAR_CALLS` calls do, where an action counts once an interval. A person who works from a new place makes them within an hour.
 
-The earliest calls are kept, in whatever order they come: where a batch is cut changes nothing.
+The earliest calls are kept, whatever the order in which they come, so batches may be cut anywhere.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ from fingerprint.compute.arrays import Ints, Longs, Placement, identity_placemen
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable, rank_in_run, run_starts
 
-CALLS = ("first", "second", "third", "fourth")  # columns: an interval, and bits of an action, as one number
+# Columns of calls: interval << ACTION_BITS | bits of the action's code
+CALLS = ("first", "second", "third", "fourth")
 FAMILIAR_CALLS = len(CALLS)
 ACTION_BITS = 20
-NEVER = np.int64(np.iinfo(np.int32).max) << ACTION_BITS  # of a call that has not come
+NEVER = np.int64(np.iinfo(np.int32).max) << ACTION_BITS  # a call that has not come
 
 
 @dataclass
@@ -39,11 +40,11 @@ class FirstCalls:
         )
 
     def familiar_age(self, values: Hashes, interval: Ints, action: Hashes) -> Ints:
-        """Return how many intervals ago values became familiar (N,), negative where they are not yet, and keep the calls.
+        """Keep calls with values (N,), and return how many intervals ago each value became familiar, negative if it is not.
 
-        A value is the hash of its owner and itself; `action` (N,) are the codes of what was called with it.
+        A value is the hash of an owner and its tool or place; `action` (N,) are the codes of the actions called with it.
         """
-        if not len(values):  # as in most calls for one event, of which this would be a tenth
+        if not len(values):  # as for most single events, where the rest would take a tenth of the time
             return interval
         bits = (action & np.uint64((1 << ACTION_BITS) - 1)).astype(np.int64)
         self._keep(values, interval.astype(np.int64) << ACTION_BITS | bits)
@@ -52,7 +53,7 @@ class FirstCalls:
         return age
 
     def _keep(self, values: Hashes, call: Longs) -> None:
-        """Keep the earliest of these calls (N,) and those that are kept, each once."""
+        """Keep the earliest FAMILIAR_CALLS distinct calls with each value, of the kept ones and these (N,)."""
         xp, order = namespace(values), lexsort(call, values)
         values, call = values[order], call[order]
         fresh = xp.ones(len(values), bool)

@@ -1,4 +1,4 @@
-"""Interval amounts: how often a principal called each action in an interval so far.
+"""Interval amounts: how often each principal has called each action in each interval so far.
 
 Example:
     >>> amounts = IntervalAmounts()
@@ -6,8 +6,8 @@ Example:
     >>> amounts.count(principal, interval, action)               # (N,) calls of the event's action in its interval so far
     >>> amounts.count(principal, interval, action, 24)           # (N,) in the 24 intervals that end with its own
 
-A count only grows while its interval fills. So where a batch is cut, and in which order events come, changes nothing once the
-interval is over, and what is made of a count (`estimators.amounts`) never falls.
+A count only grows while its interval fills, so the nats made of it (`estimators.amounts`) never fall. Once the interval is over,
+it does not depend on the order of events or on how batches are cut.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from fingerprint.compute.sorted_table import SortedTable
 
 @dataclass
 class IntervalAmounts:
-    """Calls by principal, interval and action. `counts`: `calls`, and the `interval`, by the hash of the three."""
+    """Calls by principal, interval and action: `counts` has the `calls` and the `interval` by the hash of the three."""
 
     placement: Placement = identity_placement
     counts: SortedTable = field(init=False)
@@ -34,16 +34,17 @@ class IntervalAmounts:
         self.counts = SortedTable.empty(place=self.placement, calls=np.int32, interval=np.int32)
 
     def add(self, principal: Hashes, interval: Ints, action: Hashes, calls: Ints | None = None) -> None:
-        """Count N events, one call each, or rows that stand for so many `calls` (N,)."""
+        """Count N events of one call each, or N rows that stand for `calls` (N,)."""
         if not len(principal):
             return
         keys, xp = _amount_key(principal, interval, action), namespace(principal)
-        fresh = is_first_occurrence(keys) & ~self.counts.has(keys)  # columns of a key are summed
+        # The table sums columns: add an interval once
+        fresh = is_first_occurrence(keys) & ~self.counts.has(keys)
         of_row = xp.ones(len(keys), np.int32) if calls is None else calls
         self.counts.add(keys, calls=of_row, interval=xp.where(fresh, interval, 0))
 
     def count(self, principal: Hashes, interval: Ints, action: Hashes, intervals: int = 1) -> Ints:
-        """Return how often each event's action was called by its principal so far, in `intervals` that end with its own, (N,)."""
+        """Return the calls so far of each event's action by its principal (N,), in the `intervals` that end with its own."""
         xp = namespace(principal)
         if not len(principal):
             return xp.empty(0, np.int32)
@@ -61,9 +62,9 @@ class IntervalAmounts:
 
 
 def calls_before(counted: IntervalAmounts, day: int, late: int) -> Callable[[Hashes, Ints, Hashes], Ints]:
-    """Return a function of principals, intervals and actions (N,): their calls in the last whole day before each interval.
+    """Return a function of principals, intervals and actions (N,) that returns their calls (N,) on the day before each interval.
 
-    A `day` is so many intervals. It ends before the `late` intervals that late records may still change.
+    The day is the last `day` intervals before the `late` ones that late records may still change.
     """
     return lambda principal, interval, action: counted.count(principal, interval - 1 - late, action, day)
 

@@ -1,15 +1,15 @@
-"""Interval surprise: what else of an event's principal was surprising in the same interval.
+"""Interval surprise: the sum of the surprises of a principal in an interval.
 
 Example:
     >>> surprises = IntervalSurprise()
     >>> surprises.add(principal, interval, codes, surprise)      # (N,), (N,), (N, F), (N, F)
     >>> surprises.total(principal, interval)                     # nats, (N,)
-    >>> surprises.from_usual_place(principal, interval)          # whether it worked from its usual place, (N,)
+    >>> surprises.from_usual_place(principal, interval)          # whether it was active from a usual place, (N,)
 
-A stolen key is rarely used once. An intruder with the victim's own tool and network still does several things the victim
-never did, each of them no stranger than what a curious colleague does now and then; together they are. So each distinct
-surprising value counts once in its interval, and the sum only grows: where a batch is cut, and in which order events
-come, changes nothing once the interval is over.
+A stolen key is rarely used once. An intruder with the victim's own tool and network still does several things that the victim
+never did. Each of them is no stranger than what a curious colleague does now and then; together they are. So each distinct
+surprising value counts once in its interval. The sum only grows, and once the interval is over it does not depend on the order of
+events or on how batches are cut.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from fingerprint.compute.sorted_table import SortedTable, run_starts
 from fingerprint.estimators.autoencoder import RECHECK_THRESHOLD, place_surprise
 from fingerprint.features.encoding import FEATURE_NAMES, FEATURE_SET, GIVEN_FEATURE, IS_BIN
 
-# (F,) values only, and none that is judged given the action: a new action has new parameters and resources too
+# (F,) not bins, and not features that are judged given the action, because a new action has new parameters and resources
 COUNTED_FEATURES = ~IS_BIN & (FEATURE_NAMES.index("action") != GIVEN_FEATURE)
 
 
@@ -44,9 +44,11 @@ COUNTED_FEATURES = ~IS_BIN & (FEATURE_NAMES.index("action") != GIVEN_FEATURE)
 class IntervalSurprise:
     """Sums of surprise by principal and interval.
 
-    `values`: nats by (principal, interval, feature, value); `sums`: their sums by (principal, interval), in float64, where a
-    sum of float32 from `RECHECK_THRESHOLD` up is exact in any order; `usual_place`: the (principal, interval) with an event
-    from a usual place of its own: a service that calls in its name is at work wherever its caller is.
+    - `values`: nats by (principal, interval, feature, value)
+    - `sums`: their sums by (principal, interval). In float64, sums of float32 numbers of at least `RECHECK_THRESHOLD` are exact,
+      so they do not depend on the order.
+    - `usual_place`: each (principal, interval) with an event from a usual place. Calls that services make for the principal do
+      not count, because they come from the service's place.
     """
 
     placement: Placement = identity_placement
@@ -61,7 +63,7 @@ class IntervalSurprise:
         self.usual_place = empty(keep_first=True, interval=np.int32)
 
     def add(self, principal: Hashes, interval: Ints, codes: Hashes, surprise: Floats) -> None:
-        """Count the surprising values of events; a value that came before counts by the larger of its surprises."""
+        """Count the surprising values of events (N,); a value that came before counts with the larger of its surprises."""
         xp = namespace(surprise)
         near = (place_surprise(surprise) < RECHECK_THRESHOLD) & FEATURE_SET.is_from_address(codes)
         self.usual_place.add(hashing.in_interval(principal[near], interval[near]), interval=interval[near])
@@ -85,11 +87,11 @@ class IntervalSurprise:
         self.sums.add(owner, nats=nats, first=namespace(owner).where(fresh, interval, 0))
 
     def total(self, principal: Hashes, interval: Ints) -> Floats:
-        """Return the surprise of each event's principal in its interval so far, in nats: (N,)."""
+        """Return the sum of surprises of each event's principal in its interval so far, in nats: (N,)."""
         return self.sums.get(hashing.in_interval(principal, interval), "nats", missing=0).astype(np.float32)
 
     def from_usual_place(self, principal: Hashes, interval: Ints) -> NDArray[np.bool_]:
-        """Return whether each event's principal did anything from a usual place in its interval so far: (N,)."""
+        """Return whether each event's principal was active from a usual place in its interval so far: (N,)."""
         return self.usual_place.has(hashing.in_interval(principal, interval))
 
     def expire(self, before: int) -> None:

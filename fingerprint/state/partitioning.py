@@ -4,10 +4,10 @@ Example:
     >>> buckets = hashing.buckets_of_partitions(np.arange(256) % 4 == 1)      # the principals of Kafka partition 1 of 4
     >>> part = select_buckets(state.as_arrays(), buckets)                     # for the owner of partition 1
     >>> rest = ScorerState.from_arrays(settings, select_buckets(state.as_arrays(), ~buckets))
-    >>> rest.merge(part)                                                   # scores on like the state that was never split
+    >>> rest.merge(part)                                                   # now scores like a state that was never split
 
 Every key of the state's tables has its hash bucket in its top 16 bits (`hashing`). Slots of principals and rows of series are
-renumbered in the same order, so tables that were sorted stay sorted.
+renumbered in order, so sorted tables stay sorted.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TABLE_NAMES = (  # of the scorer state, in the order of its arrays
     "sequence.votes",
     "interval_amounts.counts",
 )
-# Those that a training fills and a bank keeps; the others begin empty with it.
+# Tables that training fills and a bank keeps; the others begin empty with a new bank.
 LEARNED_TABLES = ("principals", "activity", "firsts", "sequence.actions")
 # Tables whose keys have buckets.
 _BUCKETED_TABLES = ("repeats", *(each for each in TABLE_NAMES if each != "activity"))
@@ -44,7 +44,7 @@ _CELL_TABLES = ("past", "open")
 
 
 def select_buckets(arrays: Arrays, buckets: Mask) -> dict[str, NDArray[Any]]:
-    """Return the part of `ScorerState.as_arrays()` in some buckets, (65536,); the clock is that of the whole."""
+    """Return the part of `ScorerState.as_arrays()` in some buckets, a mask (65536,); its clock is that of the whole."""
     out = {"clock": arrays["clock"].copy()}
     for table in _BUCKETED_TABLES:
         if f"{table}.key" in arrays:
@@ -67,7 +67,7 @@ def _select_rows(arrays: Arrays, table: str, rows: Mask) -> dict[str, NDArray[An
 
 
 def _select_activity(arrays: Arrays, slots: NDArray[np.int32]) -> dict[str, NDArray[Any]]:
-    """Return the activity of principals by their slots (P,)."""
+    """Return the activity of the principals with these slots (P,)."""
     number = np.full(len(arrays["principals.slot"]), -1, np.int64)
     number[slots] = _renumber(slots)
     return _select_cells(arrays, "activity", number)
@@ -83,7 +83,7 @@ def _select_series(arrays: Arrays, kept: Mask) -> dict[str, NDArray[Any]]:
 
 
 def _select_cells(arrays: Arrays, table: str, number: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """Return the cells of some slots or rows; `number`: the new number of each, -1 for those left out."""
+    """Return the cells of some slots or rows; `number` has the new number of each slot or row, -1 if it is left out."""
     key = arrays[f"{table}.key"]
     renumbered = number[key >> _SLOT_SHIFT]
     out = _select_rows(arrays, table, renumbered >= 0)
@@ -92,7 +92,7 @@ def _select_cells(arrays: Arrays, table: str, number: NDArray[np.int64]) -> dict
 
 
 def _renumber(numbers: NDArray[np.int32]) -> NDArray[np.int32]:
-    """Return distinct numbers as 0 ... n - 1, in the same order: (n,) -> (n,)."""
+    """Return the ranks 0 ... n - 1 of distinct numbers: (n,) -> (n,)."""
     out = np.empty(len(numbers), np.int32)
     out[np.argsort(numbers)] = np.arange(len(numbers), dtype=np.int32)
     return out

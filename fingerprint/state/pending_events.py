@@ -1,10 +1,10 @@
-"""Pending events: measured ones that may still get a verdict, until the interval that they lie in is over.
+"""Pending events: measured events that may still get a verdict, kept until their interval closes.
 
 Example:
     >>> pending = PendingEvents()
     >>> pending.add(batch)
-    >>> dropped = pending.limit(200_000, scorer.priority_of)      # the least unusual ones of an interval with too many
-    >>> closed = pending.take_closed(first_open_interval)         # an EventBatch; None where none is over
+    >>> dropped = pending.limit(200_000, scorer.priority_of)      # drops the least unusual events of intervals with too many
+    >>> closed = pending.take_closed(first_open_interval)         # an EventBatch; None without events of closed intervals
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.state.event_batch import EventBatch, concat_batches
 
-MAX_PARTS = 16  # before they are put together: every step looks at each of them
-MAX_EVENTS_PER_PRINCIPAL = 5_000  # of one interval, the most unusual ones
+MAX_PARTS = 16  # batches before they are joined: every step reads each of them
+MAX_EVENTS_PER_PRINCIPAL = 5_000  # events of a principal in one interval: the most unusual ones
 
 
 class PendingEvents:
@@ -31,7 +31,7 @@ class PendingEvents:
         self.parts = [part for part in parts if len(part)]
 
     def __len__(self) -> int:
-        """Return how many events are pending."""
+        """Return the number of pending events."""
         return sum(map(len, self.parts))
 
     def add(self, batch: EventBatch) -> None:
@@ -41,18 +41,18 @@ class PendingEvents:
             self.joined()
 
     def joined(self) -> EventBatch:
-        """Return all events, one at least, as one batch; they are kept as one from now on."""
+        """Join all batches, at least one, into one, and return it."""
         self.parts = [concat_batches(self.parts)]
         return self.parts[0]
 
     def rows_of(self, principals: Hashes) -> list[tuple[EventBatch, NDArray[np.intp]]]:
-        """Return the parts that hold events of some of these principals, and the rows of these."""
+        """Return the batches that have events of some of these principals, each with the indices of these events."""
         wanted = np.sort(to_host(principals))
         rows = [find_sorted(wanted, part.principal)[1].nonzero()[0] for part in self.parts]
         return [pair for pair in zip(self.parts, rows, strict=True) if len(pair[1])]
 
     def take_closed(self, end: int) -> EventBatch | None:
-        """Return the events of intervals before `end`, which are no longer pending; None without any."""
+        """Remove the events of intervals before `end` and return them; None if there are none."""
         closed = [part.interval < end for part in self.parts]
         taken = [part.take(over) for part, over in zip(self.parts, closed, strict=True) if over.any()]
         self.parts = [
@@ -63,11 +63,11 @@ class PendingEvents:
         return concat_batches(taken) if taken else None
 
     def limit(self, most: int, priority: Callable[[EventBatch], Floats]) -> int:
-        """Keep at most so many events of an interval, shared fairly by principals; return how many were dropped.
+        """Keep at most `most` events of an interval, shared fairly by principals; return how many were dropped.
 
-        First the most unusual event of each, by its `priority` (N,), then the second ones, and so on, none beyond
-        MAX_EVENTS_PER_PRINCIPAL. The cut into batches does not change which ones, as more events of any principal only worsen an
-        event's place.
+        The most unusual event of each principal is kept first, by `priority` (N,), then the second ones, and so on, up to
+        MAX_EVENTS_PER_PRINCIPAL. The way batches are cut does not change which are kept, because further events can only worsen
+        the rank of an event.
         """
         if not self._exceeds(most):
             return 0
@@ -83,7 +83,7 @@ class PendingEvents:
         return len(batch) - int(kept.sum())
 
     def _exceeds(self, most: int) -> bool:
-        """Return whether more events of an interval are pending than allowed, of all principals or of one."""
+        """Return whether an interval has more pending events than allowed, of all principals or of one."""
         if len(self) <= min(most, MAX_EVENTS_PER_PRINCIPAL):
             return False
         interval = np.concatenate([part.interval for part in self.parts])

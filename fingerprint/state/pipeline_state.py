@@ -7,11 +7,10 @@ Example:
     >>> again = PipelineState.restore(settings, saved.metadata, saved.blobs)
     >>> part = again.split(hashing.buckets_of_partitions(np.arange(256) % 4 == 1))
 
-What belongs to a principal lies in the hash bucket of that principal, (65536,), and is split by it. Two things belong to no
-bucket: how far event time has come (`watermarks`, the clock of `scorer`) is the same for every part, and the counts of feeds
-stay with the part that asks for them.
+The state of a principal lies in its hash bucket, one of 65,536, and is split by it. Two things belong to no bucket: every part
+has the same event time (`watermarks`, the clock of `scorer`), and the counts of feeds go to the part that asks for them.
 
-Bank, settings and connections are no state: the caller of `restore` gives them to the pipeline again.
+Bank, settings and connections are not state: the caller of `restore` gives them to the pipeline again.
 """
 
 from __future__ import annotations
@@ -44,8 +43,9 @@ _SAVED_COUNTERS = (
     "already_trained_events",
     "forced_events",
 )
-MAX_COUNTED_PRINCIPALS = 10_000  # of those whose events were refused: who makes up names makes up many
-# The rest is the scorer's
+# Principals with refused events that are counted: an attacker can invent any number
+MAX_COUNTED_PRINCIPALS = 10_000
+# Names of blobs that are not the scorer's begin with one of these.
 _OTHER_BLOBS = ("pending.", "verdicts.", "supporting.", "early_events", "feed_counts", "evicted")
 
 
@@ -62,8 +62,8 @@ class Counters:
     no_opinion: int = 0  # cells of series that were still warming up
     votes_alone: int = 0  # votes on events about which no other detector had an opinion
     dropped_events: int = 0  # events that could not stay pending, because too many were
-    over_limit_events: int = 0  # events of unknown principals, beyond what a day may have of one or of all
-    over_limit_intervals: int = 0  # votes on intervals of more unknown principals than an interval may have
+    over_limit_events: int = 0  # events of unknown principals beyond the daily limits of one or of all
+    over_limit_intervals: int = 0  # votes on intervals of unknown principals beyond the limit of an interval
     already_trained_events: int = 0  # events that the bank was trained on
     forced_events: int = 0  # early events that were measured too soon, because too many were early
     failed_evictions: int = 0  # times that nothing could be evicted, because the store failed
@@ -71,7 +71,7 @@ class Counters:
     over_limit_principals: set[int] = field(default_factory=set)  # hashes, of `over_limit_events`
 
     def refuse_events(self, principal: Hashes) -> None:
-        """Count events beyond the limits of unknown principals, and the first MAX_COUNTED_PRINCIPALS of these: principal (N,)."""
+        """Count events beyond the limits of unknown principals (N,), and at most MAX_COUNTED_PRINCIPALS of the principals."""
         self.over_limit_events += len(principal)
         room = MAX_COUNTED_PRINCIPALS - len(self.over_limit_principals)
         if room > 0:
@@ -82,7 +82,7 @@ class Counters:
 class TrainingCutoff(NamedTuple):
     """The events that a bank's training can have read: those before `event_time` that arrived by `arrival_time`.
 
-    Both are in seconds since 1970. An event that is dated back and arrives after the training is scored.
+    Both are in seconds since 1970. An event with an earlier time that arrives after the training is scored.
     """
 
     event_time: int = 0
@@ -94,7 +94,7 @@ NO_CUTOFF = TrainingCutoff()
 
 @dataclass
 class OpenAlerts:
-    """Verdicts of alerts whose window is still open, and the events without one that support them.
+    """Verdicts of alerts whose window is still open, and events without a verdict that support them.
 
     `published_sizes` and `provisional` are not saved: after a restart an alert is published again once, under the same id.
     """
@@ -108,12 +108,12 @@ class OpenAlerts:
 
     @property
     def parts(self) -> list[Verdicts]:
-        """Return the verdicts and what supports them."""
+        """Return the verdicts and the events that support them."""
         return [*self.verdicts, *self.supporting]
 
 
 class StateCheckpoint(NamedTuple):
-    """State as data: `metadata` fit for JSON, large parts as bytes by name, and the names of stored blobs that they need."""
+    """State as data: `metadata` fit for JSON, `blobs` of bytes by name, and the names of stored blobs that they need."""
 
     metadata: dict[str, Any]
     blobs: dict[str, bytes]
@@ -135,12 +135,13 @@ class PipelineState:
         self.counters = Counters()
         self.pending = PendingEvents()
         self.open_alerts = OpenAlerts()
-        self.early_events: Frame = pd.DataFrame()  # not measured yet: they came ahead of other sources
-        # hash -> name, last interval; those not in the bank
+        self.early_events: Frame = pd.DataFrame()  # not measured yet: their source is ahead of others
+        # Entities that are not in the bank: hash -> name, last interval
         self.unknown_owners: dict[int, tuple[str, int]] = {}
         self.feed_counts = _empty_feed_counts(scorer.options)
         self.evictor: StateEvictor | None = None
-        self._evicted: Mapping[str, NDArray[Any]] | None = None  # restored, until eviction is enabled
+        # As restored from a checkpoint, until `enable_eviction` takes it
+        self._evicted: Mapping[str, NDArray[Any]] | None = None
 
     def enable_eviction(
         self,
@@ -149,14 +150,14 @@ class PipelineState:
         max_rows: int,
         event_channel: np.uint64,
     ) -> None:
-        """Bound the scorer's state: what was inactive longest goes to a store, and comes back before it is read."""
+        """Bound the scorer's state: hash buckets that were inactive longest go to a store, and come back before they are read."""
         self.evictor = StateEvictor(self.scorer, max_rows, put, get, event_channel)
         if self._evicted is not None:
             self.evictor.restore(self._evicted)
             self._evicted = None
 
     def buckets_in_use(self) -> Mask:
-        """Return the buckets (65536,) of all events that are pending, early or of an open alert."""
+        """Return the mask (65536,) of buckets with events that are pending, early or of an open alert."""
         waiting = [part.principal for part in self.pending.parts]
         alerting = [part.batch.principal for part in self.open_alerts.parts]
         early = [hashing.hash_with_bucket(self.early_events["principal"])] if len(self.early_events) else []
@@ -171,14 +172,14 @@ class PipelineState:
         return {str(version) for frame in parts for version in frame["bank_version"].unique()}
 
     def restart_action_channels(self) -> None:
-        """Let new channels of single actions begin now: another bank has other actions."""
+        """Let new channels of single actions begin now, because another bank has other actions."""
         interval_seconds = self.scorer.options.spectral.interval_seconds
         self.scorer.channels_since = self.scorer.watermark // interval_seconds
 
     # --- checkpoint -------------------------------------------------------------------------------------------------
 
     def checkpoint(self) -> StateCheckpoint:
-        """Return the state as data. Parts that did not change since the last call are the same bytes again."""
+        """Return the state as data. Parts that did not change since the last call have the same bytes again."""
         stored = self.evictor.blob_names() if self.evictor else ()
         return StateCheckpoint(self._metadata(), self._blobs(), stored)
 
@@ -194,7 +195,7 @@ class PipelineState:
 
     def _blobs(self) -> dict[str, bytes]:
         blobs: dict[str, bytes] = {}
-        # A part is packed before the next is made: a copy of one day's ids is in memory, not of all.
+        # Each part is packed before the next is made, so that memory holds a copy of one day's ids, not of all.
         for part in _split_by_day(self.scorer.as_arrays()):
             blobs |= checkpoint_codec.pack_tables(part)
         if self.pending:
@@ -221,9 +222,9 @@ class PipelineState:
         blobs: Mapping[str, bytes],
         backend: Backend = HOST_BACKEND,
     ) -> PipelineState:
-        """Return the state that `checkpoint` saved. Raises FingerprintError where a blob cannot be read.
+        """Return the state that `checkpoint` saved. Raises FingerprintError if a blob cannot be read.
 
-        Where something was evicted, `enable_eviction` must follow before the next step.
+        If any bucket was evicted, `enable_eviction` must be called before the next step.
         """
         own = [name for name in blobs if not name.startswith(_OTHER_BLOBS)]
         tables = _merge_days(checkpoint_codec.unpack_tables(blobs, own))
@@ -251,7 +252,7 @@ class PipelineState:
         if "early_events" in blobs:
             early = checkpoint_codec.unpack_table(blobs["early_events"])
             self.early_events = frames.to_device(early, self.backend.dataframe_library)
-        self.feed_counts.closed_until = feeds_closed_until  # also where no feed is counted any more
+        self.feed_counts.closed_until = feeds_closed_until  # even if there are no counts to restore
         if "feed_counts" in blobs:
             self.feed_counts.restore(checkpoint_codec.unpack_table(blobs["feed_counts"]), feeds_closed_until)
         if "evicted" in blobs:
@@ -260,9 +261,9 @@ class PipelineState:
     # --- split ------------------------------------------------------------------------------------------------------
 
     def split(self, buckets: Mask, keep_feed_counts: bool = True) -> PipelineState:
-        """Return the part of the state that lies in some hash buckets, (65536,), all of it in memory; this one stays whole.
+        """Return a copy of the part of the state in some hash buckets, a mask (65536,), with nothing evicted.
 
-        Counters begin at 0. Only one part of a state may keep the counts of feeds, or they would be counted twice.
+        Its counters begin at 0. Only one part of a state may keep the counts of feeds, or they would be counted twice.
         """
         if self.evictor:
             self.evictor.reload(buckets)
@@ -273,7 +274,7 @@ class PipelineState:
             self.training_cutoff,
             self.backend,
         )
-        part.unknown_owners = dict(self.unknown_owners)  # a shared entity lies in many buckets: all are kept
+        part.unknown_owners = dict(self.unknown_owners)  # all, because a shared entity lies in many buckets
 
         def in_part(principal: Hashes) -> NDArray[np.bool_]:
             return arrays.to_device_of(buckets, principal)[hashing.bucket_of(principal)]
@@ -299,17 +300,17 @@ def _empty_feed_counts(settings: Settings) -> FeedCounts:
 
 
 def _split_by_day(arrays: Mapping[str, NDArray[Any]]) -> Iterator[dict[str, NDArray[Any]]]:
-    """Yield all tables, the ids that were seen as one table a day: of the largest table only today's part changes."""
+    """Yield the tables, then the seen ids as one table for each day, so that only today's part of this largest table changes."""
     yield {name: array for name, array in arrays.items() if not name.startswith("repeats.")}
     ids = {name: array for name, array in arrays.items() if name.startswith("repeats.")}
     days = ids["repeats.day"]
-    for day in [None, *np.unique(days)]:  # and a table of no day, so that the columns are always known
+    for day in [None, *np.unique(days)]:  # None: an empty table, so that the columns are always there
         which = days == day if day is not None else np.zeros(len(days), bool)
         yield {f"repeats/{day}.{name[8:]}": column[which] for name, column in ids.items()}
 
 
 def _merge_days(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Join the days that `_split_by_day` took apart."""
+    """Join the tables of days that `_split_by_day` made."""
     out = {name: array for name, array in arrays.items() if not name.startswith("repeats/")}
     ids: dict[str, list[NDArray[Any]]] = {}
     for name in sorted(arrays):

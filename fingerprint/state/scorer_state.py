@@ -1,16 +1,16 @@
-"""State of the scorer: ids that came before, the recent history of each principal, and the activity series.
+"""State of the scorer: the ids of seen records, the recent history of each principal, and the activity series.
 
 Example:
     >>> state = ScorerState(settings)
-    >>> fresh = state.deduplicate(principal, repeat_keys, days)          # which events have not been seen before
+    >>> fresh = state.deduplicate(principal, repeat_keys, days)          # whether each event is new
     >>> history = state.update_history(principal, interval, codes)       # the columns idle, today, sources, actions
 
-What a principal did counts from the next interval on, once late records of it can no longer come: a feature with a memory
-reads only intervals that ended before this one's start minus the allowed lateness. So neither the order in which records
-arrive nor where a batch is cut changes an answer.
+A feature with a memory reads only *visible* intervals: those that ended before the start of the event's interval minus the
+allowed lateness, so that no late record can change them. So answers do not depend on the order in which records arrive or on how
+batches are cut.
 
-Every 64-bit key has the hash bucket of its principal in its top 16 bits (`hashing`): the state of some buckets can be cut out,
-and merged into another state (`partitioning`).
+Every 64-bit key has the hash bucket of its principal in its top 16 bits (`hashing`), so the state of some buckets can be split
+off and merged into another state (`partitioning`).
 """
 
 from __future__ import annotations
@@ -52,25 +52,26 @@ from fingerprint.state.interval_surprise import IntervalSurprise
 from fingerprint.state.partitioning import TABLE_NAMES
 
 ADDRESS_COLUMN = FEATURE_NAMES.index("address")
-# Their values are counted that are new on their day.
+# Features whose values are counted once a day, as they come first.
 NOVEL_FEATURES = np.array([ADDRESS_COLUMN, ACTION_COLUMN])
 HISTORY_COLUMNS = ("idle", "today", "sources", "actions")
 MAX_IDLE, MAX_SOURCES = 12, 5  # greatest bins
-SEQUENCE_INTERVALS = 2  # closed intervals of which the sequence of actions is kept, for what comes late
-ACTIVITY_DAYS = 2  # days of activity by the interval that are kept
+SEQUENCE_INTERVALS = 2  # closed intervals whose sequences of actions are kept, for late records
+ACTIVITY_DAYS = 2  # days for which activity by interval is kept
 DEDUPLICATION_DAYS = 14  # days of event time for which the id of a record is kept, to drop duplicates
-# Of the arrays of a state that is kept in a file: another name, column or scalar is another format.
+# Version of the arrays of a state in a file. Other names, columns or scalars need another number.
 STATE_FORMAT = 2
-SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # what lies before the clock in its array
+SCALAR_FIELDS = ("late_events", "voted_until", "channels_since")  # stored before the clock, in its array
 NOVELTY_DAYS = 35  # days for which a novelty is kept: longer than banks live
-# Novelties that are kept of one hash bucket, the latest, 12 bytes each, and 40 those of tools and places: who chooses resources
-# and tools can make up many.
+# Most novelties of one hash bucket: the latest are kept. Each takes 12 bytes, that of a tool or place 40, and an attacker can
+# invent any number of resources and tools.
 MAX_BUCKET_NOVELTIES = 100_000
-INACTIVE_DAYS = NOVELTY_DAYS  # after which a principal is new again, also one that comes once a month
-# Days for which the series of a principal of a single day are kept, as names are made for every run or visitor: each series takes
-# 32 bytes, the principal 20. They begin again as they were, without a count. No week or fortnight, as jobs come in those.
+INACTIVE_DAYS = NOVELTY_DAYS  # after which a principal is new again; one that comes once a month stays known
+# Days for which the series of a principal that was active on a single day are kept: some principals are made for one run or one
+# visitor. A series takes 32 bytes, the principal 20. If it comes again, its series begin without counts, as at first. The number
+# is not that of a week or a fortnight, because jobs repeat in these.
 SINGLE_DAY_SERIES_DAYS = 10
-MAX_PRINCIPALS = 500_000  # of one state; of more, those of a single day expire first
+MAX_PRINCIPALS = 500_000  # of one state; above it, principals of a single day expire
 
 
 @dataclass
@@ -99,7 +100,7 @@ class ScorerState:
     voted_until: int = 0  # all votes on intervals below this one were made
     channels_since: int = 0  # interval of the last `swap_bank`: no channel of a single action begins earlier
 
-    # `_open_intervals` of the last expiry.
+    # The result of `_open_intervals` at the last expiry
     _last_expiry: tuple[int, int] = field(init=False, default=(-1, -1))
 
     def __post_init__(self) -> None:
@@ -107,7 +108,7 @@ class ScorerState:
         self.repeats = empty(keep_first=True, day=np.int32, rest=np.uint16)
         self.principals = empty(keep_first=True, slot=np.int32, since=np.int32, last=np.int32)
         self.activity = empty(key=np.int64, events=np.int32, sources=np.int32, actions=np.int32)
-        # a principal's day; few, so on the host
+        # By principal and day; on the host, because there are few
         self.unknown_principals = SortedTable.empty(day=np.int32, events=np.int32)
         self.alert_runs = alert_runs.empty_runs()
         self.firsts, self.novelties = (empty(keep_first=True, interval=np.int32) for _ in range(2))
@@ -129,14 +130,14 @@ class ScorerState:
 
     @property
     def unconfirmed(self) -> int:
-        """Return how many events are so far ahead that they are not believed yet."""
+        """Return the number of events that are so far ahead that the clock does not believe them yet."""
         return self.clock.unconfirmed
 
     def deduplicate(self, principal: Hashes, keys: Hashes, day: Ints) -> NDArray[np.bool_]:
-        """Return which events (N,) are new, neither known nor earlier in this batch, and keep their ids.
+        """Return whether each event (N,) is new, neither known nor earlier in this batch, and keep the ids of new ones.
 
-        The bits of a key that its bucket leaves no room for are kept beside it: a principal has so many ids that 48 bits
-        would take some of them for repeats.
+        The bucket replaces 16 bits of a key; these are kept beside it, because a principal has so many ids that some of them
+        would have equal 48 bits.
         """
         names, rest = hashing.rebucket(principal, keys), hashing.overflow_bits(keys)
         fresh = is_first_occurrence(hashing.hash_pair(principal, keys)) & ~self._is_kept(names, rest)
@@ -144,21 +145,22 @@ class ScorerState:
         return fresh
 
     def is_duplicate(self, principal: Hashes, keys: Hashes) -> NDArray[np.bool_]:
-        """Return which events (N,) came in an earlier batch."""
+        """Return whether each event (N,) came in an earlier batch."""
         return self._is_kept(hashing.rebucket(principal, keys), hashing.overflow_bits(keys))
 
     def _is_kept(self, names: Hashes, rest: NDArray[np.uint16]) -> NDArray[np.bool_]:
-        """Return which ids (N,) are kept, by their key in the bucket of the principal and the bits that it leaves out."""
+        """Return whether each id (N,) is kept, by its key in the bucket of its principal and the bits that this replaces."""
         known = self.repeats.has(names)
         if known.any():
             known &= self.repeats.get(names, "rest") == rest
         return known
 
     def update_history(self, principal: Hashes, interval: Ints, codes: Hashes) -> dict[str, Ints]:
-        """Count N events and return the history that is visible to each: principal, interval (N,), codes (N, F) -> bins, (N,).
+        """Count N events and return the visible history of each: principal, interval (N,), codes (N, F) -> bins by name, (N,).
 
-        `idle`: log2 hours since the principal was last active, -1 for never; `today`, `actions`: log2 of one plus events
-        and distinct actions so far today; `sources`: address ranges so far today, at most MAX_SOURCES.
+        - `idle`: log2 of the hours since the principal was last active, -1 for never, at most MAX_IDLE
+        - `today`, `actions`: log2 of one plus the events, or distinct actions, so far today, rounded up
+        - `sources`: address ranges so far today, at most MAX_SOURCES
         """
         slot = self._assign_slots(principal, interval)
         cell = _activity_key(slot, interval)
@@ -168,13 +170,13 @@ class ScorerState:
         return {name: column[which] for name, column in history.items()}
 
     def _visible_history(self, principal: Hashes, slot: Ints, interval: Ints) -> dict[str, Ints]:
-        """Return the history that is visible to a principal in an interval, (D,) each."""
+        """Return the visible history of principals in intervals, (D,) each."""
         measure = self._compiled_history if is_on_host(slot) else self._array_history
         bins = measure(slot, interval, self.principals.get(principal, "last", missing=-1))
         return dict(zip(HISTORY_COLUMNS, bins, strict=True))
 
     def _compiled_history(self, slot: Ints, interval: Ints, latest: Ints) -> Iterable[Ints]:
-        """Return the same as `_array_history`, on the host."""
+        """Return the result of `_array_history`, by compiled code on the host."""
         # numba takes half a second, and most commands keep no state
         from fingerprint.state import compiled_history
 
@@ -190,7 +192,7 @@ class ScorerState:
         return history.bins
 
     def _array_history(self, slot: Ints, interval: Ints, latest: Ints) -> Iterable[Ints]:
-        """Return HISTORY_COLUMNS, (D,) each, of principals of which the last interval is kept, -1 for none: `latest` (D,)."""
+        """Return HISTORY_COLUMNS, (D,) each; `latest` (D,) is the last active interval in the principals' table, -1 for none."""
         xp, per_day = namespace(slot), self.series.intervals_per_day
         first = _activity_key(slot, interval // per_day * per_day)
         last = _activity_key(slot, interval - self.series.late_intervals - 1)
@@ -225,9 +227,10 @@ class ScorerState:
         arrays: Mapping[str, NDArray[Any]],
         placement: Placement = identity_placement,
     ) -> ScorerState:
-        """Return the state of some arrays, where `placement` puts it; tables that are missing are empty.
+        """Return the state that `as_arrays` returned, on the device of `placement`; missing tables are empty.
 
-        It was expired as of its clock, and is again when that has come further: a restart forgets nothing sooner that came late.
+        The state counts as expired at its clock, and expires again when the clock moves on. So a restart does not expire late
+        records sooner than they would have been without it.
         """
         state = cls(options, placement)
         for name, value in zip(SCALAR_FIELDS, arrays["clock"].tolist(), strict=False):
@@ -238,7 +241,7 @@ class ScorerState:
         return state
 
     def replace_with(self, other: ScorerState) -> None:
-        """Take over another state in place, for all objects that hold this one or its series."""
+        """Take over the content of another state, so that all objects that hold this one or its series see it."""
         for each in fields(self):
             if each.name != "series":
                 setattr(self, each.name, getattr(other, each.name))
@@ -250,15 +253,15 @@ class ScorerState:
         xp = namespace(keys)
         out = xp.full(len(keys), -1, np.int32)
         out[columns["slot"]] = columns["last"]
-        cells, _ = self.activity.compact()  # in order: the last cell of a slot is its latest
+        cells, _ = self.activity.compact()  # sorted: the last cell of a slot is its latest
         ends = xp.flatnonzero(xp.diff(cells >> 32, append=-1))
         out[cells[ends] >> 32] = xp.maximum(out[cells[ends] >> 32], cells[ends] & 0xFFFFFFFF)
         return keys, out[columns["slot"]]
 
     def merge(self, arrays: Mapping[str, NDArray[Any]]) -> None:
-        """Add a part that was cut out of a state (`partitioning.select_buckets`), of other principals; the clock stays.
+        """Add a part of a state with other principals (`partitioning.select_buckets`), without its clock.
 
-        Slots and rows of the part are numbered after those of this state. Raises ValueError if it shares a principal.
+        Slots and rows of the part are numbered after those of this state. Raises ValueError if they have a principal in common.
         """
         if "principals.key" in arrays and self.principals.has(arrays["principals.key"]).any():
             raise ValueError("a part of a state holds principals that the state has already")
@@ -285,9 +288,9 @@ class ScorerState:
     def admit_unknown(
         self, principal: Hashes, interval: Ints, rooms: Ints, max_principals: int
     ) -> NDArray[np.bool_]:
-        """Return which events of unknown principals (N,) are admitted, on the host (`unknown_principals.admit`).
+        """Return whether each event of an unknown principal (N,) is admitted, on the host (`unknown_principals.admit`).
 
-        Events more than a day late count as yesterday's.
+        Events from before yesterday count as yesterday's.
         """
         day = np.maximum(interval // self.series.intervals_per_day, self.watermark // DAY_SECONDS - 1)
         return unknown_principals.admit(
@@ -299,11 +302,11 @@ class ScorerState:
         return self.principals.get(principal, "since")
 
     def is_known_novelty(self, keys: Hashes, interval: Ints) -> NDArray[np.bool_]:
-        """Return which novelties (owner and value, as one hash) came in an earlier visible interval (N,), and keep all."""
+        """Keep novelties (N,), hashes of owner and value, and return whether each first came in an earlier visible interval."""
         return self.novelty_age(keys, interval) > self.series.late_intervals
 
     def novelty_age(self, keys: Hashes, interval: Ints) -> Ints:
-        """Return how many intervals ago novelties (owner and value, as one hash) first came (N,), and keep all."""
+        """Keep novelties (N,), hashes of owner and value, and return how many intervals ago each first came."""
         if not len(keys):
             return interval
         _keep_earliest(self.novelties, keys, interval)
@@ -311,19 +314,19 @@ class ScorerState:
         return interval - first
 
     def first_open_interval(self, watermark: int | None = None) -> int:
-        """Return the first interval that is open now, or at some other watermark: earlier ones change by late records only."""
+        """Return the first open interval, now or at another `watermark`; only records later than allowed fall before it."""
         at = self.watermark if watermark is None else watermark
         return (at - self.options.spectral.allowed_lateness_seconds) // self.options.spectral.interval_seconds
 
     def observe_time(self, times: NDArray[np.integer[Any]], principals: Hashes) -> None:
         """Advance the clock by the times of events (seconds since 1970) and their principals: (N,) each.
 
-        Few events far ahead of all others are not believed (`event_clock`); they are counted in `unconfirmed`.
+        A few events far ahead of all others are not believed (`event_clock`); `unconfirmed` counts them.
         """
         self.clock.observe(times, principals)
 
     def expire(self) -> None:
-        """Move days that are over into the past, and drop what no feature reads; once an interval, as it looks at all."""
+        """Move days that are over into the past, and drop state out of use; once an interval, as it reads all tables."""
         before, self._last_expiry = self._last_expiry, self._open_intervals()
         if before == self._last_expiry:
             return
@@ -351,13 +354,13 @@ class ScorerState:
         )
 
     def _open_intervals(self) -> tuple[int, int]:
-        """Return the interval of the watermark, and the first that is open."""
+        """Return the interval of the watermark, and the first open interval."""
         return self.watermark // self.options.spectral.interval_seconds, self.first_open_interval()
 
     # --- history ------------------------------------------------------------------------------------------------------
 
     def _assign_slots(self, principal: Hashes, interval: Ints) -> Ints:
-        """Return the slot of each principal (N,), with a slot for those that are new."""
+        """Return the slot of each principal (N,), and give new principals one."""
         slot = self.principals.get(principal, "slot", missing=-1)
         self._move_beginnings(principal, interval)
         new = (slot < 0).nonzero()[0]
@@ -370,9 +373,9 @@ class ScorerState:
         return self.principals.get(principal, "slot")
 
     def _move_beginnings(self, principal: Hashes, interval: Ints) -> None:
-        """Move back the beginning of known principals (N,) to records that come late, by the allowed lateness at most.
+        """Move the beginning of known principals (N,) back to late records, by at most the allowed lateness.
 
-        What comes later still is not looked at: forecasts were made, and verdicts given, by where the principal began.
+        Records that are later than allowed are ignored: forecasts and verdicts already depend on when the principal began.
         """
         since = self.principals.get(principal, "since", missing=-1)
         may = (interval < since) & (interval >= since - self.series.late_intervals)
@@ -382,7 +385,7 @@ class ScorerState:
             self.principals.overwrite(principal[first], "since", interval[first])
 
     def _count_activity(self, principal: Hashes, cell: Longs, interval: Ints, codes: Hashes) -> None:
-        """Count events, and address ranges and actions that are new on their day, in the interval in which each came first."""
+        """Count events by interval, and each address range and action of a day once, in the interval in which it came first."""
         xp = namespace(cell)
         day = hashing.combine(principal, (interval // self.series.intervals_per_day).astype(np.uint64))
         feature = to_device_of(NOVEL_FEATURES, codes)
@@ -407,7 +410,7 @@ class ScorerState:
         )
 
     def _idle_bins(self, latest: Longs, interval: Ints) -> Ints:
-        """Return log2 of the hours since the interval of the last activity (D,), -1 for none."""
+        """Return log2 of the hours since the last active interval (D,), at most MAX_IDLE, -1 for none."""
         xp = namespace(latest)
         hours = xp.maximum(interval - latest, 1) * self.options.spectral.interval_seconds / 3600
         doublings = xp.frexp(xp.maximum(hours, 1))[1] - 1  # log2 without its fraction, exact in every library
@@ -415,7 +418,7 @@ class ScorerState:
         return idle
 
     def _expire_activity(self, before: int) -> None:
-        """Drop activity from before an interval, noting when each principal was last active in it."""
+        """Drop activity from before an interval, but keep the last active interval of each principal."""
         keys, _ = self.activity.compact()
         _, columns = self.principals.compact()
         xp, slot = namespace(keys), columns["slot"]
@@ -423,15 +426,16 @@ class ScorerState:
         has_activity = xp.zeros(len(slot), bool)
         has_activity[end >= 0] = keys[end[end >= 0]] >> 32 == slot[end >= 0]
         latest = (keys[end[has_activity]] & 0xFFFFFFFF).astype(np.int32)
-        # what came late may be older
+        # A late record may be older than the interval that is kept.
         columns["last"][has_activity] = xp.maximum(columns["last"][has_activity], latest)
         _drop(self.activity, (keys & 0xFFFFFFFF) < before)
 
     def _expire_principals(self, now: int) -> None:
-        """Drop principals that were inactive for INACTIVE_DAYS as a day begins, and sooner the series of those of a single day.
+        """Drop principals that were inactive for INACTIVE_DAYS, and after SINGLE_DAY_SERIES_DAYS the series of single-day ones.
 
-        Of more than MAX_PRINCIPALS, those of a single day that were inactive longest are dropped, too. The day alone says which,
-        not the hour: what was evicted is looked at when it comes back. `now` is the interval in which the day begins.
+        Above MAX_PRINCIPALS, the single-day principals that were inactive longest are dropped, too. `now` is the interval in
+        which the day begins: the result depends on the day and not on the hour, because evicted state expires only when it is
+        reloaded.
         """
         per_day = self.series.intervals_per_day
         self.series.expire_rows(now - SINGLE_DAY_SERIES_DAYS * per_day)
@@ -447,7 +451,7 @@ class ScorerState:
             self._keep_principals(~expired)
 
     def _keep_principals(self, kept: NDArray[np.bool_]) -> None:
-        """Keep some principals (P,), and renumber their slots in the same order. The others have no activity left."""
+        """Keep some principals, a mask (P,), and renumber their slots in order. The others have no activity left."""
         xp, slot = namespace(kept), self.principals.compact()[1]["slot"]
         number = xp.zeros(len(slot), np.int64)
         number[slot[kept]] = 1
@@ -463,7 +467,7 @@ def _activity_key(slot: Ints, interval: Ints | int) -> NDArray[np.int64]:
 
 
 def _sums(which: NDArray[np.intp], column: NDArray[np.int32], count: int) -> NDArray[np.int64]:
-    """Return the sum of the rows of each of `count` ranges; float64 holds it exactly."""
+    """Return the sum of the rows of each of `count` ranges; float64 holds such sums exactly."""
     xp = namespace(column)
     if not len(which):
         return xp.zeros(count, np.int64)
@@ -472,7 +476,10 @@ def _sums(which: NDArray[np.intp], column: NDArray[np.int32], count: int) -> NDA
 
 
 def _log2(counts: NDArray[np.int64]) -> Ints:
-    """Return log2 of one plus a count, rounded up (N,): its number of bits, as two libraries differ in a logarithm's last bit."""
+    """Return log2 of one plus a count, rounded up (N,).
+
+    It is the number of bits of the count, because libraries differ in the last bit of a logarithm.
+    """
     bits: Ints = namespace(counts).frexp(counts.astype(np.float64))[1].astype(np.int32)
     return bits
 
@@ -483,7 +490,7 @@ def _drop(table: SortedTable, rows: NDArray[np.bool_]) -> None:
 
 
 def _beyond_latest(keys: Hashes, interval: Ints, most: int) -> NDArray[np.bool_]:
-    """Return which rows of a table, by key and interval (M,), are not among the `most` latest of their hash bucket."""
+    """Return whether each row of a table, by key and interval (M,), is not among the `most` latest of its hash bucket."""
     xp, bucket = namespace(keys), hashing.bucket_of(keys).astype(np.int64)
     beyond = xp.zeros(len(keys), bool)
     crowded = xp.flatnonzero(xp.bincount(bucket, minlength=hashing.BUCKETS)[bucket] > most)
@@ -494,9 +501,10 @@ def _beyond_latest(keys: Hashes, interval: Ints, most: int) -> NDArray[np.bool_]
 
 
 def _keep_earliest(table: SortedTable, keys: Hashes, interval: Ints) -> tuple[Ints, Ints, NDArray[np.intp]]:
-    """Keep the earliest interval of each key.
+    """Keep the earliest interval of each key in the table.
 
-    Returns, for keys that are new or moved, the interval before (-1 for new), the interval now, and one example row of each.
+    Returns for each key that is new or has an earlier interval now: the old interval (-1 for none), the new one, and an example
+    row.
     """
     before = table.get(keys, "interval", missing=-1)
     earlier = ((before < 0) | (interval < before)).nonzero()[0]
@@ -511,7 +519,7 @@ def _keep_earliest(table: SortedTable, keys: Hashes, interval: Ints) -> tuple[In
 
 
 def _earliest_rows(keys: Hashes, interval: Ints, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return, of some rows, that of the earliest interval of each key, by rising key."""
+    """Return the row with the earliest interval of each key, among some rows, sorted by key."""
     order = rows[lexsort(interval[rows], keys[rows])]
     first: NDArray[np.intp] = order[run_starts(keys[order])]
     return first

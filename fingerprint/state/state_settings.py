@@ -1,4 +1,4 @@
-"""The settings that say what a state counts: a state of others would mean something else, and is refused.
+"""The settings that define what a state counts; state with other values of them is refused.
 
 Example:
     >>> from fingerprint.core.settings import Settings
@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 
 from fingerprint.core.settings import Settings
 
-# What an activity series counts: a bank with others does not fit a scorer's.
+# Settings that define what an activity series counts; bank and scorer must agree in them.
 SERIES_SETTINGS = ("spectral.interval_seconds", "entities.granularity", "entities.person_role_patterns")
-# And which intervals are closed, for a state that goes on.
+# For state that is continued, also the setting that defines which intervals are closed.
 STATE_SETTINGS = (*SERIES_SETTINGS, "spectral.allowed_lateness_seconds")
 
 
 class ChangedSetting(NamedTuple):
-    """A setting by its name (`section.key`), what it was when a state was counted, and what it is now."""
+    """A setting that changed: its name (`section.key`), its value when the state was counted, and its value now."""
 
     name: str
     was: Any
@@ -29,18 +29,18 @@ class ChangedSetting(NamedTuple):
 
 
 def state_settings(settings: Settings) -> dict[str, Any]:
-    """Return what STATE_SETTINGS are, by name, fit for JSON."""
+    """Return the values of STATE_SETTINGS by name, fit for JSON."""
     return select_settings(settings.model_dump(mode="json"), STATE_SETTINGS)
 
 
 def select_settings(sections: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> dict[str, Any]:
-    """Return the settings of these names (`section.key`) from sections that are fit for JSON."""
+    """Return the settings with these names (`section.key`) from sections that are fit for JSON."""
     split = {name: name.partition(".") for name in names}
     return {name: sections[section][key] for name, (section, _, key) in split.items()}
 
 
 def changed_settings(counted: Mapping[str, Any], current: Mapping[str, Any]) -> list[ChangedSetting]:
-    """Return which of the settings that a state was counted with are others now."""
+    """Return the settings of a state that have other values now."""
     return [
         ChangedSetting(name, was, current.get(name))
         for name, was in counted.items()

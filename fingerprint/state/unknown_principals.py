@@ -1,13 +1,13 @@
-"""Unknown principals: how many events of them a day are judged, as anyone can make up principals.
+"""Unknown principals: limits on their judged events a day, because an attacker can invent any number of principals.
 
 Example:
     >>> table = SortedTable.empty(day=np.int32, events=np.int32)
-    >>> admit(table, principal, day, rooms, 1000)        # (N,) which events are judged; the table counts them
+    >>> admit(table, principal, day, rooms, 1000)        # (N,) whether each event is judged; the table counts those
 
-A principal that the bank does not know has a room of EVENTS_PER_ROOM events a day, and a day has so many such principals. Who
-fills that with everyday reads, or with the failed calls of a thousand made-up names, would buy silence for what comes after. So
-calls that can do harm find more rooms behind the first: grave ones a second, severe ones a third, and the same holds of the
-principals of a day. Events are taken in the order in which they come: where a batch is cut changes nothing.
+A principal that the bank does not know has a room of EVENTS_PER_ROOM events a day, and a day has a room of `max_principals` such
+principals. An attacker could fill these with everyday reads, or with failed calls of a thousand invented names, so that later
+events are not judged. So calls that can do harm may use further rooms of both kinds: grave ones a second, severe ones a third.
+Events are taken in the order in which they come, so batches may be cut anywhere.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from fingerprint.compute.arrays import Ints, occurrence_index
 from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import SortedTable
 
-EVENTS_PER_ROOM = 500  # a day, of one principal
-ROOMS = 3  # most of one event
+EVENTS_PER_ROOM = 500  # events of one principal a day
+ROOMS = 3  # most rooms that an event may use
 Rows = NDArray[np.intp]
 
 
 def admit(
     table: SortedTable, principal: Hashes, day: Ints, rooms: Ints, max_principals: int
 ) -> NDArray[np.bool_]:
-    """Return which events of unknown principals (N,) are admitted, by their principal, day and `rooms` (1 to ROOMS); count them.
+    """Return whether each event of an unknown principal (N,) is admitted, and count those that are.
 
-    `table` has a row for each principal and day, `day` and `events`. A principal is admitted with its first event that still has
-    room among `max_principals` a room; of its events those from there on that have room among EVENTS_PER_ROOM a room.
+    `rooms` (N,), 1 to ROOMS, is the number of rooms that an event may use. `table` has a row for each principal and day, with
+    `day` and `events`. A principal is admitted by its first event for which fewer than `rooms * max_principals` principals of the
+    day were admitted. From there on, its events are admitted while it has fewer than `rooms * EVENTS_PER_ROOM`.
     """
     names = hashing.combine(principal, day.astype(np.uint64))
     distinct, example, which = np.unique(names, return_index=True, return_inverse=True)
@@ -51,7 +52,7 @@ def admit(
 def _entries(
     table: SortedTable, known: NDArray[np.bool_], which: Rows, day: Ints, rooms: Ints, max_principals: int
 ) -> Rows:
-    """Return the first event with which each principal of a day (P,) is admitted: 0 if it was before, N if with none.
+    """Return the first event that admits each principal of a day (P,): 0 if it was admitted before, N if no event does.
 
     `which` (N,) is the principal of each event.
     """
@@ -73,7 +74,7 @@ def _entries(
 
 
 def _find_room(which: Rows, rooms: Ints, before: Ints) -> NDArray[np.bool_]:
-    """Return which events (N,) find room, by the principal of each and the events that each one (P,) had `before`."""
+    """Return whether each event (N,) finds room; `which` (N,) is its principal, `before` (P,) the events that principals had."""
     admitted = np.zeros(len(which), bool)
     for room in range(1, ROOMS + 1):
         at = np.flatnonzero((rooms >= room) & ~admitted)

@@ -1,17 +1,17 @@
-"""Track how far event time has come, by the least of many sources' watermarks.
+"""Track event time as the least watermark of many sources.
 
 Example:
     >>> tracker = WatermarkTracker(expected=2, idle_seconds=120)
     >>> tracker.advance(["raw/0", "raw/1"], codes, watermarks, arrival_times)     # after each message: the least, in ms
     array([0, 0, 1767225600000])
 
-A *source* is a partition of the raw topic, before its records were keyed by principal. Each message says how far its source had
-come (its watermark). A source that was idle for `idle_seconds` while others were not is not waited for; nor, after as long, is a
-source without a message. Time is the messages' own arrival, not a clock, so that reading the same messages again gives the same
-answer. Only when nothing at all arrives does a clock advance it (`advance_clock`).
+A *source* is a partition of the raw topic, before its records were keyed by principal. Each message has the watermark of its
+source. A source that was idle for `idle_seconds` while others were not is left out, and so is, after the same time, an expected
+source that never sent a message. Time is the arrival time of messages, not a clock, so that reading the same messages again gives
+the same answer. Only while no messages arrive does a clock advance event time (`advance_clock`).
 
-Names are what a producer to the events topic wrote: `index_key` of each is kept, of MAX_SOURCES at most. When there are more,
-those that are idle are forgotten; what is new after that counts as one source.
+Names of sources are written by producers to the events topic, so only `index_key` of each is kept, and of at most MAX_SOURCES.
+Above that, idle sources are forgotten, and further new ones count together as one source.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from fingerprint.compute.arrays import Longs
 from fingerprint.core.sanitize import index_key
 
 MAX_SOURCES = 1_000  # of one partition
-OTHER_SOURCES = "other sources"  # the name of all that came when there was no room
+OTHER_SOURCES = "other sources"  # the name of all sources beyond MAX_SOURCES
 MAX_MATRIX_CELLS = 1 << 21  # sources x messages in one step: 16 MB
 NO_WATERMARK = np.iinfo(np.int64).max
 
 
 class WatermarkTracker:
-    """Watermarks and last arrivals of the sources of one partition, in ms since 1970; 0: unknown."""
+    """Watermarks and last arrivals of the sources of one partition, in ms since 1970; 0 if unknown."""
 
     def __init__(self, expected: int = 1, idle_seconds: float = 120.0) -> None:
         self.expected, self.idle_ms = expected, int(idle_seconds * 1000)
-        self.places: dict[str, int] = {}  # of each source by name, in their order
+        self.places: dict[str, int] = {}  # index of each source in the arrays, by name
         self.watermarks = np.empty(0, np.int64)
         self.last_arrivals = np.empty(0, np.int64)
         self.first_arrival = 0  # when the first message arrived
-        self.low_watermark = 0  # the least so far: it never goes back, except in `clamp`
+        self.low_watermark = 0  # the result so far; it never goes back, except in `clamp`
 
     def advance(
         self, names: Sequence[str], codes: NDArray[Any], watermarks: Longs, arrival_times: Longs
     ) -> Longs:
-        """Return the least watermark after each of N messages, ms. `codes` (N,): which of `names` is the source of each."""
+        """Return the least watermark in ms after each of N messages; `codes` (N,) are the indices of sources in `names`."""
         if not len(codes):
             return np.empty(0, np.int64)
         places = self._find_places([index_key(name) for name in names], int(arrival_times[0]))
@@ -61,7 +61,7 @@ class WatermarkTracker:
         )
 
     def advance_clock(self, now: int) -> int:
-        """Return the least watermark at `now` (ms), when no message is left.
+        """Return the least watermark at `now` (ms), when there are no messages left to read.
 
         Once all sources are idle, event time advances at the pace of the clock.
         """
@@ -77,9 +77,9 @@ class WatermarkTracker:
         return self.low_watermark
 
     def clamp(self, now: int, latest: int) -> None:
-        """Undo the effect of a wrong clock: arrivals after `now`, watermarks past `latest`, ms.
+        """Undo the effect of a wrong clock: limit arrivals to `now` and watermarks to `latest`, ms.
 
-        A clock that was ahead for a while would otherwise make everything late until real time reaches it.
+        Otherwise a clock that was ahead for a while would make all events late until real time catches up.
         """
         self.last_arrivals = np.minimum(self.last_arrivals, now)
         self.first_arrival = min(self.first_arrival, now)
@@ -87,11 +87,11 @@ class WatermarkTracker:
         self.low_watermark = min(self.low_watermark, latest)
 
     def copy(self) -> WatermarkTracker:
-        """Return a tracker that stands where this one does, and goes its own way from there."""
+        """Return an independent copy."""
         return WatermarkTracker.from_metadata(self.as_metadata(), self.expected, self.idle_ms / 1000)
 
     def forget(self, name: str) -> None:
-        """Remove a source: its messages go to another partition from now on."""
+        """Remove a source whose messages go to another partition from now on."""
         self._keep(np.array([each != index_key(name) for each in self.places], bool))
 
     def as_metadata(self) -> dict[str, Any]:
@@ -114,7 +114,7 @@ class WatermarkTracker:
         return sources
 
     def _find_places(self, names: Sequence[str], now: int) -> Longs:
-        """Return the places of sources (n,). New ones get one each while there is room, then OTHER_SOURCES for all of them."""
+        """Return the indices of sources (n,). New sources get one each while there is room, then all that of OTHER_SOURCES."""
         if len(self.places.keys() | set(names)) > MAX_SOURCES:
             self._forget_idle(now)
         for name in names:
@@ -128,7 +128,7 @@ class WatermarkTracker:
         return np.array([self.places.get(name, self.places.get(OTHER_SOURCES)) for name in names], np.int64)
 
     def _forget_idle(self, now: int) -> None:
-        """Remove sources that are idle at `now` (ms), except the one that is furthest: `advance_clock` goes on from it."""
+        """Remove sources that are idle at `now` (ms), except that with the highest watermark, which `advance_clock` needs."""
         now = max(now, int(self.last_arrivals.max(initial=0)))
         if self.places:
             kept = now - self.last_arrivals <= self.idle_ms
@@ -136,13 +136,13 @@ class WatermarkTracker:
             self._keep(kept)
 
     def _keep(self, kept: NDArray[np.bool_]) -> None:
-        """Remove the sources that are not `kept` (S,)."""
+        """Remove the sources that are not in the mask `kept` (S,)."""
         names = [name for name, keep in zip(self.places, kept, strict=True) if keep]
         self.places = {name: place for place, name in enumerate(names)}
         self.watermarks, self.last_arrivals = self.watermarks[kept], self.last_arrivals[kept]
 
     def _advance_batch(self, source: Longs, watermarks: Longs, arrival_times: Longs) -> Longs:
-        """Advance by messages (N,) each; matrices are (S, N)."""
+        """Return the least watermark after each message, from columns (N,); matrices are (S, N)."""
         is_source = np.arange(len(self.places))[:, None] == source
         mark = np.maximum.accumulate(np.where(is_source, watermarks, 0), axis=1)
         mark = np.maximum(mark, self.watermarks[:, None])
