@@ -1,7 +1,7 @@
-"""A bank in memory: all fingerprints of one version, stacked, with what scoring and explanations look up in them.
+"""A bank in memory: all fingerprints of one version, stacked, with the lookups that scoring and explanations need.
 
 Example:
-    >>> bank = open_bank(Path("bank"))                     # `registry.bank_files`: how a version lies on disk
+    >>> bank = open_bank(Path("bank"))                     # `registry.bank_files`: the files of a version
     >>> row, level = bank.resolve(entity, principal, frame)        # (N,) the fingerprint that judges each event
     >>> bank.value_texts(codes)
     ['s3:GetObject', 'aws-cli 2.15 linux']
@@ -39,8 +39,8 @@ from fingerprint.state.state_settings import (
     state_settings,
 )
 
-# Keys of a manifest that the version, a hash of the others, leaves out: the same history gives the same version, whenever it is
-# trained, and whatever was left out of it.
+# Keys of a manifest that do not enter the version, which is a hash of the others. So the same history gives the same version,
+# whenever it is trained, and whatever else the history had that training left out.
 KEYS_OUTSIDE_VERSION = {
     "version",
     "format",
@@ -51,13 +51,13 @@ KEYS_OUTSIDE_VERSION = {
     "future_dated",
     "ahead",
 }
-# Of the settings: a manifest keeps them
+# Sections of the settings that a manifest keeps
 TRAINING_SECTIONS = ("entities", "autoencoder", "spectral", "training")
 ARRAY_PARTS = {"vocabulary": Vocabulary, "weights": Weights, "baseline": Baseline, "transitions": Transitions}
-GENERIC_ROW = 0  # of the generic fingerprint
+GENERIC_ROW = 0  # row of the generic fingerprint
 PRINCIPAL_LEVEL, PEER_LEVEL = LEVELS.index("principal"), LEVELS.index("peer")
-PERSON_KINDS = ("person", "federated")  # of principals that may name one
-# Of `fingerprints`, where decisions moved thresholds (`feedback`)
+PERSON_KINDS = ("person", "federated")  # kinds of principals whose names may name a person
+# Columns of `fingerprints` in banks where dispositions moved thresholds (`feedback`)
 FEEDBACK_COLUMNS = ("shift", "benign", "malicious")
 
 
@@ -72,7 +72,7 @@ def accounts_of(principals: pd.Series) -> pd.Series:
 
 
 def people_names(people: pd.DataFrame) -> NDArray[np.object_]:
-    """Return the name of the person that each principal of a table `people` (P rows) is, in small letters; "" for no person."""
+    """Return the person behind each principal of a table `people`, (P,): the name in small letters, "" for no person."""
     names = np.full(len(people), "", object)
     rows = np.flatnonzero(people["kind"].isin(PERSON_KINDS).to_numpy())
     for row, principal in zip(
@@ -86,16 +86,13 @@ def people_names(people: pd.DataFrame) -> NDArray[np.object_]:
 class Bank:
     """One version of a bank, with its arrays mapped or in memory.
 
-    | attribute | content |
-    |---|---|
-    | `fingerprints` | (E rows) key, hash, level, parent, events, days, first, last, ready; row 0 is the generic fingerprint |
-    | `people` | (a row a principal) hash, principal, kind, role, peer |
-    | `words` | code and text of a value, sorted by code |
-    | `scorer_state` | arrays by name; `sample.codes` (R, F) are codes of training rows, `holdout.loss` (M,) losses of others |
-    | `files` | what the bank was opened from; None if it was just trained |
+    | attribute | content | |---|---| | `fingerprints` | (E rows) key, hash, level, parent, events, days, first, last, ready; row
+    0 is the generic fingerprint | | `people` | (a row a principal) hash, principal, kind, role, peer | | `words` | code and text
+    of a value, sorted by code | | `scorer_state` | arrays by name; `sample.codes` (R, F): codes of training rows, `holdout.loss`
+    (M,): losses of held-out ones | | `files` | the folder that the bank was opened from; None if it was just trained |
 
-    The hash of a principal, in `fingerprints` and in `people`, contains its hash bucket (`hashing`). `fingerprints` has
-    FEEDBACK_COLUMNS too where decisions moved a threshold.
+    The hash of a principal, in `fingerprints` and in `people`, contains its hash bucket (`hashing`). `fingerprints` also has
+    FEEDBACK_COLUMNS if dispositions moved a threshold.
     """
 
     manifest: dict[str, Any]
@@ -125,7 +122,7 @@ class Bank:
 
     @cached_property
     def _beginners(self) -> tuple[Hashes, NDArray[np.int32]]:
-        """Sorted hashes of the principals whose fingerprints are not ready, and the rows of these."""
+        """Sorted hashes of the principals whose fingerprints are not ready, and the rows of these fingerprints."""
         table = self.fingerprints
         rows = np.flatnonzero((table["level"].to_numpy() == PRINCIPAL_LEVEL) & ~table["ready"].to_numpy())
         hashes = table["hash"].to_numpy(np.uint64)[rows]
@@ -134,7 +131,7 @@ class Bank:
 
     @cached_property
     def owners(self) -> tuple[Hashes, NDArray[np.object_]]:
-        """Entities and principals: the part of a hash that is the same in every bucket, sorted, and the name of each."""
+        """Entities and principals: the sorted parts of their hashes that are the same in every bucket, and their names."""
         known = self.fingerprints[self.fingerprints["level"] <= 1]
         hashes = hashing.without_bucket(known["hash"].to_numpy(np.uint64))
         order = np.argsort(hashes)
@@ -142,16 +139,16 @@ class Bank:
 
     @cached_property
     def shift(self) -> NDArray[np.float32]:
-        """The share by which feedback moved the autoencoder's threshold of each fingerprint (E,): 0 without feedback."""
+        """The share by which feedback moved the autoencoder's threshold of each fingerprint, (E,); 0 without feedback."""
         if FEEDBACK_COLUMNS[0] not in self.fingerprints:
             return np.zeros(len(self.fingerprints), np.float32)
         return self.fingerprints[FEEDBACK_COLUMNS[0]].to_numpy(np.float32)
 
     @cached_property
     def whole(self) -> NDArray[np.int32]:
-        """The fingerprint of the whole principal above each of its entities' (E,); -1 for others.
+        """The fingerprint of the whole principal above each entity's fingerprint, (E,); -1 for other fingerprints.
 
-        It is -1 for all where principals share entities.
+        Entities that principals share have no principal above them, so there all are -1.
         """
         level, parent = self.fingerprints["level"].to_numpy(), self.vocabulary.parent
         above = (level == 0) & (level[parent] == 1)
@@ -159,7 +156,7 @@ class Bank:
 
     @cached_property
     def peers(self) -> NDArray[np.int32]:
-        """The fingerprint of the peer group above each one (E,), or it itself; -1 where there is none that is ready."""
+        """The fingerprint of the peer group above each one (E,), of a peer group itself; -1 if there is none that is ready."""
         level, parent = self.fingerprints["level"].to_numpy(), self.vocabulary.parent
         at = np.arange(len(level))
         for _ in range(PEER_LEVEL):
@@ -173,7 +170,7 @@ class Bank:
         return self
 
     def on(self, placement: Placement) -> Bank:
-        """Return the same bank with the arrays that scoring reads moved by `placement`; tables and texts stay on the host."""
+        """Return the bank with the arrays that scoring reads moved by `placement`; tables and texts stay on the host."""
         parts = {name: getattr(self.on_host, name).on(placement) for name in ARRAY_PARTS}
         there, here = replace(self.on_host, **parts), self.on_host
         hashes, texts = here.owners
@@ -182,11 +179,11 @@ class Bank:
             "owners": (placement(hashes), texts),
             **{name: tuple(map(placement, getattr(here, name))) for name in ("_ready_rows", "_beginners")},
         }
-        vars(there).update(found, on_host=here)  # what a cached property would make of itself
+        vars(there).update(found, on_host=here)  # fill the cached properties
         return there
 
     def with_lookups_built(self) -> Bank:
-        """Return the bank with its lookup tables built now rather than at the first event."""
+        """Return the bank after building its lookup tables, which otherwise happens at the first event."""
         _ = self._ready_rows, self._beginners, self.owners, self.shift, self.whole, self.peers
         _ = self._texts, self._text_codes
         _ = self._known_people, self._known_peer_group_hashes, self._people_by_name, self._accounts
@@ -197,16 +194,17 @@ class Bank:
     ) -> tuple[NDArray[np.int32], NDArray[np.int8]]:
         """Return the fingerprint that judges each event and its level: entity, principal (N,) -> row (N,), level (N,).
 
-        It is the finest that is ready. A principal without one is judged by the little that was learned of it, if anything was,
-        beside what is usual of those above: by its own row, at the level of the finest that is ready.
+        The finest ready fingerprint judges an event. If that is not the principal's own, but the bank has learned a little of
+        the principal, its own row judges, which is backed off to the fingerprints above it; the level is still that of the finest
+        ready fingerprint.
 
-        `frame` names principal, kind and role, from which an unknown principal's peer group follows. All of it lies where the
-        bank does.
+        `frame` has the columns principal, kind and role, from which the peer group of an unknown principal follows. All arguments
+        lie on the device of the bank.
         """
         xp = namespace(entity)
         row = xp.zeros(len(entity), np.int32)
         level = xp.full(len(entity), len(LEVELS) - 1, np.int8)
-        rest = xp.arange(len(entity))  # the events that have none so far
+        rest = xp.arange(len(entity))  # events without a fingerprint so far
         for number, keys in enumerate((entity, principal, None)):
             level_keys = self._peer_group_hashes(principal, frame, rest) if keys is None else keys[rest]
             place, found = find_sorted(self._ready_rows[0], hashing.hash_pair(level_keys, number))
@@ -221,7 +219,7 @@ class Bank:
         return row, level
 
     def _peer_group_hashes(self, principal: Hashes, frame: pd.DataFrame, rows: NDArray[np.intp]) -> Hashes:
-        """Return the hash of the peer group of events at rows (M,). Distinct principals are named on the host."""
+        """Return the hashes of the peer groups of events at rows (M,). Groups of unknown principals are found on the host."""
         known = self._known_people
         distinct, first, inverse = unique_places(principal[rows])
         place, found = find_sorted(known, to_host(distinct))
@@ -235,13 +233,13 @@ class Bank:
 
     @cached_property
     def _known_people(self) -> Hashes:
-        """The hash of each of `people`, in their order."""
+        """The hash of each row of `people`, in their order."""
         return self.people["hash"].to_numpy()
 
     def same_person(self, principal: str) -> tuple[list[str], NDArray[np.int32]]:
-        """Return a person's other principals that were learned, and the rows of their fingerprints, the busiest first.
+        """Return the other known principals of the person behind a principal, and the rows of their fingerprints, busiest first.
 
-        One person is a principal at each role.
+        A person is one principal for each role.
         """
         at = self._rows_of_person(principal)
         if not len(at):
@@ -251,11 +249,11 @@ class Bank:
         return principals[other].tolist(), self._busiest_fingerprints(at[other])
 
     def roles_of_person(self, principal: str) -> NDArray[np.int32]:
-        """Return the rows of the fingerprints that a principal's person has, at whichever role, the busiest first."""
+        """Return the rows of the fingerprints of the person behind a principal, in all roles, the busiest first."""
         return self._busiest_fingerprints(self._rows_of_person(principal))
 
     def _rows_of_person(self, principal: str) -> NDArray[np.intp]:
-        """Return the rows of `people` that are a principal's person, none for a principal that is no person's."""
+        """Return the rows of `people` of the person behind a principal; none if the principal names no person."""
         person, _ = SOURCE.person_and_access(principal)
         if not person:
             return np.empty(0, np.intp)
@@ -264,7 +262,7 @@ class Bank:
         return rows[np.searchsorted(hashes, name) : np.searchsorted(hashes, name, side="right")]
 
     def _busiest_fingerprints(self, at: NDArray[np.intp]) -> NDArray[np.int32]:
-        """Return the rows of the fingerprints of `people` at some rows, of those that have one, the busiest first."""
+        """Return the rows of the ready fingerprints of `people` at rows `at`, the busiest first."""
         if not len(at):
             return np.empty(0, np.int32)
         ready, fingerprints = self.on_host._ready_rows
@@ -276,16 +274,16 @@ class Bank:
         return busiest
 
     def knows_account(self, account: Hashes) -> NDArray[np.bool_]:
-        """Return of which accounts principals were learned, (N,), by the hashes of their names.
+        """Return whether the logs of each account, by the hash of its name (N,), were learned.
 
-        Who calls from another account does not count: that may be a stranger's, whose log is not read.
+        Principals of kind `account` do not count: they call from another account, whose logs need not be read.
         """
         _, found = find_sorted(self.on_host._accounts, to_host(account))
         known: NDArray[np.bool_] = to_device_of(found, account)
         return known
 
     def knows_account_of(self, principal: str) -> bool:
-        """Return whether others of a principal's account were learned."""
+        """Return whether the logs of a principal's account were learned."""
         account = hashing.hash_strings(np.array([account_of(principal)], object))
         return bool(self.knows_account(account).all())
 
@@ -297,7 +295,7 @@ class Bank:
 
     @cached_property
     def _people_by_name(self) -> tuple[Hashes, NDArray[np.intp]]:
-        """The hash of the name of each person, sorted, and their rows of `people`, (P,): a row for each role."""
+        """The sorted hashes of the names of persons, and their rows of `people`, (P,) each: a row for each role."""
         names = people_names(self.people)
         hashes = hashing.hash_strings(pd.Series(names, dtype=object))
         order = np.argsort(hashes, kind="stable")
@@ -306,14 +304,15 @@ class Bank:
 
     @cached_property
     def _known_peer_group_hashes(self) -> Hashes:
-        """The hash of the peer group of each of `people`."""
+        """The hash of the peer group of each row of `people`."""
         return hashing.hash_strings(self.people["peer"].astype(object))
 
     @cached_property
     def sorted_series_owners(self) -> tuple[Hashes, Hashes, NDArray[np.bool_]]:
-        """Owners of series, on the host and sorted once a bank: key, principal, is it an entity, (M,) each.
+        """Owners of series, sorted by key, on the host: key, principal, and whether the owner is an entity, (M,) each.
 
-        Entities that principals share are left out. Each partition's scorer asks, at the start and when settings change.
+        Entities that principals share are left out. They are sorted once a bank, because the scorer of each partition needs them
+        at its start and when settings change.
         """
         table = self.fingerprints
         level, hashes = table["level"].to_numpy(), table["hash"].to_numpy(np.uint64)
@@ -326,16 +325,19 @@ class Bank:
         return key[order], principal[order], order >= len(principals)
 
     def principals_that_showed(self, feature: int, codes: Hashes) -> NDArray[np.float32]:
-        """Return how many principals of the history showed each value of a feature, (N,); `codes` (N,), on the host."""
+        """Return how many principals of the history showed each value of a feature, (N,), by its codes (N,), on the host."""
         return self.vocabulary.count_of(np.int32(GENERIC_ROW), feature, codes)
 
     def knows_action(self, action: Hashes) -> NDArray[np.bool_]:
-        """Return which actions, by their codes on the host (N,), anybody of the history called, (N,)."""
+        """Return whether any principal of the history called each action, (N,), by its codes (N,) on the host."""
         known: NDArray[np.bool_] = self.principals_that_showed(encoding.ACTION_COLUMN, action) > 0
         return known
 
     def names_stranger(self, codes: Hashes, named_by: int = 0) -> NDArray[np.bool_]:
-        """Return which events (N,) name an account of which no one was learned, and at most `named_by` named it; codes (N, F)."""
+        """Return whether each event names an account that the history did not log: codes (N, F) -> (N,).
+
+        Nor did more than `named_by` principals of the history name it.
+        """
         feature = encoding.OTHER_ACCOUNT_FEATURE
         if feature is None:
             return np.zeros(len(codes), bool)
@@ -345,7 +347,7 @@ class Bank:
         return strange
 
     def value_texts(self, codes: Hashes) -> list[str]:
-        """Return the texts of values (N,); empty for a value that no fingerprint knows."""
+        """Return the texts of values by their codes (N,); empty for a value that no fingerprint knows."""
         place, found = find_sorted(self._text_codes, codes)
         texts = self._texts
         return [str(texts[at]) if known else "" for at, known in zip(place, found, strict=True)]
@@ -360,9 +362,9 @@ class Bank:
 
 
 def version_name(manifest: dict[str, Any], fingerprints: pd.DataFrame) -> str:
-    """Return the name of a bank: its last day, and a digest of training data, settings and thresholds in its manifest."""
+    """Return the name of a bank: its last day, and a digest of its manifest, its fingerprints and their moved thresholds."""
     learned = {name: value for name, value in manifest.items() if name not in KEYS_OUTSIDE_VERSION}
-    plain = json.loads(json.dumps(learned, default=str))  # as it comes back from a file
+    plain = json.loads(json.dumps(learned, default=str))  # the types that a file would give back
     digest = hashlib.sha256(json.dumps(plain, sort_keys=True).encode())
     for column in ("hash", FEEDBACK_COLUMNS[0]):
         if column in fingerprints:
@@ -371,13 +373,13 @@ def version_name(manifest: dict[str, Any], fingerprints: pd.DataFrame) -> str:
 
 
 def with_manifest_entries(bank: Bank, **entries: Any) -> Bank:
-    """Return the same bank with more in its manifest, under the name that follows from it."""
+    """Return the bank with further entries in its manifest, and the version name that follows from them."""
     manifest = {**bank.manifest, **entries}
     return replace(bank, manifest={**manifest, "version": version_name(manifest, bank.fingerprints)})
 
 
 def changed_series_settings(older: Bank, newer: Bank) -> list[str]:
-    """Return the settings that say what a series counts, and differ between two banks: a phrase each."""
+    """Return a phrase for each of SERIES_SETTINGS that differs between two banks."""
     then, now = (select_settings(bank.manifest["settings"], SERIES_SETTINGS) for bank in (older, newer))
     return [f"{each.name} was {each.was!r} and is {each.now!r}" for each in changed_settings(then, now)]
 
@@ -385,7 +387,7 @@ def changed_series_settings(older: Bank, newer: Bank) -> list[str]:
 def check_bank_settings(bank: Bank, current: settings.Settings) -> None:
     """Raise FingerprintError if the bank was trained with other intervals or entities than these settings.
 
-    Its series would mean nothing.
+    The counts of its series would mean something else.
     """
     learned = select_settings(bank.manifest["settings"], SERIES_SETTINGS)
     for changed in changed_settings(learned, state_settings(current))[:1]:

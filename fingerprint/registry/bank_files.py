@@ -1,13 +1,13 @@
-"""A bank on disk: all fingerprints of one version, stacked. Data, never code; the manifest with the hashes comes last.
+"""A bank on disk: all fingerprints of one version, stacked. Data, never code; the manifest with the hashes is written last.
 
 Example:
     >>> manifest = write_bank(bank, Path("bank"))
     >>> open_bank(Path("bank"), version=bank.version).version == bank.version
     True
 
-    versions/<version>/             (what else lies in the folder: `versions`)
-      manifest.json                 span, counts, settings it was trained by, quality, gate; size and SHA-256 of every other file
-      signatures.json               of the manifest, where a key is set (`signatures`)
+    versions/<version>/             (the other files of the folder: `versions`)
+      manifest.json                 span, counts, settings of training, quality, gate; size and SHA-256 of every other file
+      signatures.json               signatures of the manifest, where a key is set (`signatures`)
       fingerprints.parquet          one row a fingerprint: key, level, parent, events, days, ready
       people.parquet                principals: key, kind, peer group
       words.parquet                 the text of every value a fingerprint knows
@@ -15,11 +15,15 @@ Example:
                                     autoencoder.py, sequence.py; `mapped_arrays`)
       scorer_state[.*].safetensors  scorer state (series and counts) at the end of training; no ids
 
-Opening asks first who signed the manifest, then checks sizes against it and the settings before anything is read, then hashes,
-then maps the arrays: what is never looked up is never in memory. Files that the manifest does not list may not lie there. The
-name of a version is a digest of what it was trained on (`version_name`). Every file is opened once (`sealing`). A version that
-is open may be retired or written again: its files live as long as they are mapped. Files are readable by their owner alone; no
-setting that could hold a secret is in the manifest.
+Opening a version
+
+1. checks who signed the manifest, where keys are set
+2. checks the sizes and hashes of the files against the manifest, and refuses files that it does not list
+3. maps the arrays, so that only what is looked up is read into memory
+4. checks the name of the version, a digest of what it was trained on (`version_name`)
+
+Every file is opened once (`sealing`). A version may be retired or written again while it is open: its files live as long as they
+are mapped. Files are readable by their owner alone. No setting that could hold a secret is in the manifest.
 """
 
 from __future__ import annotations
@@ -48,9 +52,9 @@ from fingerprint.registry.sealing import VerifiedFolder
 from fingerprint.registry.signatures import Purpose, Signer
 from fingerprint.sources.arrival import check_watermark
 
-SHARD_BYTES = 256 << 20  # of an array in one file, about
+SHARD_BYTES = 256 << 20  # approximate bytes of arrays in one file
 BANK_FORMAT = 18
-READ_FORMATS = (17, BANK_FORMAT)  # 17 has no call paths: no direct call is news then
+READ_FORMATS = (17, BANK_FORMAT)  # 17 has no call paths, so no direct call adds nats
 MANIFEST_FILE = "manifest.json"
 MAX_BYTES = 64 << 30  # of a bank, on disk and with its tables expanded
 MAX_BANK_MANIFEST_BYTES = 64 << 20
@@ -73,9 +77,9 @@ def publish_version(
 
 
 def write_bank(bank: Bank, folder: Path, signer: Signer | None = None) -> bytes:
-    """Write a version beside the others, signed as learned and not served yet, and return its manifest.
+    """Write a version beside the others and return its manifest. It is signed as learned, if at all, and not served yet.
 
-    An older one of its name is replaced as a whole.
+    An older version of the same name is replaced as a whole.
     """
     staged = folder / "versions" / f"{private_files.STAGING_PREFIX}{secrets.token_hex(8)}"
     try:
@@ -122,7 +126,7 @@ def _write_files(bank: Bank, folder: Path, shard_bytes: int) -> bytes:
 def verified_manifest_bytes(bank: Bank) -> bytes:
     """Return the manifest of an open bank as it was when it was checked, even if the file has changed since.
 
-    Raises ValueError for a bank that was never on disk.
+    Raises ValueError for a bank that was not opened from disk.
     """
     if bank.files is None:
         raise ValueError("a bank that was not opened has no manifest on disk")
@@ -130,9 +134,9 @@ def verified_manifest_bytes(bank: Bank) -> bytes:
 
 
 def sign_bank(folder: Path, version: str, signer: Signer, manifest: bytes) -> None:
-    """Sign a version for serving, by the manifest that was checked; an earlier signature for that is replaced.
+    """Sign a version for serving, replacing an earlier signature for this purpose.
 
-    The manifest on disk is not read again: if it was changed since, it has no true signature.
+    Signs the `manifest` that was checked, not the file. If the file was changed since, the signature is not valid for it.
     """
     root = versions.version_folder(folder, version)
     try:
@@ -142,7 +146,7 @@ def sign_bank(folder: Path, version: str, signer: Signer, manifest: bytes) -> No
 
 
 def _write_signature(root: Path, beside: Path, purpose: Purpose, signer: Signer, manifest: bytes) -> None:
-    """Write beside the file and move it into place, so that a folder that is open elsewhere never holds half a file."""
+    """Write the signature to a staged file and move it into place, so that no reader ever sees half a file."""
     signed = root / signatures.SIGNATURES_FILE
     known = signed.read_bytes() if signed.exists() else b"{}"
     text = signatures.add_signature(known, purpose, signatures.sign_manifest(manifest, purpose, signer))
@@ -155,9 +159,9 @@ def _write_signature(root: Path, beside: Path, purpose: Purpose, signer: Signer,
 def open_bank(
     folder: Path, options: settings.Bank = DEFAULT_OPTIONS, version: str | None = None, served: bool = True
 ) -> Bank:
-    """Return a version of a bank, by default the served one. With `served` False it need not be signed for serving.
+    """Return a version of a bank, by default the served one. If `served` is False it need not be signed for serving.
 
-    Raises FingerprintError that names the file for a missing, damaged, newer, too large or unsigned one.
+    Raises FingerprintError that names the file if one is missing, damaged, too large, unsigned or of another format.
     """
     root = (
         versions.version_folder(folder, version)
@@ -196,7 +200,7 @@ def _read_bank(files: VerifiedFolder, manifest: dict[str, Any]) -> Bank:
 
 
 def _read_table(files: VerifiedFolder, manifest: dict[str, Any], name: str, **options: Any) -> pd.DataFrame:
-    """Read and hash a table at once: what was checked is what is read."""
+    """Read a table and check its hash on the bytes that were read."""
     with files.open_stream(name) as stream:
         content = stream.read()
     if hashlib.sha256(content).hexdigest() != manifest["files"][name]["sha256"]:
@@ -207,9 +211,9 @@ def _read_table(files: VerifiedFolder, manifest: dict[str, Any], name: str, **op
 def find_fingerprints(
     folder: Path, version: str, keys: Sequence[str], options: settings.Bank = DEFAULT_OPTIONS
 ) -> pd.DataFrame:
-    """Return the fingerprints with one of some keys, without opening the rest of a version.
+    """Return the fingerprints with these keys, without opening the rest of a version.
 
-    Raises FingerprintError where the version is not kept, or its table is damaged.
+    Raises FingerprintError if the version is not kept, or its table is damaged.
     """
     files = VerifiedFolder(versions.version_folder(folder, version))
     manifest = _parse_manifest(files, options, ANY_PURPOSE)
@@ -222,7 +226,7 @@ def find_fingerprints(
 
 
 def find_problems(root: Path, options: settings.Bank = DEFAULT_OPTIONS, served: bool = False) -> list[str]:
-    """Return what is wrong with a version, a sentence each."""
+    """Return a sentence for each problem of a version; none if it can be opened."""
     try:
         files = VerifiedFolder(root)
         manifest = _parse_manifest(files, options, ("served",) if served else ANY_PURPOSE)
@@ -235,7 +239,7 @@ def find_problems(root: Path, options: settings.Bank = DEFAULT_OPTIONS, served: 
 
 
 def _file_problems(files: VerifiedFolder, manifest: dict[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the files, the cheap questions first."""
+    """Yield a sentence for each problem of the files, cheap checks first."""
     listed, root = manifest["files"], files.root
     bytes_ = sum(each["bytes"] for each in listed.values())
     if bytes_ > MAX_BYTES:
@@ -273,7 +277,7 @@ def _damage_message(files: VerifiedFolder, name: str) -> str:
 
 
 def _expansion_problems(files: VerifiedFolder, name: str) -> Iterator[str]:
-    """Yield tables that would expand to more than a bank may have: compressed or repeated, their values may look small."""
+    """Yield a problem if a table would expand to more bytes than a bank may have: a small file may hold repeated values."""
     file = files.root / name
     try:
         with files.open_stream(name) as stream:
@@ -282,15 +286,15 @@ def _expansion_problems(files: VerifiedFolder, name: str) -> Iterator[str]:
     except (OSError, pa.ArrowException) as error:
         yield f"bank file {file} is no table: {error}"
         return
-    expanded = max(plain, 8 * table.num_rows * table.num_columns)  # a reference each, where values repeat
+    expanded = max(plain, 8 * table.num_rows * table.num_columns)  # even a repeated value takes a reference
     if expanded > MAX_BYTES:
         yield f"bank file {file} expands to {expanded:,} bytes, more than the {MAX_BYTES:,} that are read"
 
 
 def check_bank_clock(root: Path, manifest: dict[str, Any]) -> None:
-    """Raise FingerprintError if a bank's watermark lies in the future: a scorer would skip all events until then.
+    """Raise FingerprintError if a bank's watermark lies in the future, because a scorer would skip all events until then.
 
-    The version's name vouches for the watermark.
+    The version name is a digest that includes the watermark; `trained_until` is outside it, and must not be later.
     """
     remedy = "Train it again, or `fingerprint bank rollback` to the one before"
     latest = max(int(manifest["watermark"]), int(manifest["arrived_until"]))
@@ -302,7 +306,7 @@ def check_bank_clock(root: Path, manifest: dict[str, Any]) -> None:
 
 
 def read_manifest(root: Path, options: settings.Bank = DEFAULT_OPTIONS) -> dict[str, Any]:
-    """Return the manifest in a version's folder. Raises FingerprintError where it is none, of another format, or unsigned."""
+    """Return the manifest in a version's folder. Raises FingerprintError if it is damaged, unsigned or of another format."""
     return _parse_manifest(VerifiedFolder(root), options, ANY_PURPOSE)
 
 
@@ -338,7 +342,7 @@ def _parse_manifest(
 def _check_signed(
     files: VerifiedFolder, manifest: bytes, options: settings.Bank, purposes: Sequence[Purpose]
 ) -> None:
-    """Raise FingerprintError where keys are set, and none of them vouches for a manifest."""
+    """Raise FingerprintError if keys are set, and none of them signed the manifest for one of `purposes`."""
     keys = signatures.read_public_keys(options.verify_key_files)
     if not keys:
         return

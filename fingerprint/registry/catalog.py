@@ -1,4 +1,4 @@
-"""The versions of a bank as people and the web app look at them: which there are, and what the served one knows.
+"""Catalogue of the versions of a bank, for the command line and the web app, with access to the served version.
 
 Example:
     >>> banks = BankListing(Path("bank"), settings)
@@ -26,12 +26,16 @@ from fingerprint.registry.bank_files import DEFAULT_OPTIONS, open_bank, read_man
 
 @dataclass(frozen=True, slots=True)
 class BankVersion:
-    """A version that is kept: trained on `events` from `since` to `until`; `ready` counts its ready fingerprints by level.
+    """A version that is kept.
 
-    `passed` is the promotion gate's decision, None where it was not asked, and `reasons` why not. `decided` is the newest
-    decision about the version: trained and served, published, rolled back to, or refused; by whom, when and why, and whether
-    past the gate (`forced`). `drift` is how far the behaviour of ready fingerprints had moved since the version before, by
-    quantile (0 the same, 1 nothing in common). `problem` says why a version cannot be read; then the rest is empty.
+    - `since`, `until`, `events`: the time range and the number of events that it was trained on
+    - `ready`: the number of its ready fingerprints by level
+    - `passed`, `reasons`: the promotion gate's decision, None if it was not asked, and its reasons for a refusal
+    - `decided`, `by`, `at`, `why`, `forced`: the newest decision about the version (trained and served, published, rolled back
+      to, or refused), and whether it overruled the gate
+    - `drift`: how far the behaviour of ready fingerprints moved since the version before, by quantile (0 the same, 1 nothing in
+      common)
+    - `problem`: why the version cannot be read; then the other fields are empty
     """
 
     version: str
@@ -55,20 +59,20 @@ class BankVersion:
 
 
 class BankCatalog(Protocol):
-    """The banks of a folder, which a reader never changes."""
+    """Read-only access to the banks of a folder."""
 
     def versions(self) -> list[BankVersion]:
         """Return the versions that are kept, the newest first; none where there is no bank yet."""
         ...
 
     def served_version(self) -> str:
-        """Return the version that is served now, without opening it; raise NotFound where there is none."""
+        """Return the version that is served now, without opening it. Raises NotFound if there is none."""
         ...
 
     def open_served(self) -> Bank:
         """Return the bank that is served now, verified.
 
-        Raises NotFound where none is served, FingerprintError where it cannot be read.
+        Raises NotFound if none is served, FingerprintError if it cannot be read.
         """
         ...
 
@@ -76,8 +80,8 @@ class BankCatalog(Protocol):
 class BankListing:
     """A folder of banks as a `BankCatalog`.
 
-    The served version is opened when it is first asked for, and again when another is served. While one thread opens a new
-    version, the others get the one before.
+    The served version is opened at the first call that needs it, and again after another version is served. While one thread
+    opens the new version, the others get the one before.
     """
 
     def __init__(self, folder: Path, settings: Settings) -> None:
@@ -94,7 +98,7 @@ class BankListing:
         )
 
     def served_version(self) -> str:
-        """Return the version that is served; raise NotFound where there is none."""
+        """Return the version that is served. Raises NotFound if there is none."""
         try:
             return versions.require_served_version(self.folder)
         except FingerprintError as error:
@@ -103,7 +107,7 @@ class BankListing:
     def open_served(self) -> Bank:
         """Return the served bank, verified.
 
-        Raises NotFound where none is served, FingerprintError where it cannot be read.
+        Raises NotFound if none is served, FingerprintError if it cannot be read.
         """
         version, known = self.served_version(), self._open
         if known and known.version == version:
@@ -146,9 +150,9 @@ def _bank_version(row: dict[str, Any]) -> BankVersion:
 
 
 def list_versions(folder: Path, options: BankOptions = DEFAULT_OPTIONS) -> list[dict[str, Any]]:
-    """Return the figures of every version that is kept, newest first, as `bank list --json` shows them.
+    """Return the figures of every version that is kept, newest first, in the form of `bank list --json`.
 
-    Raises FingerprintError where there is no bank.
+    Raises FingerprintError if there is no bank.
     """
     kept = versions.list_bank_versions(folder)
     if not kept:
@@ -177,7 +181,7 @@ def _version_row(
 
 
 def size_in_bytes(manifest: dict[str, Any]) -> int:
-    """Return the bytes of all files of a version, by its manifest."""
+    """Return the size of all files of a version in bytes, according to its manifest."""
     return sum(each["bytes"] for each in manifest["files"].values())
 
 

@@ -1,4 +1,4 @@
-"""Drift between two banks: principals that came and went, and how far behaviour moved from one to the other.
+"""Drift between two banks: entities that were added or removed, and how far the behaviour of the others moved.
 
 Example:
     >>> found = compare_banks(served, trained)
@@ -7,10 +7,10 @@ Example:
     >>> found.top(1)
     [{'key': '123456789012:role/deploy', 'level': 'principal', 'drift': 0.62, 'most': 'network'}]
 
-The drift of a feature is the share of its likelihood that lies elsewhere now (total variation: 0 the same, 1 nothing in
-common), over the values that have slots and the rest taken together. The drift of a fingerprint is the mean over features that
-are values. An attacker who teaches a bank slowly moves a little each time and far in the end: so a bank is also compared with
-one of several versions ago (`training.promotion_gate`).
+The drift of a feature is the share of its likelihood that moved to other values (total variation: 0 the same, 1 nothing in
+common), where all values without slots count as one. The drift of a fingerprint is the mean over the features that are not bins.
+An attacker who teaches a bank slowly moves it a little each time, and far in the end, so a bank is also compared with one of
+several versions ago (`training.promotion_gate`).
 """
 
 from __future__ import annotations
@@ -42,8 +42,9 @@ RowIndices = NDArray[np.intp]
 class BankDrift:
     """The drift from an older bank to a newer one.
 
-    Counts are of entities; `row` (D,) are those fingerprints of the newer bank that are ready in both, `drift` (D, V) how far
-    each moved by feature of VALUE_FEATURES, `keys` and `levels` (D,) name them.
+    - `added`, `removed`, `became_ready`, `no_longer_ready`: counts of entities
+    - `row` (D,): the fingerprints that are ready in both banks, as rows of the newer; `keys` and `levels` (D,) name them
+    - `drift` (D, V): how far each moved in each of VALUE_FEATURES
     """
 
     older: str
@@ -52,7 +53,7 @@ class BankDrift:
     removed: int
     became_ready: int
     no_longer_ready: int
-    lost_share: float  # share of all that were ready and are no more, or are gone
+    lost_share: float  # share of the ready fingerprints of the older bank that the newer does not have ready
     row: RowIndices
     drift: Floats
     keys: NDArray[np.object_]
@@ -69,7 +70,7 @@ class BankDrift:
         return named_quantiles(self.mean_drift)
 
     def top(self, limit: int) -> list[dict[str, Any]]:
-        """Return those that moved furthest, and by which feature most."""
+        """Return the fingerprints that moved furthest, each with the feature that moved most."""
         of_each = self.mean_drift
         return [
             {
@@ -82,7 +83,7 @@ class BankDrift:
         ]
 
     def summary(self, limit: int = 5) -> dict[str, Any]:
-        """Return what a manifest keeps."""
+        """Return the drift as a manifest keeps it."""
         return {
             "against": self.older,
             "fingerprints": len(self.row),
@@ -93,7 +94,7 @@ class BankDrift:
 
 
 def compare_banks(older: Bank, newer: Bank) -> BankDrift:
-    """Compare two banks: how far the fingerprints moved that are ready in both, and which are not."""
+    """Return the drift of the fingerprints that are ready in both banks, and the counts of the others."""
     old, new = _fingerprint_hashes(older), _fingerprint_hashes(newer)
     place, both = _match_hashes(old, new)
     was, now = older.fingerprints["ready"].to_numpy(bool), newer.fingerprints["ready"].to_numpy(bool)
@@ -121,12 +122,12 @@ def compare_banks(older: Bank, newer: Bank) -> BankDrift:
 
 
 def loss_quantiles(bank: Bank, sample: Bank) -> dict[str, float]:
-    """Return quantiles of the loss (nats) that a bank gives the sample of training rows that another bank keeps."""
+    """Return quantiles of the loss (nats) of a bank on the training rows that another bank keeps as a sample."""
     row, codes = sample.scorer_state["sample.fingerprint"], sample.scorer_state["sample.codes"]
     place, found = _match_hashes(_fingerprint_hashes(bank), _fingerprint_hashes(sample))
     parent, ready = sample.fingerprints["parent"].to_numpy(), bank.fingerprints["ready"].to_numpy(bool)
     at = row.copy()
-    for _ in LEVELS:  # the finest fingerprint that this bank has ready
+    for _ in LEVELS:  # go up to the finest fingerprint that is ready in `bank`
         known = found[at] & ready[np.where(found[at], place[at], 0)]
         at = np.where(known | (parent[at] < 0), at, parent[at])
     fingerprint = np.where(found[at], place[at], 0).astype(np.int32)
@@ -135,7 +136,7 @@ def loss_quantiles(bank: Bank, sample: Bank) -> dict[str, float]:
 
 
 def compare_values(older: Bank, newer: Bank) -> dict[str, Any]:
-    """Return how many values one bank knows and the other does not, and some of those that came."""
+    """Return how many values only one of the banks knows, and the texts of some that are new."""
     then, now = (bank.words["code"].to_numpy(np.uint64) for bank in (older, newer))
     came = np.setdiff1d(now, then)
     return {"added": len(came), "removed": len(np.setdiff1d(then, now)), "some": newer.value_texts(came[:10])}
@@ -148,14 +149,14 @@ def _fingerprint_hashes(bank: Bank) -> Hashes:
 
 
 def _match_hashes(old: Hashes, new: Hashes) -> tuple[RowIndices, NDArray[np.bool_]]:
-    """Return where each of the new hashes stands among the old ones, and whether it does: (N,), (N,)."""
+    """Return the index of each new hash among the old ones, and whether it is there: (N,), (N,)."""
     order = np.argsort(old)
     place, found = find_sorted(old[order], new)
     return np.where(found, order[np.where(found, place, 0)], 0), found
 
 
 def _total_variation(older: Vocabulary, was: RowIndices, newer: Vocabulary, now: RowIndices) -> Floats:
-    """Return the total variation of each of VALUE_FEATURES, pair by pair: rows was, now (D,) -> (D, V)."""
+    """Return the total variation of each of VALUE_FEATURES between pairs of rows, `was` and `now` (D,): (D, V)."""
     parts = [
         1 - _shared_likelihood(older, was[start : start + CHUNK_ROWS], newer, now[start : start + CHUNK_ROWS])
         for start in range(0, len(now), CHUNK_ROWS)
@@ -166,7 +167,7 @@ def _total_variation(older: Vocabulary, was: RowIndices, newer: Vocabulary, now:
 def _shared_likelihood(
     older: Vocabulary, was: RowIndices, newer: Vocabulary, now: RowIndices
 ) -> NDArray[np.float64]:
-    """Return the likelihood that two banks give to the same values, at least: sum of the minima, (D, V)."""
+    """Return the likelihood that two banks have in common, the sum over values of the smaller one: (D, V)."""
     (old_keys, old), (keys, new) = _slot_shares(older, was), _slot_shares(newer, now)
     place, found = _match_hashes(old_keys, keys)
     same = np.where(found, old[..., 1:].ravel()[place], 0).reshape(new[..., 1:].shape)
@@ -175,11 +176,11 @@ def _shared_likelihood(
 
 
 def _slot_shares(known: Vocabulary, rows: RowIndices) -> tuple[Hashes, Floats]:
-    """Return keys of the slots from 1 on, flat, and the shares of all slots (D, V, K)."""
+    """Return the keys of slots 1 and above, flattened, and the shares of all slots (D, V, K)."""
     codes = known.codes[rows][:, VALUE_FEATURES, 1:]
     owner, feature = np.arange(len(rows))[:, None, None], np.arange(len(VALUE_FEATURES))[:, None]
     key = vocabulary_key(owner, feature, codes)
-    empty = np.arange(key.size, dtype=np.uint64).reshape(key.shape)  # no two empty slots are one value
+    empty = np.arange(key.size, dtype=np.uint64).reshape(key.shape)  # keys of empty slots differ
     share = np.exp(known.base[rows][:, VALUE_FEATURES])
     share[..., 1:][codes == 0] = 0
     return np.where(codes == 0, empty, key).ravel(), share

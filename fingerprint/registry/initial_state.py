@@ -28,10 +28,10 @@ FROM_NOTHING = "empty: the input begins before the bank's training ends"
 def initial_state(
     bank: Bank, activity_start: int | None, settings: Settings, folder: Path | None
 ) -> tuple[Arrays, str]:
-    """Return the state where a run starts, as arrays, and where it is from: FROM_STATE, FROM_BANK or FROM_NOTHING.
+    """Return the state that a run starts from, as arrays, and its origin: FROM_STATE, FROM_BANK or FROM_NOTHING.
 
-    `activity_start` is when the input begins, in seconds since the epoch, None without events; `folder` holds the state of the
-    run before, if there was one.
+    `activity_start` is the beginning of the input in seconds since 1970, None without events. `folder` holds the state of the
+    previous run, if there was one.
     """
     kept = state_files.restore_state(folder, settings) if folder else None
     if kept:
@@ -42,20 +42,20 @@ def initial_state(
 
 
 def _training_end(bank: Bank, settings: Settings) -> int:
-    """Return seconds since the epoch. The input may begin a little before the end of the history: records arrive late."""
+    """Return the end of training in seconds since 1970, but at least one interval after the history began."""
     begin = int(pd.Timestamp(bank.manifest["span"][0]).timestamp())
     return max(int(bank.manifest["trained_until"]), begin + settings.spectral.interval_seconds)
 
 
 def trained_until(bank: Bank, settings: Settings) -> str:
-    """Return to when a bank has learned, as `--since` takes it: what follows can be scored with its history."""
+    """Return the end of a bank's training in the form of `--since`: events from then on can be scored with its history."""
     return time_range.format_instant(datetime.fromtimestamp(_training_end(bank, settings), UTC))
 
 
 def missing_history_warning(started_from: str, bank_version: str, since: str) -> str | None:
-    """Return a warning if a run began without history, so that counts could not be judged; None else.
+    """Return a warning if a run began without history, so that counts could not be judged; else None.
 
-    `since` is to when the bank has learned, as `--since` takes it.
+    `since` is the end of the bank's training (`trained_until`).
     """
     if started_from != FROM_NOTHING:
         return None

@@ -1,4 +1,4 @@
-"""The quality of a bank by rows held out from training: the promotion gate and comparisons of banks use it.
+"""The quality of a bank on rows held out from training, for the promotion gate and for comparing banks.
 
 Example:
     >>> holdout_metrics(holdout, settings)["votes_per_day"]
@@ -25,33 +25,39 @@ from fingerprint.estimators import tail_calibration
 from fingerprint.state import alert_runs
 
 QUANTILES = (0.5, 0.9, 0.99)
-VOTE_SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)  # whose z a bank keeps
-HOLDOUT_COLUMNS = ("loss", "principal", "day", "interval")  # what is kept of each row beside z and votes
-TAIL_PEAKS = 20  # strongest alerts that say how fast they become fewer
-BUDGET_CONFIDENCE = 0.9  # with which the alert budget is kept, as far as a few held-out days can tell
-# Alerts of ordinary work in days to come for each one in the days held out: the bank grows old, and what happens to a whole
-# organisation once a week is rare in a few days. Measured in simulated worlds (docs/explanation/experiments.md).
+VOTE_SHARES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)  # shares whose z a bank keeps
+HOLDOUT_COLUMNS = ("loss", "principal", "day", "interval")  # columns of a row beside z and votes
+TAIL_PEAKS = 20  # strongest alerts, to which the tail is fitted
+BUDGET_CONFIDENCE = 0.9  # probability that days to come keep the alert budget, given the few held-out days
+# Alerts of ordinary work in days to come for each one in the held-out days: the bank grows old, and events that a whole
+# organisation has once a week are rare in a few days. Measured in simulated worlds (docs/explanation/experiments.md).
 FUTURE_ALERTS = 1.5
-SMALLEST_COUNT = 1e-6  # alerts: of fewer there is no logarithm
-MAX_STRONGEST = 5_000  # alerts of the days held out whose z is kept, to choose thresholds by
-ACTIVE_HOURS = 8  # of a principal and day, by which a budget is kept where no day was held out to count alerts on: a working day
+SMALLEST_COUNT = 1e-6  # a lower bound of counts of alerts, for their logarithms
+MAX_STRONGEST = 5_000  # alerts of the held-out days whose z is kept, to choose thresholds by
+# Active hours of a principal a day (a working day), for the budget where no day was held out to count alerts on
+ACTIVE_HOURS = 8
 DEFAULT_THRESHOLD = 3.2  # of a bank whose held-out days showed no alert
-# One harmless event in twenty has this z: not rare, however few alerts there were.
+# One harmless event in twenty reaches this z, so it is not rare, however few alerts there were.
 LEAST_THRESHOLD = -NormalDist().inv_cdf(0.05)
-LOSSES_PER_PRINCIPAL = 50  # held-out losses of a principal that a bank keeps, evenly spaced: 800 B
-MAX_ROWS_PER_PRINCIPAL_DAY = 1_000  # that count in full: a principal that crawls has more than all others
-MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many, without a margin
+LOSSES_PER_PRINCIPAL = 50  # held-out losses of a principal that a bank keeps, evenly spaced quantiles: 800 B
+# Rows that count in full: a principal that crawls has more than all others
+MAX_ROWS_PER_PRINCIPAL_DAY = 1_000
+MIN_PRINCIPALS = 100  # a smaller organisation has the alert budget of this many principals, without a margin
 
 
 @dataclass(frozen=True)
 class HoldoutScores:
     """Held-out rows at their finest ready level (N,).
 
-    `loss` summed over features, `z` of the loss (of a newcomer, as a share of what it needs), `principal`, `day` and `interval`;
-    `alert_z`: the threshold of alerts that z reaches beside the other detectors' votes, minus infinity where one of the
-    autoencoder makes no verdict. `usual_days` is how many usual days of the organisation they are worth, 0 for a history of less
-    than a day; without it, the days that they span. `person` is who a principal is, the same for all roles of one person; without
-    it, each principal is another one.
+    - `loss`: the sum over features, in nats
+    - `z`: divided by the share of a threshold that is enough for the row, which is less for a newcomer
+    - `principal`, `day`, `interval`
+    - `alert_z`: the highest alert threshold at which the row opens an alert, given the votes of the other detectors; minus
+      infinity where a vote of the autoencoder would make no verdict
+    - `usual_days`: how many usual days of the organisation the rows are worth, 0 for a history of less than a day; if None, the
+      days that they span
+    - `person`: a hash of the person behind each principal, the same for all roles of one person; if None, each principal is a
+      person of its own
     """
 
     loss: Floats
@@ -67,8 +73,8 @@ class HoldoutScores:
 def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[str, Any]:
     """Return the metrics of held-out rows for a manifest.
 
-    Quantiles of the loss (nats) and of z, the z that each share of the rows reaches, principals that reach the alert threshold
-    a day, and the z of the strongest alerts.
+    They are the quantiles of the loss (nats) and of z, the z that each of VOTE_SHARES of the rows reaches, the number of
+    principals a day that reach the alert threshold, and the z of the strongest alerts.
     """
     weight = _row_weights(holdout)
     figures: dict[str, Any] = {
@@ -92,9 +98,9 @@ def holdout_metrics(holdout: HoldoutScores, options: settings.Settings) -> dict[
 
 
 def losses_by_principal(holdout: HoldoutScores) -> dict[str, NDArray[Any]]:
-    """Return what a bank keeps of the losses of each principal: `principal`, `loss` and `weight` (M,), sorted by both.
+    """Return the losses that a bank keeps of each principal: `principal`, `loss` and `weight` (M,), sorted by principal and loss.
 
-    Of many rows LOSSES_PER_PRINCIPAL quantiles stay. The weights of a principal add up to how much its rows count.
+    A principal with many rows has LOSSES_PER_PRINCIPAL quantiles of them. The weights of a principal sum to those of its rows.
     """
     order = np.lexsort((holdout.loss, holdout.principal))
     weight = _row_weights(holdout)
@@ -113,10 +119,10 @@ def losses_by_principal(holdout: HoldoutScores) -> dict[str, NDArray[Any]]:
 
 
 def count_principals(principal: Hashes, day: Ints) -> int:
-    """Return how many principals rows (N,) are of, as an alert budget counts them, a person once (`HoldoutScores.person`).
+    """Return the number of principals of rows (N,) for the alert budget; pass persons to count each once.
 
-    Each that is there on two days or more, and of the others as many as a day has: what is made for every run or visitor
-    would grow the budget with every day that is looked at.
+    Counts each principal that is there on two days or more. Of those of a single day it counts only the average of a day, because
+    principals that are made for one run or one visitor would raise the budget with every further day.
     """
     _, first = np.unique(_each(principal, day), return_index=True)
     _, days = np.unique(principal[first], return_counts=True)
@@ -125,7 +131,7 @@ def count_principals(principal: Hashes, day: Ints) -> int:
 
 
 def strongest_alerts(holdout: HoldoutScores, options: settings.Settings) -> list[float]:
-    """Return the largest z of each alert of rows that a vote of the autoencoder makes a verdict, strongest first."""
+    """Return the largest z of each alert, strongest first, of the rows for which a vote of the autoencoder makes a verdict."""
     both = holdout.alert_z > -np.inf
     principal, interval, z = holdout.principal[both], holdout.interval[both], holdout.alert_z[both]
     peaks = alert_runs.alert_peaks(principal, interval, z, options.alert_gap_intervals, MAX_STRONGEST)
@@ -133,7 +139,7 @@ def strongest_alerts(holdout: HoldoutScores, options: settings.Settings) -> list
 
 
 def vote_threshold(quality: Mapping[str, Any], share: float) -> float:
-    """Return the z that a share of a bank's held-out rows reached; of shares between those that are kept, interpolated."""
+    """Return the z that a share of a bank's held-out rows reached, interpolated between the shares that are kept."""
     kept = {float(name): z for name, z in quality["vote_z"].items()}
     if not kept:
         return DEFAULT_THRESHOLD
@@ -142,14 +148,18 @@ def vote_threshold(quality: Mapping[str, Any], share: float) -> float:
 
 
 def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> float:
-    """Return the z that opens an alert: as set, or so that days to come keep the alert budget with BUDGET_CONFIDENCE.
+    """Return the z that opens an alert: the threshold that is set, or one by which days to come keep the alert budget.
 
-    It follows from the strongest alerts of a bank's held-out days, fewer than the budget allows: days to come have more of them
-    (FUTURE_ALERTS), and a few days are uncertain (`_certain_count`). Between two alerts of those days the threshold lies half
-    way; where fewer are wanted than the strongest TAIL_PEAKS, it follows their exponential tail (Hill's estimator, in nats).
-    A history of less than a day has no held-out day: there a z is taken by its meaning, the share of active hours that reach
-    it, and a principal has ACTIVE_HOURS of them a day. It is LEAST_THRESHOLD at least: the held-out days of a few principals
-    may have alerts that are hardly unusual, or one.
+    The held-out days may show fewer alerts than the budget allows, because days to come have more of them (FUTURE_ALERTS), and
+    because counts of a few days are uncertain (`_certain_count`, with BUDGET_CONFIDENCE). The threshold lies half way between the
+    last alert that is allowed and the next one. If fewer than the strongest TAIL_PEAKS are allowed, it follows the exponential
+    tail of these (Hill's estimator, in nats).
+
+    A history of less than a day has no held-out day. Then the threshold is the z that the budget's share of active hours reaches,
+    with ACTIVE_HOURS a day of each principal.
+
+    The threshold is at least LEAST_THRESHOLD, because the held-out days of a few principals may have only alerts that are hardly
+    unusual.
     """
     return (
         max(_budget_threshold(quality, options), LEAST_THRESHOLD)
@@ -159,7 +169,7 @@ def alert_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> flo
 
 
 def budget_a_day(quality: Mapping[str, Any], options: settings.Alerts) -> float:
-    """Return how many false alerts a day the alert budget allows the principals of the held-out days, MIN_PRINCIPALS at least."""
+    """Return the false alerts a day that the alert budget allows for the held-out principals, at least MIN_PRINCIPALS of them."""
     return _budget_of(max(quality["principals"], MIN_PRINCIPALS), options)
 
 
@@ -168,7 +178,7 @@ def _budget_of(principals: int, options: settings.Alerts) -> float:
 
 
 def _budget_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> float:
-    """Return the z from which on the held-out alerts keep the budget, as `alert_threshold` says, however low."""
+    """Return the threshold of `alert_threshold` that follows from the budget, without its lower bound."""
     if not quality["days"]:
         share = options.budget_per_100_principals / (100 * ACTIVE_HOURS)
         return -NormalDist().inv_cdf(min(share, 0.5))
@@ -194,10 +204,10 @@ def _budget_threshold(quality: Mapping[str, Any], options: settings.Alerts) -> f
 
 
 def _certain_count(allowed: float, peaks: int) -> float:
-    """Return how many alerts the held-out days may show, so that as many days to come show `allowed` of them at most.
+    """Return how many alerts the held-out days may show so that as many days to come show at most `allowed`.
 
-    A count of n alerts is as uncertain as one of a Poisson process, and one that is extrapolated from the n strongest, by
-    Hill's estimator, also by the slope of their tail. The logarithm has a standard error of
+    A count of n alerts has the uncertainty of a Poisson process. A count that Hill's estimator extrapolates from the n strongest
+    has also that of the slope of their tail. Together the logarithm of the count has a standard error of
 
         1 / sqrt(n) * sqrt(1 + ln(n / allowed)^2)       n = max(peaks, allowed)
 
@@ -210,7 +220,7 @@ def _certain_count(allowed: float, peaks: int) -> float:
 
 
 def named_quantiles(values: NDArray[Any], weight: NDArray[np.float64] | None = None) -> dict[str, float]:
-    """Return the QUANTILES by name, as a manifest keeps them: `{"0.5": 11.2, ...}`; nothing for no values.
+    """Return the QUANTILES by name in the form of a manifest, `{"0.5": 11.2, ...}`; empty without values.
 
     `weight` (N,) says how much each value counts; without it, all count alike.
     """
@@ -231,7 +241,7 @@ def _quantiles(values: NDArray[Any], probabilities: Any, weight: NDArray[np.floa
 def _row_weights(holdout: HoldoutScores) -> NDArray[np.float64] | None:
     """Return how much each row counts (N,), None if all count alike.
 
-    Those of one principal and day count as MAX_ROWS_PER_PRINCIPAL_DAY at most.
+    The rows of one principal and day together count at most MAX_ROWS_PER_PRINCIPAL_DAY.
     """
     _, day, rows = np.unique(_each(holdout.principal, holdout.day), return_inverse=True, return_counts=True)
     if not len(rows) or rows.max() <= MAX_ROWS_PER_PRINCIPAL_DAY:
@@ -241,10 +251,7 @@ def _row_weights(holdout: HoldoutScores) -> NDArray[np.float64] | None:
 
 
 def _days(holdout: HoldoutScores, seconds: int) -> float:
-    """Return how many days held-out rows are worth, one at least: the first and the last one may be parts of a day.
-
-    0 for a history of less than a day.
-    """
+    """Return how many days the held-out rows are worth (a fraction counts), at least 1; 0 for a history of less than a day."""
     if holdout.usual_days == 0:
         return 0.0
     if holdout.usual_days is not None:

@@ -6,11 +6,11 @@ Example:
     >>> verification_problem(manifest, signed, ("served",), read_public_keys(("bank-key.pub",))) is None
     True
 
-One short line is signed: the purpose, and the SHA-256 of the manifest. So a key that never leaves a key management service can
-sign it (`Signer`), and a signature for one purpose is none for another:
+One short line is signed: the purpose, and the SHA-256 of the manifest. It is short enough for a key management service to sign,
+which never gives the key away (`Signer`), and a signature for one purpose is not valid for another:
 
     learned   this installation trained it; it may be inspected, compared and offered to the promotion gate
-    served    it may judge: the gate passed it, or an operator said so
+    served    it may judge events: the gate passed it, or an operator decided so
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Signer(Protocol):
 
 
 class FileSigner:
-    """A private key in a PEM file (PKCS 8, not encrypted). Raises FingerprintError where it is none."""
+    """A private key in a PEM file (PKCS 8, not encrypted). Raises FingerprintError if the file holds none."""
 
     def __init__(self, file: Path) -> None:
         key = _load_key(file, lambda content: serialization.load_pem_private_key(content, None))
@@ -65,7 +65,7 @@ class FileSigner:
 
 
 def load_signer(name: str) -> Signer:
-    """Return what `package.module:factory` makes. Raises FingerprintError where it cannot be imported or called."""
+    """Return the signer that `package.module:factory` makes. Raises FingerprintError if it cannot be imported or called."""
     module, colon, factory = name.partition(":")
     try:
         if not colon:
@@ -79,8 +79,8 @@ def load_signer(name: str) -> Signer:
 def generate_keys(file: Path) -> str:
     """Write a new key pair, and return the public key's id.
 
-    The private key goes to `file`, readable by its owner alone, the public one to `file`.pub. Raises FingerprintError where one
-    of them exists.
+    The private key goes to `file`, readable by its owner alone, the public one to `file`.pub. Raises FingerprintError if one of
+    them exists.
     """
     public = file.with_name(f"{file.name}.pub")
     key = Ed25519PrivateKey.generate()
@@ -100,7 +100,7 @@ def generate_keys(file: Path) -> str:
 
 
 def read_public_keys(files: Sequence[str]) -> dict[str, Ed25519PublicKey]:
-    """Return public keys (PEM) by their ids. Raises FingerprintError that names a file that holds none."""
+    """Return public keys (PEM) by their ids. Raises FingerprintError for a file that holds none."""
     keys = {}
     for name in files:
         key = _load_key(Path(name), serialization.load_pem_public_key)
@@ -113,20 +113,20 @@ def read_public_keys(files: Sequence[str]) -> dict[str, Ed25519PublicKey]:
 
 
 def key_id(key: Ed25519PublicKey) -> str:
-    """Return 16 hex digits of a key's SHA-256: the id by which a signature names its key."""
+    """Return the id of a key, for people: the first 16 hex digits of its SHA-256."""
     return hashlib.sha256(key.public_bytes_raw()).hexdigest()[:16]
 
 
 def sign_manifest(manifest: bytes, purpose: Purpose, signer: Signer) -> bytes:
-    """Return a signature of a manifest as it lies on disk. Raises FingerprintError where the signer fails."""
+    """Return a signature of the bytes of a manifest. Raises FingerprintError if the signer fails."""
     try:
         return signer.sign(_statement(manifest, purpose))
-    except Exception as error:  # a service may be away, or refuse, in words of its own
+    except Exception as error:  # a service may raise anything when it is unavailable or refuses
         raise FingerprintError(f"the bank cannot be signed: {error}") from None
 
 
 def add_signature(content: bytes, purpose: Purpose, signature: bytes) -> bytes:
-    """Return the file of signatures with one more, in place of the last one for this purpose."""
+    """Return the content of the file of signatures with one more, which replaces an earlier one for its purpose."""
     known = {**_read(content), purpose: signature}
     text = {name: base64.b64encode(each).decode() for name, each in known.items()}
     return json.dumps(text, indent=1, sort_keys=True).encode() + b"\n"
@@ -161,7 +161,7 @@ def _statement(manifest: bytes, purpose: Purpose) -> bytes:
 
 
 def _read(content: bytes) -> dict[str, bytes]:
-    """Return signatures by purpose; none where the file is damaged."""
+    """Return signatures by purpose; none if the file is damaged."""
     try:
         known = json.loads(content)
         return {str(name): base64.b64decode(each, validate=True) for name, each in known.items()}
@@ -170,7 +170,7 @@ def _read(content: bytes) -> dict[str, bytes]:
 
 
 def _load_key(file: Path, load: Callable[[bytes], object]) -> object:
-    """Return a key of any kind; None where the file holds none."""
+    """Return a key of any kind; None if the file holds none."""
     try:
         return load(file.read_bytes())
     except OSError as error:

@@ -1,6 +1,6 @@
 """Scorer state in a folder, so that one run continues the next: arrays as safetensors, moved into place as the last step.
 
-The file's metadata name its format and the settings that say what was counted (`state.state_settings`).
+The metadata of the file hold its format and the settings that define what was counted (`state.state_settings`).
 
 Example:
     >>> save_state(state, Path("state"))
@@ -34,9 +34,9 @@ BEGIN_AGAIN = "name another folder in --state, and score again what followed the
 
 @contextmanager
 def locked_state(folder: Path | None) -> Iterator[None]:
-    """Keep a folder for one run: of two that continue the same state, one would lose the other's events.
+    """Lock a folder for one run: if two runs continued the same state, the later to save would lose the other's events.
 
-    Raises FingerprintError if another run has it, or it cannot be written. Without a folder there is nothing to lock.
+    Raises FingerprintError if another run holds the lock, or the folder cannot be written. Without a folder nothing is locked.
     """
     with ExitStack() as held:
         if folder:
@@ -52,13 +52,13 @@ def locked_state(folder: Path | None) -> Iterator[None]:
 
 
 def save_state(state: ScorerState, folder: Path) -> None:
-    """Write the state; a crash while writing leaves the one before. Raises FingerprintError if the folder cannot be written."""
+    """Write the state. A crash while writing leaves the old file. Raises FingerprintError if the folder cannot be written."""
     arrays = {name: np.ascontiguousarray(array) for name, array in state.as_arrays().items()}
     counted = {"format": str(STATE_FORMAT), "settings": json.dumps(state_settings(state.options))}
     try:
         private_files.make_private_folder(folder)
         private_files.replace_file(folder / STATE_FILE, partial(save_file, arrays, metadata=counted))
-    except (OSError, SafetensorError) as error:  # the library's own where the disk is full
+    except (OSError, SafetensorError) as error:  # safetensors raises its own error if the disk is full
         reason = getattr(error, "strerror", None) or error
         raise FingerprintError(f"cannot write the scorer state {folder}: {reason}") from None
 
@@ -66,8 +66,8 @@ def save_state(state: ScorerState, folder: Path) -> None:
 def restore_state(folder: Path, settings: Settings) -> ScorerState | None:
     """Return the state of a folder, None if there is none yet.
 
-    Raises FingerprintError if it cannot be read, has another format, was counted with other settings, or its clock lies ahead of
-    this machine's.
+    Raises FingerprintError if the file cannot be read, has another format, was counted with other settings, or has a watermark
+    in the future.
     """
     file = folder / STATE_FILE
     if not file.exists():
@@ -97,5 +97,5 @@ def _check_compatible(file: Path, settings: Settings) -> None:
 
 
 def read_state_arrays(folder: Path) -> dict[str, NDArray[Any]]:
-    """Return the state of a folder as `ScorerState.as_arrays` gave it."""
+    """Return the saved arrays of a folder (`ScorerState.as_arrays`)."""
     return load_file(folder / STATE_FILE)

@@ -1,4 +1,4 @@
-"""The versions of a bank in its folder: which one is served, and the history of decisions with their reasons.
+"""The versions of a bank in its folder, the one that is served, and the history of decisions with their reasons.
 
 Example:
     >>> serve_version(folder, "2026-02-01-5b3c0a1e", VersionDecision("train", why="the gate passed it"))
@@ -8,12 +8,12 @@ Example:
     '2026-01-25-77aa01f2'
 
     bank/
-      CURRENT                 the version that is served; replaced in one step
-      HISTORY.jsonl           a line for each decision, only ever added to
-      versions/<version>/     what `bank` writes; never changed once it is there
+      CURRENT                 the name of the served version; replaced atomically
+      HISTORY.jsonl           a line for each decision; append-only
+      versions/<version>/     the files of `bank_files`; never changed, apart from signatures
 
-The line is written before CURRENT is moved. A process that dies in between leaves a line about a decision that had no effect: a
-line says which version was served *before*, and only the line of the version that is served is asked for that.
+The line is written before CURRENT is replaced. A process that dies in between leaves a line about a decision that had no effect.
+That does no harm: a line names the version that was served *before* it, and only lines of the served version are used for that.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fingerprint.core.time_range import DAY_SECONDS
 
 DecisionAction = Literal["train", "publish", "rollback", "refused"]
 SERVING_ACTIONS = ("train", "publish", "rollback")
-# Of a version: never a path, nor what begins with a dot
+# Names of versions: never a path, and never beginning with a dot
 VERSION_PATTERN = re.compile(r"\w[\w.-]{0,199}", re.ASCII)
 MAX_LINE_LENGTH = 1_000  # bytes
 LEFTOVER_SECONDS = DAY_SECONDS
@@ -43,7 +43,7 @@ LEFTOVER_SECONDS = DAY_SECONDS
 
 @dataclass(frozen=True, slots=True)
 class VersionDecision:
-    """A decision about a version: by whom, when (ISO 8601) and why. `refused`: the gate kept it from being served."""
+    """A decision about a version: by whom, when (ISO 8601) and why. The action `refused` means that the gate did not pass it."""
 
     action: DecisionAction
     at: str = ""
@@ -53,7 +53,7 @@ class VersionDecision:
 
 
 def require_served_version(folder: Path) -> str:
-    """Return the version that is served. Raises FingerprintError where there is none, or the pointer names none."""
+    """Return the version that is served. Raises FingerprintError if there is none, or CURRENT does not name one."""
     try:
         with open(folder / "CURRENT", "rb", opener=_open_nonblocking) as stream:
             version = (stream.read(MAX_LINE_LENGTH) or b"").decode(errors="replace").strip()
@@ -65,7 +65,7 @@ def require_served_version(folder: Path) -> str:
 
 
 def _open_nonblocking(file: str, flags: int) -> int:
-    """Open what may be a pipe without waiting for its writer."""
+    """Open a file without waiting for a writer, in case it is a pipe."""
     return os.open(file, flags | os.O_NONBLOCK)
 
 
@@ -78,19 +78,19 @@ def _no_version_message(folder: Path) -> str:
 
 
 def served_version(folder: Path) -> str | None:
-    """Return the version that is served, None where there is none."""
+    """Return the version that is served, None if there is none."""
     return require_served_version(folder) if (folder / "CURRENT").exists() else None
 
 
 def list_bank_versions(folder: Path) -> list[str]:
-    """Return all versions that are there, the one written last first."""
+    """Return all versions that are kept, the one written last first."""
     root = folder / "versions"
     found = [each for each in root.iterdir() if _is_version(each)] if root.is_dir() else []
     return [each.name for each in sorted(found, key=_write_order, reverse=True)]
 
 
 def list_served_versions(folder: Path) -> list[str]:
-    """Return the versions that are there and were served, the one that was served last first; not those that were refused."""
+    """Return the kept versions that were ever served, the one that was served last first."""
     there = set(list_bank_versions(folder))
     lines = (line for line in reversed(decision_history(folder)) if line.get("action") in SERVING_ACTIONS)
     return [version for version in dict.fromkeys(line["version"] for line in lines) if version in there]
@@ -105,7 +105,7 @@ def _write_order(folder: Path) -> tuple[float, str]:
 
 
 def version_folder(folder: Path, version: str) -> Path:
-    """Return the folder of a version. Raises FingerprintError that names those there are."""
+    """Return the folder of a version. Raises FingerprintError with the names of the kept versions if it is not one of them."""
     if version in (there := list_bank_versions(folder)):
         return folder / "versions" / version
     names = ", ".join(there) or "none"
@@ -113,9 +113,9 @@ def version_folder(folder: Path, version: str) -> Path:
 
 
 def serve_version(folder: Path, version: str, note: VersionDecision) -> None:
-    """Serve a version from now on. Serving what is served changes nothing.
+    """Serve a version from now on. Serving the served version again changes nothing.
 
-    FingerprintError where it is not kept: a training may have retired it since it was looked at.
+    Raises FingerprintError if the version is not kept: a training may have retired it after it was checked.
     """
     with _locked(folder):
         version_folder(folder, version)
@@ -125,9 +125,9 @@ def serve_version(folder: Path, version: str, note: VersionDecision) -> None:
 
 
 def roll_back(folder: Path, note: VersionDecision, expected: str | None = None) -> str:
-    """Serve the version that was served before, and say which; again, and it is the one before that.
+    """Serve the version that was served before, and return it. A second call goes back to the one before that.
 
-    FingerprintError where there is none, it was retired, or it is not the one that is `expected`.
+    Raises FingerprintError if there is none, it was retired, or it is not the `expected` one.
     """
     with _locked(folder):
         version, served = previous_version(folder), require_served_version(folder)
@@ -144,13 +144,13 @@ def roll_back(folder: Path, note: VersionDecision, expected: str | None = None) 
 
 
 def append_decision(folder: Path, version: str, note: VersionDecision) -> None:
-    """Add a line about a version that is not served."""
+    """Append a decision about a version to the history, without serving the version."""
     with _locked(folder):
         _append(folder, {"version": version, **asdict(note)})
 
 
 def decision_history(folder: Path) -> list[dict[str, Any]]:
-    """Return the lines, oldest first; one that a crash cut off is skipped."""
+    """Return the decisions, oldest first; a line that a crash cut off is skipped."""
     try:
         text = (folder / "HISTORY.jsonl").read_text(errors="replace")
     except FileNotFoundError:
@@ -159,7 +159,7 @@ def decision_history(folder: Path) -> list[dict[str, Any]]:
 
 
 def previous_version(folder: Path) -> str | None:
-    """Return the version that was served before the one that is."""
+    """Return the version that was served before the present one, None if there was none."""
     return _previous_to(folder, require_served_version(folder))
 
 
@@ -169,9 +169,9 @@ def _previous_to(folder: Path, version: str) -> str | None:
 
 
 def remove_old_versions(folder: Path, keep: int) -> list[str]:
-    """Remove all but the newest `keep` versions and the `keep` that were served last; returns which.
+    """Remove all but the newest `keep` versions and the `keep` that were served last; return the removed versions.
 
-    What is served and what was before stays in any case. What writers that were killed left beside them goes.
+    The served version and the one served before it are always kept. Files that killed writers left are removed.
     """
     with _locked(folder):
         safe = {served_version(folder), previous_version(folder) if served_version(folder) else None}
@@ -182,19 +182,20 @@ def remove_old_versions(folder: Path, keep: int) -> list[str]:
             _remove(leftover)
         for version in old:
             retired = folder / "versions" / f".{version}.retired"
-            (folder / "versions" / version).rename(retired)  # half a version must not look like one
+            (folder / "versions" / version).rename(retired)  # a half-removed version must not look like one
             shutil.rmtree(retired, ignore_errors=True)
     return old
 
 
 def _leftovers(root: Path, versions: list[str]) -> Iterator[Path]:
-    """Yield what is hidden beside the versions, a day older than the newest of them: no writer takes that long.
+    """Yield the hidden files that killed processes left beside the versions.
 
-    Their names begin with STAGING_PREFIX. Whatever its age, `.VERSION.retired`, too: it is removed under the lock held here.
+    - STAGING_PREFIX...: if they are a day older than the newest version, because no writer takes that long
+    - .VERSION.retired: at any age, because versions are removed under the lock that is held here
     """
     newest = max((_write_order(root / version)[0] for version in versions), default=0.0)
     for each in sorted(root.glob(".*")):
-        with suppress(FileNotFoundError):  # a writer that is at work has moved it
+        with suppress(FileNotFoundError):  # an active writer may have moved it
             is_old = newest - each.lstat().st_mtime > LEFTOVER_SECONDS
             if each.name.endswith(".retired") or (
                 is_old and each.name.startswith(private_files.STAGING_PREFIX)
@@ -234,7 +235,7 @@ def _line(text: str) -> dict[str, Any] | None:
 
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of the folder: one decision at a time. The lock goes with its holder, however that ends."""
+    """Hold the lock of the folder, so that there is one decision at a time. It is released even if its holder is killed."""
     try:
         private_files.make_private_folder(folder)
         with (folder / ".lock").open("w") as lock:

@@ -8,8 +8,8 @@ Example:
     >>> round(least_share(rates["person"]), 2)
     0.02
 
-A vote that passes everything of a kind filters nothing there, so a manifest keeps these rates, `bank show` prints them, and the
-promotion gate compares them with the share that a person set.
+A detector that votes for all events of a kind filters nothing there. So a manifest keeps these rates, `bank show` prints them,
+and the promotion gate compares them with the share that is set.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from fingerprint.core.overview import wilson_interval
 Rate = Mapping[str, float]
 RatesByKind = dict[str, dict[str, float]]
 
-CONFIDENCE = 0.99  # that a rate is at least `least_share`
+CONFIDENCE = 0.99  # probability that a rate is at least `least_share`
 
 
 class KindVotes(NamedTuple):
-    """A kind of principal, how many held-out events it has, and the share that each detector votes for, None for no opinion."""
+    """A kind of principal, the number of its held-out events, and the share each detector votes for (None for no opinion)."""
 
     kind: str
     events: int
@@ -41,13 +41,13 @@ class KindVotes(NamedTuple):
 def rates_by_kind(
     voted: NDArray[Any], events: NDArray[Any], kind: NDArray[Any], principal_day: Hashes
 ) -> RatesByKind:
-    """Return the rate of each kind of principal, from held-out rows that stand for so many `events`: (N,) each.
+    """Return the rate of each kind of principal, from held-out rows that stand for `events` events: (N,) each.
 
-    `voted` says which rows are voted for, or which share of a row's events is.
+    `voted` says whether each row is voted for, or which share of its events. `principal_day` are hashes of principal and day.
 
-    `events` is how many there are, `share` the part that is voted for, `days` how many equally busy days of a principal (hashed
-    in `principal_day`) they are worth: sum(n)^2 / sum(n^2) of the events n of each. The events of one such day are hardly
-    independent, so they count as one observation.
+    A rate has the number of its `events`, the `share` that is voted for, and the number of `days`: how many equally busy days of
+    principals the events are worth, sum(n)^2 / sum(n^2) over the events n of each principal and day. The events of one such day
+    are hardly independent, so they count as one observation.
     """
     kinds, of_kind = np.unique(np.asarray(kind, object).astype(str), return_inverse=True)
     _, first, of_unit = np.unique(principal_day, return_index=True, return_inverse=True)
@@ -67,15 +67,15 @@ def rates_by_kind(
 
 
 def least_share(rate: Rate) -> float:
-    """Return the share that a rate is at least, with CONFIDENCE: the lower end of its Wilson interval, by its `days`."""
+    """Return a lower bound of a rate's share, with CONFIDENCE: the lower end of the Wilson interval for its `days`."""
     days = max(rate["days"], 1.0)
     return wilson_interval(rate["share"] * days, days, NormalDist().inv_cdf(CONFIDENCE))[0]
 
 
 def votes_by_kind(rates: Mapping[str, RatesByKind]) -> list[KindVotes]:
-    """Return a row for each kind of principal, in the order of their names, from the rates by detector.
+    """Return a row for each kind of principal, sorted by name, from the rates by detector.
 
-    Where a detector has an opinion on fewer events than another, `events` is the larger number.
+    If detectors have opinions on different numbers of events, `events` is the largest.
     """
     rows = []
     for kind in sorted({kind for each in rates.values() for kind in each}):
