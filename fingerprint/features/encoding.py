@@ -5,9 +5,9 @@ Example:
     >>> codes.shape == (len(events), len(FEATURES))
     True
 
-Which features there are is the log source's: `features.FEATURE_SET` of the package that `core.log_source` names. It is loaded
-once, when this module is imported, and never changes; the arrays below are those of all estimators, the scorer state and the
-bank. Codes lie where the events do; the distinct values of a column get their texts on the host.
+The log source defines the features: `features.FEATURE_SET` of the package that `core.log_source` names. It is loaded once, when
+this module is imported, and never changes. Estimators, scorer state and bank all use the arrays below. Codes lie on the device of
+the events; the texts of distinct values are made on the host.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ IS_RESOURCE = FEATURE_SET.is_resource  # (F,)
 ACCOUNT_FEATURES = FEATURE_SET.account_features  # positions
 OTHER_ACCOUNT_FEATURE = FEATURE_SET.other_account_feature  # position; None without one
 EVIDENCE_GROUP_FEATURES = FEATURE_SET.evidence_group_features
-DAY_COUNTS = FEATURE_SET.day_counts  # position, and positions of what it counts
+# Position of a counting feature, and positions of the features that it counts
+DAY_COUNTS = FEATURE_SET.day_counts
 CODES_WITHOUT_EVIDENCE = FEATURE_SET.codes_without_evidence  # by position
 
 
 def parameter_names(text: str) -> str:
-    """Return what is shown of the parameters feature: `ec2:RunInstances(imageId,maxCount)` -> `imageId, maxCount`."""
+    """Return the text that is shown for the parameters feature: `ec2:RunInstances(imageId,maxCount)` -> `imageId, maxCount`."""
     return text.partition("(")[2].removesuffix(")").replace(",", ", ") or "none"

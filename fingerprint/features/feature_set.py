@@ -1,4 +1,4 @@
-"""A feature is one categorical column of codes; a feature set is all that a log source offers, in their order.
+"""Features and feature sets: a feature is one categorical column of codes, a feature set all features of a log source, in order.
 
 Example:
     >>> verb = Feature("action", "action", "value", "what", ("action",), lambda action: action)
@@ -6,11 +6,11 @@ Example:
     >>> features.names, features.is_bin.tolist()
     (('action',), [False])
 
-Every feature is a category: numbers (ages, counts) are binned by powers, clocks by part of the day, so that one kind of
-likelihood serves all and a loss means the same for all. Ids that are new in every record (request ids, session keys) are no
-features. A feature that is `given` another is judged by what it adds: p(parameters | action) = p(action, parameters) /
-p(action). One that is `open` has new values all the time, as names of resources are: a value is never more surprising than it
-is that *something* new comes.
+Every feature is a category. Numbers (ages, counts) are binned by powers, times by part of the day, so that all features have the
+same kind of likelihood, and a loss means the same for all. Ids that are new in every record (request ids, session keys) are not
+features. A feature that is `given` another is judged only by what it adds to that: p(parameters | action) = p(action, parameters)
+/ p(action). An `open` feature has new values all the time, such as names of resources, so a value of it is hardly more surprising
+than the fact that a new value comes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FeatureKind = Literal["value", "open", "bin"]
 EvidenceGroup = Literal["what", "outcome", "tool", "place", "time"]  # features of one group show one fact
 DerivedColumns = Mapping[str, DerivedColumn]
 
-MAX_REMEMBERED_ROWS = 1 << 14  # of a feature, whose hashes are kept
+MAX_REMEMBERED_ROWS = 1 << 14  # rows of values of a feature whose hashes are cached
 EVIDENCE_GROUPS: tuple[EvidenceGroup, ...] = get_args(EvidenceGroup)
 _PRIVATE_CODE = hashing.hash_string(PRIVATE)
 
@@ -43,25 +43,27 @@ _PRIVATE_CODE = hashing.hash_string(PRIVATE)
 class Feature:
     """One column of codes.
 
-    `text` gets the values that an event has in `columns`, which are columns of the events or of the set's derived ones; a missing
-    value comes as None, and None is the text of a missing feature.
+    `text` is called with an event's values in `columns`, which are columns of the events or derived columns of the set. A missing
+    value is None, and `text` returns None for a missing feature.
     """
 
     name: str
-    label: str  # as the analyst reads it
-    kind: FeatureKind  # "bin": a small closed set, in which no value is ever quite new; "open": new ones come all the time
+    label: str  # shown to analysts
+    # "bin": a small closed set, so no value is quite new; "open": new values come all the time
+    kind: FeatureKind
     evidence_group: EvidenceGroup
     columns: tuple[str, ...]
     text: Callable[..., str | None]
     given: str | None = None
-    counts: EvidenceGroup | None = None  # the group whose new values of the day so far it counts
+    # The evidence group whose new values of the day so far this feature counts
+    counts: EvidenceGroup | None = None
     is_stateful: bool = False  # from the scorer state, not from the record
-    weight: float = 1.0  # of its surprise beside the others'
-    # Its text as a reader has it; that of a code stays what it was in a bank.
+    weight: float = 1.0  # factor of its surprise
+    # Turns a text into the one that is shown. Codes are hashes of the unchanged text, so banks stay valid.
     shown: Callable[[str], str] = str
 
     def encoded_texts(self, coded: DictionaryEncoded) -> tuple[Array, NDArray[np.object_]]:
-        """Return the code of each event's text, (N,) where the events lie, and the texts on the host; the last one is None."""
+        """Return an index into texts for each event (N,), on the events' device, and the texts, on the host; the last is None."""
         code, distinct = coded.combined_column(self.columns)
         return code, np.array([*(self.text(*values) for values in distinct), None], object)
 
@@ -69,8 +71,9 @@ class Feature:
 class Openings(NamedTuple):
     """The calls by which a caller becomes another principal.
 
-    `actions` are texts of the feature `action`, `by_workloads` those of them by which a workload signs in; `read` gets the values
-    of `columns` and returns what was opened and who opened it, or None.
+    - `actions`: the texts of the feature `action` of these calls
+    - `by_workloads`: those of them with which a workload signs in
+    - `read`: is called with an event's values in `columns`, and returns the opened role and its opener, or None
     """
 
     actions: frozenset[str]
@@ -80,7 +83,7 @@ class Openings(NamedTuple):
 
 
 class OpenedRoles(NamedTuple):
-    """The roles that events at `rows` (M,) opened, and who did, on the host: hashes `role` and `opener`, and `texts` (M,)."""
+    """The roles that events at `rows` (M,) opened, and their openers, on the host: hashes `role`, `opener`, and `texts` (M,)."""
 
     rows: NDArray[np.intp]
     role: hashing.Hashes
@@ -93,23 +96,27 @@ def _text_codes(texts: Collection[str]) -> NDArray[np.uint64]:
 
 
 def _is_any(codes: Array, wanted: NDArray[np.uint64]) -> Array:
-    """Return which codes (N,) are among a few."""
+    """Return whether each code (N,) is one of a few `wanted` ones."""
     return (codes == arrays.to_device_of(wanted, codes)[:, None]).any(axis=0)
 
 
 @dataclass(frozen=True)
 class FeatureSet:
-    """F features in the order of their columns, and what is made from the events for them.
+    """F features in the order of their columns, and the meaning of some of their texts.
 
-    `is_write` returns which events (N,) changed something, as a boolean array where the events lie. `derived_columns` are columns
-    that features read and events do not have. `says_nothing` has, by feature, a text that is no surprise of any caller; the
-    text of the feature named by `no_effect` means that the call came to nothing through no doing of its caller, and one of
-    `throttled` there that it was turned away and is sent again by itself: such calls make no amount. A call without the text
-    `success` failed, and makes one on unusual resources alone. One of `dry_runs` only asked whether it may, and may.
-    `ranges` names the features that are a wide and a narrow range of the address: where both have one text, it is the name of a
-    service, or PRIVATE. What is usual of the features `of_account` is the account's: in a new one nothing is. `other_account`
-    names the feature that says which other account a call names; `to_members` are calls that can name accounts of the caller's
-    organisation alone. `openings` are the calls by which a caller becomes another principal.
+    - `is_write`: returns whether each event (N,) changed something, as a boolean array on the device of the events
+    - `derived_columns`: columns that features read and events do not have
+    - `says_nothing`: by feature, a text that is no surprise of any caller
+    - `no_effect`: the feature of the outcome of a call. Its text in `says_nothing` means that the call had no effect, and not
+      because of its caller. One of `throttled` means that the call was turned away, and clients send it again by themselves.
+      Such calls make no amount. Any other text than `success` means that the call failed; then it makes an amount on unusual
+      resources alone. One of `dry_runs` means that the caller only asked for permission, and has it.
+    - `ranges`: the features that are a wide and a narrow range of the address. If both have the same text, it is the name of a
+      service, or PRIVATE.
+    - `of_account`: features whose usual values are those of an account; in a new account nothing is usual
+    - `other_account`: the feature that is the other account which a call names
+    - `to_members`: the calls that can name accounts of the caller's organisation alone
+    - `openings`: the calls by which a caller becomes another principal
     """
 
     features: tuple[Feature, ...]
@@ -127,7 +134,7 @@ class FeatureSet:
     openings: Openings | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a set that could not tell a call that failed from one that did not."""
+        """Raise ValueError if the set cannot tell failed calls from successful ones."""
         if self.no_effect is not None and not self.success:
             raise ValueError(f"success must be the text of {self.no_effect} of a call that did not fail")
 
@@ -138,7 +145,7 @@ class FeatureSet:
 
     @cached_property
     def given(self) -> NDArray[np.int64]:
-        """The position of the feature that each is judged given, (F,); -1 for none."""
+        """The position of the feature that each feature is judged given, (F,); -1 for none."""
         return np.array(
             [self.names.index(feature.given) if feature.given else -1 for feature in self.features]
         )
@@ -155,12 +162,12 @@ class FeatureSet:
 
     @cached_property
     def is_open(self) -> NDArray[np.bool_]:
-        """The features of which it counts how often new values come, and not which they are: a mask (F,)."""
+        """The features that have new values all the time: a mask (F,)."""
         return np.array([feature.kind == "open" for feature in self.features])
 
     @cached_property
     def is_resource(self) -> NDArray[np.bool_]:
-        """The features that name what is touched, of what is done those in which new values come all the time: a mask (F,)."""
+        """The features that name resources, which are the open ones of the evidence group `what`: a mask (F,)."""
         return self.is_open & np.array([feature.evidence_group == "what" for feature in self.features])
 
     @cached_property
@@ -169,7 +176,7 @@ class FeatureSet:
         return {self.names.index(name): hashing.hash_string(text) for name, text in self.says_nothing.items()}
 
     def had_no_effect(self, codes: Array) -> Array:
-        """Return which events (N,) came to nothing through no doing of their caller, from their codes (N, F)."""
+        """Return whether each event (N,) had no effect, and not because of its caller, from codes (N, F)."""
         if self.no_effect is None:
             return arrays.namespace(codes).zeros(len(codes), bool)
         place = self.names.index(self.no_effect)
@@ -177,14 +184,14 @@ class FeatureSet:
 
     @cached_property
     def _uncounted_errors(self) -> hashing.Hashes:
-        """The codes of the feature `no_effect` with which a call makes no amount, whatever it touches."""
+        """The codes of the feature `no_effect` of calls that make no amount, whatever they touch."""
         if self.no_effect is None:
             return np.empty(0, np.uint64)
         texts = {self.says_nothing[self.no_effect], *self.throttled}
         return _text_codes(texts)
 
     def makes_no_amount(self, codes: Array) -> Array:
-        """Return which events (N,) make no amount whatever they touch: they had no effect, or were turned away."""
+        """Return whether each event (N,) makes no amount, whatever it touches: it had no effect, or was turned away."""
         if self.no_effect is None:
             return self.had_no_effect(codes)
         return _is_any(codes[:, self.names.index(self.no_effect)], self._uncounted_errors)
@@ -194,7 +201,7 @@ class FeatureSet:
         return hashing.hash_string(self.success)
 
     def failed(self, codes: Array) -> Array:
-        """Return which events (N,) failed, for whatever reason, from their codes (N, F)."""
+        """Return whether each event (N,) failed, for whatever reason, from codes (N, F)."""
         if self.no_effect is None:
             return self.had_no_effect(codes)
         return codes[:, self.names.index(self.no_effect)] != self._success_code
@@ -212,15 +219,15 @@ class FeatureSet:
         return _text_codes(self.to_members)
 
     def is_to_members(self, action: Array) -> Array:
-        """Return which actions, codes (N,), can name accounts of the caller's organisation alone."""
+        """Return whether each action, by its code (N,), can name accounts of the caller's organisation alone."""
         return _is_any(action, self._member_codes)
 
     def is_workload_sign_in(self, action: Array) -> Array:
-        """Return which actions, codes (N,), are the call by which a workload signs in."""
+        """Return whether each action, by its code (N,), is a call with which a workload signs in."""
         return _is_any(action, self._workload_codes)
 
     def opened_roles(self, codes: Array, events: Frame) -> OpenedRoles:
-        """Return what events with codes (N, F) opened, and who; only these are read, on the host."""
+        """Return the roles that events with codes (N, F) opened, and their openers. Only events that open one are read."""
         none = np.empty(0, np.uint64)
         nothing = OpenedRoles(np.empty(0, np.intp), none, none, [])
         if self.openings is None:
@@ -245,21 +252,21 @@ class FeatureSet:
         )
 
     def is_from_address(self, codes: Array) -> Array:
-        """Return which events (N,) came from an address, and not through a service that names itself instead."""
+        """Return whether each event (N,) came from an address, not through a service that names itself instead."""
         if self.ranges is None:
             return arrays.namespace(codes).ones(len(codes), bool)
         wide, narrow = (codes[:, self.names.index(name)] for name in self.ranges)
         return (wide != narrow) | (wide == _PRIVATE_CODE)
 
     def networks(self, codes: Array) -> Array:
-        """Return the code of each event's network (N,), the name of a service where that made the call; MISSING without any."""
+        """Return the code of each event's network (N,); for calls by a service that of its name, MISSING without `ranges`."""
         if self.ranges is None:
             return arrays.namespace(codes).full(len(codes), hashing.MISSING, dtype=np.uint64)
         return codes[:, self.names.index(self.ranges[0])]
 
     @cached_property
     def account_features(self) -> NDArray[np.intp]:
-        """The positions of the features of which what is usual is the account's."""
+        """The positions of the features `of_account`."""
         return np.array([place for place, name in enumerate(self.names) if name in self.of_account], np.intp)
 
     @property
@@ -277,16 +284,16 @@ class FeatureSet:
 
     @cached_property
     def day_counts(self) -> tuple[tuple[int, NDArray[np.intp]], ...]:
-        """The position of each feature that counts a day's new values, and those of the features whose values they are."""
+        """The position of each feature that counts a day's new values, and the positions of the features that it counts."""
         groups = dict(zip(EVIDENCE_GROUPS, self.evidence_group_features, strict=True))
         return tuple(
             (place, groups[feature.counts]) for place, feature in enumerate(self.features) if feature.counts
         )
 
     def encode(self, events: Frame) -> Array:
-        """Return codes (N, F) uint64 of N events, where they lie; a missing value is `hashing.MISSING`.
+        """Return codes (N, F) uint64 of N events, on their device; a missing value is `hashing.MISSING`.
 
-        Columns of stateful features are zero: `encode_stateful` fills them when the scorer state has added theirs.
+        Columns of stateful features are zero. `encode_stateful` fills them after the scorer state has added its columns.
         """
         codes = frames.array_module_of(events).zeros((len(events), len(self.features)), dtype=np.uint64)
         self._fill(codes, events, stateful=False)
@@ -297,11 +304,11 @@ class FeatureSet:
         self._fill(codes, events, stateful=True)
 
     def texts_of(self, feature: Feature, events: pd.DataFrame) -> NDArray[np.object_]:
-        """Return the text of one feature for each event of a pandas table, (N,); None where there is none."""
+        """Return the text of one feature for each event of a pandas table, (N,); None if it is missing."""
         return self._texts_of(feature, DictionaryEncoded(events, self.derived_columns))
 
     def texts(self, events: Frame, names: Collection[str] | None = None) -> dict[str, NDArray[np.object_]]:
-        """Return the text behind each code of some features, or all, (N,) by name: for the few events that are explained."""
+        """Return the texts of some features, or of all, (N,) each by name, for the few events that are explained."""
         coded = DictionaryEncoded(events, self.derived_columns)
         return {
             each.name: self._texts_of(each, coded)
@@ -315,7 +322,7 @@ class FeatureSet:
 
     @cached_property
     def _memories(self) -> list[hashing.HashMemory]:
-        """The hashes of the values that events had, by feature."""
+        """A cache of hashes of values for each feature."""
         return [
             hashing.HashMemory(partial(_hash_rows, feature), MAX_REMEMBERED_ROWS) for feature in self.features
         ]

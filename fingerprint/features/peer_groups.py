@@ -1,11 +1,11 @@
-"""Peer groups: people by the role they hold or the provider that names them, machines by the pattern of their role's name.
+"""Peer groups: people by their role or identity provider, machines by the pattern of their role's name.
 
 Example:
     >>> peer_group("123456789012:role/deploy-eu-7", "role", "123456789012:role/deploy-eu-7")
     'machines deploy-eu-#'
 
-A group is known by its name alone, so a principal that was never seen has one too. In training, people whose role has few
-members, and IAM users, are grouped by the services they use (`cluster_by_services`).
+The group follows from the names of a principal alone, so a principal that was never seen has one too. In training, people whose
+role has few members, and IAM users, are grouped by the services they use (`cluster_by_services`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from fingerprint.compute import frames
 from fingerprint.compute.frames import Frame
 
-# What CloudFormation and CDK add to a name: the hash of a logical id, and a random suffix: `ServiceRoleFCDC14AE-1QTE2NSTB5B8H`.
+# Parts that CloudFormation and CDK add to names, hash of a logical id and random suffix: `ServiceRoleFCDC14AE-1QTE2NSTB5B8H`
 _GENERATED = re.compile(
     r"(?<=[a-z])[0-9A-F]{8}(?=-|$)"
     r"|(?<=-)(?=[0-9A-Za-z]{12,13}$)(?=[0-9a-z]*[A-Z])(?=[A-Za-z]*\d+[A-Za-z])[0-9A-Za-z]+"
@@ -28,7 +28,7 @@ _GENERATED = re.compile(
 _NUMBERS = re.compile(r"[0-9a-f]{8,}|\d+", re.IGNORECASE)
 MIN_MEMBERS = 3  # a smaller group of people is grouped by services instead
 MEMBERS_PER_CLUSTER = 8
-_MACHINE_MARKS = frozenset(":/")  # in a federated subject: it says what it is, as `repo:owner/name`
+_MACHINE_MARKS = frozenset(":/")  # characters in federated subjects of machines, such as `repo:owner/name`
 
 
 def peer_group(principal: str, kind: str, role: str | None) -> str:
@@ -45,10 +45,11 @@ def peer_group(principal: str, kind: str, role: str | None) -> str:
 
 
 def _federated_group(principal: str) -> str:
-    """Return the group of a federated subject: a machine's owner at its provider, or all people of the provider.
+    """Return the group of a federated subject: of a machine its owner at the provider, or all people of the provider.
 
-    Machines say what they are, `repo:owner/name`: a repository's owner has others, a stranger's has none of ours. A subject
-    without an owner, `system:serviceaccount:space:name`, has the same one in the next cluster.
+    Subjects of machines have the form `repo:owner/name`. Other repositories of the owner are peers, while a stranger's repository
+    has no peers among ours. A subject without an owner, `system:serviceaccount:space:name`, is a group by itself, which it shares
+    with the same subject in other clusters.
     """
     provider, _, subject = (unquote(part) for part in _name(principal).partition("/"))
     provider = provider.rpartition("-provider/")[2]
@@ -58,14 +59,14 @@ def _federated_group(principal: str) -> str:
 
 
 def assign_peer_groups(principals: Frame) -> NDArray[np.object_]:
-    """Return the peer groups (N,) of a table on the host, of principals with columns principal, kind, role."""
+    """Return the peer groups (N,) of a table of principals with columns principal, kind, role, on the host."""
     table = frames.to_column_table(frames.select_columns(principals, ["principal", "kind", "role"]))
     rows = zip(*(table.array(name).tolist() for name in table), strict=True)
     return np.array([peer_group(*row) for row in rows], object)
 
 
 def _pattern(key: str) -> str:
-    """Return the name without account, path, numbers and generated parts: deployments of one thing get the same."""
+    """Return the name without account, kind, numbers and generated parts, so that deployments of one thing have the same."""
     return _fold(_name(key))
 
 
@@ -82,10 +83,10 @@ def _fold(name: str) -> str:
 
 
 def cluster_by_services(principals: pd.DataFrame, usage: pd.DataFrame, seed: int) -> pd.Series:
-    """Return peer groups for training: by name, but people without enough peers are clustered by the services they use.
+    """Return peer groups for training, aligned with `principals`: people without enough peers are clustered by their services.
 
-    `principals` has principal, kind, role, peer; `usage` has principal, service and events. k-means on the unit sphere (log
-    counts), about MEMBERS_PER_CLUSTER members a cluster. The groups are aligned with `principals`.
+    `principals` has columns principal, kind, role and peer; `usage` has principal, service and events. Clusters are made by
+    k-means on the unit sphere (of log counts), about MEMBERS_PER_CLUSTER members each.
     """
     groups = principals["peer"].copy()
     size = groups.map(groups.value_counts())

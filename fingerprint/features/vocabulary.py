@@ -4,22 +4,22 @@ Example:
     >>> vocabulary = build_vocabulary(presences, parent, slots=24)
     >>> logp, slot, known = vocabulary.look_up(np.array([5]), codes[:1])     # fingerprint 5, codes (1, F)
 
-A fingerprint keeps a share e of its probability for what it has not seen, and hands it to its parent, entity -> principal ->
-peer group -> generic, where the values it does know are left out (they were not meant; "exclusion" in Cleary and Witten 1984,
-without which a value that is new at every level would pay for its novelty at every level):
+A fingerprint reserves a share e of its probability for values that it has not seen, and leaves it to its parent (entity ->
+principal -> peer group -> generic) to distribute. There, values that the fingerprint knows are left out ("exclusion" in Cleary
+and Witten 1984); otherwise a value that is new at every level would pay for its novelty at every level:
 
     p(x) = (1 - e) count(x) / n                               x was seen here
     p(x) = e p_parent(x) / (1 - sum of p_parent(known here))  x was not
     e    = (T + W e_parent) / (n + T + W)                     T distinct values in n presences (Witten and Bell 1991), W is
                                                               PARENT_WEIGHT: a fingerprint with few presences takes its parent's e
 
-At generic, which has no parent, a value not seen is one of POSSIBLE_VALUES. Bins run out: those that are known are left out
-there too. Names do not: an organisation that has shown ten thousand buckets has not shown all, and the next is still new.
+At generic, which has no parent, a value that was not seen is one of POSSIBLE_VALUES. Bins run out, so known bins are left out
+there too. Names do not: an organisation that has shown ten thousand buckets has not shown all of them, and another is still new.
 
 Counts are presences, not events: distinct intervals at an entity or principal, distinct principal-days in a peer group,
-distinct principals in the organisation (the continuation counts of Kneser and Ney 1995). The volume of activity is the spectral
-detector's question; here a loop of a million calls must not drown what else is usual. Of an entity or principal that is not ready
-every event counts: minutes have one interval, and thirty calls of one tool say more than one of it.
+distinct principals in the organisation (the continuation counts of Kneser and Ney 1995). Volume is the concern of the spectral
+detector; here a loop of a million calls must not drown the other usual values. Only for an entity or principal that is not ready
+every event counts, because a few minutes have one interval, and thirty calls of one tool say more than one call.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from fingerprint.features.encoding import GIVEN_FEATURE, IS_BIN
 
 VOCABULARY_SIZE = 24  # values of a feature that a fingerprint keeps in slots of its own
 
-# (F,) bins that there are; names (operations, networks, ...) that were not seen: as many, however many were
+# (F,) the number of possible bins, or of unseen names (operations, networks, ...), however many names were seen
 POSSIBLE_VALUES = np.where(IS_BIN, 32.0, 10_000.0)
 LOG_POSSIBLE_VALUES = np.log(POSSIBLE_VALUES).astype(np.float32)
-# (F,) what a value seen at generic takes from those that were not: a bin its own place, a name nothing
+# (F,) log share that a value seen at generic takes from unseen values there: a bin its own place, a name nothing
 LOG_ROOT_SHARE = np.where(IS_BIN, -np.log(POSSIBLE_VALUES), -np.inf)
-MIN_UNKNOWN_SHARE = 1e-3  # of the parent is always left for the unknown, however much is known
-PARENT_WEIGHT = 5.0  # presences that a parent's curiosity is worth
-# New values are usual where so many different ones came, and about every other presence was the first of its value (T = n / 2).
+MIN_UNKNOWN_SHARE = 1e-3  # least share of the parent's probability that is left for unknown values
+PARENT_WEIGHT = 5.0  # W: presences that the parent's e is worth
+# New values are usual where at least so many came, and about every other presence was the first of its value (T = n / 2) ...
 USUAL_NOVELTY_VALUES = 5
-USUAL_NOVELTY_SHARE = 1 / 3  # e
+USUAL_NOVELTY_SHARE = 1 / 3  # ... which makes e as large as this
 
 
 @dataclass(frozen=True, slots=True)
 class PresenceCounts:
-    """Counts of one level: (M,) fingerprint, feature, code and the number of its units that show the value."""
+    """Counts of one level, (M,) each: fingerprint, feature, code of a value, and the number of units that show the value."""
 
     fingerprint: Ints
     feature: NDArray[np.int16]
@@ -62,12 +62,16 @@ class PresenceCounts:
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """M known values of E fingerprints with F features, K slots each; everything is an array, nothing a string.
+    """M known values of E fingerprints with F features, K slots each, as arrays without strings.
 
-    `keys` (M,) sorted hashes of (fingerprint, feature, code); `logp`, `count`, `slot` (M,) beside them; `escape` (E, F) log
-    probability of a value never seen here, over what its parent has left for it; `base` (E, F, K) log probability of each slot,
-    slot 0 being all values without one; `codes` (E, F, K) which value has the slot; `total` (E, F) presences in all; `parent`
-    (E,), -1 at generic.
+    - `keys` (M,): sorted hashes of (fingerprint, feature, code)
+    - `logp`, `count`, `slot` (M,): log probability, presences and slot of each value
+    - `escape` (E, F): log of the factor by which the parent's probability of an unseen value is multiplied,
+      e / (1 - sum of p_parent(known here))
+    - `base` (E, F, K): log probability of each slot; slot 0 stands for all values without one
+    - `codes` (E, F, K): the value of each slot
+    - `total` (E, F): all presences
+    - `parent` (E,): -1 at generic
     """
 
     keys: hashing.Hashes
@@ -87,9 +91,10 @@ class Vocabulary:
     def look_up(
         self, fingerprint: Ints, codes: hashing.Hashes
     ) -> tuple[Floats, NDArray[np.int16], NDArray[np.bool_]]:
-        """Return log probability, slot and whether it was known, of each feature: fingerprint (N,), codes (N, F) -> 3 x (N, F).
+        """Return log probability, slot and whether it is known here, of each value: fingerprint (N,), codes (N, F) -> 3 x (N, F).
 
-        A value that is not known here escapes to the parent, and so on; known nowhere, it is one of POSSIBLE_VALUES.
+        A value that a fingerprint does not know is looked up at its parent, and so on. Known nowhere, it is one of
+        POSSIBLE_VALUES.
         """
         xp = namespace(codes)
         possible = to_device_of(LOG_POSSIBLE_VALUES, codes)
@@ -116,16 +121,17 @@ class Vocabulary:
     def find_own(
         self, fingerprint: Ints, feature: int, code: hashing.Hashes
     ) -> tuple[NDArray[np.int16], NDArray[np.bool_]]:
-        """Return the slot of one feature's values at the fingerprints themselves, and which are known there: (N,) -> 2 x (N,)."""
+        """Return the slots of one feature's values at the fingerprints themselves, and whether they are known: (N,) each."""
         place, known = find_sorted(self.keys, vocabulary_key(fingerprint, feature, code))
         slot = namespace(code).zeros(len(code), np.int16)
         slot[known] = self.slot[place[known]]
         return slot, known
 
     def novelty_loss(self, fingerprint: Ints, feature: int) -> Floats:
-        """Return the loss in nats of *some* value of a feature that is known nowhere: fingerprint (N,) -> (N,).
+        """Return the loss in nats of the fact that *some* value known nowhere comes: fingerprint (N,) -> (N,).
 
-        It is the product of what each level leaves for the unknown: little where new values come often.
+        It is minus the log of the product of the shares that all levels leave for unknown values, so it is small where new values
+        come often.
         """
         xp = namespace(self.escape)
         loss, at = xp.zeros(len(fingerprint), np.float32), fingerprint
@@ -137,14 +143,14 @@ class Vocabulary:
         return loss
 
     def observed_share(self, fingerprint: Ints, codes: hashing.Hashes) -> Floats:
-        """Return how often a value was seen at the fingerprint itself, as a share of its presences: (N, F), 0 if never."""
+        """Return the presences of a value as a share of all presences at the fingerprint itself: (N, F), 0 if never seen."""
         total = to_host(self.total[to_device_of(to_host(fingerprint), self.total)])
         return (self.observed_count(fingerprint, codes) / np.maximum(total, 1)).astype(np.float32)
 
     def observed_count(self, fingerprint: Ints, codes: hashing.Hashes) -> Floats:
         """Return the presences of a value at the fingerprint itself: (N, F); at the generic one these are principals.
 
-        It explains alerts, so it is asked for few events and answers on the host, wherever the counts lie.
+        It is for explaining alerts, so N is small and the result is on the host, wherever the counts lie.
         """
         owner, codes = to_host(fingerprint), to_host(codes)
         feature = np.broadcast_to(np.arange(codes.shape[1]), codes.shape).ravel()
@@ -152,7 +158,7 @@ class Vocabulary:
         return count.reshape(codes.shape)
 
     def count_of(self, fingerprint: Any, feature: Any, code: hashing.Hashes) -> Floats:
-        """Return the presences of values `code` (N,) of features at fingerprints: one each or (N,). All is on the host."""
+        """Return the presences of values `code` (N,), on the host; fingerprint and feature are numbers or (N,)."""
         keys = vocabulary_key(fingerprint, feature, code)
         place, found = find_sorted(self.keys, to_device_of(keys, self.keys))
         count = np.zeros(len(code), np.float32)
@@ -160,10 +166,10 @@ class Vocabulary:
         return count
 
     def novelty_is_usual(self, fingerprint: Ints) -> NDArray[np.bool_]:
-        """Return of which features the fingerprints themselves show new values all the time: (N,) -> (N, F).
+        """Return whether new values of each feature are usual at the fingerprints themselves: (N,) -> (N, F).
 
-        Of a CI job on hosted runners the next address range is a new one, too. e follows from what it leaves of the commonest
-        value's share. It explains alerts and answers on the host, as `observed_count` does.
+        For example, a CI job on hosted runners comes from a new address range all the time. The share e is computed from the
+        commonest value, which has the probability (1 - e) count / n. The result is for explaining alerts, and on the host.
         """
         at, of_event = np.unique(to_host(fingerprint), return_inverse=True)
         distinct, commonest = (self.codes[at, :, 1:] != 0).sum(axis=2), self.codes[at, :, 1]
@@ -188,9 +194,9 @@ def _as_uint64(number: Any) -> Any:
 
 
 def count_presences(fingerprint: Ints, unit: NDArray[Any], codes: hashing.Hashes) -> PresenceCounts:
-    """Count in how many distinct units (intervals, days, principals) each value was present.
+    """Count the distinct units (intervals, days, principals) in which each value was present.
 
-    `fingerprint` (R,) and `unit` (R,) of each row, `codes` (R, F). A unit in which a value occurs often counts once.
+    Rows have `fingerprint` (R,), `unit` (R,) and `codes` (R, F). A unit counts once, however often it has the value.
     """
     parts = [
         _presences_of(fingerprint, unit, codes[:, feature], feature) for feature in range(codes.shape[1])
@@ -199,7 +205,7 @@ def count_presences(fingerprint: Ints, unit: NDArray[Any], codes: hashing.Hashes
 
 
 def count_events(fingerprint: Ints, events: Floats, codes: hashing.Hashes) -> PresenceCounts:
-    """Count the events that show each value: `fingerprint` and `events` (R,) of each row, `codes` (R, F)."""
+    """Count the events that show each value. Rows have `fingerprint` and `events` (R,), and `codes` (R, F)."""
     parts = []
     for feature in range(codes.shape[1]):
         keys = vocabulary_key(fingerprint, feature, codes[:, feature])
@@ -210,7 +216,7 @@ def count_events(fingerprint: Ints, events: Floats, codes: hashing.Hashes) -> Pr
 
 
 def _of_all_features(parts: Sequence[tuple[Any, ...]]) -> PresenceCounts:
-    """Return one table of owners, features, values and counts that are given by feature."""
+    """Return one table from parts by feature: owners, features, values and counts."""
     owners, features, values, counts = (np.concatenate(column) for column in zip(*parts, strict=True))
     return PresenceCounts(
         owners.astype(np.int32), features.astype(np.int16), values, counts.astype(np.float32)
@@ -218,7 +224,7 @@ def _of_all_features(parts: Sequence[tuple[Any, ...]]) -> PresenceCounts:
 
 
 def concatenate_presences(parts: Sequence[PresenceCounts]) -> PresenceCounts:
-    """Return counts of the same level of fingerprints that no two parts share."""
+    """Return the counts of parts of the same level, which have no fingerprints in common."""
     return PresenceCounts(
         *(np.concatenate([getattr(part, each.name) for part in parts]) for each in fields(PresenceCounts))
     )
@@ -227,10 +233,11 @@ def concatenate_presences(parts: Sequence[PresenceCounts]) -> PresenceCounts:
 def usual_losses(
     known: Vocabulary, counted: PresenceCounts, of_parent: Floats, rows: NDArray[np.intp]
 ) -> Floats:
-    """Return the median loss of the values to come, as the counts of some fingerprints tell it: rows (M,), sorted -> (M, F).
+    """Return the median loss of future values, estimated from the counts of some fingerprints: rows (M,), sorted -> (M, F).
 
-    That of the value that half of the presences are of, where they repeat so much; else that of a new one, by the usual losses
-    `of_parent` (M, F). A feature that is judged given another one has what it adds.
+    Where at least half of the presences repeat a value, it is the loss of the median repeat (`_median_repeats`). Otherwise it is
+    that of a new value, by the usual losses `of_parent` (M, F). For a feature that is judged given another one it is the
+    difference to that one's.
     """
     at = _median_repeats(counted, rows)
     keys = vocabulary_key(counted.fingerprint[at], counted.feature[at], counted.code[at])
@@ -243,10 +250,10 @@ def usual_losses(
 
 
 def _median_repeats(counted: PresenceCounts, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return which of the counts are of the value that the median presence repeats, one for a fingerprint (M,) and feature.
+    """Return the indices of the counts of the values that median presences repeat, one for each fingerprint (M,) and feature.
 
-    The first presence of each value was a new one, the others repeated it. Of values, the commonest first, it is the one by which
-    those that repeat are half of all; there is none where most presences were new.
+    The first presence of a value was new, the others repeated it. Adding up the repeats of values, the commonest first, the
+    median value is that at which they reach half of all presences. There is none if most presences were new.
     """
     selected = np.flatnonzero(np.isin(counted.fingerprint, rows))
     owner, feature = counted.fingerprint[selected].astype(np.int64), counted.feature[selected]
@@ -274,7 +281,7 @@ def _presences_of(
 
 
 def merge_presences(parts: Sequence[PresenceCounts]) -> PresenceCounts:
-    """Return counts of the same level from several places, of units that no two of them share, in the order of their keys."""
+    """Return the sums of counts of the same level, sorted by key. The parts count different units."""
     every = concatenate_presences(parts)
     keys = vocabulary_key(every.fingerprint, every.feature, every.code)
     order = np.argsort(keys, kind="stable")
@@ -285,7 +292,7 @@ def merge_presences(parts: Sequence[PresenceCounts]) -> PresenceCounts:
 
 
 def build_vocabulary(levels: Sequence[PresenceCounts], parent: Ints, slots: int) -> Vocabulary:
-    """Fold presences of all levels, generic first, into one vocabulary: each level's likelihoods rest on those before it."""
+    """Return a vocabulary from presences of all levels, generic first, because likelihoods of a level use those before it."""
     shape = (len(parent), len(POSSIBLE_VALUES))
     total, curiosity = np.zeros(shape, np.float32), np.ones(shape)
     known = _empty(parent, np.zeros(shape, np.float32))
@@ -302,7 +309,7 @@ def _empty(parent: Ints, escape: Floats) -> Vocabulary:
 def _with_level(
     known: Vocabulary, level: PresenceCounts, total: Floats, curiosity: NDArray[np.float64], slots: int
 ) -> Vocabulary:
-    """Add a level; `total` and `curiosity` (E, F), presences and the share e left to what is new, are filled in place."""
+    """Return the vocabulary with a level added, and fill `total` (presences) and `curiosity` (e), (E, F), in place."""
     at = (level.fingerprint, level.feature)
     inherited = _inherited(known, level)
     distinct, excluded = np.zeros(total.shape), np.zeros(total.shape)
@@ -333,7 +340,7 @@ def _with_level(
 
 
 def _inherited(known: Vocabulary, level: PresenceCounts) -> NDArray[np.float64]:
-    """Return the likelihood of each value at the parents, (M,): what it takes there from the values not seen here."""
+    """Return the likelihood of each value at the parents, (M,), which is excluded there for values not seen here."""
     at, out = known.parent[level.fingerprint], np.zeros(len(level.code))
     open_ = np.arange(len(level.code))
     while len(open_):
@@ -351,7 +358,7 @@ def _inherited(known: Vocabulary, level: PresenceCounts) -> NDArray[np.float64]:
 
 
 def _slots_by_count(level: PresenceCounts, slots: int) -> NDArray[np.int16]:
-    """Return slots (M,): 1 ... slots - 1 for a feature's most present values, ties by code; 0 for the rest."""
+    """Return slots (M,): 1 ... slots - 1 for the values of a feature with the most presences, ties by code; 0 for others."""
     order = np.lexsort((level.code, -level.count, level.feature, level.fingerprint))
     owner = level.fingerprint[order].astype(np.int64) * 256 + level.feature[order]
     rank, out = rank_in_run(owner), np.zeros(len(order), np.int16)
