@@ -1,13 +1,15 @@
-"""Array functions for NumPy and CuPy where the two differ; the namespace of the arguments decides, not a setting.
+"""Array functions for which NumPy and CuPy differ; the library of the arguments decides, not a setting.
 
 Example:
-    >>> xp = namespace(codes)                          # the module that made them: numpy, or cupy
+    >>> xp = namespace(codes)                          # the module of the array: numpy or cupy
     >>> order = lexsort(interval, principal)           # on the device of the arguments
     >>> to_host(order), to_device_of(np.arange(3), codes)
 
-What both libraries do alike is called through `xp`. Three rules keep code good for both. Arrays of the two are never mixed
-(numbers may be). A reduction gives an array of no dimensions on a device, and looking at it (`int`, `bool`, `if`) waits for the
-device. Every kernel launch costs some microseconds, however little it does: so whole columns, never one value at a time.
+Functions that both libraries have are called through `xp`. Three rules keep code good for both:
+
+- Arrays of the two are never mixed (numbers may be).
+- A reduction on a device returns an array without dimensions, and reading it (`int`, `bool`, `if`) waits for the device.
+- Every kernel launch costs some microseconds, however little it does, so work on whole columns, never on one value at a time.
 """
 
 from __future__ import annotations
@@ -22,41 +24,42 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-MAX_SPREAD = 4  # codes a row: among more it is faster to hash those that occur than to mark them
+# Possible codes a row; above this, hashing the codes that occur is faster than a slot for each possible one
+MAX_SPREAD = 4
 
 ANY_VALUE = 1 << 64  # above all hashes
-FEW_VALUES = 1000  # which are sorted in some microseconds, whatever the way
+FEW_VALUES = 1000  # that any algorithm sorts in some microseconds
 
-Array = Any  # of NumPy, or of a library that does as CuPy does
+Array = Any  # of NumPy, or of a library with CuPy's interface
 Arrays = dict[str, NDArray[Any]]  # by name
 Mask = NDArray[np.bool_]
 Ints = NDArray[np.int32]
 Longs = NDArray[np.int64]
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
-Placement = Callable[[NDArray[Any]], Array]  # from the host's memory to where the work is done
+Placement = Callable[[NDArray[Any]], Array]  # moves an array from host memory to the device that computes
 
 
 def namespace(array: Array) -> Any:
-    """Return the module that an array comes from."""
-    if type(array) is np.ndarray:  # asked a thousand times a step, and nearly always so
+    """Return the module of an array's library."""
+    if type(array) is np.ndarray:  # a fast path: called a thousand times a step, nearly always with NumPy's
         return np
     return sys.modules[type(array).__module__.partition(".")[0]]
 
 
 def is_on_host(array: Array) -> bool:
-    """Return whether an array lies in the host's memory."""
+    """Return whether an array lies in host memory."""
     return namespace(array) is np
 
 
 def to_host(array: Array) -> NDArray[Any]:
-    """Return the array itself where it lies in the host's memory, else a copy that does."""
+    """Return the array itself if it lies in host memory, else a copy there."""
     down: NDArray[Any] = array if is_on_host(array) else array.get()
     return down
 
 
 def to_device_of(array: Array, other: Array) -> Array:
-    """Return an array where `other` lies: a copy up or down, or the array itself."""
+    """Return an array on the device of `other`: the array itself if it lies there, else a copy."""
     if type(array) is type(other):
         return array
     xp = namespace(other)
@@ -80,14 +83,14 @@ def move_arrays(stacked: Stacked, placement: Placement, excluded: Collection[str
 
 
 def scipy_special(array: Array) -> Any:
-    """Return SciPy's special functions for an array: `scipy.special`, or CuPy's part of them."""
+    """Return the module of SciPy's special functions for an array's library; CuPy has only some of them."""
     name = namespace(array).__name__
     return importlib.import_module("scipy.special" if name == "numpy" else f"{name}x.scipy.special")
 
 
 def to_torch(array: Array) -> Any:
-    """Return a tensor over the same memory (DLPack), or over a copy where the array is read-only."""
-    import torch  # only who fits has it
+    """Return a tensor over the same memory (DLPack), or over a copy if the array is read-only."""
+    import torch  # only installed for training
 
     if is_on_host(array) and not array.flags.writeable:
         array = array.copy()
@@ -95,12 +98,12 @@ def to_torch(array: Array) -> Any:
 
 
 def unique_inverse(values: Array) -> tuple[Array, Array]:
-    """Return the number of each value among the distinct ones, and those: (N,) -> (N,), (D,). A host hashes, a device sorts."""
+    """Return for each value its index among the distinct values, and these: (N,) -> (N,), (D,). Only a device sorts them."""
     if is_on_host(values):
         codes, first = _number_on_host(values)
         return codes, values[first]
     xp = namespace(values)
-    if not len(values):  # a channel in which nothing came: not worth a scan of nothing
+    if not len(values):  # saves a kernel launch
         return xp.zeros(0, xp.int64), values
     distinct, codes = xp.unique(values, return_inverse=True)
     return codes, distinct
@@ -109,13 +112,13 @@ def unique_inverse(values: Array) -> tuple[Array, Array]:
 def _number_on_host(
     values: NDArray[np.integer[Any]], count: int = ANY_VALUE
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the number of each value in the order in which they first come, and the first place of each: (N,), (D,).
+    """Return for each value its index among the distinct values, by first occurrence, and their first places: (N,), (D,).
 
-    All are below `count`.
+    All values are below `count`.
     """
     compiled = compiled_functions()
     words = np.ascontiguousarray(values, None if values.dtype.itemsize == 8 else np.int64).view(np.uint64)
-    words.flags.writeable = False  # so that all are of one type, and compiled once
+    words.flags.writeable = False  # one type for all arrays, so that the kernel is compiled once
     number, first = np.empty(len(words), np.intp), np.empty(len(words), np.intp)
     if count > MAX_SPREAD * len(words):
         return number, first[: compiled.number_distinct(words, number, first)]
@@ -124,25 +127,22 @@ def _number_on_host(
 
 @cache
 def compiled_functions() -> Any:
-    """Return the module of compiled functions, once one is needed: numba takes half a second, and most commands need none."""
+    """Return the module of compiled functions, imported at the first call: numba takes half a second, often for nothing."""
     from fingerprint.compute import compiled
 
     return compiled
 
 
 def renumber(codes: Array, count: int) -> tuple[Array, Array]:
-    """Return the numbers, from 0, of those of `count` codes on the host that occur: (N,) -> (N,); and these codes (D,).
-
-    They are numbered in the order in which they first come.
-    """
+    """Renumber codes below `count` on the host as 0 ... D - 1, by first occurrence; return the numbers (N,) and codes (D,)."""
     number, first = _number_on_host(codes, count)
     return number, codes[first]
 
 
 def unique_examples(values: Array, count: int = ANY_VALUE) -> tuple[Array, Array]:
-    """Return the number of each value among the distinct ones, and each one's first place: (N,), below `count` -> (N,), (D,).
+    """Return for each value its index among the distinct values, and their first places: (N,), below `count` -> (N,), (D,).
 
-    In which order the distinct ones are numbered means nothing.
+    The order of the distinct values is unspecified.
     """
     if is_on_host(values):
         return _number_on_host(values, count)
@@ -151,9 +151,9 @@ def unique_examples(values: Array, count: int = ANY_VALUE) -> tuple[Array, Array
 
 
 def unique_places(values: Array) -> tuple[Array, Array, Array]:
-    """Return the distinct whole numbers in their order, the first place of each, and the number of each value among them.
+    """Return the sorted distinct integers, the first place of each, and the index of each value among them.
 
-    (N,) -> (D,), (D,), (N,): what `unique` returns with its index and inverse.
+    (N,) -> (D,), (D,), (N,), as `numpy.unique` with index and inverse.
     """
     if not is_on_host(values):
         distinct, first, inverse = namespace(values).unique(values, return_index=True, return_inverse=True)
@@ -170,7 +170,7 @@ def unique_places(values: Array) -> tuple[Array, Array, Array]:
 
 
 def is_first_occurrence(values: Array) -> Array:
-    """Return which values occur for the first time: (N,) -> (N,)."""
+    """Return whether each value occurs for the first time: (N,) -> (N,)."""
     _, first = unique_examples(values)
     out = namespace(values).zeros(len(values), bool)
     out[first] = True
@@ -178,9 +178,9 @@ def is_first_occurrence(values: Array) -> Array:
 
 
 def stable_argsort(values: Array) -> Array:
-    """Return the order of whole numbers, equal ones in the order in which they lie: (N,) -> (N,).
+    """Return a stable sorting order of integers: (N,) -> (N,).
 
-    Of many, only the distinct ones are sorted: they are far fewer, and the others are counted into their places.
+    Of many integers only the distinct ones, which are far fewer, are sorted; a counting sort then places all.
     """
     if len(values) <= FEW_VALUES or not is_on_host(values):
         return namespace(values).argsort(values, kind="stable")
@@ -193,7 +193,7 @@ def stable_argsort(values: Array) -> Array:
 
 
 def lexsort(minor: Array, major: Array) -> Array:
-    """Return the order by `major`, and by `minor` where that is equal: (N,), (N,) -> (N,). Each may have its own type."""
+    """Return the stable order by `major`, ties by `minor`: (N,), (N,) -> (N,). Their types may differ."""
     xp = namespace(major)
     if xp is np and (len(major) <= FEW_VALUES or not {minor.dtype.kind, major.dtype.kind} <= {*"iu"}):
         return np.lexsort((minor, major))
@@ -202,9 +202,9 @@ def lexsort(minor: Array, major: Array) -> Array:
 
 
 def segment_sums(column: Array, starts: Array) -> Array:
-    """Return the sum of each run of values: column (N,), the starts of the runs (R,), the first at 0 -> (R,).
+    """Return the sum of each run of values: column (N,), the starts of the runs (R,), the first 0 -> (R,).
 
-    A device adds in float64, in any order: counts are exact, and so are sums of two. CuPy's own `add.reduceat` would give
+    A device adds in float64, in any order, so counts and sums of two values are exact. CuPy's own `add.reduceat` would return
     differences of a running sum.
     """
     xp = namespace(column)
@@ -217,7 +217,7 @@ def segment_sums(column: Array, starts: Array) -> Array:
 
 
 def segment_ids(lengths: Array) -> Array:
-    """Return the number of each run, as often as the run is long: (R,) -> (sum,). `[2, 0, 1]` -> `[0, 0, 2]`."""
+    """Return the index of each run, repeated by its length: (R,) -> (sum of lengths,). `[2, 0, 1]` -> `[0, 0, 2]`."""
     xp = namespace(lengths)
     if xp is np:
         return np.repeat(np.arange(len(lengths)), lengths)
@@ -226,7 +226,7 @@ def segment_ids(lengths: Array) -> Array:
 
 
 def occurrence_index(names: NDArray[Any]) -> NDArray[np.intp]:
-    """Return how many of the same name came before each, on the host: (N,) -> (N,)."""
+    """Return for each name how many equal ones come before it, on the host: (N,) -> (N,)."""
     order, out = np.argsort(names, kind="stable"), np.empty(len(names), np.intp)
     ordered = names[order]
     out[order] = np.arange(len(names)) - np.searchsorted(ordered, ordered)

@@ -1,4 +1,4 @@
-"""The dataframe and array libraries of a process: chosen once, with the reason.
+"""The dataframe and array libraries of a process, chosen once, with the reason for the choice.
 
 Example:
     >>> backend = choose_backend("cpu")
@@ -7,9 +7,9 @@ Example:
     >>> flat = flatten(records, backend.dataframe_library)
     >>> bank = bank.on(backend.to_device)
 
-Only two places are given a backend: reading, which makes tables of bytes, and the placement of the arrays of bank and scorer
-state. Everything else follows its arguments. A machine that has the libraries of a GPU and no working device is misconfigured:
-the reason says what to do (`cuda`).
+Only two places need a backend: reading, which makes tables from bytes, and the placement of the arrays of bank and scorer state.
+All other code uses the libraries of its arguments. A machine that has GPU libraries but no working device is misconfigured; the
+reason then says what to do (`cuda`).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from fingerprint.core.errors import FingerprintError
 BackendChoice = Literal["auto", "cpu", "cuda"]
 
 LIBRARY_NAMES = GPU_LIBRARIES | {"pandas": "pandas", "numpy": "NumPy"}
-# Bytes of records that are read at a time on the CPU: past that nothing was gained
+# Bytes of records that are read at a time on the CPU; more was not faster ...
 HOST_BATCH_BYTES = 64 << 20
-MAX_BATCH_BYTES = 512 << 20  # ... and on a device, where a column of text ends at 2 GB
-# Of the free memory: reading takes some twenty times a piece, for its tokens and columns.
+MAX_BATCH_BYTES = 512 << 20  # ... and at most on a device, where a text column holds at most 2 GB
+# A batch may take this part of the free memory: reading needs some twenty times its bytes, for tokens and columns.
 FREE_MEMORY_DIVISOR = 40
 
 
@@ -36,7 +36,7 @@ FREE_MEMORY_DIVISOR = 40
 class Backend:
     """A choice of libraries: module names of dataframes and arrays, the device, and the reason.
 
-    `is_misconfigured` is true where a GPU was meant to be used and an operator can make it work.
+    `is_misconfigured` is true if a GPU was meant to be used, and an operator can make it work.
     """
 
     dataframe_library: str
@@ -54,7 +54,7 @@ class Backend:
         return f"{tables} and {arrays} on {where}: {self.reason}"
 
     def to_device(self, array: Any) -> Any:
-        """Return an array of the host where this backend's arrays lie; on the host the array itself."""
+        """Return a host array on the device of this backend; for NumPy the array itself."""
         return (
             array
             if self.array_library == "numpy"
@@ -63,7 +63,7 @@ class Backend:
 
     @property
     def batch_bytes(self) -> int:
-        """Bytes of records that are read at a time: on a device as many as fit into its free memory."""
+        """The bytes of records that are read at a time; on a device, as many as fit into its free memory."""
         if self.device_info is None:
             return HOST_BATCH_BYTES
         return min(max(self.device_info.free // FREE_MEMORY_DIVISOR, 1 << 20), MAX_BATCH_BYTES)
@@ -79,9 +79,9 @@ HOST_BACKEND = cpu_backend("asked for by the setting")
 
 @cache
 def choose_backend(setting: BackendChoice = "auto") -> Backend:
-    """Return the backend for a setting; looked for once in a process.
+    """Return the backend for a setting, determined once in a process.
 
-    Raises FingerprintError if `cuda` is asked for and not available; the message says what is missing.
+    Raises FingerprintError that says what is missing if the setting is `cuda` and no device works.
     """
     if setting == "cpu":
         return HOST_BACKEND

@@ -1,4 +1,4 @@
-"""A table on the host whose rows are taken late: a poll's events while they are measured, and events that are pending.
+"""A table on the host that takes rows lazily, for events while they are measured, and for pending events.
 
 Example:
     >>> table = ColumnTable.from_pandas(pd.DataFrame({"service": ["s3", "ec2"], "action": ["GetObject", "RunInstances"]}))
@@ -6,10 +6,10 @@ Example:
     >>> few.array("service"), few["idle"].tolist()
     (array(['ec2'], dtype=object), [3])
 
-To take rows of a pandas table, or to put a column in, takes about a tenth of a millisecond however few rows it has, and a step
-does so twenty times. Here rows are places that wait beside the columns, and a column is taken when it is first read.
+Taking rows of a pandas table, or adding a column, takes about a tenth of a millisecond however few rows there are, and a step
+does so twenty times. Here taking rows only stores their places, and a column is gathered when it is first read.
 
-Texts that came with a dictionary keep it (`TextDictionary`): who asks for the distinct ones need not tell them apart again.
+Texts that came with a dictionary keep it (`TextDictionary`), so their distinct values are already known.
 """
 
 from __future__ import annotations
@@ -25,32 +25,32 @@ from numpy.typing import NDArray
 
 from fingerprint.compute import arrays
 
-# (N,) of NumPy: texts as Python's own with None for a missing one, times in UTC; or of pandas for flags.
+# (N,) of NumPy (texts are Python strings or None, times are in UTC), or of pandas for flags
 ColumnArray = Any
 Places = NDArray[np.intp]
 
-# Rows of a column of which all texts are made, because to find the distinct ones takes longer.
+# Up to so many rows, all texts of a column are made, because finding the distinct ones would take longer.
 FEW_ROWS = 1000
-# Rows to one value of a dictionary from which a table that is kept keeps it: else it could be most of what is kept.
+# `compact` keeps a dictionary with at least so many rows for each value; a larger one could be most of the table.
 KEPT_ROWS_A_VALUE = 4
 
 
 class TextDictionary(NamedTuple):
-    """Texts of N rows: the place of each (N,) in `values` (D,), which are distinct; a missing one is None there."""
+    """Texts of N rows: `codes` (N,) are indices in the distinct `values` (D,), in which None stands for a missing text."""
 
     codes: Places
     values: NDArray[np.object_]
 
     def factorize(self) -> tuple[Places, list[str | None]]:
-        """Return the code of each row (N,), and the values that there are, in the order in which they first come."""
+        """Return codes (N,) and values of the values that occur alone, in the order of their first occurrence."""
         codes, used = arrays.renumber(self.codes, len(self.values))
         return codes, self.values[used].tolist()
 
 
-# An array (M,) and the places (N,) of a table's rows in it, None where it is whole. Of a column with a dictionary, and of flags,
-# the array is that of its codes, and its values (D,) are the third; None otherwise.
+# A column: an array (M,), the places (N,) of the table's rows in it (None for all), and a dictionary. Texts with a dictionary,
+# and flags, have codes as the array and values (D,) as the dictionary, which is None for other columns.
 _Column = tuple[ColumnArray, Places | None, Any]
-# The values of a column of flags, from whose own array pandas takes rows in four times the time.
+# The dictionary of flags. Taking rows of pandas' own array of flags would take four times as long.
 _FLAGS = pd.array([False, True, None], "boolean")
 _PLAIN_FLAGS = np.array([False, True, None], object)
 
@@ -62,21 +62,21 @@ class ColumnTable:
 
     def __init__(self, columns: Mapping[str, _Column], length: int) -> None:
         self._columns, self._length = dict(columns), length
-        self._texts: dict[str, NDArray[np.object_]] = {}  # of columns with a dictionary that were read
+        self._texts: dict[str, NDArray[np.object_]] = {}  # gathered texts of columns with a dictionary
 
     @classmethod
     def of_arrays(cls, columns: Mapping[str, ColumnArray], length: int) -> ColumnTable:
-        """Return a table of arrays of this length."""
+        """Return a table of arrays (N,) with N = `length`."""
         return cls({name: (array, None, None) for name, array in columns.items()}, length)
 
     @classmethod
     def from_pandas(cls, frame: pd.DataFrame) -> ColumnTable:
-        """Return the columns of a pandas table, its texts as Python's own."""
+        """Return a pandas table as a ColumnTable, with texts as Python strings."""
         return cls({str(name): _to_column(column) for name, column in frame.items()}, len(frame))
 
     @classmethod
     def from_arrow(cls, table: pa.Table) -> ColumnTable:
-        """Return the columns of an Arrow table: texts and bytes as Python's own, dictionaries kept."""
+        """Return an Arrow table as a ColumnTable, with texts and bytes as Python objects; dictionaries are kept."""
         table = table.unify_dictionaries()
         return cls({name: _arrow_to_column(table[name]) for name in table.column_names}, len(table))
 
@@ -90,7 +90,7 @@ class ColumnTable:
         return iter(self._columns)
 
     def __getitem__(self, name: str) -> pd.Series:
-        """Return a column as pandas would have it; `array` costs a tenth of it."""
+        """Return a column as a pandas Series; `array` takes a tenth of the time."""
         return _to_series(self.array(name))
 
     def array(self, name: str) -> ColumnArray:
@@ -101,12 +101,12 @@ class ColumnTable:
                 self._texts[name] = values.take(self._codes(name))
             return self._texts[name]
         if rows is not None:
-            array = array.take(rows)  # of an array of pandas in half of the time that brackets take
+            array = array.take(rows)  # for arrays of pandas twice as fast as indexing
             self._columns[name] = array, None, None
         return array
 
     def values(self, name: str) -> list[Any]:
-        """Return the values of a column of a few rows, N of Python's own; a missing one may be None, NaN or NaT."""
+        """Return the values of a column as N Python objects, for few rows; a missing one may be None, NaN or NaT."""
         array, rows, values = self._columns[name]
         if rows is not None:
             array = array.take(rows)
@@ -116,7 +116,7 @@ class ColumnTable:
         return plain
 
     def dictionary(self, name: str) -> TextDictionary | None:
-        """Return a column with its dictionary, None where it has none. Values may have no row."""
+        """Return a column with its dictionary, None if it has none. Some values may not occur."""
         values = self._columns[name][2]
         if values is None:
             return None
@@ -131,7 +131,7 @@ class ColumnTable:
 
     def take(self, places: Places) -> ColumnTable:
         """Return the rows at places (K,)."""
-        moved = {id(None): places}  # by the identity of the places that columns share
+        moved = {id(None): places}  # by identity, because columns share their places
         columns: dict[str, _Column] = {}
         for name, (array, rows, values) in self._columns.items():
             if rows is not None and id(rows) not in moved:
@@ -140,9 +140,9 @@ class ColumnTable:
         return ColumnTable(columns, len(places))
 
     def compact(self) -> ColumnTable:
-        """Return the same rows without any other: a table that is kept would keep those of the whole poll alive.
+        """Return the table with copies of its rows alone, to be kept; otherwise it would keep those of the whole poll in memory.
 
-        A dictionary of far fewer values than rows is kept as it is: codes take a tenth of the time that texts take.
+        A dictionary with far fewer values than rows is kept, because codes take a tenth of the time of texts.
         """
         return ColumnTable({name: self._compact_column(name) for name in self}, self._length)
 
@@ -153,16 +153,16 @@ class ColumnTable:
         return self._codes(name), None, values
 
     def select(self, names: Sequence[str]) -> ColumnTable:
-        """Return some columns."""
+        """Return a table with some of the columns."""
         return ColumnTable({name: self._columns[name] for name in names}, self._length)
 
     def with_columns(self, columns: Mapping[str, Any]) -> ColumnTable:
-        """Return a table with further columns, or others of the same name: arrays, columns or texts with a dictionary (N,)."""
+        """Return a table with columns added or replaced: arrays, pandas columns or texts with a dictionary, (N,) each."""
         added = {name: _to_column(each) for name, each in columns.items()}
         return ColumnTable(self._columns | added, self._length)
 
     def to_pandas(self) -> pd.DataFrame:
-        """Return a pandas table, numbered from 0; columns of objects come last, in one block: its rows are taken at once."""
+        """Return a pandas table, numbered from 0. Object columns come last, in one block, so taking rows of them is one step."""
         objects = [name for name in self if self.array(name).dtype == object]
         block = np.empty((len(objects), self._length), object)
         for place, name in enumerate(objects):
@@ -173,23 +173,23 @@ class ColumnTable:
 
     @staticmethod
     def concat(parts: Sequence[ColumnTable]) -> ColumnTable:
-        """Return tables, at least one, one after the other; where one lacks a column, its values are missing."""
+        """Return the concatenation of tables, at least one; columns that a table lacks are missing in its rows."""
         names = dict.fromkeys(name for part in parts for name in part)
         together = {name: _concat_columns(parts, name) for name in names}
         return ColumnTable(together, sum(map(len, parts)))
 
 
 def to_array(column: Any) -> ColumnArray:
-    """Return an array itself, or that of a pandas column: texts as Python's own, None where there is none; times in UTC.
+    """Return an array itself, or a pandas column as an array: texts are Python strings or None, times are in UTC.
 
-    Of many texts each distinct one is made once.
+    Each distinct text of many is made once.
     """
     array, _, values = _to_column(column)
     return array if values is None else values.take(array)
 
 
 def _to_column(column: Any) -> _Column:
-    """Return an array, a pandas column or texts with a dictionary as a table keeps it; many texts are given a dictionary."""
+    """Return an array, a pandas column or texts with a dictionary as a `_Column`; many texts get a dictionary."""
     if isinstance(column, TextDictionary):
         return column.codes, None, column.values
     if not isinstance(column, pd.Series):
@@ -207,12 +207,12 @@ def _to_column(column: Any) -> _Column:
 
 
 def _plain_values(values: Any) -> NDArray[np.object_]:
-    """Return the values of a dictionary as Python's own, of flags too."""
+    """Return the values of a dictionary as Python objects, also for flags."""
     return values if isinstance(values, np.ndarray) else _PLAIN_FLAGS
 
 
 def _arrow_to_column(column: pa.ChunkedArray) -> _Column:
-    """Return a column of Arrow as a table keeps it; bytes as Python's own, whose rows are taken without a copy of them."""
+    """Return a column of Arrow as a `_Column`. Bytes become Python objects, so taking rows does not copy them."""
     kind = column.type
     if pa.types.is_dictionary(kind):
         texts = column.combine_chunks()
@@ -224,12 +224,12 @@ def _arrow_to_column(column: pa.ChunkedArray) -> _Column:
 
 
 def _text_objects(texts: Any) -> ColumnArray:
-    """Return Python's texts of an array of pandas, None for a missing one, without a call of Python for each."""
+    """Return an array of pandas texts as Python strings or None, converted by Arrow and not one by one."""
     return np.asarray(pa.array(texts).to_numpy(zero_copy_only=False), object)
 
 
 def _concat_columns(parts: Sequence[ColumnTable], name: str) -> _Column:
-    """Return a column of all parts, with one dictionary where each of them has one."""
+    """Return a column of all parts, with one dictionary if each of them has one."""
     dictionaries: list[Any] = [part._columns[name][2] if name in part else None for part in parts]
     first = dictionaries[0]
     if first is not None and all(values is first for values in dictionaries):  # of one batch, or flags
@@ -240,7 +240,7 @@ def _concat_columns(parts: Sequence[ColumnTable], name: str) -> _Column:
 
 
 def _merge_dictionaries(codes: Sequence[Places], dictionaries: Sequence[NDArray[np.object_]]) -> _Column:
-    """Return codes (N,) of several dictionaries, whose values are distinct in each, as those of one that has all values."""
+    """Return codes of several dictionaries, each with distinct values, concatenated (N,) as codes of one with all values."""
     places: dict[Any, int] = {}
     moved = [
         np.array([places.setdefault(value, len(places)) for value in values.tolist()], np.intp).take(code)

@@ -1,4 +1,4 @@
-"""Machine code from Python: what numba compiles, kept on disk, and functions that several kernels share.
+"""Kernels that numba compiles, cached on disk, and functions that several kernels share.
 
 Example:
     >>> @compile_kernel
@@ -8,9 +8,10 @@ Example:
     ...         out += number
     ...     return out
 
-The first call on a machine compiles for some seconds. numba keeps the result beside the kernel's file, or in the user's cache
-folder where this one is not writable; where neither is (a read-only container), each process compiles for itself. It looks
-whether the kernel's own file changed, not at what the kernel uses of others: so what depends on the features is an argument.
+The first call on a machine compiles for some seconds. numba caches the result beside the kernel's file, or in the user's cache
+folder if that is not writable. If neither is writable (a read-only container), each process compiles for itself. numba compiles
+again when the kernel's own file changed, but not when constants of another file did, so constants that depend on the features are
+arguments.
 """
 
 from __future__ import annotations
@@ -34,17 +35,17 @@ _FAST = {"reassoc", "contract", "nsz"}  # sums in any order, fused products: wha
 
 
 def compile_kernel(kernel: Kernel) -> Kernel:
-    """Compile a function of arrays and numbers, for every combination of types that it is called with."""
+    """Compile a function of arrays and numbers, once for every combination of argument types."""
     return _compile_and_keep(partial(numba.njit, nogil=True, fastmath=_FAST, error_model="numpy"), kernel)
 
 
 def compile_exact_kernel(kernel: Kernel) -> Kernel:
-    """Compile such a function so that each operation rounds as NumPy's does: where equal results are told from others."""
+    """Compile a function so that each operation rounds as NumPy's does, for results that must be equal and not only close."""
     return _compile_and_keep(partial(numba.njit, nogil=True, error_model="numpy"), kernel)
 
 
 def _compile_elementwise(signature: str) -> Callable[[Kernel], Kernel]:
-    """Compile a function of numbers as one of arrays: a universal function of NumPy, without numba's wrapper of it."""
+    """Compile a function of numbers to a universal function of NumPy, without numba's wrapper around it."""
 
     def compile_signature(kernel: Kernel) -> Kernel:
         return _compile_and_keep(partial(numba.vectorize, [signature]), kernel).ufunc  # type: ignore[attr-defined]
@@ -55,7 +56,7 @@ def _compile_elementwise(signature: str) -> Callable[[Kernel], Kernel]:
 def _compile_and_keep(compiler: Callable[..., Any], kernel: Kernel) -> Kernel:
     try:
         return cast(Kernel, compiler(cache=True)(kernel))
-    except RuntimeError:  # no folder to keep it in
+    except RuntimeError:  # no writable folder for the cache
         return cast(Kernel, compiler()(kernel))
 
 
@@ -75,13 +76,13 @@ def hash_pairs(left: Any, right: Any) -> Any:
 
 @_compile_elementwise("uint64(uint64, uint64)")
 def combine_hashes(owner: Any, value: Any) -> Any:
-    """Hash what an owner has, element by element with broadcasting, in the owner's bucket: `hashing.combine`."""
+    """Hash pairs of owner and value in the owner's bucket, element by element with broadcasting: `hashing.combine`."""
     return owner & ~LOW_BITS | hash_one_pair(owner, value) & LOW_BITS
 
 
 @_compile_elementwise("uint64(uint64)")
 def finish_hashes(words: Any) -> Any:
-    """Spread hashes over all bits, element by element, as pandas' `hash_array` does in the end: SplitMix64's finish."""
+    """Mix all bits of hashes, element by element, as the last step of pandas' `hash_array` does: SplitMix64's finisher."""
     spread = (words ^ (words >> _FINISH_SHIFTS[0])) * PAIR_MIX
     spread = (spread ^ (spread >> _FINISH_SHIFTS[1])) * _FINISH_MIX
     return spread ^ (spread >> _FINISH_SHIFTS[2])
@@ -89,7 +90,7 @@ def finish_hashes(words: Any) -> Any:
 
 @compile_kernel
 def find_place(keys: NDArray[Any], wanted: Any) -> int:
-    """Return how many of sorted `keys` are less than `wanted`: the place where it is, or would be."""
+    """Return the place of `wanted` in sorted `keys`, or where it would be: the number of smaller keys."""
     low, high = 0, len(keys)
     while low < high:
         middle = (low + high) // 2
@@ -102,7 +103,7 @@ def find_place(keys: NDArray[Any], wanted: Any) -> int:
 
 @compile_kernel
 def find_key(keys: NDArray[np.uint64], wanted: np.uint64) -> int:
-    """Return the place of `wanted` in sorted `keys`, -1 where it is not there."""
+    """Return the place of `wanted` in sorted `keys`, -1 if it is not there."""
     here = find_place(keys, wanted)
     return here if here < len(keys) and keys[here] == wanted else -1
 
@@ -111,7 +112,7 @@ def find_key(keys: NDArray[np.uint64], wanted: np.uint64) -> int:
 def find_places(
     keys: NDArray[np.uint64], wanted: NDArray[np.uint64], place: NDArray[np.intp], found: NDArray[np.bool_]
 ) -> None:
-    """Fill the places of `wanted` (N,) in sorted `keys`, and which of them are really there."""
+    """Fill `place` (N,) with the places of `wanted` (N,) in sorted `keys`, and `found` (N,) with whether they are there."""
     for number in range(len(wanted)):
         here = find_place(keys, wanted[number])
         place[number] = here
@@ -122,7 +123,7 @@ def find_places(
 def copy_found(
     keys: NDArray[np.uint64], column: NDArray[Any], wanted: NDArray[np.uint64], out: NDArray[Any]
 ) -> None:
-    """Copy into `out` (N,) the column (M,) at those of `wanted` (N,) that are in sorted `keys` (M,)."""
+    """Copy to `out` (N,) the values of `column` (M,) at those `wanted` (N,) that are in sorted `keys` (M,)."""
     for number in range(len(wanted)):
         here = find_key(keys, wanted[number])
         if here >= 0:
@@ -131,9 +132,9 @@ def copy_found(
 
 @compile_kernel
 def number_distinct(values: NDArray[np.uint64], number: NDArray[np.intp], first: NDArray[np.intp]) -> int:
-    """Fill the number of each value (N,), by the order in which they first come, and that place of each (D,); return D.
+    """Assign numbers to the D distinct values by first occurrence; fill `number` (N,) and `first` place (D,); return D.
 
-    They are told apart by a hash table of twice as many slots at least, which has the numbers.
+    A hash table with at least 2 N slots holds the numbers.
     """
     bits = 1
     while 1 << bits < 2 * len(values):
@@ -154,7 +155,7 @@ def number_distinct(values: NDArray[np.uint64], number: NDArray[np.intp], first:
 def number_marked(
     values: NDArray[np.uint64], count: int, number: NDArray[np.intp], first: NDArray[np.intp]
 ) -> int:
-    """Do what `number_distinct` does with values below `count`, by a table with a slot for each."""
+    """Assign numbers as `number_distinct` does, to values below `count`, by a table with a slot for each."""
     slots, distinct = np.full(count, -1, np.int32), 0
     for place in range(len(values)):
         value = np.int64(values[place])
@@ -167,7 +168,7 @@ def number_marked(
 
 @compile_kernel
 def fill_counted_order(number: NDArray[np.intp], distinct: int, order: NDArray[np.intp]) -> None:
-    """Fill the order of numbers (N,) below `distinct`, equal ones in the order in which they lie: a counting sort."""
+    """Fill `order` (N,) with the stable order of numbers (N,) below `distinct`, by a counting sort."""
     start = np.zeros(distinct + 1, np.intp)
     for each in number:
         start[each + 1] += 1
@@ -178,7 +179,7 @@ def fill_counted_order(number: NDArray[np.intp], distinct: int, order: NDArray[n
         start[number[place]] += 1
 
 
-_HALF, _ONE = np.float32(0.5), np.float32(1)  # float32 times a literal would be float64
+_HALF, _ONE = np.float32(0.5), np.float32(1)  # a literal would widen float32 to float64
 _LOG2_E, _LN2, _LN2_REST = (np.float32(number) for number in (1.44269504, 0.693359375, -2.12194440e-4))
 _LEAST = np.float32(-87)  # exp of less is not a normal float32
 _POLYNOMIAL = tuple(
@@ -197,9 +198,9 @@ _C5, _C4, _C3, _C2, _C1, _C0 = _POLYNOMIAL
 
 @compile_kernel
 def exp_in_place(numbers: Floats, exponents: NDArray[np.int32], powers: Floats) -> None:
-    """Take exp of numbers (N,) that are not above zero, in place, to 3e-7; `powers` are the bits of `exponents` (N,).
+    """Replace numbers (N,), none above zero, by their exp, to 3e-7. `powers` must be a float32 view of `exponents` (N,).
 
-    The polynomial is Cephes' (Moshier 1989, `expf`): the library's own function takes one number at a time, this one eight.
+    The polynomial is that of Cephes (Moshier 1989, `expf`). The library's own exp computes one number at a time, this one eight.
     """
     for place in range(len(numbers)):
         number = max(numbers[place], _LEAST)

@@ -1,11 +1,11 @@
-"""A CUDA device that works, or one sentence that says why there is none and what to do.
+"""Find a CUDA device that works, or explain in one sentence why there is none and what to do.
 
 Example:
     >>> find_device()
     CudaDevice(name='NVIDIA H100 80GB HBM3', capability=(9, 0), cuda=13020, driver=13020, memory=84929740800, free=84430618624)
 
-A device counts as working when it has allocated memory, run a kernel compiled on the spot, and returned the right sum. Drivers
-raise a hundred kinds of error; each becomes a `GpuUnavailable` with the driver's sentence and a remedy.
+A device works if it can allocate memory, run a kernel that is compiled at run time, and return the right sum. Drivers raise many
+kinds of errors; each becomes a `GpuUnavailable` with the driver's message and a remedy.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from fingerprint.core.extras import how_to_install
 
 GPU_LIBRARIES = {"cudf": "cuDF", "cupy": "CuPy"}
 INSTALL_HINT = f"{how_to_install('gpu')}, for a driver of CUDA 12 `.[gpu-cu12]`"
-# By CUDA: compute capability and driver that cuDF 26.10 needs
+# By major version of CUDA: the compute capability and driver that cuDF 26.10 needs
 MINIMUM_VERSIONS = {12: ((7, 0), 535), 13: ((7, 5), 580)}
 VISIBILITY_HINT = "see that `nvidia-smi` shows one, and that CUDA_VISIBLE_DEVICES does not hide it"
-MAX_ERROR_LENGTH = 300  # characters of a driver's sentence
+MAX_ERROR_LENGTH = 300  # characters of a driver's message
 
 T = TypeVar("T")
 
@@ -36,7 +36,7 @@ T = TypeVar("T")
 class CudaDevice:
     """A device as the driver describes it; memory in bytes.
 
-    `cuda` is the version CuPy was built for, `driver` the newest that the driver supports: 13020 for 13.2.
+    `cuda` is the CUDA version that CuPy was built for, `driver` the newest one that the driver supports: 13020 for 13.2.
     """
 
     name: str
@@ -53,7 +53,7 @@ class CudaDevice:
 
 
 class GpuUnavailable(Exception):
-    """The reason why no GPU is used; `is_misconfigured` where one was meant to be used and an operator can make it work."""
+    """The reason why no GPU is used; `is_misconfigured` if one was meant to be used, and an operator can make it work."""
 
     def __init__(self, reason: str, is_misconfigured: bool = True) -> None:
         super().__init__(reason)
@@ -61,15 +61,15 @@ class GpuUnavailable(Exception):
 
 
 def find_device() -> CudaDevice:
-    """Return the device that CuPy uses, when it has computed something and cuDF can be imported; else raise GpuUnavailable."""
+    """Return the device that CuPy uses. Raises GpuUnavailable unless it computes correctly and cuDF can be imported."""
     _check_installed()
     device = _check_device()
-    _check_dataframes()  # the last: importing it takes seconds
+    _check_dataframes()  # last, because importing cuDF takes seconds
     return device
 
 
 def has_driver() -> bool:
-    """Return whether NVIDIA's driver can be loaded: without it there is no device, and torch takes two seconds to say so."""
+    """Return whether NVIDIA's driver can be loaded. Without it there is no device, which torch takes two seconds to find out."""
     try:
         ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -78,13 +78,13 @@ def has_driver() -> bool:
 
 
 def library_version(name: str) -> str:
-    """Return the version of an installed library by its module (`cudf` is cudf-cu13 or cudf-cu12); empty where there is none."""
+    """Return the version of an installed library by its module (`cudf` is cudf-cu13 or cudf-cu12); empty if not installed."""
     return next((importlib.metadata.version(each) for each in _distributions().get(name, ())), "")
 
 
 @cache
 def _distributions() -> Mapping[str, list[str]]:
-    """Return installed distributions by module; looking takes half a second."""
+    """Return installed distributions by module; cached, because it takes half a second."""
     return importlib.metadata.packages_distributions()
 
 
@@ -137,7 +137,7 @@ def _check_minimum_versions(device: CudaDevice) -> None:
 
 
 def _run_test_kernel(cupy: Any) -> None:
-    """Run a kernel that is compiled here, over memory that is allocated here, and check its result."""
+    """Allocate memory, compile and run a kernel over it, and check its result."""
     numbers = cupy.arange(1000, dtype=cupy.int64)
     if int((numbers * numbers).sum()) != 332_833_500:
         raise ArithmeticError("the squares below a thousand add up to something else there")
@@ -165,7 +165,7 @@ def _advice(cupy: Any, error: str) -> str:
 
 
 def _driver_advice(cupy: Any) -> str:
-    """Return the remedy for a driver that is too old, or missing: it says version 0 then."""
+    """Return the remedy for a driver that is too old, or missing, which is reported as version 0."""
     runtime = cupy.cuda.runtime
     has, major = int(runtime.driverGetVersion()), int(runtime.runtimeGetVersion()) // 1000
     _, needs = MINIMUM_VERSIONS.get(major, MINIMUM_VERSIONS[13])
@@ -188,7 +188,7 @@ def _check_dataframes() -> None:
 
 
 def _wanted_pandas() -> str | None:
-    """Return the pandas that cuDF asks for, where the installed one is newer."""
+    """Return cuDF's requirement of pandas if the installed pandas is too new for it, else None."""
     for distribution in _distributions().get("cudf", ()):
         for requirement in importlib.metadata.requires(distribution) or ():
             below = re.match(r"pandas\b[^;]*<\s*(\d+)\.(\d+)[^;]*$", requirement)
@@ -205,7 +205,7 @@ def _version_tuple(text: str) -> tuple[int, ...]:
 def _import_library(name: str) -> Any:
     try:
         return importlib.import_module(name)
-    except Exception as error:  # a damaged installation has many ways to say so
+    except Exception as error:  # a damaged installation can raise anything
         beside = " beside ".join(f"{each} {library_version(each)}" for each in (name, "pandas", "numpy"))
         raise GpuUnavailable(
             f"{beside} cannot be imported: {_one_line(error)}; install it again ({INSTALL_HINT})"

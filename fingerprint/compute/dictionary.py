@@ -1,4 +1,4 @@
-"""Dictionary encoding of the columns of a batch: Python works on distinct values, never on every event.
+"""Dictionary encoding of the columns of a batch, so that Python works on distinct values, never on every event.
 
 Example:
     >>> coded = DictionaryEncoded(events)
@@ -6,10 +6,10 @@ Example:
     >>> distinct[0]
     ('s3', 'GetObject')
 
-A column is factorised when it is first asked for, however many features read it; combinations are found from the codes of the
-columns. So a batch costs a few passes over integers plus Python calls for what is distinct. Codes lie where the events do.
+A column is factorised once, when the first feature reads it; combinations of columns are found from their codes. So a batch costs
+a few passes over integers, and Python calls for distinct values alone. Codes lie on the device of the events.
 
-A few events on the host are counted in a dictionary instead, value by value: array functions take longer to begin than that.
+A few events on the host are encoded value by value in a Python dictionary instead, because calling array functions takes longer.
 """
 
 from __future__ import annotations
@@ -26,26 +26,26 @@ from fingerprint.compute.arrays import Array
 from fingerprint.compute.frames import Frame
 
 CodeArray = Array  # (N,) int64
-DistinctValues = list[Any]  # distinct values; a missing one is None
+DistinctValues = list[Any]  # a missing value is None
 EncodedColumn = tuple[CodeArray, DistinctValues]
 
 FLAGS = (False, True, None)
-FEW_EVENTS = 300  # above, array functions are faster
+FEW_EVENTS = 300  # above this, array functions are faster
 
 
 class MappedColumn(NamedTuple):
-    """A column made of another one, value by value."""
+    """A column whose values are converted from those of another one."""
 
     column: str
     convert: Callable[[Any], Any]
 
 
-# A column that events do not have: whole numbers (N,) that a function makes of them, where they lie, or other values of a column.
+# A column that events do not have: a function that returns integers (N,) on the device of the events, or a converted column.
 DerivedColumn = Callable[[Frame], Array] | MappedColumn
 
 
 class DictionaryEncoded:
-    """N events with encoded columns. `derived` makes columns that the frame does not have from those that it has."""
+    """N events with encoded columns. `derived` are columns that the frame does not have, made from those that it has."""
 
     def __init__(self, events: Frame, derived: Mapping[str, DerivedColumn] | None = None) -> None:
         self.events, self.derived = events, derived or {}
@@ -57,13 +57,13 @@ class DictionaryEncoded:
         return len(self.events)
 
     def column(self, name: str) -> EncodedColumn:
-        """Return the code of each event's value (N,), and the values; a column that the frame lacks is missing everywhere."""
+        """Return the code of each event's value (N,), and the values; if the frame lacks the column, all values are missing."""
         if name not in self._columns:
             self._columns[name] = self._encode(name)
         return self._columns[name]
 
     def combined_column(self, names: Sequence[str]) -> tuple[CodeArray, list[tuple[Any, ...]]]:
-        """Return the code of each event's values in several columns (N,), and the tuples of values."""
+        """Return the code of each event's combination of values in several columns (N,), and the combinations as tuples."""
         if self.is_few:
             return encode_few(self.rows(names))
         columns = [self.column(name) for name in names]
@@ -86,13 +86,13 @@ class DictionaryEncoded:
         return [*zip(*[plain[name] for name in names], strict=True)]
 
     def _read_values(self, name: str) -> list[Any]:
-        """Return the value of each of a few events."""
+        """Return the value of each event, for few events."""
         if name in self.derived:
             return self._derive_values(self.derived[name])
         if name not in self.events:
             return [None] * len(self)
         none, values = pd.NA, frames.values_of_few(self.events, name)
-        # NaN and NaT, which stand for none as well, are no equals of themselves
+        # NaN and NaT are missing values too; they do not equal themselves
         return [None if value is none or value != value else value for value in values]
 
     def _derive_values(self, derived: DerivedColumn) -> list[Any]:
@@ -126,26 +126,26 @@ class DictionaryEncoded:
 
 
 def encode_few(values: Sequence[Hashable]) -> tuple[CodeArray, list[Any]]:
-    """Return plain values encoded: codes (N,), and the values in the order of their first occurrence."""
+    """Encode Python values: return codes (N,), and the distinct values in the order of their first occurrence."""
     places: dict[Any, int] = {}
     code = np.array([places.setdefault(value, len(places)) for value in values], np.int64)
     return code, list(places)
 
 
 def encode_flags(flags: Any) -> EncodedColumn:
-    """Return a column of pandas of nullable flags encoded: (N,) -> codes (N,), values."""
+    """Encode a pandas column of nullable flags: (N,) -> codes (N,), values."""
     code, used = arrays.renumber(flags.to_numpy(np.int64, na_value=FLAGS.index(None)), len(FLAGS))
     return code, [FLAGS[at] for at in used.tolist()]
 
 
 def encode_numbers(values: Array) -> EncodedColumn:
-    """Return whole numbers encoded: (N,) -> codes (N,), values."""
+    """Encode integers: (N,) -> codes (N,), values."""
     code, distinct = arrays.unique_inverse(values)
     return code, distinct.tolist()
 
 
 def map_values(column: EncodedColumn, convert: Callable[[Any], Any]) -> EncodedColumn:
-    """Return a column with each value converted; values that convert to the same share a code."""
+    """Return an encoded column with its values converted; values that become equal share a code."""
     code, values = column
     places: dict[Any, int] = {}
     place = [places.setdefault(convert(value), len(places)) for value in values]

@@ -1,4 +1,4 @@
-"""Table functions for pandas, `ColumnTable` and cuDF where they differ; codes and numbers stay where the table lies.
+"""Table functions for which pandas, `ColumnTable` and cuDF differ; codes and numbers stay on the device of the table.
 
 Example:
     >>> select_rows(pd.DataFrame({"service": ["s3", "ec2"]}, index=[7, 9]), np.array([False, True])).to_dict("list")
@@ -6,11 +6,12 @@ Example:
     >>> factorize_values(pd.Series(["s3", None, "ec2", "s3"]))
     (array([ 0, -1,  1,  0]), ['s3', 'ec2'])
 
-A table of events has some fifty columns and each costs, so rows are only taken where some are left out. Of a column on a device
-only the distinct values come down to the host; their codes stay. A device keeps times without a zone: they are UTC.
+A table of events has some fifty columns, and taking rows costs time for each. So if all rows are selected, the table itself is
+returned. Only the distinct values of a column on a device are copied to the host; codes stay. A device keeps times without a
+zone, in UTC.
 
-narwhals (2.28) was tried in place of this module and does not reach: it has no factorize, no gather by an array of a device,
-and no access to a column's buffers; three of the functions here could use it, each for one more conversion a call.
+narwhals (2.28) was tried in place of this module and is not enough: it has no factorize, no gather by an array of a device, and
+no access to a column's buffers. Three of the functions here could use it, at the cost of one more conversion a call.
 """
 
 from __future__ import annotations
@@ -28,54 +29,54 @@ from fingerprint.compute import arrays
 from fingerprint.compute.arrays import Array
 from fingerprint.compute.column_table import ColumnTable, TextDictionary
 
-Frame = Any  # a DataFrame of pandas, or of a library that does as cuDF does; or a ColumnTable
-FrameColumn = Any  # a Series of the same, or an array of a ColumnTable
+Frame = Any  # a DataFrame of pandas, or of a library with cuDF's interface; or a ColumnTable
+FrameColumn = Any  # a Series of such a library, or an array of a ColumnTable
 
-_HOST_TYPES = (ColumnTable, np.ndarray)  # asked a hundred times a step
+_HOST_TYPES = (ColumnTable, np.ndarray)  # a fast path, needed a hundred times a step
 _HOST_LIBRARIES = ("pandas", "numpy", ColumnTable.__module__.partition(".")[0])
 _MICROSECONDS = np.dtype("datetime64[us]")
-NOT_A_TIME = np.iinfo(np.int64).min  # what stands for "no time" among microseconds, as it does in NumPy
+NOT_A_TIME = np.iinfo(np.int64).min  # a missing time among microseconds, as in NumPy
 
 
 def library_of(frame: Frame | FrameColumn) -> Any:
-    """Return the module that a table or column comes from: pandas, whatever lies in the host's memory, or cudf."""
+    """Return the module of a table's or column's library: pandas for all in host memory, or cudf."""
     name = type(frame).__module__.partition(".")[0]
     return pd if name in _HOST_LIBRARIES else sys.modules[name]
 
 
 def is_host_frame(frame: Frame | FrameColumn) -> bool:
-    """Return whether a table or column lies in the host's memory."""
+    """Return whether a table or column lies in host memory."""
     return type(frame) in _HOST_TYPES or library_of(frame) is pd
 
 
 def array_module_of(frame: Frame | FrameColumn) -> Any:
-    """Return the module of the arrays that lie where the table lies: numpy, or cupy."""
+    """Return the module of arrays on the device of the table: numpy or cupy."""
     return np if is_host_frame(frame) else arrays.namespace(frame.index.values)
 
 
 def column_of(frame: Frame, name: str) -> FrameColumn:
-    """Return a column of a table; of a ColumnTable the array, which costs a tenth of a Series."""
+    """Return a column of a table; for a ColumnTable its array, which takes a tenth of the time of a Series."""
     return frame.array(name) if isinstance(frame, ColumnTable) else frame[name]
 
 
 def values_of_few(frame: Frame, name: str) -> list[Any]:
-    """Return the values of a column of a table of few rows on the host, N of Python's own."""
+    """Return the values of a column as N Python objects, for a table with few rows on the host."""
     return frame.values(name) if isinstance(frame, ColumnTable) else [*frame[name]]
 
 
 def dictionary_of(frame: Frame, name: str) -> TextDictionary | None:
-    """Return a column of texts with the dictionary that a ColumnTable has of it, None where there is none."""
+    """Return a text column with its dictionary if the table is a ColumnTable that has one, else None."""
     return frame.dictionary(name) if isinstance(frame, ColumnTable) else None
 
 
 def texts_of(frame: Frame, name: str) -> FrameColumn | TextDictionary:
-    """Return a column of texts to be read by its distinct ones: its dictionary where that has fewer than there are rows."""
+    """Return a text column, with its dictionary if that has fewer values than the table has rows."""
     known = dictionary_of(frame, name)
     return known if known and len(known.values) < len(frame) else column_of(frame, name)
 
 
 def select_rows(frame: Frame, which: Array) -> Frame:
-    """Return the rows of a mask (N,) or at places (M,), numbered from 0; where none is left out, the table itself."""
+    """Return the rows of a mask (N,) or an index (M,), numbered from 0; the table itself if a mask leaves none out."""
     if not is_host_frame(frame):
         return _select_device_rows(frame, which)
     which = arrays.to_host(which)
@@ -93,7 +94,7 @@ def select_rows(frame: Frame, which: Array) -> Frame:
 
 
 def slice_rows(frame: Frame, rows: slice) -> Frame:
-    """Return neighbouring rows of a table on the host, numbered from 0: they share its memory."""
+    """Return neighbouring rows of a table on the host, numbered from 0, which share its memory."""
     if isinstance(frame, ColumnTable):
         return frame.take(np.arange(len(frame))[rows])
     out = frame.iloc[rows]
@@ -102,7 +103,7 @@ def slice_rows(frame: Frame, rows: slice) -> Frame:
 
 
 def select_columns(frame: Frame, names: Sequence[str]) -> Frame:
-    """Return some columns of a table: what `frame[names]` does, in a fifth of the time where a table of pandas has few rows."""
+    """Return some columns of a table, as `frame[names]` does; for pandas tables with few rows in a fifth of the time."""
     if isinstance(frame, ColumnTable):
         return frame.select(names)
     if not is_host_frame(frame) or not frame.columns.is_unique:
@@ -121,7 +122,7 @@ def _select_device_rows(frame: Frame, which: Array) -> Frame:
 
 
 def to_pandas(frame: Frame) -> pd.DataFrame:
-    """Return a pandas table itself, else a copy; of a table on a device with the types that `flatten` gives its columns."""
+    """Return a pandas table itself, other tables as one of pandas; one from a device gets the column types of `flatten`."""
     if isinstance(frame, ColumnTable):
         return frame.to_pandas()
     if is_host_frame(frame):
@@ -132,29 +133,29 @@ def to_pandas(frame: Frame) -> pd.DataFrame:
 
 
 def from_arrow(table: pa.Table) -> pd.DataFrame:
-    """Return an Arrow table as one of pandas, with the types that `flatten` gives its columns; dictionaries become texts."""
+    """Return an Arrow table as one of pandas, with the types of `flatten`; dictionaries become texts."""
     texts = [pa.large_string() if pa.types.is_dictionary(kind) else kind for kind in table.schema.types]
     plain = table.cast(pa.schema(zip(table.column_names, texts, strict=True)))
     return plain.to_pandas(types_mapper={pa.bool_(): pd.BooleanDtype()}.get)
 
 
 def without_other_rows(frame: Frame) -> Frame:
-    """Return a table to be kept: a ColumnTable without the rows that it was taken from; others have none."""
+    """Return a table to be kept: a ColumnTable without the rows of the table that it was taken from; others unchanged."""
     return frame.compact() if isinstance(frame, ColumnTable) else frame
 
 
 def to_host(frame: Frame) -> pd.DataFrame | ColumnTable:
-    """Return a table on the host, to be kept: a ColumnTable as such, another one as `to_pandas` does."""
+    """Return a table on the host, to be kept: a compact ColumnTable, or for other tables the result of `to_pandas`."""
     return without_other_rows(frame) if isinstance(frame, ColumnTable) else to_pandas(frame)
 
 
 def to_column_table(frame: Frame) -> Frame:
-    """Return a table of pandas as a ColumnTable; one on a device stays as it is."""
+    """Return a pandas table as a ColumnTable; others are returned unchanged."""
     return ColumnTable.from_pandas(frame) if isinstance(frame, pd.DataFrame) else frame
 
 
 def to_device(frame: pd.DataFrame, dataframe_library: str) -> Frame:
-    """Return a table of events as one of the named library. Records, which are bytes here, are texts there."""
+    """Return a pandas table of events as one of the named library. Records are bytes in pandas, texts in cuDF."""
     if import_library(dataframe_library) is pd:
         return frame
     table = pa.Table.from_pandas(frame, preserve_index=False).replace_schema_metadata()
@@ -163,10 +164,10 @@ def to_device(frame: pd.DataFrame, dataframe_library: str) -> Frame:
 
 
 def with_columns(frame: Frame, columns: Mapping[str, Any]) -> Frame:
-    """Return a table with further columns, arrays (N,) or scalars; the frame itself stays as it is.
+    """Return a copy of a table with further columns, arrays (N,) or scalars.
 
-    pandas puts new columns in one by one, at a cost that is felt where a table has few rows: all at once they cost a quarter.
-    Arrays of objects stay such.
+    pandas adds columns one by one, which takes most of the time if a table has few rows; here all are added at once, in a quarter
+    of it. Arrays of objects keep their type.
     """
     if isinstance(frame, ColumnTable):
         return frame.with_columns(columns)
@@ -177,15 +178,15 @@ def with_columns(frame: Frame, columns: Mapping[str, Any]) -> Frame:
 
 
 def _as_column(values: Any, index: pd.Index) -> Any:
-    """Return values of a new column; an array of objects as one, since pandas would make Arrow texts of it."""
+    """Return the values of a new column; an array of objects as a Series, because pandas would make Arrow texts of it."""
     is_objects = isinstance(values, np.ndarray) and values.dtype.kind == "O"
     return pd.Series(values, index, object) if is_objects else values
 
 
 def with_object_texts(frame: Frame) -> Frame:
-    """Return a table whose texts are Python's own, all in one block, missing ones None; a table on a device stays as it is.
+    """Return a table whose texts are Python strings or None, in one block; a table on a device is returned unchanged.
 
-    A column of Arrow texts costs 15 microseconds whenever rows are taken, however few; a block costs them once for all columns.
+    Taking rows costs 15 microseconds for each column of Arrow texts, however few the rows, and as much for the whole block.
     """
     if not is_host_frame(frame) or not any(kind == "str" for kind in frame.dtypes):
         return frame
@@ -193,7 +194,7 @@ def with_object_texts(frame: Frame) -> Frame:
 
 
 def concat_frames(parts: Sequence[Frame]) -> Frame:
-    """Return tables of one library, at least one, one after the other and numbered from 0; those without rows need no columns."""
+    """Return the concatenation of tables of one library, at least one, numbered from 0; empty ones need no columns."""
     some = [part for part in parts if len(part)] or list(parts[:1])
     if any(isinstance(part, ColumnTable) for part in some):
         return ColumnTable.concat([to_column_table(part) for part in some])
@@ -201,23 +202,23 @@ def concat_frames(parts: Sequence[Frame]) -> Frame:
 
 
 def import_library(dataframe_library: str) -> Any:
-    """Return the library of that name, imported when a table is first made with it."""
+    """Return the library with this name, and import it at the first call."""
     __import__(dataframe_library)
     return sys.modules[dataframe_library]
 
 
 def import_array_library(dataframe_library: str) -> Any:
-    """Return the module of the arrays that go with the tables of that library."""
+    """Return the module of the arrays that belong to the tables of this library."""
     return array_module_of(import_library(dataframe_library).Series([0]))
 
 
 def import_low_level_library(dataframe_library: str) -> Any:
-    """Return the library beneath cuDF (pylibcudf), which gives access to memory as it lies."""
+    """Return the library beneath cuDF (pylibcudf), which gives access to the buffers of columns."""
     return import_library({"cudf": "pylibcudf"}.get(dataframe_library, dataframe_library))
 
 
 def epoch_microseconds(column: FrameColumn) -> Array:
-    """Return times (N,) as microseconds since 1970, where the column lies; NOT_A_TIME where there is none."""
+    """Return times (N,) as microseconds since 1970, on the device of the column; NOT_A_TIME for missing ones."""
     if is_host_frame(column):
         plain = column if isinstance(column, np.ndarray) else column.to_numpy("datetime64[us]")
         return plain.astype(_MICROSECONDS, copy=False).view(np.int64)
@@ -225,17 +226,17 @@ def epoch_microseconds(column: FrameColumn) -> Array:
 
 
 def epoch_seconds(column: FrameColumn) -> Array:
-    """Return times (N,), of which none is missing, as whole seconds since 1970, where the column lies."""
+    """Return times (N,), none of them missing, as whole seconds since 1970, on the device of the column."""
     return epoch_microseconds(column) // 1_000_000
 
 
 def to_times(seconds: NDArray[np.int64]) -> Any:
-    """Return whole seconds since 1970 (N,), on the host, as times of a ColumnTable."""
+    """Return whole seconds since 1970 (N,) on the host as times of a ColumnTable."""
     return (seconds * 1_000_000).view("datetime64[us]")
 
 
 def factorize_values(column: FrameColumn) -> tuple[Array, list[Any]]:
-    """Return the code of each value (N,), where the column lies, -1 for a missing one; and the distinct values, on the host."""
+    """Return codes (N,), on the device of the column, -1 for missing values, and the distinct values, on the host."""
     if is_host_frame(column):
         codes, distinct = _factorize_on_host(column)
         return codes, [*distinct]
@@ -244,7 +245,7 @@ def factorize_values(column: FrameColumn) -> tuple[Array, list[Any]]:
 
 
 def factorize_codes(column: FrameColumn) -> tuple[Array, int]:
-    """Return the code of each value (N,), where the column lies, -1 for a missing one; and the number of distinct values."""
+    """Return codes (N,), on the device of the column, -1 for missing values, and the number of distinct values."""
     codes, distinct = _factorize_on_host(column) if is_host_frame(column) else column.factorize()
     return codes, len(distinct)
 
@@ -256,24 +257,24 @@ def _factorize_on_host(column: FrameColumn) -> tuple[Array, Any]:
 
 
 def values_of(column: FrameColumn) -> Array:
-    """Return the array (N,) of a column of plain numbers, where it lies."""
+    """Return the array (N,) of a column of numbers, on its device."""
     return column if isinstance(column, np.ndarray) else column.values
 
 
 def present_mask(column: FrameColumn) -> Array:
-    """Return which values are there (N,), where the column lies."""
+    """Return whether each value (N,) is present, not missing, on the device of the column."""
     return np.asarray(pd.notna(column)) if is_host_frame(column) else column.notna().values
 
 
 def true_mask(flags: FrameColumn) -> NDArray[np.bool_]:
-    """Return which flags on the host are true (N,); a missing one is not."""
+    """Return whether each flag (N,) is true, on the host; a missing one is not."""
     if isinstance(flags, np.ndarray) and flags.dtype == bool:
         return flags
     return pd.Series(flags).eq(True).to_numpy(bool, na_value=False)
 
 
 def make_text_column(values: Sequence[str | None], codes: Array, frame: Frame) -> FrameColumn:
-    """Return a column of the texts in `values` at `codes` (N,), of `frame`'s library; codes lie where the frame does."""
+    """Return a column of the texts `values[codes]` (N,), in the library of `frame`, on whose device `codes` lie."""
     if isinstance(frame, (ColumnTable, np.ndarray)):
         return np.array([*values], object)[codes]
     if is_host_frame(frame):
@@ -292,14 +293,14 @@ def text_or_empty(value: object) -> str:
 
 
 def map_texts(column: FrameColumn, convert: Callable[[str | None], str | None]) -> FrameColumn:
-    """Return a column of texts with each distinct value, and the missing one, converted."""
+    """Return a text column with its values converted; `convert` is called once for each distinct value, and for None."""
     codes, distinct = factorize_values(column)
     places = array_module_of(column).where(codes < 0, len(distinct), codes)
     return make_text_column([convert(each) for each in [*distinct, None]], places, column)
 
 
 def text_from_buffers(characters: Array, offsets: Array, dataframe_library: str) -> FrameColumn:
-    """Return a column of texts over memory of a device: UTF-8 (B,) uint8, and where each begins (N + 1,) int32."""
+    """Return a text column over device memory: UTF-8 bytes (B,) uint8, and the offsets of the texts (N + 1,) int32."""
     there, low = import_library(dataframe_library), import_low_level_library(dataframe_library)
     column = low.Column(
         low.DataType(low.TypeId.STRING),
@@ -314,7 +315,7 @@ def text_from_buffers(characters: Array, offsets: Array, dataframe_library: str)
 
 
 def utf8_buffers(column: FrameColumn) -> tuple[Array, Array]:
-    """Return the UTF-8 of a column of texts on a device (B,), and where each begins (N + 1,) int64; a missing one is empty."""
+    """Return the UTF-8 bytes (B,) of a text column on a device, and the offsets (N + 1,) int64; missing texts are empty."""
     xp, (there, _) = array_module_of(column), column.to_pylibcudf()
     if not len(column):
         return xp.zeros(0, xp.uint8), xp.zeros(1, xp.int64)
@@ -331,7 +332,7 @@ def _with_time_zone(values: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _without_time_zone(values: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return values as a device keeps them: times without a zone, texts of one width."""
+    """Return values in the types of a device: times without a zone, bytes and large texts as texts."""
     if pa.types.is_timestamp(values.type):
         return values.cast(pa.timestamp("us"))
     wide = (

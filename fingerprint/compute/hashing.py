@@ -1,4 +1,4 @@
-"""Hashes of 64 bits for strings and pairs: values, owners and ids are compared without their text.
+"""Hashes of 64 bits for strings and pairs, to compare values, owners and ids without their text.
 
 Example:
     >>> bool(hash_strings(pd.Series(["a", "b", "a"]))[0] == hash_strings(pd.Series(["a"]))[0])
@@ -7,14 +7,14 @@ Example:
     >>> bool(bucket_of(combine(alice, 7))[0] == bucket_of(alice)[0])
     True
 
-Two different strings share a hash once in about 5 billion values (birthday bound at 64 bits); the text of what a fingerprint
-knows is kept beside it (`bank`, words), so an alert never shows the wrong one.
+Among 5 billion values a collision is as likely as not (birthday bound at 64 bits). The texts of values that a fingerprint knows
+are kept with their codes (`bank`, words).
 
-A principal has a *hash bucket*, 16 bits: its virtual partition (the high 8) and further bits of the same murmur2 hash, by which
-Kafka's clients place its records. What the scorer state keeps of a principal is named by a hash whose top 16 bits are that
-bucket: the state of one virtual partition, or of one bucket, is a range of each of its sorted tables. The other 48 bits
-distinguish what shares a bucket; a principal has thousands of names there, so they are enough, and where they are millions (ids
-of records) the rest of the hash is kept beside them.
+A principal has a *hash bucket* of 16 bits: its virtual partition (the high 8) and 8 further bits of the same murmur2 hash, by
+which Kafka's clients place its records. The keys of a principal in the scorer state have its bucket as their top 16 bits, so the
+state of a virtual partition, or of a bucket, is a range of each sorted table. The other 48 bits distinguish the keys in a bucket.
+They are enough for the thousands of keys of a principal; where there are millions (ids of records) the remaining 16 bits of the
+hash are kept in a column.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-# Private, because `pd.util.hash_array` around it takes 10 us more for each call: of a few texts, two to eight times as long.
-# pandas is held to one minor version, and a test pins its hashes: banks, checkpoints and ids keep them.
+# A private function, because `pd.util.hash_array` around it takes 10 us more a call: for a few texts two to eight times as long.
+# pandas is held to one minor version, and a test pins its hashes, because banks, checkpoints and ids contain them.
 from pandas._libs.hashing import hash_object_array  # type: ignore[import-not-found]  # the stubs leave it out
 
 from fingerprint.compute import frames
@@ -39,21 +39,21 @@ MURMUR2_SEED = 0x9747B28C
 MURMUR2_MULTIPLIER = 0x5BD1E995
 
 Hashes = NDArray[np.uint64]
-MISSING = np.uint64(1)  # the hash of "there is no value", with a slot of its own
+MISSING = np.uint64(1)  # the hash of a missing value, which has a slot of its own
 BUCKETS = 1 << 16
 PAIR_ODD = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio: SplitMix64's increment (Steele et al. 2014)
 PAIR_MIX = np.uint64(0xBF58476D1CE4E5B9)  # SplitMix64's first multiplier
 PAIR_SHIFT = np.uint64(29)
-_PANDAS_KEY = "0123456789123456"  # of SipHash, of pandas' `hash_array`
+_PANDAS_KEY = "0123456789123456"  # key of SipHash in pandas' `hash_array`
 _BUCKET_SHIFT = np.uint64(48)
 _ON_HOST = (np.ndarray, np.uint64)
-LOW_BITS = np.uint64((1 << 48) - 1)  # of a hash, which do not say the bucket
-FEW_TEXTS = 300  # of a column on the host, each of which is looked up by itself
+LOW_BITS = np.uint64((1 << 48) - 1)  # the bits of a hash that are not its bucket
+FEW_TEXTS = 300  # rows of a column on the host up to which each text is looked up by itself
 MAX_REMEMBERED_LENGTH = 512  # characters
 
 
 def murmur2(keys: Sequence[bytes]) -> NDArray[np.uint32]:
-    """Return MurmurHash 2, 32 bits, of each key, (n,): a step for every four bytes of the longest, not for every key."""
+    """Return MurmurHash 2, 32 bits, of each key, (n,), in one array step for every four bytes of the longest key."""
     length = np.fromiter(map(len, keys), np.int64, len(keys))
     data = np.frombuffer(b"".join(keys), np.uint8).astype(np.uint32)
     start, whole = np.cumsum(length) - length, length >> 2
@@ -73,7 +73,7 @@ def murmur2(keys: Sequence[bytes]) -> NDArray[np.uint32]:
 
 
 def _little_endian(data: NDArray[np.uint32], place: NDArray[np.int64], size: int) -> NDArray[np.uint32]:
-    """Return the numbers that `size` bytes at each place make."""
+    """Return the little-endian integers of `size` bytes at each place."""
     out = np.zeros(len(place), np.uint32)
     for byte in range(size):
         out |= data[place + byte] << np.uint32(8 * byte)
@@ -81,14 +81,14 @@ def _little_endian(data: NDArray[np.uint32], place: NDArray[np.int64], size: int
 
 
 def kafka_partitions(keys: Sequence[bytes], partitions: int) -> NDArray[np.int64]:
-    """Return the number of each key's partition, 0 to `partitions` - 1, (n,), as Kafka's clients choose it."""
+    """Return the partition of each key, 0 to `partitions` - 1, (n,), as Kafka's clients choose it."""
     return (murmur2(keys) & np.uint32(0x7FFFFFFF)).astype(np.int64) % partitions
 
 
 def hash_strings(values: frames.FrameColumn | TextDictionary) -> Hashes:
     """Hash a column of strings, or strings with a dictionary: (N,) -> (N,) uint64; missing values become MISSING.
 
-    Each distinct string is hashed once, here (`hash_texts`), then spread over the rows, where they lie.
+    Each distinct string is hashed once, on the host (`hash_texts`); the hashes are then gathered on the device of the column.
     """
     if isinstance(values, TextDictionary):
         return hash_distinct(values.values)[values.codes]
@@ -99,20 +99,20 @@ def hash_strings(values: frames.FrameColumn | TextDictionary) -> Hashes:
 
 
 def hash_distinct(texts: Sequence[Any] | NDArray[np.object_]) -> Hashes:
-    """Hash distinct texts, each by itself: (D,) of str or None -> (D,), as `hash_strings` does."""
+    """Hash distinct texts as `hash_strings` does: (D,) of str or None -> (D,)."""
     plain = np.empty(len(texts), object)
     plain[:] = texts
     hashes = hash_texts(plain)
-    # NaN is no equal of itself
+    # NaN does not equal itself
     missing = [text is None or text is pd.NA or text != text for text in texts]
     hashes[np.array(missing, bool)] = MISSING
     return hashes
 
 
 def hash_texts(texts: NDArray[np.object_]) -> Hashes:
-    """Hash texts, each by itself and a missing one as any other: (N,) -> (N,), as pandas' `hash_array` does.
+    """Hash texts as pandas' `hash_array` does, without treating missing ones apart: (N,) -> (N,).
 
-    Of that it is the inner part: a few texts take a fifth of the time.
+    It calls the inner function of `hash_array`; a few texts take a fifth of the time.
     """
     try:
         words = hash_object_array(texts, _PANDAS_KEY, "utf8")
@@ -123,31 +123,31 @@ def hash_texts(texts: NDArray[np.object_]) -> Hashes:
 
 
 def hash_string(text: str) -> np.uint64:
-    """Hash one string, as `hash_strings` does; by pandas, because constants are made so in programs that hash nothing else."""
+    """Hash one string as `hash_strings` does. Modules make constants with it, so it needs pandas alone, not numba."""
     return pd.util.hash_array(np.array([text], object), categorize=False)[0]
 
 
 def _are_few_texts(values: frames.FrameColumn) -> bool:
-    """Return whether to look each one up takes less than to tell the distinct ones apart."""
+    """Return whether looking up each text is faster than finding the distinct ones."""
     return isinstance(values, np.ndarray) and values.dtype == object and len(values) <= FEW_TEXTS
 
 
 def _factorize(values: frames.FrameColumn) -> tuple[Array, NDArray[np.object_]]:
-    """Return the number of each row's text among the distinct ones (N,), where the column lies, -1 for none; and those."""
+    """Return codes (N,) of the rows' texts, on the device of the column, -1 for missing ones, and the distinct texts."""
     codes, distinct = frames.factorize_values(values)
     return codes, np.asarray(distinct, dtype=object)
 
 
 def _spread_hashes(hashes: Hashes, codes: Array) -> Hashes:
-    # factorize marks missing values with -1, the last place
+    # The code -1 of missing values is the last place
     return to_device_of(np.append(hashes, MISSING), codes)[codes]
 
 
 class HashMemory:
-    """Hashes of values that were met before: in a stream the same come again in the next poll.
+    """Cache of hashes, because the values of a stream come again in the next poll.
 
-    `hash_values` hashes a list of values, each by itself. At most `most` hashes are kept, and none of a value of more than
-    MAX_REMEMBERED_LENGTH characters: values were written by anybody.
+    `hash_values` hashes a list of values, each by itself. At most `most` hashes are kept, and none of values with more than
+    MAX_REMEMBERED_LENGTH characters, because values may be written by attackers.
     """
 
     def __init__(self, hash_values: Callable[[list[Any]], Hashes], most: int) -> None:
@@ -158,7 +158,7 @@ class HashMemory:
         return len(self._known)
 
     def look_up(self, values: Sequence[Any]) -> list[int]:
-        """Return the hash of each value, N; a value is a text, None, or a tuple of such and of numbers."""
+        """Return the hashes of N values; a value is a text, None, or a tuple of texts, numbers and None."""
         found = [*map(self._known.get, values)]
         if None not in found:
             return found  # type: ignore[return-value]  # mypy does not narrow by `in`
@@ -182,9 +182,10 @@ _STRINGS = HashMemory(hash_distinct, 1 << 14)
 
 
 def hash_pair(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hashes:
-    """Hash an ordered pair, element by element with broadcasting; small numbers may stand on either side.
+    """Hash ordered pairs, element by element with broadcasting; either side may be small numbers.
 
-    The left one is spread over all bits before the right one meets it, or pairs of small numbers would collide.
+    The left number is mixed into all bits before it is combined with the right one; otherwise pairs of small numbers would
+    collide.
     """
     left, right = _as_uint64(left), _as_uint64(right)
     if isinstance(left, _ON_HOST) and isinstance(right, _ON_HOST):
@@ -194,14 +195,14 @@ def hash_pair(left: Hashes | np.uint64, right: Hashes | np.uint64 | int) -> Hash
 
 def mix_pairs(left: Any, right: Any) -> Any:
     """Hash ordered pairs of uint64 arrays in any library, as `hash_pair` does on the host."""
-    with np.errstate(over="ignore"):  # NumPy warns of single numbers
+    with np.errstate(over="ignore"):  # NumPy warns of overflow for scalars
         spread = left * PAIR_MIX
         mixed = ((spread ^ (spread >> PAIR_SHIFT)) ^ (right + PAIR_ODD)) * PAIR_MIX
         return (mixed ^ (mixed >> PAIR_SHIFT)) * PAIR_ODD
 
 
 def _as_uint64(value: Any) -> Any:
-    """Return an array where it lies, or one number, as uint64."""
+    """Return an array, on its device, or a number as uint64."""
     return value.astype(np.uint64, copy=False) if hasattr(value, "shape") else np.uint64(value)
 
 
@@ -209,10 +210,10 @@ def _as_uint64(value: Any) -> Any:
 
 
 def hash_with_bucket(principals: frames.FrameColumn | TextDictionary) -> Hashes:
-    """Hash a column of principals, as `hash_strings` takes it: (N,) -> (N,) uint64, the bucket in the top 16 bits.
+    """Hash a column of principals (see `hash_strings`): (N,) -> (N,) uint64, with the bucket in the top 16 bits.
 
-    A virtual partition is murmur2 of the UTF-8 key, without its sign, modulo 256: with 2^k Kafka partitions (k up to 8),
-    virtual partition modulo 2^k is the partition that the principal's records lie in.
+    The virtual partition is murmur2 of the UTF-8 key, without its sign, modulo 256. With 2^k Kafka partitions (k up to 8), the
+    virtual partition modulo 2^k is the partition of the principal's records.
     """
     if isinstance(principals, TextDictionary):
         return np.array(_PRINCIPALS.look_up(principals.values.tolist()), np.uint64)[principals.codes]
@@ -239,22 +240,22 @@ def bucket_of(hashes: Hashes) -> NDArray[np.uint16]:
 
 
 def bucket_start(hashes: Hashes) -> Hashes:
-    """Return the least hash in the bucket of each, (N,)."""
+    """Return the least hash in the bucket of each hash, (N,)."""
     return hashes & ~LOW_BITS
 
 
 def bucket_end(hashes: Hashes) -> Hashes:
-    """Return the greatest hash in the bucket of each, (N,)."""
+    """Return the greatest hash in the bucket of each hash, (N,)."""
     return hashes | LOW_BITS
 
 
 def rebucket(owner: Hashes, hashes: Hashes) -> Hashes:
-    """Return hashes with their owner's bucket, element by element with broadcasting."""
+    """Return hashes with their bucket replaced by that of an owner, element by element with broadcasting."""
     return owner & ~LOW_BITS | hashes & LOW_BITS
 
 
 def combine(owner: Hashes, value: Hashes | np.uint64 | int) -> Hashes:
-    """Return the hash of an owner and something of theirs, in the owner's bucket."""
+    """Return the hash of an owner and a value, in the owner's bucket."""
     owner, value = _as_uint64(owner), _as_uint64(value)
     if isinstance(owner, _ON_HOST) and isinstance(value, _ON_HOST):
         return compiled_functions().combine_hashes(owner, value)
@@ -262,17 +263,17 @@ def combine(owner: Hashes, value: Hashes | np.uint64 | int) -> Hashes:
 
 
 def in_interval(owner: Hashes, interval: NDArray[np.int32]) -> Hashes:
-    """Return the hash of an owner (N,) and a numbered interval of it (N,), in the owner's bucket."""
+    """Return the hash of an owner (N,) and an interval (N,), in the owner's bucket."""
     return combine(owner, interval.astype(np.uint64))
 
 
 def without_bucket(hashes: Hashes) -> Hashes:
-    """Return the 48 bits of hashes that do not say the bucket, (N,)."""
+    """Return the 48 bits of hashes that are not their bucket, (N,)."""
     return hashes & LOW_BITS
 
 
 def overflow_bits(hashes: Hashes) -> NDArray[np.uint16]:
-    """Return the 16 bits of a plain hash that `rebucket` leaves out, (N,)."""
+    """Return the 16 bits of a plain hash that `rebucket` replaces, (N,)."""
     return (hashes >> _BUCKET_SHIFT).astype(np.uint16)
 
 

@@ -1,4 +1,4 @@
-"""Arrays on disk in shards of bounded size, mapped back into memory whole.
+"""Arrays on disk in shards of bounded size, each mapped back into memory as one array.
 
 Example:
     >>> write_arrays({"bias": bias, "inputs": inputs}, folder, "stack", shard_bytes=256 << 20)
@@ -7,10 +7,10 @@ Example:
     >>> open_arrays(folder, "stack")["inputs"].shape == inputs.shape        # nothing has been read of it yet
     True
 
-Every file is plain safetensors. An array that fits into a shard lies in `<stem>.safetensors` with the others that do; a larger
-one is cut between rows of its first axis. Its shards begin, and all but the last end, at a multiple of ALIGNMENT bytes: so the
-system can lay them side by side in one range of addresses, and looking up a few rows reads those alone. Several processes that
-open a bank share its pages. They are mapped copy-on-write: a process that writes gets a page of its own.
+Every file is plain safetensors. All arrays that fit into a shard lie in `<stem>.safetensors`; larger ones are split between rows
+of their first axis. Shards begin, and all but the last end, at a multiple of ALIGNMENT bytes, so that they can be mapped side by
+side into one range of addresses, and looking up a few rows reads only their pages. Processes that open the same bank share its
+pages. They are mapped copy-on-write: a process that writes gets a page of its own.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 
 from fingerprint.compute.arrays import Arrays
 
-# bytes: the largest page in use (4 KiB on x86, 16 on Apple's, 64 on some ARM and POWER kernels)
+# Bytes of the largest memory page in use (4 KiB on x86, 16 on Apple's, 64 on some ARM and POWER kernels)
 ALIGNMENT = 1 << 16
-MAX_HEADER_BYTES = 100_000_000  # bytes, as the format has it
+MAX_HEADER_BYTES = 100_000_000  # the limit of the format
 DTYPES: dict[str, np.dtype[Any]] = {
     **{f"{kind}{8 * size}": np.dtype(f"{kind.lower()}{size}") for kind in "IU" for size in (1, 2, 4, 8)},
     "F16": np.dtype("f2"),
@@ -46,7 +46,7 @@ DTYPE_NAMES = {dtype: name for name, dtype in DTYPES.items()}
 
 
 class ArraySpan(NamedTuple):
-    """The place of an array, or of some rows of it: `offset` bytes into `file`, a descriptor."""
+    """The place of an array, or of some of its rows, in a file: `offset` bytes into `file`, a descriptor."""
 
     file: int
     offset: int
@@ -63,14 +63,14 @@ class ArraySpan(NamedTuple):
 
 
 def part_arrays(part: str, arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-    """Return the arrays of one part, `part.name` each, by their names in it."""
+    """Return the arrays whose names are `part.name`, by `name`."""
     return {
         name.removeprefix(f"{part}."): array for name, array in arrays.items() if name.startswith(f"{part}.")
     }
 
 
 def write_arrays(arrays: Mapping[str, NDArray[Any]], folder: Path, stem: str, shard_bytes: int) -> None:
-    """Write arrays by name, none of them copied. OSError where the folder cannot be written."""
+    """Write arrays by name; contiguous ones are not copied. Raises OSError if the folder cannot be written."""
     small = {name: array for name, array in arrays.items() if array.nbytes <= shard_bytes}
     _save(small, folder / f"{stem}.safetensors")
     for name in arrays.keys() - small.keys():
@@ -88,7 +88,7 @@ def _split_rows(array: NDArray[Any], shard_bytes: int) -> Iterator[NDArray[Any]]
 
 
 def _save(arrays: Mapping[str, NDArray[Any]], file: Path, align: int = 8) -> None:
-    """Write one safetensors file, the widest types first so that each begins at a multiple of its own size."""
+    """Write one safetensors file, the widest types first, so that each array begins at a multiple of its item size."""
     order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))
     header, place = {}, 0
     for name in order:
@@ -96,7 +96,7 @@ def _save(arrays: Mapping[str, NDArray[Any]], file: Path, align: int = 8) -> Non
         span = [place, place := place + array.nbytes]
         header[name] = {"dtype": DTYPE_NAMES[array.dtype], "shape": array.shape, "data_offsets": span}
     text = json.dumps(header).encode()
-    text += b" " * (-(len(text) + 8) % align)  # the format lets a header end in blanks
+    text += b" " * (-(len(text) + 8) % align)  # the format allows blanks at the end of a header
     with file.open("wb") as stream:
         stream.write(len(text).to_bytes(8, "little") + text)
         for name in order:
@@ -109,7 +109,7 @@ def _save(arrays: Mapping[str, NDArray[Any]], file: Path, align: int = 8) -> Non
 def open_arrays(folder: Path, stem: str) -> Arrays:
     """Return all arrays of a stem by name, mapped.
 
-    Raises ValueError that names a file which is no safetensors, and OSError.
+    Raises ValueError with the name of a file that is not safetensors, and OSError.
     """
     files = [folder / f"{stem}.safetensors", *sorted(folder.glob(f"{stem}.*.[0-9]*.safetensors"))]
     with ExitStack() as streams:
@@ -118,9 +118,9 @@ def open_arrays(folder: Path, stem: str) -> Arrays:
 
 
 def map_arrays(files: Mapping[str, int], stem: str) -> Arrays:
-    """Return the arrays of a stem by name, from open files (descriptors, by file name), which may be closed afterwards.
+    """Return the arrays of a stem by name, from descriptors of open files by file name, which may be closed afterwards.
 
-    Files of other stems are ignored. Raises ValueError that names a file which is no safetensors, and OSError.
+    Files of other stems are ignored. Raises ValueError with the name of a file that is not safetensors, and OSError.
     """
     file_of_stem = re.compile(rf"{re.escape(stem)}(\..+\.\d+)?\.safetensors")
     spans: dict[str, list[ArraySpan]] = {}
@@ -176,7 +176,7 @@ def _view(pages: mmap.mmap, span: ArraySpan) -> NDArray[Any]:
 def _map_contiguously(parts: list[ArraySpan]) -> NDArray[Any]:
     """Return one array over all shards.
 
-    A range of addresses is reserved, the shards are mapped over it, and it is freed with the array.
+    Reserves a range of addresses and maps the shards over it. The range is freed with the array.
     """
     pages = mmap.mmap(-1, sum(part.bytes for part in parts), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     place = ctypes.addressof(ctypes.c_char.from_buffer(pages))
@@ -197,11 +197,11 @@ _LIBC.mmap.argtypes = (
     ctypes.c_int,
     ctypes.c_int64,
 )
-_FIXED = 0x10  # MAP_FIXED, which Python does not name: the same on Linux, macOS and the BSDs
+_FIXED = 0x10  # MAP_FIXED, which Python's mmap lacks; it is the same on Linux, macOS and the BSDs
 
 
 def _map_shard(part: ArraySpan, address: int) -> None:
-    """Map a shard at an address of the range that is ours."""
+    """Map a shard at an address of the reserved range."""
     access, how = mmap.PROT_READ | mmap.PROT_WRITE, mmap.MAP_PRIVATE | _FIXED
     if _LIBC.mmap(address, part.bytes, access, how, part.file, part.offset) != address:
         code = ctypes.get_errno()

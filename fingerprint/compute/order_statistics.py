@@ -1,17 +1,16 @@
-"""The k-th smallest of every row: by sorting where that is cheap, by bisection on a device.
+"""The k-th smallest value of every row: by sorting where that is cheap, by bisection on a device.
 
 Example:
     >>> kth_smallest(np.array([[3.0, 1.0, 2.0]], np.float32), 1)
     array([[2.]], dtype=float32)
 
-A device sorts the rows of a matrix slowly (CuPy sorts pairs of row and value, all rows together), and to sort is more than
-was asked for. Non-negative floats lie in the same order as their bits read as whole numbers. So the answer is found bit by bit,
-from the top: a bit belongs to it if at most k values of the row are smaller than the number made so far with that bit. That is
-31 passes of comparing and counting for float32, 63 for float64. It is exact: the answer is a value of the row, the one that
-sorting finds.
+A device sorts the rows of a matrix slowly (CuPy sorts pairs of row and value, all rows together), and a full sort is not needed.
+Non-negative floats have the same order as their bits read as integers. So the result is found bit by bit, from the top: a bit
+belongs to it if at most k values of the row are smaller than the bits found so far with this one. That is 31 passes of comparing
+and counting for float32, 63 for float64. The result is exact: it is the value of the row that sorting finds.
 
-On a CPU, whose cache holds the rows, the opposite is true: the passes take ten times as long as sorting (504 values a row), or
-twice (1,440). The array API standard has no view of a float's bits, so a library without `view` sorts, too.
+On a CPU, whose cache holds the rows, sorting is faster: the passes take ten times as long with 504 values a row, and twice as
+long with 1,440. The array API standard has no view of a float's bits, so a library without `view` sorts, too.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from fingerprint.compute.arrays import Array
 
 
 def kth_smallest(values: Array, k: int) -> Array:
-    """Return the value at place `k` (from 0) of each row when it is sorted: (S, W), none below zero, none NaN -> (S, 1)."""
+    """Return the value at place `k` (from 0) of each sorted row: (S, W), none below zero, none NaN -> (S, 1)."""
     if _is_sorted_cheaply(values):
         return array_namespace(values).sort(values, axis=-1, stable=False)[:, k : k + 1]
     return _bisected(values, k)
 
 
 def row_median(values: Array) -> Array:
-    """Return the middle of each row, or the mean of its two middles: (S, W), none below zero, none NaN -> (S,)."""
+    """Return the median of each row, the mean of the middle two if W is even: (S, W), none below zero, none NaN -> (S,)."""
     below, above = (values.shape[-1] - 1) // 2, values.shape[-1] // 2
     if _is_sorted_cheaply(values):
         ranked = array_namespace(values).sort(values, axis=-1, stable=False)
@@ -49,14 +48,14 @@ def _bisected(values: Array, place: int) -> Array:
     whole = {4: xp.int32, 8: xp.int64}[values.dtype.itemsize]
     bits = values.view(whole)
     found = xp.zeros((values.shape[0], 1), dtype=whole)
-    for bit in reversed(range(8 * values.dtype.itemsize - 1)):  # the topmost is the sign's
+    for bit in reversed(range(8 * values.dtype.itemsize - 1)):  # without the topmost, the sign
         tried = found | (1 << bit)
         found = xp.where(_count(bits < tried) <= place, tried, found)
     return found.view(values.dtype)
 
 
 def _value_at_or_above(values: Array, lower: Array, place: int) -> Array:
-    """Return the value at `place` where the one before is `lower` (S, 1): the same again, or the least above it."""
+    """Return the value at `place`, given the value before it, `lower` (S, 1): an equal one, or the least above it."""
     xp = array_namespace(values)
     never = xp.asarray(float("inf"), dtype=values.dtype)
     above = xp.min(xp.where(values > lower, values, never), axis=-1, keepdims=True)

@@ -1,4 +1,4 @@
-"""A small columnar store: sorted 64-bit keys with columns beside them; scorer state and banks are made of it.
+"""A small columnar store: sorted 64-bit keys with columns, the building block of scorer state and banks.
 
 Example:
     >>> table = SortedTable.empty(count=np.float32)
@@ -6,11 +6,11 @@ Example:
     >>> table.get(np.array([7, 5]), "count", missing=0)
     array([2., 0.], dtype=float32)
 
-Additions go to a small part of their own. It is merged into the next larger one when it has grown to a share of it, as in a
-log-structured merge tree (O'Neil et al. 1996), so that adding costs the logarithm of what is there, not its length.
+New rows go to a small part of their own. When a part has grown to a share (1 / GROWTH) of the next larger one, the two are
+merged, as in a log-structured merge tree (O'Neil et al. 1996). So adding a row costs the logarithm of the table's length, not the
+length.
 
-A table lies where it is placed, on the host or on a device. It may be asked from either: keys are moved to it, and the answer
-back.
+A table lies on the host or on a device. Queries may come from either: keys are moved to the table, and results back.
 """
 
 from __future__ import annotations
@@ -32,21 +32,22 @@ from fingerprint.compute.arrays import (
     to_device_of,
 )
 
-Keys = NDArray[Any]  # uint64 or int64, sorted where it says so
+Keys = NDArray[Any]  # uint64 or int64
 Columns = dict[str, NDArray[Any]]
 
-GROWTH = 8  # a part is merged into the one before it when it is longer than an eighth of it ...
-MIN_PART = 256  # ... or that one is shorter than this: to merge a longer one for each few rows costs more than to search it
+GROWTH = 8  # a part is merged into the one before it if it is longer than an eighth of it ...
+# ... or if that one is shorter than this. Merging a longer part for a few rows costs more than searching it.
+MIN_PART = 256
 _COMPILED_KEYS = (np.dtype(np.uint64), np.dtype(np.int64))
 _WORDS = {size: np.dtype(f"u{size}") for size in (1, 2, 4, 8)}
 Part = tuple[Keys, Columns]
 
 
 class SortedTable:
-    """Keys (M,) sorted and distinct, columns (M,); adding a key again sums its columns, or with `keep_first` changes nothing."""
+    """Sorted distinct keys (M,) with columns (M,). Adding a known key adds to its columns; with `keep_first` it does nothing."""
 
     def __init__(self, keys: Keys, columns: Columns, keep_first: bool = False) -> None:
-        self.parts: list[Part] = [(keys, columns)]  # the oldest and longest first; no key is in two
+        self.parts: list[Part] = [(keys, columns)]  # the oldest and longest first; a key is in one part only
         self.keep_first = keep_first
 
     @classmethod
@@ -66,7 +67,7 @@ class SortedTable:
 
     @property
     def old(self) -> Part:
-        """The oldest part: all rows, where the table was compacted and nothing was added since."""
+        """The oldest part, which has all rows if the table was compacted and nothing was added since."""
         return self.parts[0]
 
     @old.setter
@@ -74,7 +75,7 @@ class SortedTable:
         self.parts = [part]
 
     def add(self, keys: Keys, **columns: Any) -> None:
-        """Add rows, keys in any order and repeated or not."""
+        """Add rows; keys may be in any order and repeated."""
         if not len(keys):
             return
         own = self.old[1]
@@ -91,7 +92,7 @@ class SortedTable:
             self._merge_last()
 
     def merge(self, keys: Keys, **columns: Any) -> None:
-        """Add the rows of another table, as `compact` gives them."""
+        """Add the rows of another table, in the form of `compact`."""
         if len(self):
             self.add(keys, **columns)
         else:
@@ -100,26 +101,26 @@ class SortedTable:
             self.old = (to_device_of(keys, self.old[0]).copy(), placed)
 
     def get(self, keys: Keys, column: str, missing: Any = 0) -> NDArray[Any]:
-        """Return a column at `keys`, `missing` where a key is not there: (N,) -> (N,)."""
+        """Return the values of a column at `keys`, `missing` for unknown keys: (N,) -> (N,)."""
         dtype = self.old[1][column].dtype
         if not len(keys):
             return namespace(keys).empty(0, dtype)
         wanted = to_device_of(keys, self.old[0])
         out = namespace(wanted).empty(len(wanted), dtype)
-        out.fill(missing)  # in a third of the time of `full`
+        out.fill(missing)  # takes a third of the time of `full`
         for part, columns in self.parts:
             _copy_found(part, columns[column], wanted, out)
         return to_device_of(out, keys)
 
     def has(self, keys: Keys) -> NDArray[np.bool_]:
-        """Return which keys are there: (N,) -> (N,)."""
+        """Return whether each key is there: (N,) -> (N,)."""
         wanted = to_device_of(keys, self.old[0])
         return to_device_of(reduce(or_, (find_sorted(part, wanted)[1] for part, _ in self.parts)), keys)
 
     def between(self, first: Keys, last: Keys) -> tuple[NDArray[np.intp], Keys, Columns]:
-        """Return the rows of R ranges of keys, from `first` to `last` (R,): which range, key and columns, (sum of lengths,) each.
+        """Return the rows of R ranges of keys, `first` to `last` (R,): index of range, key and columns, (sum of lengths,) each.
 
-        All lies where the table does. Rows of a range are in no order that means anything.
+        Arguments and results lie on the device of the table. The order of rows in a range is unspecified.
         """
         xp, found = namespace(self.old[0]), []
         for keys, columns in self.parts:
@@ -134,7 +135,7 @@ class SortedTable:
         return xp.concatenate(whiches), xp.concatenate(several), columns
 
     def overwrite(self, keys: Keys, column: str, values: NDArray[Any]) -> None:
-        """Set a column at keys that are there."""
+        """Set a column at known keys; unknown keys are ignored."""
         if not len(keys):
             return
         keys, values = (to_device_of(each, self.old[0]) for each in (keys, values))
@@ -143,18 +144,18 @@ class SortedTable:
             columns[column][place[found]] = values[found]
 
     def compact(self) -> tuple[Keys, Columns]:
-        """Merge everything into one sorted part and return it: (keys, columns)."""
+        """Merge all parts into one and return it: (sorted keys, columns)."""
         while len(self.parts) > 1:
             self._merge_last()
         return self.old
 
     def retain(self, which: NDArray[np.bool_]) -> None:
-        """Remove all rows but these (a mask over the order of `compact`)."""
+        """Keep only the rows of a mask (M,), in the order of `compact`."""
         keys, columns = self.compact()
         self.old = (keys[which], {name: column[which] for name, column in columns.items()})
 
     def _is_short(self, place: int) -> bool:
-        """Return whether a part is to be merged with the one after it."""
+        """Return whether a part is so short that the one after it is merged into it."""
         return len(self.parts[place][0]) < max(MIN_PART, GROWTH * len(self.parts[place + 1][0]))
 
     def _merge_last(self) -> None:
@@ -163,13 +164,13 @@ class SortedTable:
         self.parts[-1] = _merge(self.parts[-1], last)
 
     def items(self) -> Iterator[tuple[str, NDArray[Any]]]:
-        """Yield the columns by name, keys as `key`: what a checkpoint writes."""
+        """Yield the keys as `key`, and the columns by name, for a checkpoint."""
         keys, columns = self.compact()
         yield "key", keys
         yield from columns.items()
 
     def _add_to_part(self, part: Part, fresh: Part) -> Part:
-        """Add what `part` already has a key for in place; what is left is returned."""
+        """Add rows whose keys `part` has to it, in place, and return the other rows."""
         place, found = find_sorted(part[0], fresh[0])
         known = namespace(found).count_nonzero(found)
         if not known:
@@ -185,16 +186,16 @@ class SortedTable:
 
 
 def find_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return places of `wanted` in sorted `keys`, and which of them are really there. Both lie in one memory."""
+    """Return the places of `wanted` in sorted `keys`, and whether each is there. Both lie on one device."""
     if _are_on_host(keys, wanted):
         return _find_compiled(keys, wanted)
     return search_sorted(keys, wanted)
 
 
 def _copy_found(keys: Keys, column: NDArray[Any], wanted: Keys, out: NDArray[Any]) -> None:
-    """Copy into `out` (N,) the column (M,) at those of `wanted` (N,) that are in sorted `keys` (M,)."""
+    """Copy to `out` (N,) the values of `column` (M,) at those `wanted` (N,) that are in sorted `keys` (M,)."""
     if _are_on_host(keys, wanted):
-        word = _WORDS[column.dtype.itemsize]  # bits are copied: one kernel serves all types of a size
+        word = _WORDS[column.dtype.itemsize]  # copies bits, so that one kernel serves all types of a size
         compiled_functions().copy_found(keys, column.view(word), wanted, out.view(word))
     else:
         place, found = search_sorted(keys, wanted)
@@ -202,7 +203,7 @@ def _copy_found(keys: Keys, column: NDArray[Any], wanted: Keys, out: NDArray[Any
 
 
 def _are_on_host(keys: Keys, wanted: Keys) -> bool:
-    """Return whether both are keys of one type in the host's memory, for which the search is compiled."""
+    """Return whether both are keys of one type in host memory, for which the search is compiled."""
     if not (isinstance(keys, np.ndarray) and isinstance(wanted, np.ndarray)):
         return False
     return keys.dtype == wanted.dtype and keys.dtype in _COMPILED_KEYS
@@ -215,7 +216,7 @@ def _find_compiled(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[
 
 
 def search_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-    """Return what `find_sorted` does, by functions of arrays in any library."""
+    """Return the result of `find_sorted`, computed with any array library."""
     xp = namespace(keys)
     place = xp.searchsorted(keys, wanted)
     if not len(keys):
@@ -224,7 +225,7 @@ def search_sorted(keys: Keys, wanted: Keys) -> tuple[NDArray[np.intp], NDArray[n
 
 
 def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> Part:
-    """Return rows (N,) as a part: sorted, those of one key summed, or the first of them."""
+    """Return rows (N,) as a part: sorted by key, with rows of equal keys summed, or the first of them kept."""
     if len(keys) == 1:
         return keys, columns
     order = arrays.stable_argsort(keys)
@@ -241,7 +242,7 @@ def _reduce(keys: Keys, columns: Columns, keep_first: bool) -> Part:
 
 
 def run_starts(ordered: Keys) -> NDArray[np.intp]:
-    """Return where each run of equal keys begins: (N,) -> (R,)."""
+    """Return the index at which each run of equal keys begins: (N,) -> (R,)."""
     first = namespace(ordered).empty(len(ordered), bool)
     first[:1] = True
     first[1:] = ordered[1:] != ordered[:-1]
@@ -250,7 +251,7 @@ def run_starts(ordered: Keys) -> NDArray[np.intp]:
 
 
 def rank_in_run(ordered: Keys) -> NDArray[np.intp]:
-    """Return how many lie before each key in its run of equal ones: (N,) -> (N,). `[4, 4, 7]` -> `[0, 1, 0]`."""
+    """Return the rank of each key in its run of equal keys: (N,) -> (N,). `[4, 4, 7]` -> `[0, 1, 0]`."""
     xp, starts = namespace(ordered), run_starts(ordered)
     lengths = xp.diff(xp.append(starts, len(ordered)))
     rank: NDArray[np.intp] = xp.arange(len(ordered)) - starts[arrays.segment_ids(lengths)]
@@ -258,7 +259,7 @@ def rank_in_run(ordered: Keys) -> NDArray[np.intp]:
 
 
 def _merge(left: Part, right: Part) -> Part:
-    """Return two parts, which have no key in common, as one."""
+    """Return two parts without common keys as one."""
     xp = namespace(left[0])
     keys = xp.concatenate([left[0], right[0]])
     order = xp.argsort(keys, kind="stable")
@@ -270,7 +271,7 @@ def _merge(left: Part, right: Part) -> Part:
 def expand_ranges(
     starts: NDArray[np.intp], ends: NDArray[np.intp]
 ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return all places of many ranges at once: starts, ends (R,) -> (which range, place), each (sum of lengths,)."""
+    """Return all places of many ranges at once: starts, ends (R,) -> (index of the range, place), each (sum of lengths,)."""
     xp, lengths = namespace(starts), ends - starts
     which = arrays.segment_ids(lengths)
     before = xp.cumsum(lengths) - lengths  # places in the ranges before

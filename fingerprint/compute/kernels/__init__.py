@@ -1,12 +1,12 @@
-"""Small kernels in C for what no library does: they run on a device, and from the same source on a CPU, where they are tested.
+"""Small kernels in C, for a device; tests compile the same source for a CPU.
 
 Example:
     >>> out = cupy.empty(len(borders) - 1, cupy.uint64)
     >>> launch_kernel(SIPHASH, len(out), characters, borders, out)
 
 A kernel is one file `NAME.cu` with one function NAME, whose first argument is the number of rows; `grid_stride.h` distributes the
-rows. It is compiled when it is first used, by the library whose arrays it is given (CuPy: NVRTC). What reads the records of a log
-source lies with that source.
+rows over threads. It is compiled at its first use, by the library of its arrays (CuPy: NVRTC). Kernels that read the records of a
+log source lie in the package of that source.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from fingerprint.compute import arrays
 
 GRID_STRIDE = Path(__file__).with_name("grid_stride.h")
 SIPHASH = Path(__file__).with_name("siphash.cu")
-BLOCK_THREADS = 128  # a block: few enough that a long record keeps few others waiting
-MAX_BLOCKS = 1 << 16  # at most; threads take further rows in turn
+BLOCK_THREADS = 128  # threads a block: few, so that a long record keeps few others waiting
+MAX_BLOCKS = 1 << 16  # with more rows, each thread takes several in turn
 
 
 def launch_kernel(file: Path, count: int, *values: Any) -> None:
@@ -39,7 +39,7 @@ def launch_kernel(file: Path, count: int, *values: Any) -> None:
 
 
 def kernel_source(file: Path) -> str:
-    """Return the text of a kernel, as it is compiled."""
+    """Return the full source of a kernel, with `grid_stride.h`."""
     return GRID_STRIDE.read_text() + file.read_text()
 
 
