@@ -1,4 +1,4 @@
-"""The rows of each alert in a scored batch, and these as the events that an analyst reads.
+"""The rows of each alert in a scored batch, and the same rows as the events that an analyst reads.
 
 Example:
     >>> for alert_id, rows, events in alert_after_alert(batch, frame, frame["alert_id"]):
@@ -28,7 +28,10 @@ EVENT_TEXTS = ("region", "source_address", "user_agent", "error_code", "session"
 def alert_after_alert(
     batch: EventBatch, frame: Frame, alert_id: pd.Series
 ) -> Iterator[tuple[str, Verdicts, tuple[AlertEvent, ...]]]:
-    """Yield the id of each alert, its rows, oldest first, and these as events; `alert_id` (N,) is missing for those of none."""
+    """Yield the id of each alert, its rows (oldest first) and the same rows as events.
+
+    `alert_id` (N,) is missing for rows that belong to no alert.
+    """
     alert, names = pd.factorize(alert_id)
     order = _sort_by_time(frame, np.flatnonzero(alert >= 0))
     order = order[np.argsort(alert[order], kind="stable")]
@@ -43,13 +46,13 @@ def alert_after_alert(
 
 
 def _sort_by_time(frame: Frame, rows: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return rows in the order of time, ties by id: the order of arrival must not change an alert."""
+    """Return rows sorted by time, ties by event id, so that the order of arrival does not change an alert."""
     ids, times = (frame[name].take(rows) for name in ("event_id", "event_time"))
     return rows[np.lexsort((ids.to_numpy(object), times.to_numpy()))]
 
 
 def _alert_events(batch: EventBatch, frame: Frame) -> Iterator[AlertEvent]:
-    """Yield events as the analyst reads them, in the order of the frame: oldest first; `batch` is of their detectors."""
+    """Yield each row of the frame as an event that the analyst reads; `batch` says which detectors judged them."""
     ids, entities, services, actions, versions = (
         [*map(str, frames.column_of(frame, name).tolist())]
         for name in ("event_id", "entity", "service", "action", "bank_version")
@@ -81,7 +84,10 @@ def _alert_events(batch: EventBatch, frame: Frame) -> Iterator[AlertEvent]:
 
 
 def _figures(frame: Frame, columns: Mapping[str, str]) -> list[dict[str, float | None]]:
-    """Return a figure of each detector for each event (N,), None for none; `columns` are theirs, which may be missing."""
+    """Return for each event (N,) one figure per detector, None where it is NaN or the column is missing.
+
+    `columns` maps each detector to its column in the frame.
+    """
     figures = np.full((len(frame), len(columns)), np.nan)
     for place, name in enumerate(columns.values()):
         if name in frame:
@@ -94,7 +100,7 @@ def _figures(frame: Frame, columns: Mapping[str, str]) -> list[dict[str, float |
 
 
 def _flagged_by(frame: Frame, detectors: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the detectors that voted for each event (N,); one that was listed later has voted for none."""
+    """Return the detectors that voted for each event (N,); a detector without a vote column has voted for none."""
     votes = np.zeros((len(frame), len(detectors)), bool)
     for place, name in enumerate(map(vote_column, detectors)):
         if name in frame:
@@ -103,14 +109,14 @@ def _flagged_by(frame: Frame, detectors: Sequence[str]) -> list[tuple[str, ...]]
 
 
 def _record_text(raw: object) -> str:
-    """Return the record as text: it comes as bytes, or from a device as text."""
+    """Return a record as text: the CPU path carries it as bytes, the GPU path as text."""
     if isinstance(raw, bytes):
         return raw.decode(errors="replace")
     return raw if isinstance(raw, str) else ""
 
 
 def texts_of(frame: Frame, name: str) -> list[str]:
-    """Return the texts of a column, (N,), empty for a missing one."""
+    """Return the texts of a column (N,), empty where a value is missing."""
     return [frames.text_or_empty(value) for value in frames.column_of(frame, name).tolist()]
 
 

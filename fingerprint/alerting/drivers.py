@@ -23,8 +23,8 @@ from fingerprint.estimators import sequence
 from fingerprint.estimators.amounts import IN_HISTORY, read_amount_text
 from fingerprint.state.event_batch import EventBatch
 
-MAX_DRIVERS = 10  # values shown, before new networks
-# Of them, the actions that can do the gravest harm, before the most surprising values.
+MAX_DRIVERS = 10  # values shown; new networks, moves and attack tools are shown beyond it
+# Of these, the new actions that can do the gravest harm: they stand before the most surprising values.
 MAX_LEADING_DRIVERS = 3
 RESOURCE_FEATURE = "resource"
 
@@ -32,7 +32,7 @@ RESOURCE_FEATURE = "resource"
 def find_drivers(batch: EventBatch, frame: Frame, explainer: Explainer) -> list[SurpriseDriver]:
     """Return the values that the detectors found most surprising, strongest first.
 
-    That an action which is new comes as the first of its session says only once more that it is new.
+    A new action that is also the first of its session is listed once, as new: the sequence detector's driver would repeat it.
     """
     found = [
         driver
@@ -47,9 +47,10 @@ def find_drivers(batch: EventBatch, frame: Frame, explainer: Explainer) -> list[
 def lead_with_impact(
     drivers: Sequence[SurpriseDriver], actions: Sequence[ActionImpact]
 ) -> list[SurpriseDriver]:
-    """Return the drivers with the few new actions that can do the gravest harm first, then the most surprising new action.
+    """Return the drivers in the order in which they are shown.
 
-    The others follow by surprise, MAX_DRIVERS of a feature.
+    First come at most MAX_LEADING_DRIVERS new actions that can do harm, the gravest first, then the most surprising new action.
+    The others follow by surprise, at most MAX_DRIVERS of one feature. Without a harmful new action all are sorted by surprise.
     """
     graver = {row.action: place for place, row in enumerate(actions) if impact.action_nats(row) > 0}
     new = [each for each in drivers if (each.feature, each.rarity) == (ACTION_FEATURE, "unseen")]
@@ -67,10 +68,10 @@ def lead_with_impact(
 
 
 def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ...]:
-    """Return the first MAX_DRIVERS of an alert, and all moves, new networks and address ranges, and tools made for attacks.
+    """Return the first MAX_DRIVERS of an alert, and all moves, new networks, new address ranges and tools made for attacks.
 
-    However many values are stranger than where it came from, a reader sees that, and alerts from there are linked by it. Of the
-    actions that came after what nothing usually follows, the strangest is enough: each says little more than that it is new.
+    A reader always sees where the calls came from, however many values are stranger, and alerts are linked by it. Of the order
+    drivers that expected nothing (NOTHING_USUAL) only the first is shown: each says little more than that its action is new.
 
     Example:
         >>> action, network = (SurpriseDriver(name, "x", "", "unseen", 9.0) for name in ("action", "network"))
@@ -91,7 +92,9 @@ def shown_drivers(drivers: Sequence[SurpriseDriver]) -> tuple[SurpriseDriver, ..
 
 
 def counted_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> dict[str, int]:
-    """Return how often actions were called in an interval, where that drives an alert; `names` are `service:Action`.
+    """Return the calls of each action in an interval, for the actions whose amount drives an alert.
+
+    `names` are the `service:Action` to look for.
 
     >>> seen = "2,006 calls of s3:GetObject in an hour"
     >>> counted_calls([SurpriseDriver("amount", seen, "none in the history", "unseen", 9.0)], ["s3:GetObject"])
@@ -103,9 +106,9 @@ def counted_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> di
 
 
 def called_most(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> dict[str, str]:
-    """Return how often actions were called that were called more often than ever; `names` are `service:Action`.
+    """Return the calls, in words, of each action that was called more often than ever; `names` are `service:Action`.
 
-    Of several amounts of an action the one that drives the alert most: four objects are no theft of a thousand.
+    Where an action has several amounts, the one that drives the alert most is returned: four objects are no theft of a thousand.
 
     >>> amount = SurpriseDriver("amount", "239 calls of s3:GetObject in an hour", "at most 46 in the history", "unseen", 9.2)
     >>> called_most([amount], ["s3:GetObject", "s3:ListObjects"])
@@ -121,7 +124,7 @@ def called_most(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> dict
 
 
 def unusual_calls(drivers: Sequence[SurpriseDriver], names: Sequence[str]) -> frozenset[str]:
-    """Return which actions were called more often than is usual, or on unusual resources; `names` are `service:Action`.
+    """Return the actions that were called unusually often or on unusual resources; `names` are `service:Action`.
 
     >>> named = SurpriseDriver("resource", "secretsmanager:GetSecretValue on secret:db", "secret:own", "unseen", 4.0)
     >>> unusual_calls([named], ["secretsmanager:GetSecretValue", "s3:GetObject"])

@@ -24,7 +24,7 @@ from fingerprint.state.scorer_state import ScorerState
 
 @dataclass(frozen=True)
 class Explainer:
-    """The context that alerts are explained from: the bank, the earlier banks (by version) of pending events, and the state."""
+    """The context that alerts are explained from: the current bank, the banks of pending events by version, and the state."""
 
     bank: Bank
     state: ScorerState
@@ -42,9 +42,9 @@ class Explainer:
         return self.state.interval_amounts
 
     def bank_and_rows(self, batch: EventBatch, rows: NDArray[np.intp]) -> tuple[Bank, NDArray[np.int32]]:
-        """Return the bank that measured events of one version, and the rows of their fingerprints, (R,).
+        """Return the bank that measured some events, and the rows of their fingerprints in it, (R,).
 
-        The current bank stands in for one that is no longer loaded.
+        All events at `rows` have the same bank version. If that bank is no longer loaded, the current one stands in for it.
         """
         version = frames.column_of(batch.frame, "bank_version")[rows[0]]
         if version == self.bank.version or version in self.previous_banks:

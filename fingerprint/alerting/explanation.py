@@ -1,14 +1,14 @@
-"""Verdicts of one principal -> an alert that explains itself: what was done, what of it is new, how urgent it is, what to do.
+"""Explanation: verdicts of one principal -> an alert that says what was done, what of it is new, how urgent it is, what to do.
 
 Example:
     >>> for alert in build_alerts(scored.batch, scored.frame, explainer):
     ...     print(alert.urgency, alert.rarity, alert.impact, alert.title)
     90 84 75 alice@example.com called iam:CreateAccessKey and 4 other new actions from 198.51.100.0/24 (new network)
 
-`rarity` says how rare the alert is as a whole, `impact` what the calls can do that were new (`novelty`). Their nats are added,
-and the sum, mapped to 0 ... 100, is the urgency: none falls while its alert grows. What drove an alert is explained by the
-detectors themselves (`Detector.drivers`, `Detector.curve`). The title of an alert about a principal without a history of counts
-says when it was first seen (`first_seen`), and that only its peers are a measure for it.
+- `rarity` says how rare the alert is as a whole, `impact` what its new calls (`novelty`) can do. Both are nats: their sum, mapped
+  to 0 ... 100, is the urgency, which never falls while an alert grows.
+- The detectors themselves explain what drove an alert (`Detector.drivers`, `Detector.curve`).
+- The title of an alert about a newcomer says when it was first seen (`first_seen`): only its peers are a measure for it.
 """
 
 from __future__ import annotations
@@ -58,10 +58,10 @@ def build_alerts(
     explainer: Explainer,
     support: Mapping[str, Support] = NOTHING_SUPPORTS,
 ) -> Iterator[Alert]:
-    """Build an alert for every `alert_id` of the verdicts in a scored batch, in order of first event.
+    """Build an alert for every `alert_id` among the verdicts of a scored batch, in the order in which the frame has them.
 
-    `support` are other events by `alert_id`: title, impact, tactics and next steps name them. Rarity does not count them; of the
-    impact they make what was grave, new and succeeded.
+    `support` maps an `alert_id` to the events that support it. Title, tactics and next steps name them. Rarity does not count
+    them, and impact counts only supporting actions that are grave or severe, new and succeeded.
     """
     for name, verdicts, events in alert_after_alert(batch, frame, frame["alert_id"].where(frame["verdict"])):
         yield _build_alert(name, verdicts, events, explainer, support.get(name, Support()))
@@ -118,7 +118,7 @@ def _gather_facts(
     explainer: Explainer,
     support: Support,
 ) -> TitleFacts:
-    """Return what title and next steps say of an alert's events (N,); `names` (N,) are their actions, `z` (N,) how strange."""
+    """Return the facts for title and next steps of an alert; `names` (N,) are the actions of its events, `z` (N,) how strange."""
     batch, frame = verdicts
     novelty = find_novelty(batch, frame, names, explainer)
     drivers = find_drivers(batch, frame, explainer)
@@ -158,7 +158,7 @@ def _gather_facts(
 
 
 def _find_humans(frame: Frame, events: Sequence[AlertEvent], support: Support) -> list[str]:
-    """Return the person or machine behind each event (N,): the one of an id by name, where a record of the alert says it."""
+    """Return the person or machine behind each event (N,): by name where a record of the alert names the person of an id."""
     humans, principal = texts_of(frame, "human"), alert_principal(frame)
     name = SOURCE.signed_in_as(principal, (event.raw for event in (*events, *support.events)))
     return [name or human for human in humans]
@@ -167,7 +167,7 @@ def _find_humans(frame: Frame, events: Sequence[AlertEvent], support: Support) -
 def _rank_alert(
     nats: float, actions: Sequence[ActionImpact], cap: int, drivers: Sequence[SurpriseDriver]
 ) -> _Rank:
-    """Return the urgency of an alert that is so rare and whose calls can do that, at most `cap`."""
+    """Return urgency, rarity and impact of an alert from the nats of its rarity and its actions; urgency is at most `cap`."""
     rarity = min(round(impact.urgency_from_nats(nats)), cap)
     return _Rank(impact.combined_urgency(nats, actions, cap, drivers), rarity, impact.impact_score(actions))
 
@@ -175,7 +175,10 @@ def _rank_alert(
 def _suspicion(
     principal: str, facts: TitleFacts, actions: Sequence[ActionImpact], lead: int, urgency: int
 ) -> Suspicion:
-    """Return what the next steps are made from; `actions` are also those of the supporting events, `lead` is a row."""
+    """Return what the next steps are made from.
+
+    `actions` are the alert's own and those of its supporting events; `lead` is the row of the leading event.
+    """
     return Suspicion(
         principal,
         facts.humans[lead],
@@ -199,23 +202,23 @@ def _suspicion(
 
 
 def _find_tactics(events: Sequence[AlertEvent], facts: TitleFacts) -> tuple[str, ...]:
-    """Return the tactics of what an alert's calls do, in the order of the matrix; a read has one where it is in bulk."""
+    """Return the tactics of an alert's calls, in the order of the ATT&CK matrix; a read has one only if it is in bulk."""
     found = {*SOURCE.tactics_among(_telling_calls(events, facts))}
     found |= {row.tactic for row in facts.actions if row.in_bulk}
     return tuple(tactic for tactic in TACTICS if tactic in found)
 
 
 def _telling_calls(events: Sequence[AlertEvent], facts: TitleFacts) -> list[tuple[str, str]]:
-    """Return the (service, action) of an alert's events, and of the supporting ones that say what it is about."""
+    """Return the (service, action) of an alert's events, and of those supporting events that `is_named_beside` names."""
     beside = {row.action for row in facts.supporting_actions if impact.is_named_beside(row)}
     supporting = (event for event in facts.supporting if event.action_name in beside)
     return [(event.service, event.action) for event in (*events, *supporting)]
 
 
 def _has_new_origin(facts: TitleFacts) -> bool:
-    """Return whether calls came from a new network, other than another range of a known one, or with a new tool.
+    """Return whether calls came from a new network or with a new tool.
 
-    A service that calls for a person is neither.
+    A new address range of a known network is not a new network. A service that calls for a person is no network and no tool.
     """
     between = {
         event.event_id: service
@@ -235,12 +238,12 @@ def _find_curve(batch: EventBatch, frame: Frame, explainer: Explainer) -> Activi
 
 
 def _most_common_level(frame: Frame) -> Level:
-    """Return the level of most events, of two the one that came first."""
+    """Return the level of most events; of equally frequent levels, the one that came first."""
     [(level, _)] = Counter(frames.column_of(frame, "level").tolist()).most_common(1)
     most_common: Level = level
     return most_common
 
 
 def _late_days(frame: Frame) -> int:
-    """Return how many days after they happened the events came: back-dated records deserve a look."""
+    """Return the longest delivery delay of the events in whole days: back-dated records deserve a look."""
     return int(frames.column_of(frame, "delay").max()) // DAY_SECONDS if "delay" in frame else 0

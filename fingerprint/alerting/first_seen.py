@@ -1,4 +1,4 @@
-"""First sight: when a newcomer was first seen, and how much of it the history has.
+"""First sight of a newcomer: when it was first seen, and how much of it the training history has.
 
 Example:
     >>> first_seen_text(first=100, now=133, learned_until=124 * 3600, seconds=3600)
@@ -19,9 +19,9 @@ from fingerprint.state.event_batch import EventBatch
 
 
 def find_first_seen(batch: EventBatch, frame: Frame, explainer: Explainer) -> tuple[str, bool]:
-    """Return how long before an alert a newcomer was first seen, and whether the history has any of it.
+    """Return in words when a newcomer was first seen, and whether the history has any of it.
 
-    The text is empty for a principal that is judged by its own history.
+    A principal that is judged by its own history is no newcomer: its text is empty.
     """
     counted = [z_column(name) for name in interval_detectors(batch.evidence)]
     forecast = ~newcomer_rows(frame)
@@ -49,7 +49,7 @@ def find_first_seen(batch: EventBatch, frame: Frame, explainer: Explainer) -> tu
 
 
 def history_hours(first: int, now: int, learned_until: int, seconds: int) -> int:
-    """Return how many hours before `now` the history has of a newcomer; the arguments are those of `first_seen_text`.
+    """Return how many hours of a newcomer, before `now`, the history has; the arguments are those of `first_seen_text`.
 
     >>> history_hours(first=100, now=133, learned_until=124 * 3600, seconds=3600)
     24
@@ -69,8 +69,9 @@ def first_seen_text(
 ) -> str:
     """Return when a newcomer was first seen, and how much of it the history has, up to `learned_until` (seconds since 1970).
 
-    `first` and `now` number intervals of so many `seconds`. What has just begun when the history ends is not in it. Of a person
-    at a role, `access`, the history may have the same person at others, `known`. `knows_account`: it has the account of the log.
+    `first` and `now` are numbers of intervals of `seconds` each. An interval that is still open when the history ends is not in
+    the history. `access` is the role that a person uses, `known` another role at which the history has the same person.
+    `knows_account`: the history has the account of the log.
 
     >>> first_seen_text(first=100, now=133, learned_until=124 * 3600, seconds=3600)
     'first seen 33 hours before; the history has its first 24 hours'
@@ -92,6 +93,6 @@ def first_seen_text(
 
 
 def knows_account(batch: EventBatch, frame: Frame, explainer: Explainer) -> bool:
-    """Return whether the bank knows the account that an alert's principal is of, which need not be that of the log."""
+    """Return whether the bank knows the account of an alert's principal, which may differ from the account of the log."""
     bank, _ = explainer.bank_and_row(batch, 0)
     return bank.knows_account_of(alert_principal(frame))

@@ -2,20 +2,21 @@
 
 Example:
     >>> groups = AlertGroups(explainer, state)
-    >>> judged = groups.add(judged)                             # of intervals that are over; with the column `alert_id`
+    >>> judged = groups.add(judged)                             # events of closed intervals, now with the column `alert_id`
     >>> alerts = groups.close(before=state.scorer.first_open_interval())     # the runs that are over
     >>> early = groups.build_grown(open_events)                 # their intervals are still open
 
-Verdicts of one principal belong together while less than `alerts.group_gap_seconds` lie between two intervals with one, up to
-MAX_ALERT_SECONDS (`state.alert_runs`): an attack is not cut in two at a fixed hour. The id of an alert is a hash of the
-principal and the first interval of its run, which is known once the intervals before it are closed. An alert of open intervals
-whose run began there waits for that, the allowed lateness at most; so an id never changes, and no alert is ever merged with
-another one.
+Runs: verdicts of one principal belong to one run, and so to one alert, while less than `alerts.group_gap_seconds` lie between
+two intervals with a verdict, up to MAX_ALERT_SECONDS (`state.alert_runs`). So an attack is not cut in two at a fixed hour.
 
-Beside its verdicts an alert has the events that support it: in an interval with one of its verdicts, a calibrated detector voted
-for them, and they have no verdict. They join when the interval closes, the strongest ones, and say nothing about whether there
-is an alert and how rare it is; of the impact they make what was grave, new and succeeded. None is kept for a verdict that comes
-after its interval has closed: that would be a twentieth of all events.
+Ids: the id of an alert is a hash of its principal and of the first interval of its run. That interval is certain once all
+intervals before it are closed. An alert whose run begins in an open interval waits for this, at most for the allowed lateness. So
+an id never changes, and no alert is ever merged with another one.
+
+Support: an event *supports* an alert if it has no verdict, a calibrated detector voted for it, and its interval has one of the
+alert's verdicts. The strongest of these join when the interval closes. They decide neither whether there is an alert nor how rare
+it is; impact counts those of their actions that are grave or severe, new and succeeded. Events of a closed interval without a
+verdict are not kept for a verdict that comes later: that would be a twentieth of all events.
 """
 
 from __future__ import annotations
@@ -47,16 +48,16 @@ from fingerprint.state.event_batch import Verdicts
 from fingerprint.state.pipeline_state import PipelineState
 from fingerprint.state.scorer_state import ScorerState
 
-LATE_WINDOW = 1 << 40  # beyond the number of any interval
+LATE_WINDOW = 1 << 40  # first number of a delivery window; above the number of any interval
 MIN_GROWTH = 0.05  # an alert is built again when it has grown by more than this share
 MAX_ALERT_SECONDS = DAY_SECONDS  # largest length of an alert; what follows is another one
-# Of one alert, what did the gravest harm first, then the most unusual ones: no noise displaces it.
+# Events kept of one alert: those that did the gravest harm, then the most unusual, so that noise displaces neither.
 MAX_ALERT_EVENTS = 10_000
 MAX_SUPPORTING_EVENTS = 50  # more than a person reads
 
 
 def runs_of(settings: Settings, state: ScorerState | None = None) -> AlertRuns:
-    """Return the runs that a scorer's state remembers, or an empty memory."""
+    """Return the runs in a scorer's state, or no runs without a state."""
     seconds = settings.spectral.interval_seconds
     return AlertRuns(
         gap=settings.alert_gap_intervals,
@@ -66,7 +67,7 @@ def runs_of(settings: Settings, state: ScorerState | None = None) -> AlertRuns:
 
 
 def alert_ids(frame: pd.DataFrame, verdict: NDArray[np.bool_], settings: Settings) -> pd.Series:
-    """Return the alert of each verdict, (N,) of text, missing where `verdict` is false: as if nothing came before them."""
+    """Return the alert id of each event (N,), missing where `verdict` is false. No earlier run is continued."""
     some = frame[verdict]
     principal = hashing.hash_strings(some["principal"])
     interval = frames.epoch_seconds(some["event_time"]) // settings.spectral.interval_seconds
@@ -81,10 +82,10 @@ def alert_starts(
     follow: Callable[[Hashes, Ints], Ints],
     settings: Settings,
 ) -> NDArray[np.int64]:
-    """Return what names the alert of each verdict beside its principal (N,): the first interval of its run.
+    """Return the start of each verdict's alert (N,), which names it together with the principal: the first interval of its run.
 
-    An event that arrives later than any history reaches back belongs to the window of its delivery instead: an old archive that
-    is read again becomes one alert for each principal, not one for each old day. Windows are numbered from LATE_WINDOW on.
+    An event that arrives more than `spectral.history_days` late belongs to the window of its delivery instead, which is numbered
+    from LATE_WINDOW on. So an old archive that is read again becomes one alert for each principal, not one for each old day.
     """
     at = frames.epoch_seconds(frames.column_of(frame, "event_time"))
     delay = frame["delay"].to_numpy(np.int64) if "delay" in frame else np.zeros(len(frame), np.int64)
@@ -95,15 +96,15 @@ def alert_starts(
 
 
 def alert_names(principal: Hashes, start: NDArray[np.int64]) -> list[str]:
-    """Return the ids of alerts (N,): hashes of principal (`hash_strings`) and what `alert_starts` says."""
+    """Return the ids of alerts (N,): hashes of the principal (`hash_strings`) and the start (`alert_starts`)."""
     return [f"{name:016x}" for name in hashing.hash_pair(principal, start.astype(np.uint64))]
 
 
 class AlertGroups:
-    """Build the alert of each run when it is over, and before that whenever it has grown.
+    """Build the alert of each run when the run is over, and before that whenever the alert has grown.
 
-    The verdicts and the runs lie in the pipeline's state. `unsettled` (P,) are principals, hashed, with verdicts in open
-    intervals whose run is not known yet: they are to be judged again in the next step.
+    The pipeline's state holds verdicts and runs. `unsettled` (P,) are hashes of the principals with verdicts in open intervals
+    whose run is not certain yet: they must be judged again in the next step.
     """
 
     def __init__(self, explainer: Explainer, state: PipelineState | None = None) -> None:
@@ -123,10 +124,10 @@ class AlertGroups:
         return grouped
 
     def build_grown(self, scored: ScoredEvents | None) -> list[Alert]:
-        """Build the alerts that have grown: with verdicts added in this step, or among these events of open intervals.
+        """Build the alerts that have grown, by verdicts added in this step or by verdicts among `scored`, of open intervals.
 
-        A large alert is built again only when it has grown by `MIN_GROWTH`; and each, when what was published of its open
-        intervals is final: before that a detector that is `final_when_closed` has said nothing.
+        An alert is built again when it has grown by more than the share MIN_GROWTH. One that was published with verdicts of open
+        intervals is also built again when these close: only then a detector that is `final_when_closed` has voted.
         """
         some = scored is not None and _is_verdict(scored).any()
         early = _select_verdicts(self._group(scored, self._runs().preview)) if scored and some else []
@@ -193,7 +194,7 @@ class AlertGroups:
         )
 
     def _leave_out_unsettled(self, early: list[Verdicts]) -> list[Verdicts]:
-        """Return the verdicts whose run began where nothing can change any more; note the principals of the others."""
+        """Return the verdicts whose run has a certain start; note the principals of the others in `unsettled`."""
         first_open = self.state.scorer.first_open_interval()
         self.unsettled, settled = np.empty(0, np.uint64), []
         for part in early:
@@ -219,7 +220,7 @@ class AlertGroups:
         return over
 
     def _limit_events(self) -> None:
-        """Keep MAX_ALERT_EVENTS verdicts of each alert."""
+        """Keep at most MAX_ALERT_EVENTS verdicts of each alert, and count the dropped ones."""
         verdicts = self.state.open_alerts.verdicts
         kept = _select_events(verdicts, MAX_ALERT_EVENTS)
         self.state.counters.dropped_events += _count(verdicts) - _count(kept)
@@ -228,7 +229,7 @@ class AlertGroups:
     # --- what supports an alert -----------------------------------------------------------------------------------------
 
     def _add_supporting(self, scored: ScoredEvents) -> None:
-        """Keep the most unusual of these judged events that support an open alert."""
+        """Keep, of these judged events, those that support an open alert: at most MAX_SUPPORTING_EVENTS for each alert."""
         open_alerts = self.state.open_alerts
         rows = np.flatnonzero(_has_calibrated_vote(scored) & ~_is_verdict(scored))
         if not len(rows) or not open_alerts.verdicts:
@@ -246,7 +247,7 @@ class AlertGroups:
             open_alerts.supporting = _select_events(parts, MAX_SUPPORTING_EVENTS)
 
     def _support_of(self, ids: Collection[str]) -> dict[str, Support]:
-        """Return what supports these alerts, by id."""
+        """Return the support of these alerts, by id."""
         parts = _select_alerts(self.state.open_alerts.supporting, ids)
         return find_support(Verdicts.concat(parts), self.explainer) if parts else {}
 
@@ -257,9 +258,9 @@ class AlertGroups:
 
 
 def _select_events(parts: list[Verdicts], limit: int) -> list[Verdicts]:
-    """Return `limit` events of each alert: what did the gravest harm first, then the most unusual ones.
+    """Return at most `limit` events of each alert: those that did the gravest harm first, then the most unusual.
 
-    Which ones does not depend on where batches are cut.
+    The choice does not depend on where batches are cut.
     """
     if _count(parts) <= limit:
         return parts
@@ -276,7 +277,7 @@ def _select_events(parts: list[Verdicts], limit: int) -> list[Verdicts]:
 
 
 def _harm_done(frame: pd.DataFrame) -> NDArray[np.int8]:
-    """Return the gravity of what each event did by its action, (N,) places among GRAVITIES; 0 if it failed, or for minor ones."""
+    """Return the gravity of each event's action (N,), as a place in GRAVITIES; 0 if the event failed or is minor."""
     calls = list(zip(frame["service"].astype(str), frame["action"].astype(str), strict=True))
     gravity = {call: GRAVITIES.index(SOURCE.impact_of(*call, "").gravity) for call in set(calls)}
     failed = [bool(frames.text_or_empty(code)) for code in frame["error_code"].tolist()]
@@ -291,7 +292,7 @@ def _count(parts: list[Verdicts]) -> int:
 
 
 def _starts_of(part: Verdicts) -> NDArray[np.int64]:
-    """Return the interval in which the alert of each event begins (N,); LATE_WINDOW and more for what came too late for a run."""
+    """Return the start of each event's alert (N,): an interval, or a delivery window (from LATE_WINDOW on) for a late event."""
     return np.asarray(frames.column_of(part.frame, "alert_start"))
 
 
@@ -304,9 +305,9 @@ def _select_alerts(parts: list[Verdicts], ids: Collection[str]) -> list[Verdicts
 
 
 def _alerts_by_interval(parts: list[Verdicts]) -> tuple[Hashes, NDArray[np.object_]]:
-    """Return hashes of principal and interval, sorted, (K,), and the alert that has verdicts there, (K,).
+    """Return sorted hashes of principal and interval (K,), and the id of the alert that has verdicts there (K,).
 
-    Verdicts that came too late for a run of intervals are left out.
+    Verdicts in a delivery window are left out: they came too late for a run of intervals.
     """
     runs = [_starts_of(part) < LATE_WINDOW for part in parts]
     keys = [
@@ -325,7 +326,7 @@ def _select_verdicts(scored: ScoredEvents) -> list[Verdicts]:
 
 
 def _has_calibrated_vote(scored: ScoredEvents) -> NDArray[np.bool_]:
-    """Return which judged events a calibrated detector voted for, (N,)."""
+    """Return a mask (N,) of the events that a calibrated detector voted for."""
     voted = np.zeros(len(scored.batch), bool)
     for name in calibrated_detectors(scored.batch.evidence):
         if vote_column(name) in scored.table:

@@ -1,4 +1,4 @@
-"""Impact: how much harm the new calls of an alert can do, and the urgency that rarity and impact make together.
+"""Impact: how much harm the new calls of an alert can do, and the urgency that follows from rarity and impact.
 
 Example:
     >>> rows = alert_impact(events, new_actions={"cloudtrail:StopLogging"}, new_places={"e1"})
@@ -7,21 +7,25 @@ Example:
     >>> combined_urgency(rarity_nats=4.0, actions=rows)
     55
 
-Rarity says how unlikely an alert is by chance; it cannot tell a new list call from a new `StopLogging`. Impact is evidence of
-another kind: how much more often such a call is new in an attack than in harmless work, as the logarithm of that ratio in nats
-(GRAVITY_NATS). Both are nats, so they are added, and the sum becomes an urgency as rarity's nats did before. Of several actions
-the gravest counts in full and each further one with a fading weight, so an alert that grows never becomes less urgent.
+Rarity says how unlikely an alert is by chance; it cannot tell a new list call from a new `StopLogging`. Impact is other evidence:
+the logarithm of how much more often such a call is new in an attack than in harmless work (GRAVITY_NATS). Both are nats, so they
+are added, and the sum is mapped to an urgency. The gravest action of an alert counts in full and each further one with a fading
+weight, so an alert that grows never becomes less urgent.
 
-What a principal does every day from where it always is says nothing about an attack, whatever it can do: only an action that is
-new for the principal counts in full, one that only comes from a network new for it by KNOWN_ACTION_SHARE. A right that is given
-to an account which no one dealt with is new, too: who makes roles all day does not let a stranger in with them. So is harm that
-a request does by parameters which the principal never gave, as its own key, and a grave call from a new network in a region that
-is new as well: who writes objects all day encrypts none for ransom, and who trains models does so at home. A call that
-failed counts less (FAILED_SHARE): it shows what is wanted, and has done nothing yet. A read of data or secrets counts in full
-where it is more than the principal ever read: a thief came for it, and an insider needs no new action to take it.
+How much an action counts:
+- In full if it is new for the principal. What a principal does every day from its usual place says nothing about an attack.
+- By KNOWN_ACTION_SHARE if only its network is new for the principal.
+- In full if its request is new, though the action is not:
+  - it gives a right to an account that no one dealt with before. A principal that makes roles all day lets no stranger in.
+  - it does harm by parameters that the principal never gave, such as its own key. A principal that writes objects all day
+    encrypts none for ransom.
+  - it is a grave call from a new network in a region that is new as well. A principal that trains models does so at home.
+- In full if it reads more data or secrets than the principal ever read. A thief comes for data, and an insider needs no new
+  action to take them.
+- By a further FAILED_SHARE if all its calls failed: they show an intention and have done nothing yet.
 
-A sum can still be low where the rarity is: so a grave call, or a tool of attackers, that was new has a floor (`urgency_floor`),
-which neither prevalence nor a fallback to peers lowers. Docs: docs/explanation/detection.md, "Urgency".
+The sum can be low where rarity is low. So a new grave call and a new tool of attackers have a floor (`urgency_floor`), which
+neither prevalence nor a fallback to peers lowers. See docs/explanation/detection.md, "Urgency".
 """
 
 from __future__ import annotations
@@ -47,24 +51,24 @@ from fingerprint.core.attack_tools import is_made_for_attacks
 if TYPE_CHECKING:
     from fingerprint.sources.base import CallImpact
 
-# Nats of rarity and impact together at which urgency is 50: one active interval in 22,000.
+# Nats of rarity plus impact at which urgency is 50: one active interval in 22,000.
 HALF_URGENCY_NATS = 10.0
 HALF_IMPACT_NATS = 1.5  # nats of impact at which impact is 50
-# Measured on drawn worlds (docs/explanation/experiments.md): a severe call that was new is in most attacks' alerts and in few
-# harmless ones; a notable or minor one is no more frequent in attacks than elsewhere.
+# Measured on drawn worlds (docs/explanation/experiments.md): most alerts about attacks have a new severe call, few harmless
+# alerts have one. New notable and minor calls are as frequent in harmless alerts as in attacks.
 GRAVITY_NATS: dict[Gravity, float] = {"none": 0.0, "minor": 0.0, "notable": 0.2, "grave": 1.5, "severe": 4.0}
 FAILED_SHARE = 0.6  # of the nats of an action all of whose calls failed
-KNOWN_ACTION_SHARE = 0.5  # of the nats of an action that is not new, from a network that is
-NEXT_GRAVE_ACTION_WEIGHT = 0.5  # of an alert's next action, beside the graver one before
+KNOWN_ACTION_SHARE = 0.5  # of the nats of a known action from a new network
+NEXT_GRAVE_ACTION_WEIGHT = 0.5  # weight of each further action, relative to the graver one before it
 MAX_COUNTED_ACTIONS = 8  # actions; the weight of the next one is below a hundredth
 MAX_SHOWN_ACTIONS = 10  # rows of `Alert.impact_of`
 MAX_RESOURCES = 5  # of one row
-MAX_NAMED_ACCOUNTS = 2  # in which a resource of one name was used
-# Calls that succeeded of a new action that destroys data or machines, from which on it is grave: cleaning up is a few of them.
-# Those that support an alert count beside its own, and those that were counted and are no events.
+MAX_NAMED_ACCOUNTS = 2  # accounts named for one resource
+# A new action that destroys data or machines is grave from this many successful calls on: cleaning up needs only a few. Counted
+# are the alert's own calls, those of supporting events, and those that only the interval's count has.
 MANY_DELETIONS = 20
-DESTROYING_TECHNIQUES = ("T1485", "T1490")  # of such an action: data destruction, inhibiting system recovery
-IN_BULK = "in bulk"  # in place of the actions by which more is read than ever
+DESTROYING_TECHNIQUES = ("T1485", "T1490")  # data destruction, inhibiting system recovery
+IN_BULK = "in bulk"  # one key for all actions that read more than ever
 PROGRAM_FEATURE = "program"
 
 
@@ -79,12 +83,14 @@ def alert_impact(
 ) -> tuple[ActionImpact, ...]:
     """Return the actions of an alert that can do harm, those that count most first.
 
-    `new_actions` are the `service:Action` that are new for the principal, `new_places` the ids of events from a network that is.
-    `other_accounts` maps the ids of events to the account that they were made on, where that is not the log's own, and
-    `new_requests` are the ids of those that are new however often their action was called: they give everybody a right, or an
-    account that no one dealt with before, or do harm as never before (`novel_impact`). `judged` is what each event can do, where
-    that is known (`judge_calls`). `in_bulk` are the actions that were called more often than ever before, and how often, which
-    tells of those that read data or secrets.
+    - `new_actions`: `service:Action` that are new for the principal.
+    - `new_places`: ids of events from a network that is new for the principal.
+    - `other_accounts`: by event id, the account that a call was made on, where it is not the account of the log.
+    - `new_requests`: ids of events that are new however often their action was called. They give a right to everybody or to an
+      account that no one dealt with before, or do harm in a way that is new (`novel_impact`).
+    - `judged`: the impact of each event, if the caller has it (`judge_calls`).
+    - `in_bulk`: by action, how often it was called, for actions that were called more often than ever. It matters for those that
+      read data or secrets.
     """
     by_action: dict[str, tuple[list[AlertEvent], list[CallImpact]]] = {}
     for event, found in zip(events, judged or judge_calls(events), strict=True):
@@ -107,8 +113,8 @@ def alert_impact(
 
 
 def judge_calls(events: Sequence[AlertEvent]) -> list[CallImpact]:
-    """Return what each event can do, by its record."""
-    # Judging needs the source; the store reads what was judged without it.
+    """Return the impact of each event, by its record."""
+    # Imported late: judging needs the source, and the store reads judged impacts without it.
     from fingerprint.sources.active import SOURCE
     from fingerprint.sources.base import judge_calls as judge
 
@@ -120,9 +126,10 @@ def count_together(
     supporting: Sequence[ActionImpact],
     amounts: Mapping[str, int] = MappingProxyType({}),
 ) -> tuple[tuple[ActionImpact, ...], tuple[ActionImpact, ...]]:
-    """Return the actions of an alert and those of its supporting events; deletions are as many as both have together.
+    """Return the actions of an alert, and those of its supporting events, with deletions counted over both (MANY_DELETIONS).
 
-    `amounts` are the calls of each `service:Action` in an interval, more than are events: as many of them succeeded as of these.
+    `amounts` are all calls of each `service:Action` in an interval, of which only some are events: the share that succeeded is
+    taken from the events.
     """
     calls: Counter[str] = Counter()
     done: Counter[str] = Counter()
@@ -141,12 +148,12 @@ def count_together(
 def with_support(
     rows: Iterable[ActionImpact], supporting: Iterable[ActionImpact]
 ) -> tuple[ActionImpact, ...]:
-    """Return the actions of an alert and those of its supporting events, as such, those that count most first."""
+    """Return the actions of an alert and of its supporting events, these marked `supporting`, those that count most first."""
     return tuple(sorted((*rows, *(replace(row, supporting=True) for row in supporting)), key=_order))
 
 
 def merge_impact(rows: Iterable[ActionImpact]) -> tuple[ActionImpact, ...]:
-    """Return the actions of several alerts together, each once, those that count most first; supporting ones by themselves."""
+    """Return the actions of several alerts, those that count most first, each once; a supporting action stays apart."""
     merged: dict[tuple[str, bool], ActionImpact] = {}
     for row in rows:
         key = row.action, row.supporting
@@ -168,9 +175,9 @@ def _together(one: ActionImpact, other: ActionImpact) -> ActionImpact:
 
 
 def action_nats(row: ActionImpact) -> float:
-    """Return how much evidence of an attack an action of an alert is, in nats; 0 for what is not new.
+    """Return how much evidence of an attack an action of an alert is, in nats; 0 if it is not unusual.
 
-    Of what supports an alert a grave or severe action counts that is new and succeeded, as if it were the alert's own: beside a
+    A supporting action counts as the alert's own if it is grave or severe, new and succeeded, and else not at all: beside a
     verdict, a principal's first deletion of a whole bucket is no less of one.
     """
     if not row.is_unusual or (row.supporting and not _counts_beside(row)):
@@ -182,8 +189,8 @@ def action_nats(row: ActionImpact) -> float:
 def impact_nats(rows: Sequence[ActionImpact]) -> float:
     """Return the nats of an alert's actions together: the strongest in full, each further one with a fading weight.
 
-    An action that has calls of the alert and calls that support it counts once, and so do all reads in bulk: who downloads
-    objects decrypts them, too.
+    An action counts once, even if the alert has both own and supporting calls of it. All reads in bulk count as one: a thief who
+    downloads objects also decrypts them.
     """
     by_action: dict[str, float] = {}
     for row in rows:
@@ -194,12 +201,12 @@ def impact_nats(rows: Sequence[ActionImpact]) -> float:
 
 
 def impact_score(rows: Sequence[ActionImpact]) -> int:
-    """Return an impact, 0 to 100, of an alert's actions."""
+    """Return the impact of an alert's actions, 0 to 100."""
     return round(100 * (1 - 2 ** (-impact_nats(rows) / HALF_IMPACT_NATS)))
 
 
 def urgency_from_nats(nats: Any) -> Any:
-    """Return an urgency, 0 to below 100, from nats of evidence; HALF_URGENCY_NATS are 50."""
+    """Return an urgency, 0 to below 100, from nats of evidence; HALF_URGENCY_NATS give 50."""
     return 100 * (1 - 2 ** (-nats / HALF_URGENCY_NATS))
 
 
@@ -211,11 +218,11 @@ def gravest_action(rows: Sequence[ActionImpact]) -> str:
 def urgency_floor(rows: Iterable[ActionImpact], drivers: Iterable[SurpriseDriver] = ()) -> int:
     """Return the urgency below which an alert with these actions and drivers never falls.
 
-    A severe action that is new and succeeded is never below high, nor is a program made for attacks that is new. Never below
-    medium are a severe action that failed, or that only the network makes new, and a grave one that is new and succeeded, nor is
-    a machine that never moved and was used at another network: its credentials may be stolen. A read
-    in bulk has no floor: a fleet that reads a new secret has one in each of its alerts, and prevalence must lower them; but with
-    a credential outside of its networks it is a theft.
+    - High: a severe action that is new and succeeded; a new program that is made for attacks.
+    - Medium: a severe action that is new and failed, or that is known and comes from a new network; a grave action that is new
+      and succeeded; a machine that never moved and was used at another network, because its credentials may be stolen.
+    - None: a read in bulk, unless its credential was used outside its networks, which is a theft. A fleet that reads a new secret
+      has such a read in each of its alerts, and prevalence must lower them.
     """
     shared = (row for row in rows if row.is_elsewhere or not row.in_bulk)
     counted = (row for row in shared if not row.supporting or _counts_beside(row))
@@ -233,21 +240,21 @@ def combined_urgency(
     cap: int = 100,
     drivers: Iterable[SurpriseDriver] = (),
 ) -> int:
-    """Return the urgency of rarity and impact together, at most `cap`."""
+    """Return the urgency of rarity and impact together, not below the floor and at most `cap`."""
     together = round(urgency_from_nats(rarity_nats + impact_nats(rows)))
     return min(max(together, urgency_floor(rows, drivers)), cap)
 
 
 def is_named_beside(row: ActionImpact) -> bool:
-    """Return whether an action that only supports an alert says what it is about: new, succeeded and more than minor.
+    """Return whether texts name a supporting action: it is new, succeeded and is more than minor.
 
-    A notable one is named and does not count: beside harmless reads it is as frequent as beside an attack's.
+    A notable one is named but does not count: it is as frequent beside harmless reads as beside those of an attack.
     """
     return row.gravity not in ("none", "minor") and row.new and row.succeeded
 
 
 def _counts_beside(row: ActionImpact) -> bool:
-    """Return whether an action counts that only supports an alert."""
+    """Return whether a supporting action counts towards impact and floor."""
     return row.gravity in GRAVE_OR_SEVERE and row.new and row.succeeded
 
 
@@ -262,7 +269,7 @@ def _floor(row: ActionImpact) -> int:
 
 
 def _order(row: ActionImpact) -> tuple[float, int, bool, bool, bool, int, str]:
-    """Return what sorts actions: by nats, gravity, whether they only support or read, success, calls and name."""
+    """Return a sort key of actions: nats, gravity, own before supporting, not in bulk before in bulk, success, calls, name."""
     gravity = -GRAVITIES.index(row.gravity)
     return -action_nats(row), gravity, row.supporting, row.in_bulk, not row.succeeded, -row.calls, row.action
 
@@ -276,10 +283,10 @@ def _of_action(
     other_accounts: Mapping[str, str],
     most_ever: str | None,
 ) -> ActionImpact:
-    """Return what an action's calls can do: of those whose requests do the gravest harm, how many and on what.
+    """Return the impact of an action: the gravest of its calls, how many calls do this harm, and on which resources.
 
-    Of a read that was called more often than ever all calls do it together; `most_ever` says how often that was, None for others.
-    What was done with a credential outside of its networks is grave at least.
+    `most_ever` says how often the action was called if that was more often than ever, else it is None; all calls of such a read
+    do the harm together. An action is at least grave if its credential was used outside its networks.
     """
     from fingerprint.sources.base import NO_IMPACT, gravest_calls  # as in `judge_calls`
 
@@ -310,7 +317,7 @@ def _of_action(
 
 
 def _bulk_read(name: str) -> CallImpact:
-    """Return what a `service:Action` does that was called more often than ever; no impact of what reads no data."""
+    """Return the impact of a `service:Action` that was called more often than ever: none if it reads no data."""
     from fingerprint.sources.active import SOURCE  # as in `judge_calls`
 
     service, _, action = name.partition(":")
@@ -318,7 +325,7 @@ def _bulk_read(name: str) -> CallImpact:
 
 
 def _as_many(row: ActionImpact, done: int) -> ActionImpact:
-    """Return an action, of whose calls so many succeeded: many of one that destroys are grave where it is new."""
+    """Return an action with its gravity raised to grave if it is new, destroys, and `done` calls are MANY_DELETIONS or more."""
     if not (row.new and row.technique in DESTROYING_TECHNIQUES and done >= MANY_DELETIONS):
         return row
     return replace(row, gravity=max(row.gravity, "grave", key=GRAVITIES.index))
@@ -327,10 +334,10 @@ def _as_many(row: ActionImpact, done: int) -> ActionImpact:
 def _resource_texts(
     events: Sequence[AlertEvent], outsiders: Mapping[str, tuple[str, ...]], other_accounts: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return what calls were made on, each once; roles of one name in seven accounts are one name, and the accounts.
+    """Return the resources of calls in words, each once; roles of one name in seven accounts are one name with its accounts.
 
-    Where the other accounts are only named for it, as in a role's new trust policy, they are those that it is `for`: the
-    `outsiders` that an event lets in, by its id. What gives a right to accounts and names no resource has these alone.
+    `outsiders` are the accounts that an event lets in, by event id, as in a role's new trust policy: a resource is `for` these. A
+    call that gives a right to accounts and names no resource has these accounts alone.
 
     >>> _resource_texts(seven_assumed_roles, {}, account_of)
     ('role:Operator in 7 accounts: 111111111111, 222222222222 and 5 more',)
@@ -351,9 +358,9 @@ def _resource_texts(
 
 
 def _accounts_beside(event: AlertEvent, outsiders: Sequence[str], account: str) -> tuple[str, list[str]]:
-    """Return the accounts that a call names, and whether what it was made on lies `in` them or they are let in: `for` them.
+    """Return the accounts that a call names, and their relation to its resource: it lies `in` them, or they are let in (`for`).
 
-    `account` is the one that it was made on or names; of those that are let in that one comes first.
+    `account` is the account that the call was made on or names; it comes first among those that are let in.
     """
     from fingerprint.sources.active import SOURCE  # as in `judge_calls`
 

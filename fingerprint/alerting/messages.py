@@ -5,9 +5,9 @@ Example:
     >>> value
     b'{"schema":1,"event_id":"...","event_time":"2026-01-23T03:28:11.000Z","principal":"...", ... "z":5.2,"vote":true}'
 
-An alert is published again when it has grown: the newest message of its id replaces the others. It carries at most
-MAX_ALERT_EVENTS events, the newest, without their records, and no more than fit a message; `event_count` says how many there
-are. The alert store has all.
+An alert is published again when it has grown: the newest message of its id replaces the others. A message carries the newest
+events, at most MAX_ALERT_EVENTS and no more than fit, without their records. `event_count` says how many the alert has; the alert
+store has them all.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ MAX_ALERT_EVENTS = 200
 
 
 def encode_alerts(alerts: Sequence[Alert], max_bytes: int) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the key (principal) and value of each alert, together at most `max_bytes`: fewer events where it would be more."""
+    """Yield the key (principal) and value of each alert; a message of more than `max_bytes` is made to fit with fewer events."""
     for alert in alerts:
         key = alert.principal.encode(errors="replace")
         yield key, _encode_within(alert, max_bytes - len(key))
 
 
 def _encode_within(alert: Alert, max_bytes: int) -> bytes:
-    """Return an alert as a message of so many bytes, because a text of one record may be a mebibyte.
+    """Return an alert as a message of at most `max_bytes`: the text of one record may be a mebibyte.
 
-    It keeps the newer half of its events, again and again while it is too large, and loses what explains them last.
+    While it is too large, the older half of its events is dropped. If it is too large without any event, drivers and next steps
+    are dropped, too.
     """
     shown = replace(alert, events=alert.events[-MAX_ALERT_EVENTS:])
     while len(value := _encode_alert(shown, len(alert.events))) > max_bytes and shown.events:

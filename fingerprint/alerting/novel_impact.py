@@ -1,10 +1,10 @@
-"""The impact of the events of an alert, by what of them is new to its principal and strange to the organisation.
+"""The impact of an alert's events, weighed by what is new to its principal and who is strange to the organisation.
 
 Example:
     >>> [(row.action, row.gravity, row.new) for row in find_impact(verdicts, events, novelty, explainer)]
     [('cloudtrail:StopLogging', 'severe', True)]
 
-`impact` says what calls can do and how much that counts; the bank says which of it is new, and who is an outsider.
+`impact` says what calls can do and how much that counts. The bank says which calls are new and which accounts are outsiders.
 """
 
 from __future__ import annotations
@@ -36,9 +36,10 @@ def find_impact(
     in_bulk: Mapping[str, str] = MappingProxyType({}),
     is_own: bool = False,
 ) -> tuple[ActionImpact, ...]:
-    """Return what events can do by what of them is new, and how often what was called `in_bulk`; `part` are their rows.
+    """Return the actions of events that can do harm (`impact.alert_impact`); `part` are the rows of the events.
 
-    `is_own`: they are an alert's own, which say once that a credential was used elsewhere.
+    `in_bulk` says how often each action was called that was called more often than ever. `is_own`: the events are an alert's own,
+    not supporting ones. Only own events are marked where a credential was used elsewhere, once for each alert.
     """
     judged = impact.judge_calls(events)
     grants = _outsider_grants(part, judged, explainer)
@@ -60,10 +61,10 @@ def find_impact(
 
 
 def _new_harm(events: Sequence[AlertEvent], judged: Sequence[CallImpact], novelty: Novelty) -> frozenset[str]:
-    """Return the ids of grave or severe calls that are new, whatever their action is.
+    """Return the ids of grave or severe calls that are new though their action may be known.
 
-    Those are calls that their request makes graver than their action by parameters that the principal never gave it, and calls
-    from a network in a region that are both new.
+    These are calls from a new network in a new region, and calls that are graver than their action is in itself because of
+    parameters that the principal never gave.
     """
     strange = (novelty.networks.keys() & novelty.regions.keys()) - novelty.usual_places
     grave = (
@@ -84,11 +85,11 @@ def _used_elsewhere(
     novelty: Novelty,
     in_bulk: Collection[str] = (),
 ) -> tuple[list[CallImpact], frozenset[str]]:
-    """Return what events can do, one action of them by its credential's new place, and the ids of these events.
+    """Return the impact of events, with one action marked as done with a credential outside its networks, and that action's ids.
 
-    That one action is the gravest that came from there, of several the strangest, best none that was called `in_bulk`, which is
-    an effect of its own: many calls with one stolen credential are one theft. A service that calls for a machine, a range of a
-    known network, and one that many others use are no such place.
+    Only one action is marked: many calls with one stolen credential are one theft. It is the gravest from the new place, and of
+    equally grave ones the strangest. An action that was called `in_bulk` is taken last, because that is an effect of its own. No
+    new place are: a service that calls for a machine, a new range of a known network, and a network that many others use.
     """
     usual = novelty.usual_places | novelty.usual_for_others | novelty.ranges
     away = {name for name, network in novelty.networks.items() if "/" in network} - usual
@@ -114,19 +115,19 @@ def _used_elsewhere(
 
 
 def _is_graver(event: AlertEvent, found: CallImpact) -> bool:
-    """Return whether a call is graver by its request than its action is."""
+    """Return whether its request makes a call graver than its action is in itself."""
     of_action = SOURCE.impact_of(event.service, event.action, "").gravity
     return GRAVITIES.index(found.gravity) > GRAVITIES.index(of_action)
 
 
 def _own_accounts(judged: Sequence[CallImpact], bank: Bank) -> frozenset[str]:
-    """Return the accounts that events give a right and whose own logs were learned: the organisation's, no outsiders."""
+    """Return the accounts that get a right from these events and whose logs the bank learned: they are no outsiders."""
     accounts = sorted({outsider for each in judged for outsider in each.outsiders})
     return frozenset(compress(accounts, bank.knows_account(hashing.hash_strings(np.array(accounts, object)))))
 
 
 def _outsider_grants(part: Verdicts, judged: Sequence[CallImpact], explainer: Explainer) -> NDArray[np.bool_]:
-    """Return which events (N,) give a right to everybody, or to an account that no one of the history dealt with, nor is of."""
+    """Return a mask (N,) of the events that give a right to everybody or to an account that the history does not know."""
     out = np.array([EVERYBODY in each.outsiders for each in judged], bool)
     with_outsiders = np.flatnonzero([bool(each.outsiders) for each in judged])
     versions = np.asarray(frames.column_of(part.frame, "bank_version"), object)[with_outsiders]
@@ -138,7 +139,7 @@ def _outsider_grants(part: Verdicts, judged: Sequence[CallImpact], explainer: Ex
 
 
 def _other_accounts(frame: Frame) -> dict[str, str]:
-    """Return the account that each event was made on, by id, where that is not the one of its log."""
+    """Return by event id the account that a call was made on, where it is not the account of the log."""
     ids, accounts = (frames.column_of(frame, name).tolist() for name in ("event_id", "target_account"))
     named = ((str(name), frames.text_or_empty(account)) for name, account in zip(ids, accounts, strict=True))
     return {name: account for name, account in named if account}

@@ -1,11 +1,11 @@
-"""Novelty: the actions, networks, address ranges and regions of an alert that the bank never saw of its principal.
+"""Novelty: the actions, networks, address ranges and regions of an alert that the bank does not know of its principal.
 
 Example:
     >>> found = find_novelty(batch, frame, ["iam:CreateAccessKey"], explainer)
     >>> found.actions, found.networks
     (frozenset({'iam:CreateAccessKey'}), {'e1': '198.51.100.0/24'})
 
-Of a person at several roles, `find_elsewhere` says what of that is new at this role only.
+For a person who uses several roles, `find_elsewhere` says which of these are new at this role only.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.event_batch import EventBatch
 
 PLACES = (*NETWORK_FEATURES, "region")
-MAX_ROLES = 50  # of one person, whose places are looked at
+MAX_ROLES = 50  # roles of one person whose places are compared
 VERSION = "version"  # of a program
 PROGRAM_COLUMN, VERSION_COLUMN = (FEATURE_NAMES.index(name) for name in (PROGRAM_FEATURE, VERSION))
 NETWORK_COLUMN, RANGE_COLUMN = (FEATURE_NAMES.index(name) for name in NETWORK_FEATURES)
@@ -42,14 +42,18 @@ PARAMETERS_COLUMN = FEATURE_NAMES.index("parameters")
 
 
 class Novelty(NamedTuple):
-    """The actions (`service:Action`) of an alert that its principal never called, its events' new networks and regions, by id.
+    """The parts of an alert that are new to its principal.
 
-    `ranges` are the ids of those of the networks that are new address ranges of a network that the principal used before;
-    `usual_for_others` of those whose address range many principals used in the history; `usual_places` of those whose principal
-    comes from new ones all the time, so that another is nothing strange. Such a region is not among `regions`. `requests` are the
-    ids of events whose request has parameters that the principal never gave the action.
-    Never is: not in what the bank learned. What began after the training stays new until the next one, so that a thief who comes
-    again the next day is still one.
+    - `actions`: `service:Action` that the principal never called.
+    - `networks`, `regions`: by event id, the new network or region that a call came from or was made in. A region is left out if
+      the principal uses new ones all the time.
+    - `ranges`: ids of events from a new address range of a known network.
+    - `usual_for_others`: ids of events from a new network whose address range many principals used in the history.
+    - `usual_places`: ids of events from a new network whose principal uses new ones all the time: another is nothing strange.
+    - `requests`: ids of events whose request has parameters that the principal never gave.
+
+    *New* means: not in what the bank learned. A value that appeared after the training stays new until the next training, so a
+    thief who comes back the next day still stands out.
     """
 
     actions: frozenset[str]
@@ -62,7 +66,7 @@ class Novelty(NamedTuple):
 
 
 def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explainer: Explainer) -> Novelty:
-    """Return what of an alert's events is new to their principal; `names` (N,) are their actions."""
+    """Return what is new to the principal in an alert's events; `names` (N,) are their actions."""
     key = np.column_stack(
         [
             batch.fingerprint.astype(np.uint64),
@@ -96,16 +100,19 @@ def find_novelty(batch: EventBatch, frame: Frame, names: Sequence[str], explaine
 
 
 def _is_usual_range(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:
-    """Return whether many principals of the history used the address range of one version's events, (R,)."""
+    """Return a mask (R,) of the events from an address range that many principals of the history used.
+
+    All events at `rows` (R,) have one bank version.
+    """
     bank, _ = explainer.bank_and_rows(batch, rows)
     used = bank.principals_that_showed(RANGE_COLUMN, batch.codes[rows, RANGE_COLUMN])
     return used > MANY_PRINCIPALS
 
 
 def _often_new(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) -> NDArray[np.bool_]:
-    """Return of which places (PLACE_COLUMNS) the principal of one version's events comes to new ones all the time, (R, places).
+    """Return for each event and kind of place (R, PLACE_COLUMNS) whether its principal uses new ones all the time.
 
-    None of a principal without a fingerprint of its own: what is usual of its peers need not be of it.
+    All events at `rows` (R,) have one bank version. False without an own fingerprint: a habit of the peers need not be one's own.
     """
     bank, at = explainer.bank_and_rows(batch, rows)
     whole = np.where(bank.whole[at] >= 0, bank.whole[at], at)
@@ -115,7 +122,7 @@ def _often_new(batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer) 
 
 
 def _new_regions(frame: Frame, unseen: NDArray[np.bool_]) -> dict[str, str]:
-    """Return the region of each event in a new one, by id; `unseen` (N,) are those."""
+    """Return by event id the region of the events in a new region; `unseen` (N,) is the mask of these."""
     ids, regions = (
         np.asarray(frames.column_of(frame, name), object)[unseen].tolist() for name in ("event_id", "region")
     )
@@ -123,7 +130,7 @@ def _new_regions(frame: Frame, unseen: NDArray[np.bool_]) -> dict[str, str]:
 
 
 def _new_networks(batch: EventBatch, frame: Frame, unseen: NDArray[np.bool_]) -> dict[str, str]:
-    """Return the network of each event from a new one, by id: the wider of NETWORK_FEATURES (N, networks) that is `unseen`."""
+    """Return by event id the new network of an event: the widest of NETWORK_FEATURES that is new, by `unseen` (N, networks)."""
     rows = np.flatnonzero(unseen.any(axis=1))
     if not len(rows):
         return {}
@@ -139,7 +146,7 @@ def _new_networks(batch: EventBatch, frame: Frame, unseen: NDArray[np.bool_]) ->
 
 
 def feature_texts(batch: EventBatch, frame: Frame, name: str) -> list[str]:
-    """Return the value of a feature that each event has, (N,), empty for none, as of the program that it names."""
+    """Return the text of each event's value of a feature (N,), such as the name of its program; empty without a value."""
     codes = batch.codes[:, FEATURE_NAMES.index(name)]
     _, first, inverse = np.unique(codes, return_index=True, return_inverse=True)
     texts = encoding.FEATURE_SET.texts(frames.select_rows(frame, first), (name,))[name]
@@ -149,10 +156,11 @@ def feature_texts(batch: EventBatch, frame: Frame, name: str) -> list[str]:
 def _new_to_principal(
     batch: EventBatch, rows: NDArray[np.intp], explainer: Explainer, principal: str
 ) -> NDArray[np.bool_]:
-    """Return whether action, places and parameters of one version's events are new to their principal, (R, 1 + places + 1).
+    """Return whether action, places and parameters of events are new to their principal, (R, 1 + places + 1).
 
-    A place is one of the principal, whichever service it was used with. A principal that was not learned is known for no places:
-    those are compared with what its peers use, and of a person also with what the same one used at other roles.
+    All events at `rows` (R,) have one bank version. A place belongs to the principal, whichever service it was used with. Places
+    of a principal without a fingerprint of its own are compared with those of its peers, and those of a person also with the
+    places of the same person at other roles.
     """
     bank, at = explainer.bank_and_rows(batch, rows)
     codes, stranger = batch.codes[rows], batch.level[rows] >= PEER_LEVEL
@@ -171,7 +179,10 @@ def _new_to_principal(
 
 
 def _new_to_person(codes: Hashes, others: NDArray[np.int32], bank: Bank) -> NDArray[np.bool_]:
-    """Return whether places of events (R, F) were used at none of a person's `others` (K,), fingerprints at other roles."""
+    """Return a mask (R, places) of the places of events that a person used at no other role.
+
+    `codes` (R, F) are of the events, `others` (K,) are the person's fingerprints at other roles.
+    """
     if not len(others):
         return np.ones((len(codes), len(PLACE_COLUMNS)), bool)
     at, each = np.tile(others[:MAX_ROLES], len(codes)), np.repeat(codes, len(others[:MAX_ROLES]), axis=0)
@@ -181,7 +192,7 @@ def _new_to_person(codes: Hashes, others: NDArray[np.int32], bank: Bank) -> NDAr
 
 
 class Elsewhere(NamedTuple):
-    """The part of an alert that is new at this role only: its person called, came from and used it at another one."""
+    """The part of an alert that is new at this role only: its person did the same at another role."""
 
     actions: frozenset[str] = frozenset()  # `service:Action`
     networks: frozenset[str] = frozenset()  # of events, by id
@@ -191,9 +202,9 @@ class Elsewhere(NamedTuple):
 def find_elsewhere(
     batch: EventBatch, frame: Frame, names: Sequence[str], ranges: Collection[str], explainer: Explainer
 ) -> Elsewhere:
-    """Return what of an alert's events its person is known for at other roles; `names` (N,) are their actions.
+    """Return the actions, networks and tools of an alert that its person used at other roles; `names` (N,) are its actions.
 
-    `ranges` are the ids of events whose address range is new, and not their network.
+    `ranges` are the ids of events from a new address range of a known network: they are compared by range, others by network.
     """
     ids = [*map(str, frames.column_of(frame, "event_id").tolist())]
     versions = np.asarray(frames.column_of(frame, "bank_version"), object)
@@ -220,7 +231,7 @@ def find_elsewhere(
 
 
 def _used_at(bank: Bank, fingerprints: NDArray[np.int32], column: int, codes: Hashes) -> NDArray[np.bool_]:
-    """Return which values of a feature (R,) any of the fingerprints (K,) was seen with."""
+    """Return a mask (R,) of the values of a feature that any of the fingerprints (K,) was seen with."""
     distinct, inverse = np.unique(codes, return_inverse=True)
     each, of = np.repeat(fingerprints, len(distinct)), np.tile(distinct, len(fingerprints))
     counts = bank.vocabulary.count_of(each, column, of).reshape(len(fingerprints), -1)

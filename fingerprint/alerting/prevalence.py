@@ -5,18 +5,17 @@ Example:
     (33, 7)
 
 Prevalence is the number of other principals that show at least half of the alert's surprise, in nats, within a day (a weighted
-median). Only what a roll-out brings is counted: actions, parameters, errors and tools. Not counted are:
+median). Counted are the values that a roll-out brings: actions, parameters, errors and tools. Not counted are:
 
-- a place (network, address range, other account): one thief with many keys brings the same place to all of them. Where another
-  principal comes from the alert's unusual place too, urgency is not lowered at all;
-- an action that serves an attacker by public mappings (all but discovery): many do it when many keys are
-  stolen;
-- a value that an attack shows: as soon as one of the principals that share it has a true positive, it excuses no other.
+- a place (network, address range, other account): one thief with many keys brings the same place to all of them. If another
+  principal shows the alert's unusual place, too, urgency is not lowered at all;
+- an action that public mappings say serves attackers (all but discovery): many principals call it when many keys are stolen;
+- a value of an attack: once one of the principals that show it has a true positive, it excuses no other.
 
-From MIN_OTHERS others on, urgency falls by URGENCY_PER_DOUBLING for each doubling, by MAX_REDUCTION at most and never below half.
-It is bounded because an attacker may make noise to be shared: a critical alert stays high, and the page shows both figures. Nor
-does it fall below the floor of a grave call that was new (`impact.urgency_floor`): twenty principals whose trails are stopped on
-one day are no roll-out, and if they are, the floor is all that is left of the alert's impact. No verdict changes.
+From MIN_OTHERS others on, urgency falls by URGENCY_PER_DOUBLING for each doubling, at most by MAX_REDUCTION and never below half.
+It is bounded because an attacker may make noise in order to share it: a critical alert stays high, and the page shows both
+figures. Urgency never falls below the floor of a new grave call (`impact.urgency_floor`): twenty principals whose trails are
+stopped on one day are no roll-out. No verdict changes.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from typing import NamedTuple
 from fingerprint.core.alert import ORDER_FEATURE
 from fingerprint.core.time_range import DAY_SECONDS
 
-WINDOW_SECONDS = DAY_SECONDS  # seconds
+WINDOW_SECONDS = DAY_SECONDS  # within which others show the same value
 MIN_OTHERS = 3  # other principals; fewer may be a coincidence
 MAX_COUNTED_OTHERS = 20  # counting ends here
 URGENCY_PER_DOUBLING = 5.0  # urgency, for each doubling of the other principals
@@ -42,19 +41,19 @@ CALL_FEATURES = ("action", "parameters")
 
 
 class SurprisingValue(NamedTuple):
-    """A surprising value of an alert, and how many other principals show it within a day."""
+    """A surprising value of an alert, and the number of other principals that show it within a day."""
 
     feature: str
     surprise: float  # nats
     other_principals: int = 0
     value: str = ""
-    is_attack: bool = False  # one of them was judged a true positive
+    is_attack: bool = False  # a principal that shows it has a true positive
 
 
 @cache
 def feature_labels(names: tuple[str, ...]) -> frozenset[str]:
-    """Return the labels of features, by which alerts name them."""
-    # late: with it come NumPy and pandas, and reading a queue needs neither
+    """Return the labels of features: the names that alerts use."""
+    # Imported late: it needs NumPy and pandas, and reading a queue needs neither.
     from fingerprint.features.encoding import FEATURES
 
     return frozenset(feature.label for feature in FEATURES if feature.name in names)
@@ -68,7 +67,7 @@ def counts_towards_prevalence(feature: str) -> bool:
 def adjust_urgency(urgency: int, surprises: Sequence[SurprisingValue], floor: int = 0) -> tuple[int, int]:
     """Return the adjusted urgency, and how many other principals share at least half of the surprise.
 
-    What lowers it stops at `floor` (`impact.urgency_floor`).
+    Urgency is not lowered below `floor` (`impact.urgency_floor`).
     """
     others = _weighted_median_others(surprises)
     one_thief = any(
@@ -79,7 +78,7 @@ def adjust_urgency(urgency: int, surprises: Sequence[SurprisingValue], floor: in
 
 
 def reduce_urgency(urgency: int, others: int) -> int:
-    """Return an urgency lowered for so many other principals."""
+    """Return an urgency, lowered if `others` other principals show the same."""
     if others < MIN_OTHERS:
         return urgency
     reduction = min(MAX_REDUCTION, round(URGENCY_PER_DOUBLING * math.log2(others + 1)))
@@ -87,9 +86,9 @@ def reduce_urgency(urgency: int, others: int) -> int:
 
 
 def _weighted_median_others(surprises: Sequence[SurprisingValue]) -> int:
-    """Return the median over values, weighted by surprise, of how many others show each; 0 without values.
+    """Return the median number of others that show a value, weighted by surprise; 0 without values.
 
-    The order of actions has no weight: its nats are another detector's, and no one else shows it.
+    Drivers of the order of actions are left out: their nats come from another detector, and no one else shows them.
     """
     weighed = [each for each in surprises if each.feature != ORDER_FEATURE]
     left = sum(each.surprise for each in weighed) / 2
@@ -101,7 +100,7 @@ def _weighted_median_others(surprises: Sequence[SurprisingValue]) -> int:
 
 
 def _excusing_others(value: SurprisingValue) -> int:
-    """Return how many other principals excuse a value."""
+    """Return the number of other principals that excuse a value, 0 for a value that none can excuse."""
     if value.feature not in feature_labels(SHARED_FEATURES) or value.is_attack or _is_attack_tactic(value):
         return 0
     return value.other_principals

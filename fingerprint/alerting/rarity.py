@@ -4,9 +4,9 @@ Example:
     >>> alert_nats(np.array([5.0, 4.0, 1.0]), ["iam:CreateUser", "iam:CreateUser", "iam:ListUsers"])
     11.244459518993885
 
-Of each distinct action the highest z of the calibrated detectors counts (`tail_calibration`), the most unusual action first and
-each further one with a fading weight, the sum scaled by `CALIBRATION`. So it means the same for every principal. A fingerprint
-that had to fall back knows less: `URGENCY_CAP` says how urgent its alert is at most.
+Each distinct action counts by its highest z of the calibrated detectors (`tail_calibration`), as nats: the most unusual action in
+full, each further one with a fading weight. CALIBRATION scales the sum. So rarity means the same for every principal. A
+fingerprint of peers knows less than one of the principal itself: URGENCY_CAP bounds the urgency of its alerts.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from fingerprint.estimators import tail_calibration
 from fingerprint.state.event_batch import EventBatch
 
 URGENCY_CAP: dict[Level, int] = {"entity": 100, "principal": 100, "peer": 85, "generic": 70}
-NEXT_RARE_ACTION_WEIGHT = 0.3  # of an alert's next unusual action, beside the one before
-MAX_ACTIONS = 10  # that count
-# With it the strongest harmless alerts have as many nats as their most unusual events; measured on three worlds, 0.70 to 0.78.
+NEXT_RARE_ACTION_WEIGHT = 0.3  # weight of each further action, relative to the more unusual one before it
+MAX_ACTIONS = 10  # actions that count
+# Chosen so that the strongest harmless alerts have as many nats as their most unusual events: 0.70 to 0.78 on three worlds.
 CALIBRATION = 0.72
 
 
 def alert_nats(z: NDArray[np.float64], actions: Sequence[str]) -> float:
     """Return how rare the events of an alert are together, in nats of a tail probability.
 
-    `z` (N,) are the events' highest of calibrated detectors, -inf for no opinion, and `actions` (N,) their actions.
+    `z` (N,) is each event's highest z of the calibrated detectors, -inf for no opinion; `actions` (N,) are their actions.
     """
     strongest: dict[str, float] = {}
     for action, nats in zip(actions, tail_calibration.z_to_nats(z).tolist(), strict=True):
@@ -42,7 +42,7 @@ def alert_nats(z: NDArray[np.float64], actions: Sequence[str]) -> float:
 
 
 def combined_nats(nats: NDArray[np.float64]) -> float:
-    """Return the nats of actions (K,), the most unusual first, as those of one alert."""
+    """Return the nats of an alert from those of its actions (K,), the most unusual first."""
     return float(CALIBRATION * (np.nan_to_num(nats) * NEXT_RARE_ACTION_WEIGHT ** np.arange(len(nats))).sum())
 
 

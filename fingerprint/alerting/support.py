@@ -2,7 +2,7 @@
 
 Example:
     >>> support = find_support(supporting, explainer)
-    >>> [row.action for row in support[alert_id].actions]     # what of them was new and can do harm
+    >>> [row.action for row in support[alert_id].actions]     # new actions that can do harm
     ['kms:ScheduleKeyDeletion']
 """
 
@@ -30,10 +30,11 @@ from fingerprint.state.event_batch import Verdicts
 
 
 class Support(NamedTuple):
-    """The events that support an alert, oldest first, with records, and what of it was new and can do harm, the gravest first.
+    """The events that support an alert, oldest first and with their records, and their actions.
 
-    `usual` are the other actions that changed something, which belong to an alert where they were made beside its own events.
-    `new` are all actions that the principal never called, also those that only read.
+    - `actions`: unusual actions that can do harm, those that count most first.
+    - `usual`: other actions that succeeded and changed something. They belong to an alert if they were made beside its events.
+    - `new`: all `service:Action` that the principal never called, also those that only read.
     """
 
     events: tuple[AlertEvent, ...] = ()
@@ -42,13 +43,13 @@ class Support(NamedTuple):
     new: frozenset[str] = frozenset()
 
     def actions_beside(self, events: Sequence[AlertEvent]) -> tuple[ActionImpact, ...]:
-        """Return what was new, and what else the session of an alert's events changed in the same minutes."""
+        """Return the unusual actions, and the others that the session of an alert's own events called in the same minutes."""
         beside = {event.action_name for event in made_beside(events, self.events)}
         return (*self.actions, *(row for row in self.usual if row.action in beside))
 
 
 def find_support(supporting: Verdicts, explainer: Explainer) -> dict[str, Support]:
-    """Return what supports alerts, by `alert_id`."""
+    """Return the support of each alert, by `alert_id`."""
     batch, frame = supporting
     return {
         name: Support(events, *_find_new_actions(part, events, explainer))
@@ -59,7 +60,7 @@ def find_support(supporting: Verdicts, explainer: Explainer) -> dict[str, Suppor
 def _find_new_actions(
     part: Verdicts, events: Sequence[AlertEvent], explainer: Explainer
 ) -> tuple[tuple[ActionImpact, ...], tuple[ActionImpact, ...], frozenset[str]]:
-    """Return what was new of supporting events and can do harm, what else changed something more than minor, and what was new."""
+    """Return the fields `actions`, `usual` and `new` of `Support` for supporting events; `usual` has no minor actions."""
     novelty = find_novelty(*part, [event.action_name for event in events], explainer)
     found = find_impact(part, events, novelty, explainer)
     actions = _count_deletions(found, part, [event.action_name for event in events], explainer)
@@ -72,9 +73,10 @@ def _find_new_actions(
 def _count_deletions(
     actions: Sequence[ActionImpact], part: Verdicts, names: Sequence[str], explainer: Explainer
 ) -> list[ActionImpact]:
-    """Return the actions; one that destroys says how often it was called in an interval whose activity a detector flagged.
+    """Return the actions; the effect of one that destroys says how often it was called in an interval that a detector flagged.
 
-    Of such a burst one event may support an alert, and the others have no vote of their own. `names` (N,) are those of `part`.
+    In such a burst one event may support an alert while the others have no vote of their own. `names` (N,) are the actions of
+    `part`.
     """
     batch, frame = part
     votes = [vote_column(name) for name in interval_detectors(batch.evidence)]

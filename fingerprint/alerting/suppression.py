@@ -6,9 +6,9 @@ Example:
     >>> hides(AlertFacts("111122223333:role/etl", "", ["111122223333"], [event]))
     True
 
-A match is literal, without wildcards: an attacker writes half of the values it is compared with. One event that differs shows
-the alert, so a thief of suppressed credentials is seen with the first different call. A field that an attacker writes at will
-(ATTACKER_CONTROLLED_FIELDS) narrows a match and never stands alone: beside it stands a principal, or a network and an account.
+A match is literal, without wildcards, because an attacker writes half of the values that it is compared with. An alert is shown
+if one of its events differs, so the first different call reveals a thief of suppressed credentials. A field that an attacker
+writes at will (ATTACKER_CONTROLLED_FIELDS) can only narrow a match: it needs a principal, or a network and an account, beside it.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ from fingerprint.core.sanitize import printable, storable
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
-MAX_VALUE_LENGTH = 4_000  # characters of one value; principals and user agents are long at most like this
-MAX_DURATION = timedelta(days=366)  # after a year a suppression is decided again
-# Bits of a network that may stand alone: a wider one hides a share of the internet
+MAX_VALUE_LENGTH = 4_000  # characters of one value: more than a principal or a user agent has
+MAX_DURATION = timedelta(days=366)  # after a year a suppression must be decided again
+# Shortest prefix of a network that may stand alone, by IP version: a shorter one hides a share of the internet
 MIN_PREFIX_LENGTH = {4: 8, 6: 16}
 MATCH_FIELDS = tuple(each.name for each in fields(SuppressionMatch))
-# An attacker chooses them: a session's name, a program's, a call that fails
+# An attacker chooses them: the name of a session, the name of a program, a call that fails
 ATTACKER_CONTROLLED_FIELDS = ("human", "user_agent", "error_code")
-# Characters of these: "B" begins the user agent of Boto3, Browsers and Burp.
+# Fewest characters of their values: "B" begins the user agents of Boto3, browsers and Burp.
 MIN_ATTACKER_CONTROLLED_LENGTH = 8
 
 
@@ -51,7 +51,7 @@ class EventFacts(NamedTuple):
 class AlertFacts(NamedTuple):
     """The fields of an alert that a match compares.
 
-    `accounts` are those of the queue: the principal's own and those it called into. Of `events` the distinct ones are enough.
+    `accounts` are those of the alert queue: the principal's own and those that it called into. `events` may be the distinct ones.
     """
 
     principal: str
@@ -61,7 +61,7 @@ class AlertFacts(NamedTuple):
 
 
 class SuppressionMatcher:
-    """A parsed match. Raise FingerprintError for one that is empty, too wide or malformed (`validate_match`)."""
+    """A parsed match. Raise FingerprintError if it is empty, too wide or malformed (`validate_match`)."""
 
     def __init__(self, match: SuppressionMatch) -> None:
         self.match = validate_match(match)
@@ -93,8 +93,8 @@ class SuppressionMatcher:
         )
 
     def matches_action(self, action: str) -> bool:
-        """Return whether an action is that of the match, by the log's name or by that of titles, which have no API version."""
-        from fingerprint.sources.active import SOURCE  # lists start without the package that reads records
+        """Return whether the match has this action, by its name in the log or in titles, which leave out API versions."""
+        from fingerprint.sources.active import SOURCE  # imported late: lists start without the record reader
 
         return self.action in ("", action) or self.action == SOURCE.plain_action(action)
 
@@ -104,7 +104,7 @@ class SuppressionMatcher:
 
 
 def validate_match(match: SuppressionMatch) -> SuppressionMatch:
-    """Return the match as it is stored. Raise FingerprintError, in one sentence, for one that is not allowed."""
+    """Return the match as it is stored. Raise FingerprintError, in one sentence, if it is not allowed."""
     kept = SuppressionMatch(**{name: storable(getattr(match, name)) for name in MATCH_FIELDS})
     for name in MATCH_FIELDS:
         _check_value(name.replace("_", " "), getattr(kept, name))
@@ -140,7 +140,7 @@ def validate_reason(
 
 
 def validate_expiry(expires_at: datetime, now: datetime) -> datetime:
-    """Return the end in UTC. Raise FingerprintError for one in the past, or more than MAX_DURATION ahead."""
+    """Return the end in UTC. Raise FingerprintError if it has no time zone, is past, or is more than MAX_DURATION ahead."""
     if expires_at.tzinfo is None:
         raise FingerprintError("the end of a suppression needs a time zone: 2026-06-01T00:00Z")
     if expires_at <= now:
@@ -159,14 +159,14 @@ def describe_match(match: SuppressionMatch) -> str:
 
 
 def describe_unknown(unknown: UnknownValue) -> str:
-    """Return in words that no stored alert has a value, and which ones were probably meant."""
+    """Return in words that no stored alert has a value, and which similar values were probably meant."""
     known = ", or ".join(map(printable, unknown.similar))
     meant = f": did you mean {known}?" if known else ""
     return f"no stored alert has the {unknown.field.replace('_', ' ')} {printable(unknown.value)}{meant}"
 
 
 def _check_attacker_controlled(match: SuppressionMatch, name: str) -> None:
-    """Raise FingerprintError for an attacker-controlled condition that is short, or stands alone."""
+    """Raise FingerprintError if an attacker-controlled value is too short or stands alone."""
     label = name.replace("_", " ")
     if len(getattr(match, name).strip()) < MIN_ATTACKER_CONTROLLED_LENGTH:
         raise FingerprintError(
@@ -205,7 +205,7 @@ def _service_and_action(match: SuppressionMatch) -> tuple[str, str]:
 
 
 def _parse_network(text: str) -> Network:
-    """Parse a CIDR or an address. Raise FingerprintError for anything else, also for bits behind the prefix."""
+    """Parse a CIDR or an address. Raise FingerprintError for anything else, also if bits behind the prefix are set."""
     try:
         return ipaddress.ip_network(text)
     except ValueError:

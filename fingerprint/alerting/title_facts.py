@@ -1,11 +1,11 @@
-"""The facts behind the title of an alert, and which of its calls leads.
+"""The facts behind the title of an alert, and the call that leads the title.
 
 Example:
     >>> facts = TitleFacts(events, drivers, actions, new_actions, ranked)
     >>> facts.lead                                       # the action, and whether all its calls failed
     ('iam:CreateAccessKey', False)
 
-The call that leads is the gravest new one that succeeded; without one, what was taken in bulk, or what surprises most.
+The leading call is the gravest new one that succeeded, else a read in bulk, else the most surprising call (`_find_lead`).
 """
 
 from __future__ import annotations
@@ -25,32 +25,44 @@ from fingerprint.features.encoding import FEATURE_SET
 from fingerprint.sources.active import SOURCE
 
 AT_ROLE, AT_PROVIDER = "at this role", "at this provider"
-MANY_READS = 20  # calls that read data: so many of a newcomer, who has no usual amount, are a bulk
+MANY_READS = 20  # calls that read data; from so many on, a newcomer, who has no usual amount, reads in bulk
 ACTION_FEATURE, AMOUNT_FEATURE, PROGRAM_FEATURE = "action", "amount", impact.PROGRAM_FEATURE
-CREDENTIALS = "Credential Access"  # the tactic of what reads secrets
+CREDENTIALS = "Credential Access"  # the tactic of an action that reads secrets
 HOUR = timedelta(hours=1)
-UNUSUAL_RESOURCES = " on unusual"  # in the span of an amount
+UNUSUAL_RESOURCES = " on unusual"  # marks an amount of calls on unusual resources, in the text of its span
 
 
 @dataclass(frozen=True)
 class TitleFacts:
     """The facts that a title is made of.
 
-    `actions` are what the calls can do, those that count most first; `new_actions` the `service:Action` that are new for the
-    principal; `ranked` all distinct ones, the most unusual first. `humans` are the persons or machines behind the events (N,),
-    empty for none, `programs` their tools (N,) and `versions` these with the version (N,); `new_networks` maps the ids of events
-    to the network that they came from, where it is new for the principal, `new_regions` to the region that they were made in;
-    `new_ranges` are the ids of those whose address range alone is new, and its network known; `usual_for_others` of those whose
-    address range many others use; `usual_places` of those whose principal comes from new ones all the time: no title leads with
-    them, nor calls them new.
-    Of a person at several roles `actions_elsewhere`, `tools_elsewhere` and `networks_elsewhere` (ids of events) are what the
-    same one used at others: new `here`, at this role, and not to them.
-    `supporting` are the events that support the alert, `supporting_actions` what they can do that was new, the gravest first,
-    and `supporting_new` all actions of theirs that are new.
-    `first_seen` says when a newcomer was first seen and whether that is in the history, else empty; `in_history`: it has some of
-    the principal. `is_learned`: the principal has a fingerprint of its own, so what is new is new to it; of another one it may be
-    what it has done since it came.
-    `knows_account`: the bank knows the account that the principal is of.
+    Actions, as `service:Action`:
+    - `actions`: the impact of the alert's own actions, those that count most first; `ranked`: all distinct actions, the most
+      unusual first
+    - `new_actions`: those that are new for the principal
+
+    Events (N,):
+    - `humans`: the person or machine behind each event, empty for none; `programs`: its tool; `versions`: its tool with a version
+    - `new_networks`, `new_regions`: by event id, the network or region that is new for the principal
+    - `new_ranges`: ids of events from a new address range of a known network
+    - `usual_for_others`: ids of events from a new network whose address range many other principals use
+    - `usual_places`: ids of events from a new network whose principal uses new ones all the time; no title leads with them or
+      calls them new
+
+    A person at several roles:
+    - `actions_elsewhere`, `tools_elsewhere`, `networks_elsewhere` (event ids): what the same person used at other roles. It is
+      new `here` (at this role) and not new to the person.
+
+    Support:
+    - `supporting`: the events that support the alert; `supporting_actions`: their actions, those that count most first;
+      `supporting_new`: all of their actions that are new
+
+    The principal:
+    - `first_seen`: when a newcomer was first seen and whether the history has it, else empty; `in_history`: the history has some
+      of the principal
+    - `is_learned`: the principal has a fingerprint of its own, so a new action is new to it. Without one, the principal may have
+      done the same before, since it came.
+    - `late_days`: the longest delivery delay of its events; `knows_account`: the bank knows the account of the principal
     """
 
     events: Sequence[AlertEvent]
@@ -81,12 +93,12 @@ class TitleFacts:
 
     @cached_property
     def lead(self) -> tuple[str, bool]:
-        """The action that leads, and whether all its calls failed: found once, as a title asks for it a dozen times."""
+        """The leading action, and whether all its calls failed. Cached: a title reads it a dozen times."""
         return _find_lead(self)
 
     @cached_property
     def new_to_all(self) -> Collection[str]:
-        """The new actions that a title counts: without those that the person called elsewhere, if that leaves any."""
+        """The new actions that a title counts: those that the person called at no other role, or all if there are none."""
         left = {*self.new_actions}.difference(self.actions_elsewhere) if self.is_learned else set()
         return left or self.new_actions
 
@@ -97,12 +109,12 @@ class TitleFacts:
 
     @cached_property
     def leading_row(self) -> int:
-        """The row of the event that the title is about: a call of the leading action, best one that succeeded."""
+        """The row of the event that the title is about: a call of the leading action, one that succeeded if any did."""
         return _find_leading_row(self)
 
     @cached_property
     def is_person(self) -> bool:
-        """True if a person is behind the leading call, as its record says; a role or a machine is an `it`."""
+        """True if the record of the leading call names a person; False for a role or a machine, which a title calls `it`."""
         return bool(self.humans) and names_person(self.humans[self.leading_row])
 
     @cached_property
@@ -115,13 +127,21 @@ class TitleFacts:
 
 
 def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
-    """Return the action that leads, and whether all its calls failed.
+    """Return the leading action of a title, and whether all its calls failed.
 
-    That is the one that counts most by what it can do, of those that succeeded if any did, then data taken in bulk; else a
-    new sign-in without MFA, then that of a bulk, as of downloads, then the most surprising new one, of those that succeeded
-    if any did, then the most unusual one. A call that was turned away for its rate says little: one like it that succeeded
-    leads before it. Where most calls came from a new network, a notable call from elsewhere leads no title: the alert is not
-    about a change from the usual place.
+    If an action counts by its impact (`harmful_actions`), the leading one is the first that exists of:
+    1. the harmful action that counts most and succeeded
+    2. an action that took data in bulk and succeeded
+    3. the harmful action that counts most
+
+    Else it is the first that exists of:
+    1. a new sign-in without MFA
+    2. the action of the largest amount that was never as large, such as downloads, or the bulk read of a newcomer
+    3. the most surprising new action, one that succeeded if any did
+    4. the most unusual action
+
+    A throttled call says little: if all calls of the leading action were throttled, an action that succeeded leads instead. Where
+    most calls came from a new network, a notable action from the usual place leads no title: the alert is not about it.
     """
     elsewhere = _minor_part(facts)
     if counted := [row for row in harmful_actions(facts) if row.action not in elsewhere]:
@@ -150,7 +170,7 @@ def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
 
 
 def _find_leading_row(facts: TitleFacts) -> int:
-    """Return the row of the first call of the leading action, of those that succeeded and come from the least usual place."""
+    """Return the row of the leading call: of the leading action, best one that succeeded, then from the least usual place."""
     action, _ = facts.lead
     rows = [row for row, event in enumerate(facts.events) if event.action_name == action]
 
@@ -162,7 +182,7 @@ def _find_leading_row(facts: TitleFacts) -> int:
 
 
 def _minor_part(facts: TitleFacts) -> Collection[str]:
-    """Return the notable actions that were called only from where the principal always is, while most calls were not."""
+    """Return the notable actions that came only from the usual place, if most calls of the alert came from a new network."""
     strange = [event for event in facts.events if has_strange_network(facts, event.event_id)]
     if 2 * len(strange) <= len(facts.events):
         return ()
@@ -171,22 +191,22 @@ def _minor_part(facts: TitleFacts) -> Collection[str]:
 
 
 def harmful_actions(facts: TitleFacts) -> list[ActionImpact]:
-    """Return the actions that count by what they can do, those that count most first.
+    """Return the actions that count by their impact, those that count most first.
 
-    Data that were taken in bulk are none of them: what was changed or which secrets were read comes first, then the bulk. Nor is
-    a look around that only its credential makes grave: a title says that of all calls.
+    Left out are data taken in bulk, which a title names after changes and secrets, and calls that are grave only because of where
+    their credential was used, which a title says of all calls.
     """
     counted = (row for row in facts.actions if impact.action_nats(row) > 0 and not _takes_data(row))
     return [row for row in counted if row.gravity_anywhere != "none"]
 
 
 def _takes_data(row: ActionImpact) -> bool:
-    """Return whether an action takes data in bulk, no secrets."""
+    """Return whether an action takes data in bulk; secrets are not data here."""
     return row.in_bulk and row.tactic != CREDENTIALS
 
 
 def largest_amount(facts: TitleFacts) -> str:
-    """Return the action whose amount drives the alert most and was never as large; else an empty text."""
+    """Return the action whose amount was never as large and drives the alert most; empty for none."""
     for driver in _unseen_amounts(facts):
         for action in facts.ranked:
             if read_amount_text(driver.seen, action):
@@ -195,7 +215,7 @@ def largest_amount(facts: TitleFacts) -> str:
 
 
 def newcomers_bulk(facts: TitleFacts) -> str:
-    """Return the action of most calls, if it reads data and a newcomer made many that succeeded; else an empty text."""
+    """Return the most frequent action of a newcomer if it reads data and succeeded many times; empty for none."""
     if facts.is_learned:
         return ""
     [(name, _)] = Counter(event.action_name for event in facts.events).most_common(1)
@@ -210,9 +230,10 @@ def _unseen_amounts(facts: TitleFacts) -> Iterator[SurpriseDriver]:
 
 
 def amounts_of(facts: TitleFacts, action: str) -> Iterator[tuple[SurpriseDriver, str, str]]:
-    """Yield the amounts of an action that drive the alert and were never as large: driver, calls and span.
+    """Yield the amounts of an action that were never as large: driver, number of calls and span, as texts.
 
-    Of a new action those on unusual resources may be few, where others use them: it counts all that the alert has of an hour.
+    For a new action, an amount on unusual resources may be small, because others use some of them. If all its calls lie within an
+    hour, the calls on any resource are counted instead.
     """
     made = calls_of(facts, action) if action in facts.new_actions else []
     for driver in _unseen_amounts(facts):
@@ -225,7 +246,7 @@ def amounts_of(facts: TitleFacts, action: str) -> Iterator[tuple[SurpriseDriver,
 
 
 def counts_successes(facts: TitleFacts, action: str) -> bool:
-    """Return whether the calls that a title counts succeeded: those that fail make no amount, but on unusual resources."""
+    """Return whether a title counts only calls that succeeded: amounts do, except those on unusual resources."""
     counted = (read_amount_text(driver.seen, action) for driver, _, _ in amounts_of(facts, action))
     amount = next(counted, None)
     return amount is not None and UNUSUAL_RESOURCES not in amount[1]
@@ -243,12 +264,12 @@ def lasted(events: Sequence[AlertEvent]) -> timedelta:
 
 
 def has_succeeded_beside(facts: TitleFacts, action: str) -> bool:
-    """Return whether a supporting call of an action succeeded, from an address that the alert's own calls of it came from."""
+    """Return whether a supporting call of an action succeeded, from the address of one of the alert's own calls of it."""
     return bool(succeeded_beside(action, facts.events, facts.supporting))
 
 
 def new_reads_beside(facts: TitleFacts) -> Counter[str]:
-    """Return how often supporting calls that succeeded read data by actions that the principal never called, by action.
+    """Return the number of supporting calls by action, for new actions that read data, without calls that failed.
 
     >>> new_reads_beside(facts)
     Counter({'s3:GetObject': 11})
@@ -263,24 +284,24 @@ def new_reads_beside(facts: TitleFacts) -> Counter[str]:
 
 
 def from_there(facts: TitleFacts, actions: Collection[str]) -> set[str]:
-    """Return those of some actions that were also called from where the title says that the leading call came from."""
+    """Return those of `actions` that were also called from the place of the leading call."""
     return called_from(facts, _place(facts, facts.events[facts.leading_row])) & {*actions}
 
 
 def called_from(facts: TitleFacts, place: str) -> set[str]:
-    """Return the actions of an alert that came from a place, a new network or an address."""
+    """Return the actions of an alert that came from a place: a new network or an address."""
     return {event.action_name for event in facts.events if _place(facts, event) == place}
 
 
 def _place(facts: TitleFacts, event: AlertEvent) -> str:
-    """Return where an event came from, as a title says it: its network where that is new, else its address."""
+    """Return the place of an event in a title: its network if that is new, else its address."""
     if has_strange_network(facts, event.event_id):
         return facts.new_networks[event.event_id]
     return event.source_address
 
 
 def how_usual(facts: TitleFacts, event_id: str) -> tuple[bool, bool, bool, bool]:
-    """Return what sorts events by where they came from, the strangest network first."""
+    """Return a sort key of events that puts those from the strangest network first."""
     return (
         not has_strange_network(facts, event_id),
         event_id in facts.networks_elsewhere,
@@ -290,5 +311,5 @@ def how_usual(facts: TitleFacts, event_id: str) -> tuple[bool, bool, bool, bool]
 
 
 def has_strange_network(facts: TitleFacts, event_id: str) -> bool:
-    """Return whether an event came from a new network or address range, and its principal does not all the time."""
+    """Return whether an event came from a new network or address range, and its principal does not use new ones all the time."""
     return event_id in facts.new_networks and event_id not in facts.usual_places

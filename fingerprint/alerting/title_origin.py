@@ -1,4 +1,4 @@
-"""Origin of calls in a title: network, region and tool of the leading call, and what came from elsewhere.
+"""Origin of calls in a title: network, region and tool of the leading call, and calls that came from elsewhere.
 
 Example:
     >>> origin_text(facts, facts.leading_row)
@@ -32,7 +32,7 @@ MAX_REGION_LENGTH = 40
 
 
 def new_origin(facts: TitleFacts, row: int) -> str:
-    """Return the network and the tool of an event where they are new; empty for none: a service is no place to be.
+    """Return the new network and the new tool of an event; empty for none, and for a call by a service, which is no place.
 
     >>> new_origin(facts, 0)
     ' from 159.65.0.0/16 (new network), new tool TruffleHog'
@@ -45,9 +45,9 @@ def new_origin(facts: TitleFacts, row: int) -> str:
 
 
 def origin_text(facts: TitleFacts, lead: int) -> str:
-    """Return where the leading call came from, in what new region and with what new tool, and what came from elsewhere.
+    """Return the place, new region and new tool of the leading call, and what came from elsewhere.
 
-    Where it is in no new network or region, the first one of other calls is named.
+    If the leading call came from no new network, the strangest new network of the other calls is named, or else a new region.
     """
     event, how = facts.events[lead], f"{region_text(facts, lead)}{leading_tool(facts, lead)}"
     if has_strange_network(facts, event.event_id):
@@ -63,9 +63,9 @@ def origin_text(facts: TitleFacts, lead: int) -> str:
 
 
 def elsewhere_text(facts: TitleFacts, event_id: str = "") -> str:
-    """Return how many new actions did not come from where the leading call did, and the new network of an event, if there is one.
+    """Return the number of new actions from another place than the leading call's, and the new network of an event if given.
 
-    Empty where all came from there, and no event is given.
+    Empty if no event is given and all new actions came from the place of the leading call.
     """
     actions, noun, where = new_beside(facts)
     left = actions - from_there(facts, actions)
@@ -84,7 +84,7 @@ def elsewhere_text(facts: TitleFacts, event_id: str = "") -> str:
 
 
 def _by_services(facts: TitleFacts, actions: Collection[str]) -> str:
-    """Return which service called all of some actions for a person; empty where others did, and where there are none."""
+    """Return the service, or services, that made all calls of some actions for a person; empty if a call had no service."""
     services = {
         service_between(facts, row) for row, event in enumerate(facts.events) if event.action_name in actions
     }
@@ -95,7 +95,7 @@ def _by_services(facts: TitleFacts, actions: Collection[str]) -> str:
 
 
 def cause_text(facts: TitleFacts, lead: int) -> str:
-    """Return the person's own call for which a service made the leading one, where it is known, and what came from elsewhere."""
+    """Return the person's own call that made a service call the leading action, if known, and what came from elsewhere."""
     own = [each for each in facts.events if not each.by_service]
     cause = find_cause(facts.events[lead], (*own, *facts.supporting), SOURCE.changes_something)
     called = (
@@ -109,9 +109,9 @@ def cause_text(facts: TitleFacts, lead: int) -> str:
 
 
 def _new_network(facts: TitleFacts, event_id: str) -> str:
-    """Return the new network of an event, or the new address range of one that is known: a provider gives out many.
+    """Return the new network of an event, and how it is new.
 
-    One that the person uses at other roles is new at this one.
+    It may be only a new address range of a known network (a provider gives out many), or new only at this role.
     """
     kind = "new address range" if event_id in facts.new_ranges else "new network"
     how = f"new to {them(facts)}, usual for others" if event_id in facts.usual_for_others else kind
@@ -120,6 +120,6 @@ def _new_network(facts: TitleFacts, event_id: str) -> str:
 
 
 def region_text(facts: TitleFacts, lead: int) -> str:
-    """Return the region of the leading call if that was new."""
+    """Return the region of the leading call if it is new; else an empty text."""
     region = facts.new_regions.get(facts.events[lead].event_id, "")
     return f" in {cut(region, MAX_REGION_LENGTH)} (new region)" if region else ""

@@ -1,4 +1,4 @@
-"""Outcome of calls in a title: how many failed or were throttled, and what succeeded all the same.
+"""Outcome of calls in a title: how many failed or were throttled, and which others succeeded.
 
 Example:
     >>> failures_text(facts)
@@ -26,11 +26,12 @@ from fingerprint.sources.active import SOURCE
 
 
 def failures_text(facts: TitleFacts) -> str:
-    """Return how many of the events failed or were throttled; if none succeeded, also what did of the supporting ones.
+    """Return how many events failed or were throttled, and what succeeded nevertheless; empty if none failed.
 
-    If none of the leading action's did, also what supporting calls of it were made on that did.
-    Beside a count of more calls than the alert has, it says of how many of those that are shown: the alert's own and the
-    supporting ones. Beside a count of calls that succeeded it says that those that failed are more.
+    - If all of the alert's own events failed, the supporting actions that succeeded are named.
+    - If only all calls of the leading action failed, the resources of its supporting calls that succeeded are named.
+    - Where the title counts more calls than the alert has, failures are counted among `the N shown`: own and supporting events.
+    - Where the title counts only calls that succeeded, failures are counted as `N more`.
     """
     failed = sum(bool(event.error_code) for event in facts.events)
     if not failed:
@@ -57,7 +58,7 @@ def failures_text(facts: TitleFacts) -> str:
 
 
 def _failed_and_throttled(events: Sequence[AlertEvent]) -> Counter[str]:
-    """Return how many of the events failed, were throttled, which their caller sends again by itself, or asked whether they may.
+    """Return how many events failed, how many were throttled (clients repeat those), and how many were dry runs.
 
     >>> _failed_and_throttled(events)
     Counter({'failed': 2, 'throttled': 1})
@@ -72,10 +73,10 @@ def _failed_and_throttled(events: Sequence[AlertEvent]) -> Counter[str]:
 
 
 def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
-    """Return which supporting actions succeeded where all events failed, the gravest or a new read of data by name.
+    """Return the supporting actions that succeeded: one by name (the gravest, else a new read of data), the others counted.
 
-    Calls of the leading action from the same place are other calls of it, and come first; beside a count of those that failed
-    that is said, but for what they were made on, which says nothing of one that was throttled.
+    Supporting calls of the leading action from the same place stand first, as `other calls of it`, with their resource unless the
+    own calls were throttled. Without a resource they are left out beside a count of the failed calls (`is_counted`).
     """
     gravest = [row.action for row in facts.supporting_actions if row.succeeded]
     reads = new_reads_beside(facts)
@@ -97,7 +98,10 @@ def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
 
 
 def _tried(facts: TitleFacts, failed: int) -> str:
-    """Return the action that counts more than the leading one and failed each time; empty for none. `failed` events did."""
+    """Return the action that counts most, if it is not the leading one and always failed; empty for none.
+
+    `failed` is the number of all events that failed: ` and others` is added if some are of other actions.
+    """
     lead, _ = facts.lead
     gravest = next(iter(harmful_actions(facts)), None)
     if gravest is None or gravest.action == lead or gravest.succeeded:
@@ -107,7 +111,10 @@ def _tried(facts: TitleFacts, failed: int) -> str:
 
 
 def _done_beside(facts: TitleFacts, action: str) -> str:
-    """Return what such calls were made on, ` on role:admin and 1 other`, where the alert's own were not; else an empty text."""
+    """Return the resources of supporting calls of an action that succeeded, without those of the alert's own calls of it.
+
+    As in ` on role:admin and 1 other`; empty for none.
+    """
     failed = {event.resource for event in calls_of(facts, action)}
     beside = succeeded_beside(action, facts.events, facts.supporting)
     done = list(dict.fromkeys(each.resource for each in beside if each.resource not in {"", *failed}))

@@ -1,4 +1,4 @@
-"""Tools of a title: the new program of the leading call, and the program or version that surprises most of all.
+"""Tools in a title: the new program of the leading call, and the program or version that is the alert's strongest driver.
 
 Example:
     >>> strangest_tool(facts, facts.leading_row)
@@ -19,16 +19,16 @@ from fingerprint.core.alert import SurpriseDriver
 from fingerprint.features.encoding import FEATURES
 from fingerprint.features.value_texts import is_browser
 
-MAX_MAJOR_DIGITS = 9  # of a version's first number: the caller writes it
+MAX_MAJOR_DIGITS = 9  # digits of a version's first number, which the caller writes
 VERSION_FEATURE = "program version"
 TOOL_FEATURES = (PROGRAM_FEATURE, VERSION_FEATURE)
-# Of the drivers, those that the score is made of: the nats of an order of calls, or of activity, are another detector's.
+# Features whose drivers make the score. The nats of the order of calls and of activity come from other detectors.
 SCORED_FEATURES = frozenset({AMOUNT_FEATURE, *(feature.label for feature in FEATURES)})
-COMPARABLE_SURPRISE = 0.5  # share of an upgrade's nats, from which on another driver says enough without it
+COMPARABLE_SURPRISE = 0.5  # a driver with this share of another one's nats is as good an explanation
 
 
 def leading_tool(facts: TitleFacts, lead: int) -> str:
-    """Return the tool of the leading call if that was new; a service that made the call for its caller is no tool."""
+    """Return the tool of the leading call if it is new; a service that made the call for its caller is no tool."""
     program = facts.programs[lead] if facts.programs else ""
     if program == facts.events[lead].source_address:
         return ""
@@ -37,21 +37,21 @@ def leading_tool(facts: TitleFacts, lead: int) -> str:
 
 
 def _new_tool(facts: TitleFacts, name: str, noun: str = "tool") -> str:
-    """Return a tool or version that is new, maybe only at this role."""
+    """Return a new tool or version in words, and whether it is new only at this role."""
     if name in facts.tools_elsewhere:
         return f"{noun} {cut(name)} (new {facts.here})"
     return f"new {noun} {cut(name)}"
 
 
 def strangest_tool(facts: TitleFacts, lead: int) -> str:
-    """Return the program or version of which no driver surprises more, where `leading_tool` does not name it; empty for none.
+    """Return the program or version that is the alert's strongest driver, unless `leading_tool` names it; empty for none.
 
-    It is named whichever calls it made, as the largest share of the score. An upgrade, another version of the same program with
-    the same first number or of the same browser, is left out beside a driver of a comparable surprise: fleets are upgraded on one
-    day. It is named, however, where it explains the new calls.
+    It is named whichever calls it made, because it is the largest share of the score. An upgrade (another version of the same
+    program with the same first number, or a later one of the same browser) is left out beside a driver of a comparable surprise:
+    fleets are upgraded on one day. A version that explains all new calls (`_explains`) is named even if it is not the strongest.
     """
     scored = [each for each in facts.drivers if each.feature in SCORED_FEATURES]
-    # one that made a call for its caller is no tool
+    # A service that made a call for its caller is no tool.
     services = {event.source_address for event in facts.events}
     tools = [each for each in scored if each.feature in TOOL_FEATURES and each.seen not in services]
     driver = max(tools, key=lambda each: each.surprise, default=None)
@@ -73,7 +73,7 @@ def strangest_tool(facts: TitleFacts, lead: int) -> str:
 
 
 def _tool_text(facts: TitleFacts, driver: SurpriseDriver) -> str:
-    """Return a program or version, and what is strange about it: its share here, or that the rest of the call came with it."""
+    """Return a program or version, and what is strange about it: it is new, rare, or unusual in such calls."""
     if driver.rarity == "unseen" and driver.feature == VERSION_FEATURE:
         return _new_tool(facts, driver.seen, "version")
     if driver.rarity == "unseen":
@@ -89,9 +89,9 @@ def _is_of_program(driver: SurpriseDriver, program: str) -> bool:
 
 
 def _explains(facts: TitleFacts, driver: SurpriseDriver) -> bool:
-    """Return whether all that is new comes with an upgrade of a usual tool, from the usual place, and can do no harm.
+    """Return whether an upgrade of a usual tool explains the new calls: all of them have it, from usual places, and do no harm.
 
-    That of a browser explains no call: it is as new in calls that are not.
+    The upgrade of a browser explains no call: known calls have it as well.
     """
     lead, _ = facts.lead
     if lead not in facts.new_actions or lead in {row.action for row in harmful_actions(facts)}:
@@ -106,7 +106,7 @@ def _explains(facts: TitleFacts, driver: SurpriseDriver) -> bool:
 
 
 def _is_upgrade(driver: SurpriseDriver) -> bool:
-    """Return whether a version has the name and the first number of a usual one, or is a later one of a browser.
+    """Return whether a version is an upgrade: the name and first number of a usual version, or a later version of a browser.
 
     >>> _is_upgrade(SurpriseDriver("program version", "aws-cli 2.17 linux", "aws-cli 2.15 linux, Boto3 1.34", "unseen", 6.0))
     True
@@ -118,7 +118,7 @@ def _is_upgrade(driver: SurpriseDriver) -> bool:
 
 
 def _name_and_major(version: str) -> tuple[str, str]:
-    """Return the name of a program or version and its first number, empty without one: `aws-cli 2.17 linux` -> aws-cli, 2."""
+    """Return the name and the first number of a program or version: `aws-cli 2.17 linux` -> aws-cli, 2; no number is empty."""
     name, _, rest = version.partition(" ")
     major = rest.partition(" ")[0].partition(".")[0]
     return name, major if major.isdecimal() and len(major) <= MAX_MAJOR_DIGITS else ""

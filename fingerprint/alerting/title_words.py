@@ -1,10 +1,10 @@
-"""Words of a title: names and numbers, whose calls they were, how often an action was called, and which new ones stand beside it.
+"""Words of a title: names, numbers, callers, how often an action was called, and the count of new actions beside it.
 
 Example:
     >>> often_text(facts, "s3:GetObject")
     ' 196 times in an hour (40 a day at most)'
 
-Names may have been chosen by an attacker: every one is cut.
+An attacker may have chosen a name, so every name is cut.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ MAX_NAME_LENGTH = 80  # characters of a name in a title
 
 
 def named_text(name: str, behind: str) -> str:
-    """Return a name and what is behind it, of which a long name leaves room."""
+    """Return `name (behind)`, with the name cut so that both fit MAX_NAME_LENGTH."""
     return f"{cut(name, MAX_NAME_LENGTH - len(behind) - 3)} ({behind})"
 
 
 def let_in(facts: TitleFacts, event: AlertEvent) -> str:
-    """Return the accounts that a call names `for` what it was made on, as `account 210987654321`; empty for none."""
+    """Return the accounts that a new action lets in to the event's resource, as `account 210987654321`; empty for none."""
     start, action = f"{event.resource} for ".lstrip(), event.action_name
     named = (each for row in facts.actions if row.action == action and row.new for each in row.resources)
     return next((each.removeprefix(start) for each in named if each.startswith(start)), "")
 
 
 def new_beside(facts: TitleFacts) -> tuple[set[str], str, str]:
-    """Return the new actions beside the leading one, what one of them is called, and where it is new."""
+    """Return the new actions beside the leading one, the noun for one of them, and the words for where they are new."""
     lead, _ = facts.lead
     new, other = {*facts.new_to_all} - {lead}, "other " if lead in facts.new_to_all else ""
     if not facts.is_learned:
@@ -53,14 +53,14 @@ def new_beside(facts: TitleFacts) -> tuple[set[str], str, str]:
 
 
 def them(facts: TitleFacts) -> str:
-    """Return `them` of a person, `it` of a role or a machine."""
+    """Return `them` for a person, `it` for a role or a machine."""
     return "them" if facts.is_person else "it"
 
 
 def often_text(facts: TitleFacts, action: str) -> str:
-    """Return how often an action was called, where its amount drives the alert and was never as large; else an empty text.
+    """Return how often an action was called, if its amount was never as large; else an empty text.
 
-    Few of many calls are events of the alert, so their number says less. It is that of all who act as the principal.
+    The number is the amount of the interval, by all who act as the principal: only a few of these calls are events of the alert.
     """
     for driver, calls, span in amounts_of(facts, action):
         shorter = _shorter_span(facts, action, calls)
@@ -74,9 +74,9 @@ def often_text(facts: TitleFacts, action: str) -> str:
 
 
 def _callers(facts: TitleFacts, action: str) -> tuple[str, str]:
-    """Return whose calls of an action were counted: the word before the number of times and those behind it, each maybe empty.
+    """Return the words before and after a number of calls that say whose calls they are, each of them maybe empty.
 
-    Where several people act as the principal, the alert may have the calls of some, and the number is that of all.
+    Where several people act as the principal, the number counts the calls of all, and the alert may have only those of some.
     """
     people = set(filter(None, facts.humans))
     if len(people) < 2:
@@ -89,12 +89,15 @@ def _callers(facts: TitleFacts, action: str) -> tuple[str, str]:
 
 
 def has_all_calls(facts: TitleFacts, action: str) -> bool:
-    """Return whether the title counts an action's events of the alert, no more nor fewer; True where it gives no count."""
+    """Return whether the title's count of an action equals its events in the alert; True if the title gives no count."""
     return missing_calls(facts, action) == 0
 
 
 def have_all_failed(facts: TitleFacts, action: str) -> bool:
-    """Return whether all calls that the title counts failed, where the alert's own did: those it lacks support it, and failed."""
+    """Return whether all calls that the title counts failed, given that the alert's own did.
+
+    This holds if every counted call that is no event of the alert is a supporting event that failed.
+    """
     if counts_successes(facts, action):
         return False
     missing = missing_calls(facts, action)
@@ -103,20 +106,20 @@ def have_all_failed(facts: TitleFacts, action: str) -> bool:
 
 
 def missing_calls(facts: TitleFacts, action: str) -> int:
-    """Return how many calls of those that the title counts are no events of the alert; less than 0 where it has more of them."""
+    """Return how many of the calls that the title counts are no events of the alert; negative if the alert has more events."""
     counted = (int(calls.replace(",", "")) for _, calls, _ in amounts_of(facts, action))
     events = len(_countable_calls(facts, action))
     return next(counted, events) - events
 
 
 def _countable_calls(facts: TitleFacts, action: str) -> list[AlertEvent]:
-    """Return the alert's own events of an action that a title's count has: without those that failed if it counts successes."""
+    """Return the alert's own events of an action that the title counts: without failed ones where it counts successes only."""
     only_done = counts_successes(facts, action)
     return [event for event in calls_of(facts, action) if not (only_done and event.error_code)]
 
 
 def _shorter_span(facts: TitleFacts, action: str, calls: str) -> str:
-    """Return the minutes within which all of so many calls were made, if they are all events and that is less than an hour."""
+    """Return in words the minutes within which `calls` calls were made; empty for an hour or more, or if some are no events."""
     made = _countable_calls(facts, action)
     minutes = math.ceil(lasted(made).total_seconds() / 60)
     if f"{len(made):,}" != calls or not 0 < minutes < 60:
@@ -125,15 +128,15 @@ def _shorter_span(facts: TitleFacts, action: str, calls: str) -> str:
 
 
 def service_between(facts: TitleFacts, row: int) -> str:
-    """Return the service that made a call for a person, who never made it themselves; empty for a call of their own.
+    """Return the service that made a call for a person; empty for the person's own call.
 
-    What a service does with a role that no person holds is said to come from that service.
+    It is also empty without a person: there the title names the service as the place of the call.
     """
     return facts.events[row].by_service if facts.is_person else ""
 
 
 def times_text(calls: int) -> str:
-    """Return how often something was called; empty for once."""
+    """Return ` N times`; empty for one call."""
     return f" {calls:,} times" if calls > 1 else ""
 
 

@@ -1,11 +1,11 @@
-"""The title of an alert: one line that says who did what, from where, led by the gravest thing that was new.
+"""The title of an alert: one line that says who called what, from where, led by the gravest new call.
 
 Example:
     >>> build_title("123456789012:user/alice", facts)
     'alice@example.com called iam:CreateAccessKey and 4 other new actions from 198.51.100.0/24 (new network); 2 failed'
 
 A title stands in a dense table beside the account, the times and the number of events, so it repeats none of them. It aims at 120
-characters, and every name in it, which an attacker may have chosen, is cut.
+characters. An attacker may have chosen a name in it, so every name is cut.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ ACCOUNT_FEATURE = "target account"
 
 
 def build_title(principal: str, facts: TitleFacts) -> str:
-    """Return one line: who called what, from where, how much of it failed; of a newcomer last, when it was first seen.
+    """Return one line: who called what, from where, and how many calls failed; for a newcomer also when it was first seen.
 
-    Who and where are those of the leading call. Others at a role are counted; a new network of other calls is named as theirs.
+    Person and place are those of the leading call. Other people at a role are counted, and a new network of other calls is named.
     """
     lead = facts.leading_row
     human = facts.humans[lead] if facts.humans else ""
@@ -80,7 +80,7 @@ def build_title(principal: str, facts: TitleFacts) -> str:
 
 
 def _actors(facts: TitleFacts, human: str) -> set[str]:
-    """Return all that acted as the principal: persons and machines, and beside a person's session others of any name."""
+    """Return the persons and machines that acted as the principal, and, if `human` is a session's name, the other sessions."""
     acted = set(facts.humans)
     sessions = {event.session for event in facts.events}
     if not human or human not in sessions:
@@ -90,13 +90,13 @@ def _actors(facts: TitleFacts, human: str) -> set[str]:
 
 
 def actor_name(principal: str, human: str, humans: Collection[str] = ()) -> str:
-    """Return the person if there is one, else the principal without its account, and what ran behind it.
+    """Return the person if there is one, else the principal without its account, followed by the machine behind it.
 
-    `humans` are all that acted as the principal: where there are several, its name stands beside the person.
+    `humans` are all that acted as the principal. If there are several, the principal's name stands beside the person.
     """
     name, plain = principal.split(":", 1)[-1], SOURCE.plain_principal(principal)
     if plain != name and "@" in human and not SOURCE.person_and_access(principal)[0]:
-        # A caller from outside may call itself anything: its account stands first.
+        # A caller from outside may choose any name, so its account stands first.
         return named_text(plain, cut(human, MAX_NAME_LENGTH // 2))
     if not human or human in name or plain != name:
         return cut(human if "@" in human else plain)
@@ -107,7 +107,7 @@ def actor_name(principal: str, human: str, humans: Collection[str] = ()) -> str:
 
 
 def access_text(principal: str, beside: str = "") -> str:
-    """Return the role or provider by which a person comes, empty for no person; its account beside one of another account."""
+    """Return the role or provider that a person uses, empty for no person; with its account if `beside` has another one."""
     account = principal.partition(":")[0]
     elsewhere = bool(principal and beside) and account != beside.partition(":")[0]
     of = f" in {cut(account, MAX_ACCOUNT_LENGTH)}" if elsewhere else ""
@@ -115,18 +115,18 @@ def access_text(principal: str, beside: str = "") -> str:
 
 
 def new_at(principal: str) -> str:
-    """Return where a person has what is new to this principal of theirs: `at this role`, or the provider they sign in by."""
+    """Return where something is new for a person: `at this role`, or `at this provider` if the principal is no role."""
     return AT_ROLE if principal.partition(":")[2].startswith("role/") else AT_PROVIDER
 
 
 def _role_by_name(principal: str, here: str) -> str:
-    """Return where something is new with the name of the role: `at this role` behind another one would be read as that one."""
+    """Return `here` with the name of the role: after the name of another role, `at this role` would mean the other one."""
     name = access_text(principal)
     return f"at {name}" if here == AT_ROLE and name else here
 
 
 def known_at(principal: str, others: Sequence[str]) -> str:
-    """Return where else a person is known: at one role, best of the same account; `others` are the principals there."""
+    """Return one of a person's other principals (`others`), best a role and of the same account; empty for none."""
     account = principal.partition(":")[0]
 
     def order(other: str) -> tuple[bool, bool, str]:
@@ -137,7 +137,7 @@ def known_at(principal: str, others: Sequence[str]) -> str:
 
 
 def questioned(facts: TitleFacts) -> str:
-    """Return what to ask about where no call can do harm: the first new actions, else the leading one, and where it came from."""
+    """Return what to ask a person about: the first new actions, else the leading one, and where they came from."""
     lead, _ = facts.lead
     if lead not in facts.new_to_all:
         often = often_text(facts, lead)
@@ -156,11 +156,12 @@ def questioned(facts: TitleFacts) -> str:
 
 
 def _reached(principal: str, facts: TitleFacts, lead: int) -> str:
-    """Return what the leading call of someone from outside was made on: a name from elsewhere says less than the role it took.
+    """Return the resource of the leading call in words, where the title names it; else an empty text.
 
-    And by which provider, where the name does not say it. Of one's own principals a role is named, what is called in bulk, and
-    what another account is let into, with that. Nothing is named beside a count of more calls than the alert has: all of them
-    would seem to be on what is named.
+    - A caller from outside: always, with the provider it signed in by. Its name says less than the role that it took.
+    - A principal of the organisation: if the resource is a role, is called in bulk, or lets other accounts in, which are named.
+
+    No resource is named if the title counts more calls than the alert has: all of them would seem to be on that resource.
     """
     event, length = facts.events[lead], MAX_NAME_LENGTH // 2
     action = event.action_name
@@ -177,14 +178,14 @@ def _reached(principal: str, facts: TitleFacts, lead: int) -> str:
 
 
 def _effect_of(facts: TitleFacts, action: str) -> str:
-    """Return what the alert's own calls of a new action do; empty for nothing."""
+    """Return the effect of the alert's own calls of a new action; empty for none."""
     return next((row.effect for row in facts.actions if row.action == action and row.new), "")
 
 
 def _how_requested(facts: TitleFacts, action: str) -> str:
-    """Return what the request of a new action made of it, ` (with a key that only the caller has)`; empty for nothing more.
+    """Return how its request makes a new action graver, as in ` (with a key that only the caller has)`; empty if it does not.
 
-    Also of an action of which other calls succeeded, and that one alone failed.
+    It is also empty if only those graver calls failed, while others of the action succeeded.
     """
     row = next((row for row in facts.actions if row.action == action and row.new), None)
     done = {event.error_code for event in calls_of(facts, action)}
@@ -195,32 +196,32 @@ def _how_requested(facts: TitleFacts, action: str) -> str:
 
 
 def _credential(facts: TitleFacts) -> str:
-    """Return what is strange about the credential of the alert's calls; empty for nothing."""
+    """Return the words for a credential that was used outside its networks; empty if none was."""
     return f", {SOURCE.ELSEWHERE_WORDS}" if any(row.is_elsewhere for row in facts.actions) else ""
 
 
 def _how_signed_in(event: AlertEvent) -> str:
-    """Return how a sign-in was less safe than others; empty for other calls."""
+    """Return how a sign-in was less safe: without MFA or with a device code; empty for all other calls."""
     if SOURCE.signed_in_without_mfa(event.raw):
         return "without MFA"
     return "with a device code" if SOURCE.signed_in_with_device_code(event.raw) else ""
 
 
 def _signed_in_beside(facts: TitleFacts) -> str:
-    """Return how a sign-in beside the leading call was less safe than others; empty for none."""
+    """Return how the first less safe sign-in, among own and supporting events, was made; empty for none."""
     found = next(filter(None, map(_how_signed_in, (*facts.events, *facts.supporting))), "")
     return f"; signed in {found}" if found else ""
 
 
 def _called(facts: TitleFacts, on: str) -> str:
-    """Return the leading call, of bulk how often, and how many other actions there were: if it was new, the new ones.
+    """Return the leading call, how often it was made if in bulk, and the count of other actions: the new ones if it is new.
 
-    `on` is what is said about its resource or its second factor.
+    `on` is the text about its resource or its sign-in.
     """
     lead, tried = facts.lead
     verb = "tried" if tried and have_all_failed(facts, lead) else "called"
     often = often_text(facts, lead)
-    # "and 1 other 2 times" would be read as two of the other
+    # Without the comma, "and 1 other 2 times" would mean two calls on the other resource.
     on += "," if often and on.endswith(OTHERS) else ""
     if service := service_between(facts, facts.leading_row):
         verb = f"had {cut(service, MAX_NAME_LENGTH // 2)} {'try' if verb == 'tried' else 'call'}"
@@ -228,7 +229,7 @@ def _called(facts: TitleFacts, on: str) -> str:
     if lead not in facts.new_to_all:
         others = _beside_usual(facts) or _and_others(facts, {*facts.ranked} - {lead}, "other action")
     else:
-        # Of a newcomer all is new, also what its peers do every day.
+        # Everything is new for a newcomer, also what its peers do every day.
         is_counted = len(facts.new_to_all) > 1 and facts.is_learned
         others = _and_others(facts, *new_beside(facts)) + ("" if is_counted else _how_new(facts))
     graver = _graver_beside(facts)
@@ -239,9 +240,10 @@ def _called(facts: TitleFacts, on: str) -> str:
 
 
 def _graver_beside(facts: TitleFacts) -> ActionImpact | None:
-    """Return the supporting action that stands before the leading one: new, grave or severe, and graver; None for none.
+    """Return the supporting action that the title names before the leading one; None for none.
 
-    None is graver than data that are taken in bulk. What the title says of where calls came from must be true of it, too.
+    It is new, succeeded, is grave or severe, and is graver than the leading one, which is no read in bulk and did not fail. It
+    came from the same address and session, so that the place in the title is true of it, too.
     """
     lead, tried = facts.lead
     if any(row.in_bulk for row in facts.actions if row.action == lead):
@@ -262,20 +264,20 @@ def _graver_beside(facts: TitleFacts) -> ActionImpact | None:
 
 
 def _supporting_call(row: ActionImpact) -> str:
-    """Return a supporting action, what its request made of it, and how often it was called."""
+    """Return a supporting action, how its request makes it graver, and how often it succeeded."""
     words = SOURCE.request_words(row.effect)
     how, done = f" ({words})" if words else "", row.calls - row.failed
     return f"{cut(SOURCE.plain_action(row.action))}{how}{times_text(done)}"
 
 
 def _own_gravity(facts: TitleFacts, action: str) -> int:
-    """Return the place among GRAVITIES of what the alert's own calls of an action do, but for their number and place."""
+    """Return the place in GRAVITIES of the alert's own calls of an action, regardless of their number and origin."""
     own = (row for row in facts.actions if row.action == action and not row.in_bulk)
     return max((GRAVITIES.index(row.gravity_anywhere) for row in own), default=0)
 
 
 def _beside_usual(facts: TitleFacts) -> str:
-    """Return the new actions beside a leading one that is usual: by name where it is one, else how many; empty for none."""
+    """Return the new actions beside a usual leading one: a single one by name, several as a count; empty for none."""
     new = sorted(facts.new_to_all)
     if len(new) == 1 and from_there(facts, new):
         return f" and {cut(SOURCE.plain_action(new[0]))}{_how_new(facts)}"
@@ -283,13 +285,13 @@ def _beside_usual(facts: TitleFacts) -> str:
 
 
 def _and_others(facts: TitleFacts, actions: Collection[str], noun: str, where: str = "") -> str:
-    """Return how many of other actions came from where the leading call did; `elsewhere_text` says how many new ones did not."""
+    """Return the number of `actions` from the place of the leading call; `elsewhere_text` counts those from elsewhere."""
     there = len(from_there(facts, actions))
     return f" and {count_text(there, noun, where)}" if there else ""
 
 
 def _after_count(before: str, others: str) -> str:
-    """Return a count of other actions, apart from the count of calls or of resources `before` it, if there is one.
+    """Return `others`, a count of actions, with a comma that sets it apart from a count of calls or resources in `before`.
 
     >>> _after_count(" on bucket:lake and 6 others, 33 times in a minute", " and 4 other new actions")
     ', and 4 other new actions'
@@ -299,7 +301,7 @@ def _after_count(before: str, others: str) -> str:
 
 
 def _how_new(facts: TitleFacts) -> str:
-    """Return how new the leading action is; empty where the title says that no history has the principal."""
+    """Return how new the leading action is; empty if the history has nothing of the principal, which the title says."""
     if facts.is_new_here:
         whom = "" if facts.here in (AT_ROLE, AT_PROVIDER) else f"to {them(facts)} "
         return f", new {whom}{facts.here},"
@@ -309,14 +311,14 @@ def _how_new(facts: TitleFacts) -> str:
 
 
 def _history(facts: TitleFacts) -> str:
-    """Return whose history the leading call is compared with: of a principal that was not learned, that of all."""
+    """Return the words for the principal's own history, or for that of all if it has nothing of the principal."""
     if not facts.in_history:
         return "the history"
     return f"{'their' if facts.is_person else 'its'} history"
 
 
 def _strangest_account(facts: TitleFacts, lead: int) -> str:
-    """Return the new account of which no driver surprises more, where the title does not name it already; empty for none."""
+    """Return the new account that is the alert's strongest driver, unless the title names it already; empty for none."""
     scored = [each for each in facts.drivers if each.feature in SCORED_FEATURES]
     driver = max(scored, key=lambda each: each.surprise, default=None)
     if driver is None or (driver.feature, driver.rarity) != (ACCOUNT_FEATURE, "unseen"):
@@ -328,7 +330,7 @@ def _strangest_account(facts: TitleFacts, lead: int) -> str:
 
 
 def _moved(facts: TitleFacts) -> str:
-    """Return that a machine which never moved was used at another network, and where it always was; empty for none."""
+    """Return the words for a machine that never moved and was used at another network, with its usual one; empty for none."""
     driver = next((each for each in facts.drivers if each.feature == MOVE_FEATURE), None)
     if driver is None:
         return ""
@@ -337,9 +339,9 @@ def _moved(facts: TitleFacts) -> str:
 
 
 def _new_opener(facts: TitleFacts) -> str:
-    """Return that someone opened a role who never did, and who did before if that was one; empty for none.
+    """Return the words for a caller who opened a role for the first time, and for the only one who did before; empty for none.
 
-    The role is named where another action leads.
+    The role is named if the leading action is not the opening itself.
     """
     driver = next((each for each in facts.drivers if each.feature == OPENER_FEATURE), None)
     if driver is None:
@@ -349,12 +351,12 @@ def _new_opener(facts: TitleFacts) -> str:
     if openings and facts.lead[0] in openings.actions:
         return f"; before, only {only} opened this role" if only else "; never opened this role before"
     before = f"only {only} did before" if only else f"is new to {them(facts)}"
-    role = driver.seen.rpartition(OPENED)[2]  # the last: its name has no blanks, an opener's may
+    role = driver.seen.rpartition(OPENED)[2]  # the last: a role's name has no blanks, an opener's may
     return f"; also opened {cut(role, MAX_NAME_LENGTH // 2)}, which {before}"
 
 
 def _own_call(facts: TitleFacts) -> str:
-    """Return which service called an action for them before, of the leading action or else the strangest such; empty for none."""
+    """Return the service that alone called an action for them before: of the leading action if any, else of the strangest one."""
     drivers = [each for each in facts.drivers if each.feature == CALL_PATH_FEATURE]
     if not drivers:
         return ""
@@ -365,11 +367,17 @@ def _own_call(facts: TitleFacts) -> str:
 
 
 def _also(facts: TitleFacts) -> str:
-    """Return the gravest supporting action that succeeded, where the leading one is no graver, nor severe.
+    """Return one more action that deserves a place in the title, as `; also ...`; empty for none.
 
-    A notable one, such as reading secrets, is named where it is new and the leading one minor or a read. Without any, data that
-    were taken in bulk, a supporting read of data that is new, or the action that was called as often as never before. What
-    succeeded while all events failed, `failures_text` says; beside a severe call that leads, only what was taken is named.
+    It is the first that exists of:
+    1. the gravest supporting action that succeeded: grave or severe and no less grave than the leading one, or notable and new
+       beside a leading action that is less than notable
+    2. data taken in bulk
+    3. a new supporting read of data
+    4. the action of the largest amount that was never as large
+
+    Beside a severe leading action only data taken in bulk are named. If all events failed, nothing is: `failures_text` says what
+    succeeded.
     """
     lead, _ = facts.lead
     leading, named = _own_gravity(facts, lead), _graver_beside(facts)
@@ -395,7 +403,7 @@ def _also(facts: TitleFacts) -> str:
 
 
 def _by_another(facts: TitleFacts, action: str) -> str:
-    """Return by whose session the supporting calls of an action were made, where it is one person's, not the leading call's."""
+    """Return ` by <session>` if another person than the leading caller made all supporting calls of an action; else empty."""
     sessions = {each.session for each in facts.supporting if each.action_name == action}
     name = sessions.pop() if len(sessions) == 1 else ""
     known = {facts.events[facts.leading_row].session, *facts.humans[:1]}
