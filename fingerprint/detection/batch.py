@@ -22,7 +22,7 @@ from fingerprint.state.coded_events import CodedEvents, code_events
 from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 
-# The columns that measuring and explaining read: a frame without the others costs half as much to carry along.
+# Columns that measuring and explaining read: without the others a frame takes half the memory.
 FRAME_COLUMNS = [
     "event_id",
     "event_time",
@@ -52,13 +52,13 @@ FRAME_COLUMNS = [
 ]
 
 
-KEY_COLUMN = "dedup_key"  # of a batch's frame: a hash of each event's id, where the events lie
+KEY_COLUMN = "dedup_key"  # column of a batch's frame: a hash of each event's id, on the device of the events
 
 
 def encode_batch(events: frames.Frame | CodedEvents, state: ScorerState) -> tuple[EventBatch, int]:
-    """Drop repeats, encode events with entities and update their principals' history; return the batch and the number of repeats.
+    """Drop repeats, encode events with entities and update the history of principals; return the batch and the repeats' number.
 
-    Arrays are placed where the state is, which is where the events are if these are on a device.
+    Arrays are placed on the device of the state.
     """
     place = partial(to_device_of, other=state.series.owner)
     coded = code_events(events)
@@ -91,7 +91,7 @@ def _intervals(coded: CodedEvents, state: ScorerState) -> NDArray[np.int32]:
 def _encode_features(
     coded: CodedEvents, principal: Hashes, interval: NDArray[np.int32], state: ScorerState
 ) -> tuple[frames.Frame, Hashes]:
-    """Return events with the history columns of their principals and KEY_COLUMN, and the codes of all their features (N, F)."""
+    """Return events with KEY_COLUMN and the history columns of their principals, and the codes of all features (N, F)."""
     codes = coded.codes.copy()
     history = state.update_history(principal, interval, to_device_of(codes, principal))
     columns = {KEY_COLUMN: coded.key} | {name: to_device_of(each, codes) for name, each in history.items()}

@@ -32,9 +32,9 @@ from fingerprint.state.event_batch import EventBatch
 
 
 class Judgement(NamedTuple):
-    """The decision on N events: `thresholds` and `votes` of each detector, `verdict` and `newcomer`, (N,) each.
+    """The decision on N events: `thresholds` and `votes` by detector, `verdict` and `newcomer`, (N,) each.
 
-    `alert_threshold` (N,) is the z that opens an alert. `newcomer`: some detector judged them by how newcomers began.
+    `alert_threshold` (N,) is the z that opens an alert. `newcomer` marks events that a detector compared with how others began.
     """
 
     thresholds: Mapping[str, NDArray[Any]]
@@ -44,7 +44,7 @@ class Judgement(NamedTuple):
     newcomer: NDArray[np.bool_]
 
     def columns(self, z: Mapping[str, NDArray[Any]], level: NDArray[np.int8]) -> dict[str, NDArray[Any]]:
-        """Return the columns that judged events (N,) get, of z's, votes, thresholds, verdict, level and newcomer."""
+        """Return the columns of judged events (N,): z, vote and threshold of each detector, verdict, level and newcomer."""
         columns: dict[str, NDArray[Any]] = {z_column(name): each for name, each in z.items()}
         columns |= {vote_column(name): each for name, each in self.votes.items()}
         columns |= {threshold_column(name): each for name, each in self.thresholds.items()}
@@ -56,7 +56,7 @@ class Judgement(NamedTuple):
 
 
 class EventJudge:
-    """Judges measured events by the listed detectors and their thresholds; it keeps nothing of the events."""
+    """Judges measured events by the listed detectors and their thresholds. It keeps no state of the events."""
 
     def __init__(self, detectors: Sequence[Detector], alert_threshold: float, quorum: int) -> None:
         self.detectors, self.alert_threshold, self.quorum = detectors, alert_threshold, quorum
@@ -64,7 +64,7 @@ class EventJudge:
         self.strong_vote_threshold = ensemble.strong_vote_threshold(alert_threshold)
 
     def decide(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> Judgement:
-        """Return votes and verdicts by the z's of the detectors, (N,) each, as `detection.ensemble` says."""
+        """Return votes and verdicts from the z of each detector, (N,) each, by the rules of `detection.ensemble`."""
         by_newcomers = self.by_newcomers(batch)
         opinions = ensemble.opinion_masks(z) | {
             each.name: has_opinion(each, batch) for each in self.detectors if each.final_when_closed
@@ -81,7 +81,7 @@ class EventJudge:
             if each.calibrated
         }
         thresholds = self._vote_thresholds(z, opening, by_newcomers, opinions, batch.level)
-        for name in opening:  # what opens an alert is a vote
+        for name in opening:  # a z that opens an alert is also a vote
             agreed_threshold = np.minimum(thresholds[name], alert_threshold)
             thresholds[name] = np.where(agreed, agreed_threshold, thresholds[name])
         votes = {name: ensemble.reaches_threshold(z[name], least) for name, least in thresholds.items()}
@@ -97,7 +97,7 @@ class EventJudge:
         opinions: ensemble.VoteMasks,
         level: NDArray[np.int8],
     ) -> dict[str, NDArray[np.float64]]:
-        """Return from which z on each detector votes for events (N,): from less on beside one that is `opening` an alert."""
+        """Return the z (N,) from which each detector votes: it is lower beside a detector that is `opening` an alert."""
         beside = reduce(or_, opening.values(), np.False_)
         rarer = reduce(or_, (z[name] >= np.float32(self.weak_vote_threshold) for name in opening), np.False_)
         share = ensemble.threshold_share(opinions, level)
@@ -110,21 +110,21 @@ class EventJudge:
         }
 
     def _others_agree(self, z: Mapping[str, NDArray[Any]], opinions: ensemble.VoteMasks) -> NDArray[np.bool_]:
-        """Return on which events (N,) the detectors that are not calibrated agree, one of them strongly, by each one's z (N,)."""
+        """Return a mask (N,) of the events on which the uncalibrated detectors agree, at least one of them strongly."""
         others = [each for each in self.detectors if not each.calibrated]
         votes = {each.name: z[each.name] >= each.second_threshold for each in others}
         strong = {each.name: z[each.name] >= each.strong_vote_z for each in others}
         return ensemble.agree_strongly(votes, strong, opinions, self.quorum)
 
     def by_newcomers(self, batch: EventBatch) -> dict[str, NDArray[np.bool_]]:
-        """Return which events (N,) are judged by how newcomers began, by detector that does so."""
+        """Return by detector a mask (N,) of the events that it compares with how others began, for detectors that do so."""
         judging = (each for each in self.detectors if each.calm_newcomer_z > -math.inf)
         return {each.name: each.judges_newcomer(batch) & batch.has_evidence(each.name) for each in judging}
 
     def _began_calmly(
         self, z: Mapping[str, NDArray[Any]], by_newcomers: Mapping[str, NDArray[np.bool_]]
     ) -> NDArray[np.bool_] | None:
-        """Return which events (N,) lie in a calm beginning; None where no detector judges by how newcomers began."""
+        """Return a mask (N,) of the events in a calm beginning; None if no detector compares with how others began."""
         calm = [
             by_newcomers[each.name] & (z[each.name] < each.calm_newcomer_z)
             for each in self.detectors
@@ -133,7 +133,7 @@ class EventJudge:
         return reduce(or_, calm) if calm else None
 
     def can_reach_quorum(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """Return which events (N,) may still get a verdict, or a vote that is known later; `z` (N,) by event detector."""
+        """Return a mask (N,) of the events that may still get a verdict or a later vote; `z` (N,) is by event detector."""
         may = {each.name: each.can_still_vote(batch, z.get(each.name)) for each in self.detectors}
         later = [
             may[each.name] & each.has_opinion(batch)
@@ -154,7 +154,7 @@ class EventJudge:
 
 
 def score_measured(detector: Detector, batch: EventBatch) -> Floats:
-    """Return a detector's z of events (N,): NaN of those that were measured before it was listed."""
+    """Return a detector's z of events (N,); NaN for events that were measured before the detector was listed."""
     if batch.has_all_evidence(detector.name):
         return detector.score(batch)
     measured = batch.has_evidence(detector.name)
@@ -165,5 +165,5 @@ def score_measured(detector: Detector, batch: EventBatch) -> Floats:
 
 
 def has_opinion(detector: Detector, batch: EventBatch) -> NDArray[np.bool_]:
-    """Return on which events (N,) a detector's z is not NaN."""
+    """Return a mask (N,) of the events on which a detector has an opinion."""
     return detector.has_opinion(batch) & batch.has_evidence(detector.name)

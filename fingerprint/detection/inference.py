@@ -2,10 +2,10 @@
 
 Example:
     >>> inference = FallbackInference(remote, LocalInference(bank))
-    >>> loss, known = inference.losses(fingerprint, codes)    # the same to 1e-4, whichever computed them
-    >>> inference.degraded                                    # whether the fallback did
+    >>> loss, known = inference.losses(fingerprint, codes)    # equal to 1e-4 nats, whichever of the two computed them
+    >>> inference.degraded                                    # True if the fallback computed them
     False
-    >>> inference.trust.failure                               # why the server is not trusted any more
+    >>> inference.trust.failure                               # why the server is no longer trusted
     ''
 """
 
@@ -26,8 +26,8 @@ from fingerprint.estimators import autoencoder
 from fingerprint.registry.bank import Bank
 
 LOSS_TOLERANCE = 1e-4  # nats: array libraries differ by less
-CHECKED_SHARE = 0.01  # of the rows of a response ...
-MIN_CHECKED_ROWS = 8  # ... and so many of a small one: they take hardly longer than one does
+CHECKED_SHARE = 0.01  # of the rows of a response, which are computed again
+MIN_CHECKED_ROWS = 8  # rows of a small response: they take hardly longer than one
 
 log = get_logger("fingerprint.detection.inference")
 
@@ -58,7 +58,7 @@ class LocalInference:
         return autoencoder.make_loss_function(self.bank.vocabulary, self.bank.weights)
 
     def validation_error(self, fingerprint: Ints, codes: Hashes) -> FingerprintError | None:
-        """Return why this cannot be computed, or None. A negative row would be another fingerprint's."""
+        """Return an error for rows that cannot be computed, or None. A negative row would index another fingerprint."""
         rows, features = self.bank.vocabulary.total.shape
         if codes.ndim != 2 or codes.shape != (len(fingerprint), features):
             return FingerprintError(
@@ -73,17 +73,17 @@ class LocalInference:
 
 
 class ServerTrust:
-    """The trust in a server, as far as its responses were checked; shared by all banks it serves."""
+    """The trust in a server after checks of its responses; all banks that it serves share it."""
 
     def __init__(self) -> None:
-        self.failure = ""  # the first wrong response, in a sentence; the server is not used any more
+        self.failure = ""  # the first wrong response, in a sentence; from then on the server is not used
 
 
 class FallbackInference:
-    """Losses by `remote`; when it is unavailable or refuses, by `local` on the same bank, and these are degraded.
+    """Losses by `remote`; if it is unavailable or refuses, by `local` on the same bank, and `degraded` is then True.
 
-    Random rows of every response, which the server cannot predict, are computed by `local`, too. A response that differs by more
-    than LOSS_TOLERANCE is discarded, and `remote` is not used any more: a server that invents losses hides an attack.
+    `local` also computes random rows of every response, which the server cannot predict. A response that differs by more than
+    LOSS_TOLERANCE is discarded, and `remote` is not used any more: a server that invents losses could hide an attack.
     """
 
     def __init__(self, remote: Inference, local: Inference, trust: ServerTrust | None = None) -> None:
@@ -96,15 +96,15 @@ class FallbackInference:
 
     @property
     def version(self) -> str:
-        """The version of the bank that both compute with."""
+        """The version of the bank, which is the same for both."""
         return self.local.version
 
     def losses(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the losses of one of the two; never a mixture. Raise FingerprintError for rows that `local` refuses, too."""
+        """Return all losses from one of the two. Raise FingerprintError for rows that `local` refuses as well."""
         try:
             answer = self._verified_remote_losses(fingerprint, codes)
         except (Unavailable, FingerprintError) as reason:
-            # A server with another model may refuse what is right.
+            # A server with another model may refuse valid rows.
             answer = self.local.losses(fingerprint, codes)
             if not self.degraded:
                 log.warning("losses are computed in process", reason=str(reason))
@@ -116,7 +116,7 @@ class FallbackInference:
         return answer
 
     def _verified_remote_losses(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_]]:
-        """Return the server's losses. Raise Unavailable also for a wrong response, and ever after one."""
+        """Return the server's losses. Raise Unavailable also for a wrong response, and for every request after it."""
         if self.trust.failure:
             raise Unavailable(self.trust.failure)
         answer = self.remote.losses(fingerprint, codes)
@@ -129,7 +129,7 @@ class FallbackInference:
     def _describe_mismatch(
         self, fingerprint: Ints, codes: Hashes, answer: tuple[Floats, NDArray[np.bool_]]
     ) -> str:
-        """Return how far random rows of a response are from the local losses; empty where they agree."""
+        """Return in words how random rows of a response differ from the local losses; empty if they agree."""
         few = min(len(codes), max(MIN_CHECKED_ROWS, int(len(codes) * CHECKED_SHARE)))
         rows = to_device_of(self.random.choice(len(codes), few, replace=False, shuffle=False), codes)
         expected = self.local.losses(fingerprint[rows], codes[rows])

@@ -1,4 +1,4 @@
-"""Owner names: the text behind the hash of a series' owner, for votes on intervals.
+"""Owner names: the text behind the hash of an owner of series (entity or principal), for votes on intervals.
 
 Example:
     >>> names = OwnerNames(bank)
@@ -21,18 +21,18 @@ from fingerprint.state.event_batch import EventBatch
 
 
 class OwnerNames:
-    """Names of entities and principals: those of the bank always, unknown ones until their last interval is over.
+    """Names of entities and principals: those of the bank always, other ones until their last interval is over.
 
-    The key is the part of a hash that is the same in every bucket, as principals may share an entity.
+    Keys are hashes without their bucket, because an entity that principals of several buckets share has one name.
     """
 
     def __init__(self, bank: Bank, unknown_owners: dict[int, tuple[str, int]]) -> None:
-        """`unknown_owners`: hash -> text, last interval. It belongs to the pipeline's state and is changed in place."""
+        """Use `unknown_owners` (hash -> text, last interval), which belongs to the pipeline's state, and change it in place."""
         self.hashes, self.texts = bank.owners
         self.unknown_owners = unknown_owners
 
     def observe(self, batch: EventBatch) -> None:
-        """Keep the owners in a batch that the bank does not know, each until its own last interval."""
+        """Keep the names of the owners in a batch that the bank does not know, each with its last interval."""
         xp = namespace(batch.entity)
         for owner, column in ((batch.entity, "entity"), (batch.principal, "principal")):
             names = hashing.without_bucket(owner)
@@ -50,7 +50,7 @@ class OwnerNames:
     def with_bank(self, bank: Bank, owner: Hashes, interval: Ints) -> OwnerNames:
         """Return the names for another bank.
 
-        Of owners (R,) last seen in intervals (R,), those that it does not know are unknown.
+        Owners (R,), last seen in intervals (R,), are kept as unknown owners if that bank does not know them.
         """
         after, owner = OwnerNames(bank, {}), hashing.without_bucket(owner)
         unknown = ~after._find_in_bank(owner)[1]
@@ -73,14 +73,14 @@ class OwnerNames:
         return out
 
     def is_in_bank(self, owner: Hashes) -> NDArray[np.bool_]:
-        """Return which owners (N,) the bank knows, on their device."""
+        """Return a mask (N,) of the owners that the bank knows, on the device of the owners."""
         found: NDArray[np.bool_] = to_device_of(
             find_sorted(self.hashes, to_device_of(hashing.without_bucket(owner), self.hashes))[1], owner
         )
         return found
 
     def _find_in_bank(self, owner: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
-        """Return the places of owners (R,) among those of the bank, and which were found; on the host."""
+        """Return the places (R,) of owners in the bank, and a mask (R,) of those that were found; on the host."""
         place, found = find_sorted(self.hashes, to_device_of(owner, self.hashes))
         return to_host(place), to_host(found)
 

@@ -1,4 +1,4 @@
-"""Terms of the autoencoder's score left out: its networks, its counts, its peers; an evaluation measures what each is worth.
+"""Ablations of the autoencoder's score: without its networks, its counts or its peers, to measure what each is worth.
 
 Example:
     >>> counts = LocalInference(without_nets(bank))          # losses by counts alone
@@ -20,7 +20,7 @@ from fingerprint.registry.bank import PEER_LEVEL, Bank
 
 
 class NetsAlone:
-    """Losses by the networks' corrections alone: what they add to the counted loss, zero where they take away from it."""
+    """Losses by the networks' corrections alone: what they add to the loss of the counts, zero where they lower it."""
 
     def __init__(self, both: Inference, counts: Inference) -> None:
         self.both, self.counts = both, counts
@@ -43,13 +43,13 @@ class NetsAlone:
 
 
 def without_nets(bank: Bank) -> Bank:
-    """Return a bank that corrects nothing: its counts."""
+    """Return a bank without networks: its losses are those of the counts."""
     nets = bank.weights
     return replace(bank, weights=replace(nets, row=namespace(nets.row).full_like(nets.row, -1)))
 
 
 def without_peers(bank: Bank) -> Bank:
-    """Return a bank in which what a principal never did is judged by the organisation, not by its peers."""
+    """Return a bank that judges values which a principal never showed by the organisation, not by its peers."""
     known, level = bank.vocabulary, bank.fingerprints["level"].to_numpy()
     parent = to_host(known.parent).copy()
     parent[(parent >= 0) & (level[parent] == PEER_LEVEL)] = 0
@@ -57,9 +57,9 @@ def without_peers(bank: Bank) -> Bank:
 
 
 def recentered(bank: Bank, whole: Inference, part: Inference) -> Bank:
-    """Return a bank with the usual losses that `part` has: moved by the median difference from `whole`, of each feature.
+    """Return a bank with the usual losses of `part`: those of each feature are moved by its median difference from `whole`.
 
-    The difference is taken on the bank's sample of training rows; a bank without one is returned as it is.
+    The difference is measured on the bank's sample of training rows; a bank without a sample is returned unchanged.
     """
     codes, at = (bank.scorer_state.get(f"sample.{name}") for name in ("codes", "fingerprint"))
     if codes is None or at is None or not len(codes):

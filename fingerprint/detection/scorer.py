@@ -1,15 +1,15 @@
-"""Events -> scored events: every detector measures when an event comes; the quorum decides while its interval fills.
+"""Scorer: events -> scored events. Every detector measures an event when it arrives; the quorum decides while its interval fills.
 
 Example:
     >>> scorer = Scorer(bank, state, settings)
     >>> measured = scorer.measure(events)             # events that may still get a verdict are pending
-    >>> early = scorer.judge_open(measured.principals)    # pending events as things stand: a verdict turns true once
+    >>> early = scorer.judge_open(measured.principals)    # pending events with the counts so far: a verdict turns true once
     >>> scored = scorer.judge_closed()                # pending events whose interval is over
     >>> scored.frame[["event_id", z_column("autoencoder"), "verdict"]]
     >>> votes = scorer.close_intervals()              # votes on the intervals that are over
 
-Most events can no longer get a verdict once they are measured (with a quorum of two of three: not two detectors may vote for
-them). Those are not pending, unless every event's z is requested.
+A *pending* event is measured and may still get a verdict. Most events are never pending: at once it is certain that too few
+detectors can vote for them. With `keep_all_events` every event is pending, because its z is wanted.
 """
 
 from __future__ import annotations
@@ -49,10 +49,10 @@ from fingerprint.state.pipeline_state import PipelineState
 
 @dataclass(frozen=True)
 class ScoredEvents:
-    """Scored events: a batch, which explains them, and their table.
+    """Scored events: a batch with the evidence that explains them, and their table.
 
-    The table has a z, a vote and the threshold between them of each detector (`z_column`, `vote_column`, `threshold_column`),
-    `verdict`, `degraded` (the fallback computed their losses) and `bank_version` (of the bank that measured them).
+    The table has z, vote and threshold of each detector (`z_column`, `vote_column`, `threshold_column`), `verdict`, `degraded`
+    (the fallback computed the losses) and `bank_version` (the bank that measured the event).
     """
 
     batch: EventBatch
@@ -60,15 +60,15 @@ class ScoredEvents:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The table as one of pandas."""
+        """The table as a pandas DataFrame."""
         return frames.to_pandas(self.table)
 
 
 class MeasureResult(NamedTuple):
     """The result of measuring a batch.
 
-    How many new events and repeats it had, the principal of each new one, votes on events that are not pending, and how many
-    events the fallback measured (`degraded`).
+    The numbers of new `events` and of `repeats`, the principal of each new event (N,), the `votes` on events that are not
+    pending, and the number of events that the fallback measured (`degraded`).
     """
 
     events: int
@@ -79,7 +79,7 @@ class MeasureResult(NamedTuple):
 
 
 class IntervalVotes(NamedTuple):
-    """Votes at or above the floor on intervals that are over.
+    """Votes at or above the floor (`database.min_vote_score`) on closed intervals.
 
     `silent_intervals` counts the votes on silent intervals, `no_opinion` the intervals that could not be judged yet.
     """
@@ -90,7 +90,7 @@ class IntervalVotes(NamedTuple):
 
 
 class Scorer:
-    """Judges events against one bank. All that it keeps from one call to the next lies in the pipeline's state."""
+    """Judges events against one bank. The pipeline's state holds everything that it keeps between calls."""
 
     def __init__(
         self,
@@ -100,7 +100,7 @@ class Scorer:
         keep_all_events: bool = False,
         inference: Inference | None = None,
     ) -> None:
-        """Build the detectors of the settings; `inference` computes losses against the same bank, by default in this process."""
+        """Build the detectors that the settings list; `inference` computes losses of the same bank, by default in process."""
         self.bank, self.settings, self.keep_all_events = bank, settings, keep_all_events
         self.state, self.scorer_state = state, state.scorer
         self.inference = inference or LocalInference(bank)
@@ -115,7 +115,7 @@ class Scorer:
     def with_bank(
         self, bank: Bank, inference: Inference | None = None, settings: Settings | None = None
     ) -> Scorer:
-        """Return a scorer that continues with another bank or other thresholds. Pending events keep their measurements."""
+        """Return a scorer that continues with another bank or other settings. Pending events keep their evidence."""
         after = Scorer(bank, self.state, settings or self.settings, self.keep_all_events, inference)
         series, end = self.scorer_state.series, np.iinfo(np.int32).max
         row, interval = series.open_cells(self.scorer_state.voted_until, end)  # intervals without votes yet
@@ -124,7 +124,7 @@ class Scorer:
         return after
 
     def measure(self, events: Frame | CodedEvents) -> MeasureResult:
-        """Measure events (with entities) on the device they are on. Pending events are copied to the host."""
+        """Measure events (with entities) on their device. Pending events are copied to the host."""
         batch, repeats = encode_batch(events, self.scorer_state)
         self.scorer_state.late_events += int((batch.interval < self.scorer_state.first_open_interval()).sum())
         if not len(batch):
@@ -148,11 +148,11 @@ class Scorer:
         return MeasureResult(len(batch), repeats, batch.principal, votes, len(batch) * degraded)
 
     def _measure_evidence(self, batch: EventBatch) -> dict[str, NDArray[Any]]:
-        """Return what each detector keeps of the events until their interval closes, by detector."""
+        """Return by detector the evidence that it keeps of events until their interval closes."""
         return {each.name: each.measure(batch) for each in self.detectors}
 
     def _with_provenance(self, batch: EventBatch, degraded: bool) -> EventBatch:
-        """Return events with the bank that measured them, and by how many seconds event time was ahead of them on arrival."""
+        """Return events with the version of the bank that measured them and their delay: seconds behind the watermark."""
         at = frames.epoch_seconds(frames.column_of(batch.frame, "event_time"))
         delay = (self.scorer_state.watermark - at).clip(0)
         origin = {
@@ -164,19 +164,19 @@ class Scorer:
         return replace(batch, frame=frame)
 
     def judge_closed(self, include_open: bool = False) -> ScoredEvents | None:
-        """Judge the events whose interval can no longer change (or all); they are no longer pending."""
+        """Judge the pending events of closed intervals (`include_open`: of all), and remove them from the pending ones."""
         self._limit_pending()
         end = np.iinfo(np.int32).max if include_open else self.scorer_state.first_open_interval()
         closed = self.state.pending.take_closed(end)
         return self.judge(closed) if closed else None
 
     def judge_open(self, principals: Hashes) -> ScoredEvents | None:
-        """Judge the pending events of these principals as things stand; they stay pending."""
+        """Judge the pending events of these principals by the counts so far; they stay pending."""
         parts = [part.take(rows) for part, rows in self.state.pending.rows_of(principals)]
         return self.judge(concat_batches(parts), is_final=False) if parts else None
 
     def judge_alerting(self, principals: Hashes) -> ScoredEvents | None:
-        """Judge those of their pending events that may open an alert as things stand: in most batches there is none."""
+        """Judge, by the counts so far, the pending events of these principals that may open an alert: most batches have none."""
         pending = self.state.pending.rows_of(principals)
         if not pending:
             return None
@@ -192,7 +192,7 @@ class Scorer:
         return self.judge(concat_batches(parts), is_final=False)
 
     def _can_open_alert(self, pending: Sequence[tuple[EventBatch, NDArray[np.intp]]]) -> NDArray[np.bool_]:
-        """Return which of these pending events, (N,), a calibrated detector finds as strange as an alert's must be."""
+        """Return a mask (N,) of the pending events whose z of a calibrated detector may open an alert."""
         calibrated = [each for each in self.detectors if each.calibrated]
         if not calibrated:
             return np.ones(sum(len(rows) for _, rows in pending), bool)
@@ -204,11 +204,11 @@ class Scorer:
         return reduce(or_, [z >= least for z in self._scores_so_far(batch, calibrated).values()])
 
     def judge(self, batch: EventBatch, is_final: bool = True) -> ScoredEvents:
-        """Return z-scores, votes and verdict of measured events, as the series stand now.
+        """Return z-scores, votes and verdict of measured events, by the counts so far.
 
-        Unless this is final, a detector that is `final_when_closed` has an opinion but no z yet, and so no vote. The events may
-        have been measured when other detectors were listed (before a restart): those that are not listed now have no say, and
-        those that were not listed then have no opinion.
+        Unless the judgement `is_final`, a detector that is `final_when_closed` has an opinion but no z yet, and so no vote.
+        Events that were measured before a restart may have evidence of other detectors: a detector that is no longer listed does
+        not count, and one that was not listed then has no opinion.
         """
         batch = batch.with_evidence_of([each.name for each in self.detectors])
         final = {each.name: score_measured(each, batch) for each in self.detectors if is_final}
@@ -221,7 +221,7 @@ class Scorer:
         return ScoredEvents(batch, frames.with_columns(batch.frame, judgement.columns(z, batch.level)))
 
     def _scores_so_far(self, batch: EventBatch, detectors: Sequence[Detector]) -> dict[str, NDArray[Any]]:
-        """Return the z of open events by detector, (N,) each; NaN from one that is final when the interval closes."""
+        """Return the z of open events by detector, (N,) each; NaN for a detector that is `final_when_closed`."""
         xp = namespace(batch.codes)
         return {
             each.name: xp.full(len(batch), np.nan, np.float32)
@@ -231,7 +231,7 @@ class Scorer:
         }
 
     def _with_final_evidence(self, batch: EventBatch, verdict: NDArray[np.bool_]) -> EventBatch:
-        """Return events with the evidence that explains their alerts; an event measured before a detector was listed has none."""
+        """Return events with the evidence that explains alerts; a detector listed after an event was measured has none of it."""
         evidence = {
             each.name: each.final_evidence(batch, verdict & batch.has_evidence(each.name))
             for each in self._with_evidence(batch)
@@ -243,7 +243,7 @@ class Scorer:
         return [each for each in self.detectors if each.name in batch.evidence]
 
     def event_votes(self, scored: ScoredEvents) -> Frame:
-        """Return the votes on scored events that are at or above the floor."""
+        """Return the votes at or above the floor on scored events."""
         z = {
             each.name: np.asarray(frames.column_of(scored.table, z_column(each.name)))
             for each in self._event_detectors()
@@ -251,9 +251,9 @@ class Scorer:
         return self._vote_rows(scored.batch, z)
 
     def close_intervals(self, include_open: bool = False) -> IntervalVotes:
-        """Return the votes on the intervals that closed since the last call (or on all that are open).
+        """Return the votes on the intervals that closed since the last call (`include_open`: also on the open ones).
 
-        A vote on an interval is of one channel of an entity or principal; its event id is a digest of the three. A silent
+        A vote is on one interval of one channel of an entity or principal; its event id is made of these three. A silent
         interval, in which far fewer events came than expected, is a vote, never a verdict.
         """
         end = self.scorer_state.first_open_interval()
@@ -280,9 +280,9 @@ class Scorer:
     # --- pending events -----------------------------------------------------------------------------------------------
 
     def _is_over_limit(self, batch: EventBatch, reportable: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return which of the reportable events (N,) are of unknown principals beyond the limit of a day.
+        """Return a mask (N,) of the reportable events that exceed the daily limit of unknown principals.
 
-        They are neither pending nor voted on. Calls that can do harm, and did not fail, have more room than others.
+        They are neither pending nor voted on. Calls that can do harm and did not fail have more room than others.
         """
         refused = namespace(reportable).zeros(len(batch), bool)
         at = (reportable & ~self.owner_names.is_in_bank(batch.principal)).nonzero()[0]
@@ -299,13 +299,13 @@ class Scorer:
         return refused
 
     def _limit_pending(self) -> None:
-        """Drop the least unusual pending events of intervals with too many, unless all are wanted."""
+        """Drop the least unusual pending events of intervals with too many, unless all events are kept."""
         if not self.keep_all_events:
             dropped = self.state.pending.limit(self.settings.voting.max_pending_events, self._priority)
             self.state.counters.dropped_events += dropped
 
     def _priority(self, batch: EventBatch) -> Floats:
-        """Return how unusual events are (N,), by all detectors that measured them."""
+        """Return how unusual events look (N,): the sum of priorities of the detectors that measured them."""
         priorities = (
             np.where(batch.has_evidence(each.name), each.priority(batch), np.float32(0))
             for each in self._with_evidence(batch)
@@ -318,7 +318,7 @@ class Scorer:
         return [each for each in self.detectors if each.granularity == "event"]
 
     def _vote_rows(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> Frame:
-        """Return a row for each event and event detector whose z (N,) is at or above the floor; NaN is no row."""
+        """Return one row for each event and event detector with a z (N,) at or above the floor; NaN gives no row."""
         floor = self.settings.database.min_vote_score
         rows_of = {each: (z[each.name] >= floor).nonzero()[0] for each in self._event_detectors()}
         if not any(map(len, rows_of.values())):
@@ -346,9 +346,9 @@ class Scorer:
         return interval_votes(kind, named, name[known], detector)
 
     def _limit_unknown_principals(self, owner: Hashes, interval: Ints, z: Floats) -> NDArray[np.bool_]:
-        """Return which votes on intervals (N,) are kept, on the host.
+        """Return a mask (N,) of the votes on intervals that are kept, on the host.
 
-        All on owners that the bank knows, and the strongest of the others in each interval.
+        Kept are all votes on owners that the bank knows, and in each interval the strongest votes on other owners.
         """
         kept = self.owner_names.is_in_bank(owner)
         order = np.flatnonzero(~kept)
@@ -359,9 +359,9 @@ class Scorer:
 
 
 def _rooms_of_calls(batch: EventBatch, rows: NDArray[np.intp]) -> Ints:
-    """Return how many rooms of an unknown principal calls at rows (M,) may use, (M,) on the host: 1, grave ones 2, severe ones 3.
+    """Return how many rooms (`state.unknown_principals`) calls at rows (M,) may use, (M,) on the host: 1, grave 2, severe 3.
 
-    Of what a call can do its action says enough; what failed did nothing, and anyone can make as many such calls as they like.
+    Calls are judged by their action alone. A failed call may use 1: it did nothing, and anyone can make any number of them.
     """
     rooms: Ints = np.ones(len(rows), np.int32)
     done = (~batch.is_error[rows]).nonzero()[0]
@@ -375,7 +375,7 @@ def _rooms_of_calls(batch: EventBatch, rows: NDArray[np.intp]) -> Ints:
 
 
 def _score_columns(detectors: Sequence[Detector]) -> list[str] | None:
-    """Return the columns that these detectors read for a score; None for all, where one does not say."""
+    """Return the columns that these detectors read for a score; None (all columns) if one detector does not declare them."""
     columns: set[str] = set()
     for each in detectors:
         if each.score_columns is None:

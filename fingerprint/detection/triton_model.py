@@ -1,11 +1,11 @@
-"""The model that Triton serves: one bank; concurrent requests are computed together.
+"""The model that Triton serves: one bank, which computes concurrent requests together.
 
 Example:
     >>> model = TritonBankModel(open_numbered_bank(folder, version_number(bank.version)))
     >>> model.infer_batch([(np.array([5], np.int32), codes[:1])])[0].loss      # (1, F) nats
 
-The server numbers versions, a bank names them: `version_number` of a name is the same everywhere and identifies the bank of a
-response.
+Triton has version numbers, a bank has a version name. `version_number` maps a name to the same number everywhere, so the number
+identifies the bank of a response.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fingerprint.registry.bank_files import DEFAULT_OPTIONS, open_bank
 class InferenceResult(NamedTuple):
     """Results of N events: `loss` (N, F) nats, `known` (N, F), `z` (N,) and `level` (N,).
 
-    The z takes no account of the rest of the interval, nor of the principal's history.
+    The z ignores the rest of the interval and the history of the principal.
     """
 
     loss: Floats
@@ -43,13 +43,13 @@ class InferenceResult(NamedTuple):
 
 
 def version_number(version: str) -> int:
-    """Return the number of a bank version, 1 ... 2^53 - 1: exact in JSON, and a hash, so that no two banks share one."""
+    """Return the number of a bank version, 1 ... 2^53 - 1: exact in JSON, and a hash, so that two banks do not share one."""
     digest = hashlib.blake2b(version.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") % (2**53 - 1) + 1
 
 
 def open_numbered_bank(folder: Path, expected_number: int, options: settings.Bank = DEFAULT_OPTIONS) -> Bank:
-    """Open the bank in a folder. Raise FingerprintError if it is damaged, not signed, or not the one of that number."""
+    """Open the bank in a folder. Raise FingerprintError if it is damaged, not signed, or has another number than expected."""
     bank = open_bank(folder, options)
     if version_number(bank.version) != expected_number:
         raise FingerprintError(
@@ -60,7 +60,7 @@ def open_numbered_bank(folder: Path, expected_number: int, options: settings.Ban
 
 
 def place_networks(bank: Bank, placement: Placement) -> Bank:
-    """Return a bank whose nets alone are placed by `placement`, in any array library; `Bank.on` places all arrays."""
+    """Return a bank with its networks moved by `placement`, to any array library; `Bank.on` moves all arrays."""
     nets = {name: placement(getattr(bank.weights, name)) for name in ("inputs", "bias", "outputs")}
     vocabulary = replace(bank.vocabulary, base=placement(bank.vocabulary.base))
     return replace(bank, weights=replace(bank.weights, **nets), vocabulary=vocabulary)
@@ -69,7 +69,7 @@ def place_networks(bank: Bank, placement: Placement) -> Bank:
 class TritonBankModel:
     """A bank in host or device memory (`Bank.on`, `place_networks`) that computes batches of requests.
 
-    It measures a row before it is there: kernels are compiled then, and not while requests wait.
+    The constructor measures one row, so that kernels are compiled before requests wait.
     """
 
     def __init__(self, bank: Bank) -> None:
@@ -102,7 +102,7 @@ class TritonBankModel:
         ]
 
     def _compute(self, fingerprint: Ints, codes: Hashes) -> tuple[Floats, NDArray[np.bool_], Floats]:
-        """Return loss and known (N, F) and z (N,); the input is copied to the device once, the results back."""
+        """Return loss and known (N, F) and z (N,); the input is copied to the device once, and the results back to the host."""
         usual, there = self.bank.baseline, self.bank.vocabulary.keys
         fingerprint, codes = to_device_of(fingerprint, there), to_device_of(codes, there)
         loss, known = self.inference.losses(fingerprint, codes)

@@ -1,4 +1,4 @@
-"""Tables of votes: a row for each vote of a detector at or above the floor, on an event or on an interval.
+"""Tables of votes: one row for each z of a detector at or above the floor, on an event or on an interval.
 
 Example:
     >>> table = event_votes(batch, np.array([7]), detector, EventJudgement(z, threshold, alone))
@@ -6,7 +6,7 @@ Example:
           event_id     detector    z  vote
     0  4e8bd68e...  autoencoder  4.1  True
 
-All of them lie on the host, with VOTE_COLUMNS.
+All tables are on the host and have VOTE_COLUMNS.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import Detector, IntervalScores
 from fingerprint.state.event_batch import EventBatch
 
-_IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vote, from its event
-_CALL_COLUMNS = ["service", "action"]  # of an event: together they are the action of its vote
+_IDENTITY_COLUMNS = ["event_id", "event_time", "principal", "entity"]  # of a vote, copied from its event
+_CALL_COLUMNS = ["service", "action"]  # of an event; together they are the action of its vote
 
 
 class EventJudgement(NamedTuple):
-    """A detector's judgement of events, (N,) each: its `z`, the `threshold` of a vote, whether it is `alone` with an opinion."""
+    """A detector's judgement of events, (N,) each: its `z`, the `threshold` of a vote, and `alone`: no other has an opinion."""
 
     z: NDArray[Any]
     threshold: NDArray[np.float64]
@@ -65,9 +65,9 @@ def event_votes(
 
 
 def _identity(batch: EventBatch, places: NDArray[np.intp], version: str) -> Frame:
-    """Return the identity columns and action of the events at some places, with the bank that measured them.
+    """Return identity columns and action of the events at some places, with the version of the bank that measured them.
 
-    Events that waited were measured before, and know by which bank.
+    Events that were pending carry this version; others were measured by the bank of `version`.
     """
     had_waited = "bank_version" in batch.frame
     names = [*_IDENTITY_COLUMNS, *_CALL_COLUMNS, *(["bank_version"] if had_waited else [])]
@@ -78,7 +78,7 @@ def _identity(batch: EventBatch, places: NDArray[np.intp], version: str) -> Fram
 
 
 def _action_names(rows: Frame) -> NDArray[np.object_]:
-    """Return the actions of events (M,) as `service:Action`; the text of each distinct one is made once, and cut."""
+    """Return the actions of events (M,) as `service:Action`, cut to a length; each distinct text is built once."""
     code, calls = DictionaryEncoded(rows).combined_column(_CALL_COLUMNS)
     texts = [truncate(f"{service or ''}:{action or ''}", MAX_VOTE_ACTION_LENGTH) for service, action in calls]
     return np.array(texts, object)[code]
@@ -87,7 +87,7 @@ def _action_names(rows: Frame) -> NDArray[np.object_]:
 def interval_votes(kind: str, scores: IntervalScores, name: NDArray[np.object_], detector: Detector) -> Frame:
     """Return a detector's votes on R intervals of owners with a known `name` (R,).
 
-    A vote's event id is made of its `kind`, owner, channel and interval.
+    The event id of a vote is made of its `kind`, owner, channel and interval.
     """
     owner, channel, interval, z = scores[:4]
     principal = np.array([text.partition("|")[0] for text in name], object)

@@ -1,11 +1,11 @@
-"""The detectors: what each of them declares, and the list that the settings choose from.
+"""The detectors: their base class, and the list from which the settings choose.
 
 A detector is one module or package. It declares a name, a label for the screen, a granularity (event or interval), its section of
-the settings, and how it explains an alert. Votes, z-scores in frames, tables, API, exports and pages follow from that.
+the settings, and how it explains an alert. Votes, z-scores in frames, tables, API, exports and pages follow from this.
 
-- A module of this package is a detector of its own name; it names its class `DETECTOR`.
-- A detector from another package is an entry point of the group `fingerprint.detectors`, whose name is the detector's,
-  or an import path in the settings: `voting.detectors = ["autoencoder", "spectral", "my_package.my_module:MyDetector"]`.
+- A detector of this package has the name of its module, which assigns its class to `DETECTOR`.
+- A detector of another package is an entry point of the group `fingerprint.detectors` with the name of the detector, or an
+  import path in the settings: `voting.detectors = ["autoencoder", "spectral", "my_package.my_module:MyDetector"]`.
   Its section of the settings is `[detectors.NAME]`, validated by its `Options`.
 
 Example:
@@ -55,7 +55,7 @@ log = get_logger("fingerprint.detection.detectors")
 
 
 class DetectorOptions(Section):
-    """The least that a detector's section of the settings holds; a detector adds its own fields in a subclass."""
+    """The fields that every detector's section of the settings has; a detector adds its own in a subclass."""
 
     threshold: float = Field(
         4.0, description="Score in standard deviations (z) from which the detector votes."
@@ -63,7 +63,7 @@ class DetectorOptions(Section):
 
 
 class ExplanationContext(Protocol):
-    """The counts of activity, the settings, and the bank that measured an event: a detector explains an alert from them."""
+    """The context from which a detector explains an alert: counts of activity, settings, and the banks that measured events."""
 
     @property
     def series(self) -> ActivitySeries:
@@ -85,15 +85,15 @@ class ExplanationContext(Protocol):
         ...
 
     def bank_and_rows(self, batch: EventBatch, rows: NDArray[np.intp]) -> tuple[Bank, Ints]:
-        """Return the bank that measured events of one version, and the rows of their fingerprints, (R,)."""
+        """Return the bank that measured events, which all have one bank version, and the rows of their fingerprints, (R,)."""
         ...
 
 
 class IntervalScores(NamedTuple):
     """Scores of R intervals, each of one channel of an entity or principal.
 
-    `owner` (R,) and `channel` (R,) are hashes, `interval` (R,) numbers of intervals, `z` (R,); `no_opinion` counts the
-    intervals that were looked at and could not be judged yet.
+    `owner` (R,) and `channel` (R,) are hashes, `interval` (R,) are numbers of intervals, `z` (R,) their scores. `no_opinion`
+    counts the intervals that could not be judged yet.
     """
 
     owner: Hashes
@@ -104,35 +104,35 @@ class IntervalScores(NamedTuple):
 
 
 class Detector(ABC):
-    """Base class of the detectors. Each measures the same events and shares nothing with the others but these."""
+    """Base class of the detectors. All measure the same events and share nothing else."""
 
     name: ClassVar[str]  # in votes, settings and scores: lower case, digits and underscores
     label: ClassVar[str]  # on screen
-    question: ClassVar[str] = ""  # what it asks of an event, for a tooltip
+    question: ClassVar[str] = ""  # the question that it answers about an event, for a tooltip
     granularity: ClassVar[Granularity] = "event"
-    # Whether a z is the normal quantile of a tail probability: of such z's an alert's urgency is made.
+    # True if its z is the normal quantile of a tail probability. Only such a z opens an alert and counts towards urgency.
     calibrated: ClassVar[bool] = False
-    # The z from which it votes on an event that a calibrated detector finds strange enough for an alert, where that is lower than
-    # its threshold.
+    # The z from which it votes beside a calibrated z that opens an alert, if that is below its threshold (second vote).
     second_vote_z: ClassVar[float] = math.inf
-    # The same beside a z that is rarer than an alert's needs to be (`ensemble.WEAK_VOTE_NATS`).
+    # The z from which it votes beside a calibrated z that is rarer than the threshold of alerts by `ensemble.WEAK_VOTE_NATS`
+    # (weak vote).
     weak_vote_z: ClassVar[float] = math.inf
-    # The z from which its vote is strong: where the others vote as well, a calibrated z may be more usual
-    # (`ensemble.STRONG_VOTE_NATS`).
+    # The z from which its vote is strong: if the others vote as well, the threshold of alerts is lower by
+    # `ensemble.STRONG_VOTE_NATS`.
     strong_vote_z: ClassVar[float] = math.inf
-    # The z of a newcomer, by how others began, below which it began calmly; minus infinity for a detector that judges none so.
+    # The z below which a newcomer began calmly, compared with how others began; minus infinity: it does not judge newcomers.
     calm_newcomer_z: ClassVar[float] = -math.inf
-    # The columns of an event batch's frame that `score` reads, beside its own evidence; None: any, and any evidence. Rows of few
-    # columns are taken much faster.
+    # The columns of a batch's frame that `score` reads beside the detector's own evidence; None for any column and evidence. Rows
+    # with few columns are selected much faster.
     score_columns: ClassVar[Sequence[str] | None] = None
-    # Terms of the score that an evaluation can leave out (`without`): name -> what the term is, in a few words.
+    # Terms of the score that an evaluation can leave out (`without`): name -> the term in a few words.
     terms: ClassVar[Mapping[str, str]] = {}
-    # Whether a z can fall while the interval is open: then the detector has no vote before the interval has closed.
+    # True if its z can fall while the interval is open: the detector then votes only once the interval has closed.
     final_when_closed: ClassVar[bool] = False
     Options: ClassVar[type[DetectorOptions]] = DetectorOptions
 
-    degraded = False  # whether the fallback measured the last batch
-    left_out = ""  # the term that this detector leaves out
+    degraded = False  # True if the fallback measured the last batch
+    left_out = ""  # the term of `terms` that this detector leaves out
 
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         self.settings, self.bank, self.state, self.inference = settings, bank, state, inference
@@ -157,13 +157,13 @@ class Detector(ABC):
 
     @classmethod
     def vote_share_from(cls, settings: Settings) -> float | None:
-        """Return the share of harmless events that it may vote for, as set; None where a threshold is set instead."""
+        """Return the share of harmless events that it may vote for, by the settings; None if they set a threshold instead."""
         share: float | None = getattr(cls.options_from(settings), "vote_share", None)
         return share
 
     @classmethod
     def own_threshold(cls, settings: Settings, figures: Mapping[str, Any]) -> float:
-        """Return the z from which it votes by its own section of the settings; `figures` are the quality of a bank."""
+        """Return the z from which it votes, by its section of the settings; `figures` are the quality figures of a bank."""
         return float(cls.options_from(settings).threshold)
 
     def vote_threshold(self) -> float:
@@ -172,46 +172,46 @@ class Detector(ABC):
 
     @abstractmethod
     def measure(self, batch: EventBatch) -> NDArray[Any]:
-        """Return the evidence that is kept of each event until its interval closes: (N, C), C this detector's own."""
+        """Return the evidence (N, C) that is kept of each event until its interval closes; C is up to the detector."""
 
     @abstractmethod
     def score(self, batch: EventBatch) -> Floats:
-        """Return the z of events (N,) from their evidence (`batch.evidence[name]`) as things stand now; NaN for no opinion.
+        """Return the z of events (N,) from their evidence (`batch.evidence[name]`) and the counts so far; NaN for no opinion.
 
-        A z may grow while an event's interval is open, and never falls; it is NaN all the while or never. That of a detector
-        that is `final_when_closed` may fall and never grows, and is not asked for a vote before the interval has closed.
+        While an interval is open, a z may grow but never falls, and NaN stays NaN. The z of a detector that is
+        `final_when_closed` may fall but never grows, and it votes only once the interval has closed.
         """
 
     def can_still_vote(self, batch: EventBatch, z: Floats | None = None) -> Mask:
-        """Return which events (N,) have the vote or may have it before their interval closes.
+        """Return a mask (N,) of the events that have the vote or may get it before their interval closes.
 
-        Events without an opinion belong to them, so that they wait for the other detectors. `z` (N,) is what `score` says of
-        them now, where that is at hand; NaN of a detector that is `final_when_closed`.
+        Events without an opinion are included, so that they wait for the other detectors. `z` (N,) is the current score if the
+        caller has it; NaN for a detector that is `final_when_closed`.
         """
         return all_events(batch)
 
     def has_opinion(self, batch: EventBatch) -> Mask:
-        """Return on which events (N,) the z is not NaN; known before any z is computed."""
+        """Return a mask (N,) of the events whose z is not NaN; it is known before any z is computed."""
         return all_events(batch)
 
     def judges_newcomer(self, batch: EventBatch) -> Mask:
-        """Return which events (N,) it judges by how newcomers began, because their principal has no history yet."""
+        """Return a mask (N,) of the events that it compares with how others began, because their principal has no history."""
         return ~all_events(batch)
 
     def priority(self, batch: EventBatch) -> Floats:
-        """Return how unusual events (N,) look before they are judged: the order in which they are kept where too many wait."""
+        """Return how unusual events look before they are judged (N,): if too many wait, those with the highest are kept."""
         return namespace(batch.interval).zeros(len(batch), np.float32)
 
     def final_evidence(self, batch: EventBatch, which: Mask) -> NDArray[Any]:
-        """Return the evidence that explains an alert (N, C), once each z is final; the events of a mask (N,) have a verdict."""
+        """Return the evidence that explains alerts (N, C), once each z is final; `which` (N,) marks events with a verdict."""
         return batch.evidence[self.name]
 
     def record_scores(self, batch: EventBatch, z: Floats) -> None:
-        """Keep what later scores depend on, once the z of events (N,) is final."""
+        """Record final z's of events (N,) in the state, if later scores depend on them."""
         return
 
     def interval_scores(self, start: int, end: int, min_z: float) -> IntervalScores | None:
-        """Return the intervals start ... end - 1 with a z of at least `min_z`; None from a detector of events."""
+        """Return the intervals start ... end - 1 with a z of at least `min_z`; None for a detector of events."""
         return None
 
     def silent_intervals(self, start: int, end: int) -> IntervalScores | None:
@@ -219,10 +219,10 @@ class Detector(ABC):
         return None
 
     def without(self, term: str) -> Self:
-        """Return this detector with one of its `terms` left out, for an evaluation that measures both beside each other.
+        """Return a variant of this detector without one of its `terms`, for an evaluation that compares both.
 
-        It keeps nothing that this one reads; its thresholds and tails stay those that were learned with all terms. The batches
-        that it measures have this detector's evidence already.
+        The variant changes no state that this detector reads. It keeps the thresholds and tails that were learned with all terms.
+        It measures batches that already have this detector's evidence.
         """
         if term not in self.terms:
             raise FingerprintError(f"the detector {self.name} has no term {term!r} to leave out")
@@ -254,18 +254,18 @@ def all_events(batch: EventBatch) -> Mask:
 
 # --- the list ---------------------------------------------------------------------------------------------------------
 
-_loaded: dict[str, type[Detector]] = {}  # by name, and by what the settings call them
+_loaded: dict[str, type[Detector]] = {}  # by name, and by import path if the settings use one
 
 
 def build_detectors(
     settings: Settings, bank: Bank, state: ScorerState, inference: Inference
 ) -> list[Detector]:
-    """Return the detectors that the settings list, in that order. Raise FingerprintError for an unknown one."""
+    """Return the detectors that the settings list, in their order. Raise FingerprintError for an unknown one."""
     return [each(settings, bank, state, inference) for each in listed_detectors(settings)]
 
 
 def listed_detectors(settings: Settings) -> list[type[Detector]]:
-    """Return the classes of `voting.detectors`, in that order. Raise FingerprintError for an unknown one."""
+    """Return the classes of `voting.detectors`, in their order. Raise FingerprintError for an unknown one."""
     listed = [load_detector(each) for each in settings.voting.detectors]
     names = [each.name for each in listed]
     if len(set(names)) < len(names):
@@ -276,12 +276,12 @@ def listed_detectors(settings: Settings) -> list[type[Detector]]:
 
 
 def detector_names(settings: Settings) -> tuple[str, ...]:
-    """Return the names of the detectors that the settings list: keys of scores, and of columns in frames."""
+    """Return the names of the detectors that the settings list: the keys of scores and of columns in frames."""
     return tuple(each.name for each in listed_detectors(settings))
 
 
 def load_detector(name: str) -> type[Detector]:
-    """Return a detector's class by its name or import path (`package.module:Class`). Raise FingerprintError without one."""
+    """Return a detector's class by name or import path (`package.module:Class`). Raise FingerprintError if there is none."""
     if name not in _loaded:
         found = _import_detector(name)
         _loaded.setdefault(found.name, found)
@@ -299,28 +299,30 @@ def register_detectors(settings: Settings) -> None:
 
 
 def load_known_detectors(names: Iterable[str]) -> list[type[Detector]]:
-    """Return the classes of those names that there is a detector of: a stored score may be of one that is no longer installed."""
+    """Return the classes of the named detectors that are installed: a stored score may be of one that no longer is."""
     return [load_detector(name) for name in names if name in _loaded or name in available_detectors()]
 
 
 def detector_label(name: str) -> str:
-    """Return what a detector is called on screen: its label, or its name where it is not installed."""
+    """Return the name of a detector on screen: its label, or its name if it is not installed."""
     known = load_known_detectors([name])
     return known[0].label if known else name
 
 
 def interval_detectors(names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the names that are detectors of intervals: their votes name no event."""
+    """Return the names that are detectors of intervals, whose votes name no event."""
     return tuple(each.name for each in load_known_detectors(names) if each.granularity == "interval")
 
 
 def calibrated_detectors(names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of the names whose z is the normal quantile of a tail probability."""
+    """Return the names of calibrated detectors, whose z is the normal quantile of a tail probability."""
     return tuple(each.name for each in load_known_detectors(names) if each.calibrated)
 
 
 def votes_beside_opening(scored: pd.DataFrame, names: Iterable[str], weak: bool = False) -> dict[str, Mask]:
-    """Return by detector which scored events (N,) it votes for where another one's z opens an alert; `weak` votes as well.
+    """Return by detector a mask (N,) of the scored events that it votes for beside a z that opens an alert (second votes).
+
+    With `weak`, beside a z that is rare enough for weak votes.
 
     >>> scored = pd.DataFrame({"spectral_z": [1.0, 2.0, 0.2], "spectral_vote": [False, True, False]})
     >>> votes_beside_opening(scored, ["spectral"])
@@ -338,9 +340,9 @@ def votes_beside_opening(scored: pd.DataFrame, names: Iterable[str], weak: bool 
 def others_agree(
     scored: pd.DataFrame, names: Iterable[str], opinions: Mapping[str, Mask], quorum: int
 ) -> Mask:
-    """Return on which scored events (N,) those of the names that are not calibrated agree, one of them strongly.
+    """Return a mask (N,) of the scored events on which the uncalibrated detectors agree, at least one of them strongly.
 
-    `opinions` (N,) are those of all the names (`ensemble.agree_strongly`).
+    `opinions` (N,) are masks by detector, for all `names` (`ensemble.agree_strongly`).
     """
     others = [name for name in names if name not in calibrated_detectors([name])]
     least = {each.name: each.strong_vote_z for each in load_known_detectors(others)}
@@ -349,14 +351,14 @@ def others_agree(
 
 
 def newcomer_rows(scored: Frame) -> Mask:
-    """Return which scored events (N,) some detector judged by how newcomers began; none where the column is not there."""
+    """Return a mask (N,) of the scored events that a detector compared with how others began; all False without the column."""
     if NEWCOMER_COLUMN not in scored:
         return np.zeros(len(scored), bool)
     return frames.true_mask(frames.column_of(scored, NEWCOMER_COLUMN))
 
 
 def calm_newcomer_rows(scored: pd.DataFrame, names: Iterable[str]) -> Mask:
-    """Return which scored events (N,) are of newcomers that began calmly, by a detector of these names."""
+    """Return a mask (N,) of the scored events of newcomers that began calmly by one of the named detectors."""
     newcomer, calm = newcomer_rows(scored), np.zeros(len(scored), bool)
     for each in load_known_detectors(names):
         calm |= newcomer & (scored[z_column(each.name)].to_numpy(float) < each.calm_newcomer_z)
@@ -364,7 +366,7 @@ def calm_newcomer_rows(scored: pd.DataFrame, names: Iterable[str]) -> Mask:
 
 
 def opinions_by_history(scored: pd.DataFrame, opinions: Mapping[str, Mask]) -> dict[str, Mask]:
-    """Return the opinions on scored events (N,) by detector, but for those on how newcomers began."""
+    """Return the opinions on scored events (N,) by detector, without those that rest on how others began."""
     newcomer = newcomer_rows(scored)
     judging = {each.name for each in load_known_detectors(opinions) if each.calm_newcomer_z > -math.inf}
     return ensemble.without_newcomers(opinions, dict.fromkeys(judging, newcomer))
@@ -372,9 +374,9 @@ def opinions_by_history(scored: pd.DataFrame, opinions: Mapping[str, Mask]) -> d
 
 @cache
 def available_detectors() -> Mapping[str, str]:
-    """Return the import path of every detector that has a name: the modules of this package, then entry points.
+    """Return the import path of every named detector: entry points, and the modules of this package, which override them.
 
-    It is found once: to ask takes tens of milliseconds, and an alert is asked for each score whose detector is not installed.
+    Cached: a look-up takes tens of milliseconds, and each score of a detector that is not installed needs one.
     """
     own = {each.name: f"{__name__}.{each.name}:DETECTOR" for each in pkgutil.iter_modules(__path__)}
     return {point.name: point.value for point in entry_points(group=ENTRY_POINT_GROUP)} | own

@@ -1,6 +1,6 @@
-"""The optional isolation forest: scikit-learn's IsolationForest over the features' log likelihoods.
+"""The optional isolation forest: scikit-learn's IsolationForest over the log likelihoods of the features.
 
-It is fitted when it starts, from the bank's sample of training rows: a forest on disk would be code, not data.
+It is fitted at every start on the bank's sample of training rows: a forest on disk would be code, not data.
 
 Example:
     >>> settings = Settings(voting={"detectors": ["autoencoder", "spectral", "isolation_forest"]})
@@ -40,7 +40,7 @@ class IsolationForestDetector(Detector):
     def __init__(self, settings: Settings, bank: Bank, state: ScorerState, inference: Inference) -> None:
         super().__init__(settings, bank, state, inference)
         self.newcomer_share = NEWCOMER_THRESHOLD_SHARE
-        # Imported here: it takes seconds of every start, and few programs ask this detector.
+        # Imported here: the import takes seconds, and few programs use this detector.
         from sklearn.ensemble import IsolationForest
 
         table = self._log_likelihoods(
@@ -71,11 +71,11 @@ class IsolationForestDetector(Detector):
         return batch.evidence[self.name][:, 0]
 
     def can_still_vote(self, batch: EventBatch, z: Floats | None = None) -> Mask:
-        """Return which events reach the threshold, or a newcomer's share of it."""
+        """Return a mask (N,) of the events that reach a newcomer's share of the threshold, the lowest that can apply."""
         return self.score(batch) >= self.threshold * self.newcomer_share
 
     def _log_likelihoods(self, fingerprint: NDArray[np.int32], codes: Hashes) -> Floats:
-        """Return log likelihoods (N, F) on the host, the only place that scikit-learn knows."""
+        """Return log likelihoods (N, F) on the host, where scikit-learn computes."""
         known = self.bank.vocabulary
         return to_host(
             known.look_up(to_device_of(fingerprint, known.keys), to_device_of(codes, known.keys))[0]

@@ -1,15 +1,15 @@
-"""The sequence detector: how unusual an action is after those just before it.
+"""The sequence detector: how unusual an action is after the actions just before it.
 
-It votes on events. The maths is in `estimators.sequence`, what principals did last is `state.action_sequence`.
+It votes on events. The maths is in `estimators.sequence`; `state.action_sequence` holds the last actions of principals.
 
 Example:
     >>> detector = SequenceDetector(settings, bank, state, LocalInference(bank))
     >>> batch = replace(batch, evidence={detector.name: detector.measure(batch)})
     >>> detector.score(batch)                              # (N,) z
 
-A record that comes late may explain an action that came before it, and so take a vote back: the detector votes when the
-event's interval has closed, and not before (`final_when_closed`). Until then its z can only fall. A principal's action that had
-the vote has it no more in later intervals (`ActionSequence.votes`): a novelty is news once.
+A late record may explain an action that arrived before it. So that no vote is taken back, the detector votes only once the
+event's interval has closed (`final_when_closed`); until then its z can only fall. A principal's action that had the vote does not
+get it again in later intervals (`ActionSequence.votes`): a novelty is news once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from fingerprint.state.event_batch import EventBatch
 from fingerprint.state.scorer_state import ScorerState
 
 SECOND, KIND, CONTEXT, NATS = range(4)  # columns of the evidence
-NATS_SCALE = 1000  # nats are kept as whole thousandths among hashes
+NATS_SCALE = 1000  # the evidence holds hashes, so nats are stored in it as whole thousandths
 MAX_DRIVERS = 3  # transitions that an alert shows
 MIN_INFREQUENT_NATS = -np.log(0.1)
 
@@ -51,17 +51,17 @@ TERMS = {
     ONCE: "an action that had the vote has it no more",
     KIND_TAIL: "how rare a surprise is for the principal's kind; without it for all kinds",
 }
-# What makes a principal's hash that of one without transitions, and as distinct
+# XORed with a principal's hash, it gives a distinct one that has no transitions
 OTHER_NAME = np.uint64(0x9E3779B97F4A7C15)
 
 
 class SequenceDetector(Detector):
-    """Votes on events whose action none of those just before it explains.
+    """Votes on events whose action is explained by none of the actions just before it.
 
-    It has no opinion on a principal that is judged by its peers.
+    It has no opinion on a principal that is judged by its peers. Events are judged by the bank in use when their interval closes.
 
-    Evidence (N, 4): second, hash of the principal's kind, and, once an event has a verdict, the context that explains it best
-    and its surprise in thousandths of a nat. Events are judged by the bank that is served when their interval closes.
+    Evidence (N, 4): the second of the event, the hash of the principal's kind, and, for an event with a verdict, the context that
+    explains it best and its surprise in thousandths of a nat.
     """
 
     name = "sequence"
@@ -82,9 +82,9 @@ class SequenceDetector(Detector):
         return settings.sequence
 
     def measure(self, batch: EventBatch) -> Hashes:
-        """Keep what was done, and return when, and the kind of its principal: (N, 4).
+        """Record the actions of the events, and return the evidence (N, 4): second and kind, the other columns still 0.
 
-        A detector that leaves a term out keeps nothing again.
+        A variant without a term records nothing a second time.
         """
         if self.left_out:
             return batch.evidence[self.name]
@@ -96,10 +96,10 @@ class SequenceDetector(Detector):
         return evidence
 
     def score(self, batch: EventBatch) -> Floats:
-        """Return the z of each event by what is known of its context (N,): it can only fall while its interval is open.
+        """Return the z of each event (N,) by its context so far; it can only fall while the interval is open.
 
-        An action that had the vote in an earlier interval is no news: its z is 0 at most. Which intervals of this batch had it
-        is known before any z of it is changed, so it makes no difference in how many batches they come.
+        An action that had the vote in an earlier interval is no news, so its z is at most 0. All votes of this batch are found
+        before any z is lowered, so the result does not depend on where batches are cut.
         """
         z: Floats = namespace(batch.codes).full(len(batch), np.nan, np.float32)
         rows = self.has_opinion(batch).nonzero()[0]
@@ -111,7 +111,7 @@ class SequenceDetector(Detector):
         return z
 
     def _rows_of(self, batch: EventBatch, rows: NDArray[np.intp]) -> EventBatch:
-        """Return some events (M,) with what is read here of them; their frame stays that of all."""
+        """Return some events (M,) with the arrays that this detector reads; the frame still has all events."""
         return replace(
             batch,
             codes=batch.codes[rows],
@@ -122,9 +122,9 @@ class SequenceDetector(Detector):
         )
 
     def _is_no_news(self, batch: EventBatch, z: Floats) -> Mask:
-        """Return which actions had the vote in an earlier interval, also one of this batch (N,).
+        """Return a mask (N,) of the events whose action had the vote in an earlier interval, also in one of this batch.
 
-        For a detector that leaves a term out those are news no more that had the vote of the whole detector, which judged before.
+        A variant without a term uses the votes of the whole detector, which has judged these events before.
         """
         keys, interval = self._vote_keys(batch)
         known = self.state.sequence.has_earlier_vote(keys, interval)
@@ -138,15 +138,15 @@ class SequenceDetector(Detector):
         return known | first.has_earlier_vote(keys, interval)
 
     def has_opinion(self, batch: EventBatch) -> Mask:
-        """Return which events have a principal whose own sequences were learned (N,).
+        """Return a mask (N,) of the events whose principal's own sequences were learned.
 
-        A newcomer's are all strange, or all usual in the organisation: neither says that its credentials are in other hands.
+        A newcomer's sequences are all strange, or all usual in the organisation: neither says that a thief uses its credentials.
         """
         learned: Mask = batch.level < PEER_LEVEL
         return learned
 
     def record_scores(self, batch: EventBatch, z: Floats) -> None:
-        """Keep which actions had the vote, and when first."""
+        """Record the actions that had the vote, and when they first had it."""
         keys, interval = self._vote_keys(batch)
         strange = z >= self.threshold
         self.state.sequence.add_votes(keys[strange], interval[strange])
@@ -162,7 +162,7 @@ class SequenceDetector(Detector):
         return to_device_of(sequence.z_of_surprise(self.transitions, nats, kind), batch.codes)
 
     def _surprise(self, batch: EventBatch) -> tuple[Floats, Hashes]:
-        """Return the surprise of each event, and the context that explains it best: (N,) each, where the bank lies."""
+        """Return the surprise of each event and the context that explains it best, (N,) each, on the device of the bank."""
         done = self._done(batch)
         if self.left_out == CONTEXTS:
             nats = sequence.start_surprise(self.transitions, done)
@@ -173,7 +173,7 @@ class SequenceDetector(Detector):
         return sequence.surprise_of_actions(self.transitions, seen, done)
 
     def _done(self, batch: EventBatch) -> SeenActions:
-        """Return what was done in the events, where the bank lies."""
+        """Return the actions of the events, on the device of the bank."""
         second = batch.evidence[self.name][:, SECOND].astype(np.int64)
         return SeenActions(*map(self._place, (batch.principal, second, batch.codes[:, ACTION_COLUMN])))
 
@@ -181,7 +181,7 @@ class SequenceDetector(Detector):
         return to_device_of(column, self.transitions.keys)
 
     def can_still_vote(self, batch: EventBatch, z: Floats | None = None) -> Mask:
-        """Return which events nothing explains that came so far: neither as the first of a session, nor after another."""
+        """Return a mask (N,) of the events that are not explained yet, neither as the first of a session nor after another."""
         keys, interval = self._vote_keys(batch)
         known = self.state.sequence.has_earlier_vote(keys, interval)
         least = min(self.threshold, self.strong_vote_z)
@@ -199,7 +199,7 @@ class SequenceDetector(Detector):
         return to_device_of(self._surprise(batch)[0], batch.codes)
 
     def final_evidence(self, batch: EventBatch, which: Mask) -> Hashes:
-        """Return the evidence (N, 4), with context and surprise of the events of a mask."""
+        """Return the evidence (N, 4), with context and surprise for the events that `which` marks."""
         evidence: Hashes = batch.evidence[self.name].copy()
         if which.any():
             nats, context = self._surprise(batch.take(which))
@@ -226,7 +226,7 @@ DETECTOR = SequenceDetector
 def _driver(
     batch: EventBatch, frame: Frame, context: ExplanationContext, row: int, count: int
 ) -> SurpriseDriver:
-    """Return what came after what at a row, and what usually comes there."""
+    """Return the driver of a row: its action, the context that it came after, and the actions that usually follow it."""
     bank, [at] = context.bank_and_row(batch, row)
     before, nats = batch.evidence[SequenceDetector.name][row, [CONTEXT, NATS]]
     code = batch.codes[row, ACTION_COLUMN]
@@ -242,9 +242,9 @@ def _driver(
 
 
 def _after(bank: Bank, batch: EventBatch, frame: Frame, before: np.uint64) -> str:
-    """Return a context in words; what the bank has never seen is among the alert's own events, or was done before them.
+    """Return a context in words. An action that the bank does not know is named from the alert's own events if they have it.
 
-    An action is judged as the first of a session also where others came before it and explain it less.
+    The context is the beginning of a session also if other actions came before and explain the action less.
     """
     if before == START:
         return sequence.FIRST_TEXT
@@ -258,7 +258,7 @@ def _after(bank: Bank, batch: EventBatch, frame: Frame, before: np.uint64) -> st
 def sequence_text(bank: Bank, fingerprint: int, principal: np.uint64, before: np.uint64) -> str:
     """Return the actions that most often follow a context, the commonest first: the principal's own, else the organisation's.
 
-    What the organisation begins with is what its busiest machines do, and tells nothing of another principal.
+    At the beginning of a session only the principal's own are returned: those of the organisation are its busiest machines'.
     """
     own = _own_usual(bank, fingerprint, principal, before)
     if before == START and not len(own):
@@ -270,7 +270,7 @@ def sequence_text(bank: Bank, fingerprint: int, principal: np.uint64, before: np
 
 
 def _own_usual(bank: Bank, fingerprint: int, principal: np.uint64, before: np.uint64) -> Hashes:
-    """Return the actions that a principal did after a context, the commonest first, of those that its fingerprints name."""
+    """Return the actions that a principal called after a context, the commonest first, among those that its fingerprints name."""
     whole = int(bank.whole[fingerprint])
     rows = [fingerprint, whole if whole >= 0 else fingerprint]
     known = np.unique(bank.vocabulary.codes[rows, ACTION_COLUMN, 1:])
@@ -282,6 +282,6 @@ def _own_usual(bank: Bank, fingerprint: int, principal: np.uint64, before: np.ui
 
 
 def _rarity(bank: Bank, owner: np.uint64, before: np.uint64, action: np.uint64) -> Rarity:
-    """Return how often an action followed a context, of an owner: its count a context's."""
+    """Return how rare an action is after a context, by the transitions of an owner (a principal or the organisation)."""
     after, there = sequence.count_of(bank.transitions, owner, before, action)
     return rarity_of(after / there if there else 0.0)

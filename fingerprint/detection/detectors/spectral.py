@@ -1,14 +1,15 @@
 """The spectral detector: how unusual the amount and the time of a principal's activity are.
 
-It votes on intervals. An event is counted in up to nine series of its entity and principal (channels); its z says how few of its
-principal's harmless events lie in an interval that surges as much. Of a principal that is too young for a forecast, and that is
-known by its peers only, it says in how few hours of first days others did as much. The maths is in `estimators.spectral`
-(forecasts), `estimators.surge_tails` (what is rare) and `estimators.newcomer_tails`; the series are `state.activity_series`.
+It votes on intervals. An event is counted in up to nine series (channels) of its entity and principal. Its z says how rare such a
+surge is: how few harmless events of its principal lie in an interval that surges as much. A *newcomer*, a principal that is too
+young for a forecast and is known by its peers only, is compared with others: how few hours of their first days had as much. The
+maths is in `estimators.spectral` (forecasts), `estimators.surge_tails` and `estimators.newcomer_tails` (tails); the series are in
+`state.activity_series`.
 
 Example:
     >>> detector = SpectralDetector(settings, bank, state, LocalInference(bank))
     >>> batch = replace(batch, evidence={detector.name: detector.measure(batch)})
-    >>> detector.score(batch)                              # (N,) z, NaN while a series warms up, unless of a newcomer
+    >>> detector.score(batch)                              # (N,) z; NaN while a series warms up, except for newcomers
 """
 
 from __future__ import annotations
@@ -62,18 +63,19 @@ CHANNEL_LABELS = {
     NEW_ACTION_CHANNEL: "new actions",
     OTHER_ACTION_CHANNEL: "less common actions",
 }
-# Channels of a principal by which a newcomer is judged, in the order of `newcomer_tails`, and their places in the evidence. New
-# actions are none: of a newcomer nearly all are new, and they told attacks from beginnings no better.
+# Channels of a principal by which a newcomer is judged, in the order of `newcomer_tails`, and their places in the evidence. The
+# channel of new actions is left out: nearly all actions of a newcomer are new, and it did not help to tell attacks from
+# beginnings.
 NEWCOMER_CHANNELS = (EVENT_CHANNEL, ERROR_CHANNEL, WRITE_CHANNEL)
 NEWCOMER_PLACES = slice(5, 8)
-# (9,) of the evidence: 0 where the channel is the action's own; the principal's are the last four.
+# (9,): channel of each place in the evidence. 0 stands for the action's own channel; the last four are the principal's.
 CHANNEL_OF_PLACE = np.array(
     [0, *2 * [EVENT_CHANNEL, ERROR_CHANNEL, WRITE_CHANNEL, NEW_ACTION_CHANNEL]], np.uint64
 )
 PRINCIPAL_PLACE = 5
 ENTITY_SERIES, PRINCIPAL_SERIES, BURSTS = "series of the entity", "series of the principal", "usual bursts"
 NEWCOMERS = "newcomers"
-# Term -> places in the evidence that are left out: the action's own channel, four of the entity, the same four of the principal.
+# Term -> places in the evidence that it leaves out. Place 0 is the action's channel, 1 to 4 the entity's, 5 to 8 the principal's.
 CHANNEL_TERMS: dict[str, tuple[int, ...]] = {
     "action": (0,),
     "events": (1, 5),
@@ -100,8 +102,8 @@ CURVE_DAYS = 7  # of activity that an alert shows
 class SpectralDetector(Detector):
     """Votes on intervals by counts that exceed their forecast.
 
-    Evidence (N, 9): the keys of the series that an event was counted in, 0 for none (rows may be renumbered while an event
-    waits).
+    Evidence (N, 9): the keys of the series that an event was counted in, 0 for none. Keys and not rows, because rows may be
+    renumbered while an event waits.
     """
 
     name = "spectral"
@@ -116,7 +118,7 @@ class SpectralDetector(Detector):
         super().__init__(settings, bank, state, inference)
         self.options = self.options_from(settings)
         self.tails = SurgeTails.from_arrays(bank.scorer_state, state.placement)
-        # for pending events
+        # For pending events, which are on the host
         self.tails_on_host = SurgeTails.from_arrays(bank.scorer_state, identity_placement)
         self.bursts = Bursts.from_arrays(bank.scorer_state, state.placement)
         self.newcomers = NewcomerTails.from_arrays(bank.scorer_state, state.placement)
@@ -129,9 +131,9 @@ class SpectralDetector(Detector):
         return settings.spectral
 
     def without(self, term: str) -> Self:
-        """Return this detector with channels or newcomers left out, or with the same burst for every series.
+        """Return a variant without some channels or without newcomers, or with the same usual burst for every series.
 
-        A silent interval is a vote on no event, so leaving silence out changes no score.
+        Silence is no term: a silent interval is a vote on no event, so it changes no score.
         """
         variant = super().without(term)
         if term == BURSTS:
@@ -142,9 +144,9 @@ class SpectralDetector(Detector):
         return variant
 
     def measure(self, batch: EventBatch) -> Hashes:
-        """Count the events, and return the keys of the series that each was counted in, its evidence: (N, channels).
+        """Count the events, and return the evidence (N, 9): the keys of the series that each was counted in.
 
-        A detector that leaves a term out counts nothing again.
+        A variant without a term counts nothing a second time.
         """
         if self.left_out:
             keys = batch.evidence[self.name].copy()
@@ -158,10 +160,10 @@ class SpectralDetector(Detector):
         return count_events(batch, self.state, known, own_channel, weight)
 
     def _has_own_channel(self, batch: EventBatch, slot: NDArray[np.integer[Any]]) -> Mask:
-        """Return whose action has a channel of its own (N,).
+        """Return a mask (N,) of the events whose action has a channel of its own.
 
-        Those are the actions that the bank has seen most, and those that an earlier bank gave one: sent back among the others, an
-        action would look like a surge of them.
+        These are the actions that the bank has seen most, and those that an earlier bank gave a channel: counted among the less
+        common actions again, such an action would look like a surge of these.
         """
         busy = (slot > 0) & (slot <= ACTION_CHANNELS) & (batch.level == 0)
         if self.state.channels_since:
@@ -171,11 +173,11 @@ class SpectralDetector(Detector):
         return busy
 
     def score(self, batch: EventBatch) -> Floats:
-        """Return the z of each event's strongest series (N,), NaN while a series warms up; of a newcomer that of its interval."""
+        """Return the z of each event (N,): of its strongest series, NaN while series warm up; for a newcomer of its interval."""
         surge = event_surges(batch.evidence[self.name], batch.interval, self.state.series, self.bursts)
         tails = self.tails_on_host if is_on_host(batch.codes) else self.tails
         strongest = tails.z(tails.rows(batch.principal, batch.kind), surge)
-        # Also where a series is older than what the state knows of its principal.
+        # Also if a series is older than the state's first sight of its principal.
         warm = self._is_warm(batch)
         strongest[~warm] = np.nan
         fresh = self._is_newcomer(batch, warm).nonzero()[0]
@@ -186,7 +188,7 @@ class SpectralDetector(Detector):
         return strongest
 
     def _newcomer_z(self, principal: Hashes, interval: Ints, kind: Hashes) -> Floats:
-        """Return the z of the intervals of newcomers, by all that each did in it: principal, interval, kind (N,) -> (N,)."""
+        """Return the z of newcomers' intervals (N,) by their counts in NEWCOMER_CHANNELS; principal, interval, kind are (N,)."""
         series, xp = self.state.series, namespace(principal)
         keys = [hashing.combine(principal, channel) for channel in NEWCOMER_CHANNELS]
         rows = series.find_rows(xp.concatenate(keys))
@@ -195,24 +197,24 @@ class SpectralDetector(Detector):
         return tails.z(tails.rows(kind), count)
 
     def has_opinion(self, batch: EventBatch) -> Mask:
-        """Return which events have a principal whose series are warm, or a newcomer that others tell about."""
+        """Return a mask (N,) of the events whose principal has warm series or is a newcomer that can be judged."""
         warm = self._is_warm(batch)
         return warm | self._is_newcomer(batch, warm)
 
     def judges_newcomer(self, batch: EventBatch) -> Mask:
-        """Return which events (N,) are judged by how others began: of a principal without a forecast and a fingerprint."""
+        """Return a mask (N,) of the events compared with how others began: their principal has no forecast and no fingerprint."""
         return self._is_newcomer(batch, self._is_warm(batch))
 
     def _is_warm(self, batch: EventBatch) -> Mask:
         return self.state.series.is_warm(batch.first_seen, batch.interval)
 
     def _is_newcomer(self, batch: EventBatch, warm: Mask) -> Mask:
-        """Return which events (N,) how others began can say something of; not of a workload's sign-in: one call."""
+        """Return a mask (N,) of the events of newcomers, without sign-ins of workloads, which are single calls."""
         fresh: Mask = ~warm & (batch.level >= PEER_LEVEL) & self.newcomers_on_host.learned
         return fresh & ~FEATURE_SET.is_workload_sign_in(batch.codes[:, ACTION_COLUMN])
 
     def interval_scores(self, start: int, end: int, min_z: float) -> IntervalScores:
-        """Return the z of the intervals from `start` to before `end` that reach `min_z`, and how many had no opinion."""
+        """Return the intervals start ... end - 1 with a z of at least `min_z`, and the number without an opinion."""
         series = self.state.series
         row, interval = series.open_cells(start, end)
         xp, z = namespace(row), self._interval_z(row, interval)
@@ -221,7 +223,7 @@ class SpectralDetector(Detector):
         return IntervalScores(series.owner[row], series.channel[row], interval[strong], z[strong], no_opinion)
 
     def _interval_z(self, row: Ints, interval: Ints) -> Floats:
-        """Return the z of cells of series (N,), NaN for no opinion: what an event has that was counted in this one alone."""
+        """Return the z of intervals of series (N,), NaN for no opinion: that of an event counted in this series alone."""
         series = self.state.series
         owner, channel = series.owner[row], series.channel[row]
         burst = self.bursts.usual(hashing.combine(owner, channel))
@@ -237,9 +239,9 @@ class SpectralDetector(Detector):
         return z
 
     def _newcomer_cell_z(self, channel: Hashes, count: Floats, tail: Ints) -> Floats:
-        """Return the z of counts (N,) in one channel of a newcomer's interval each, NaN in a channel that says nothing of it.
+        """Return the z of counts (N,), each of one channel of a newcomer's interval; NaN outside NEWCOMER_CHANNELS.
 
-        An entity of a principal that the bank does not know is judged as a principal: it has no more than that did altogether.
+        An entity of an unknown principal is judged as a principal: its counts are at most those of the principal.
         """
         xp = namespace(count)
         alone = xp.stack([xp.where(channel == each, count, 0) for each in NEWCOMER_CHANNELS]).T
@@ -257,9 +259,9 @@ class SpectralDetector(Detector):
 
     @classmethod
     def curve(cls, batch: EventBatch, frame: Frame, context: ExplanationContext) -> ActivityCurve | None:
-        """Return the activity of the series that voted most strongly, with its expected line, over the last days.
+        """Return the activity of the strongest series, with its forecast, over the last CURVE_DAYS days.
 
-        Nothing is expected of a newcomer.
+        None if no event has a z by a forecast, as for newcomers.
         """
         z_scores = np.where(newcomer_rows(frame), np.nan, frames.column_of(frame, z_column(cls.name)))
         if np.isnan(z_scores).all():
@@ -290,9 +292,9 @@ DETECTOR = SpectralDetector
 def count_events(
     batch: EventBatch, state: ScorerState, known: Mask, has_own_channel: Mask, weight: Floats
 ) -> Hashes:
-    """Count events in the channels they belong to, and return the keys of their series: (N, 9), 0 where not counted.
+    """Count events in their channels, and return the keys of their series: (N, 9), 0 where not counted.
 
-    `known` (N,) marks actions that the fingerprint knows, `has_own_channel` (N,) those with a channel of their own; an event
+    `known` (N,) marks actions that the fingerprint knows, `has_own_channel` (N,) actions with a channel of their own. An event
     counts `weight` (N,) times.
     """
     xp, entity = namespace(batch.codes), batch.owner
@@ -308,7 +310,7 @@ def count_events(
     everything = xp.ones(len(batch), bool)
     of_channels = (everything, batch.is_error, batch.is_write, new)
     counted = xp.concatenate([everything, *of_channels, *of_channels])  # (9 N,)
-    # all channels at once: an addition to the tables costs as much for one event as for hundreds
+    # All channels at once: an addition to the tables costs as much for one event as for hundreds.
     at = counted.nonzero()[0]
     place = at // len(batch)
     row = at - place * len(batch)
@@ -321,26 +323,26 @@ def count_events(
 
 
 class Bursts(NamedTuple):
-    """The usual excess of a series over its forecast, in intervals with an excess, by the key of the series."""
+    """The usual excess of a series over its forecast, by the key of the series; of intervals with an excess."""
 
     table: SortedTable
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], placement: Placement) -> Bursts:
-        """Return those of a bank, from its arrays by name (`burst.*`), where `placement` puts them; none without."""
+        """Return the bursts of a bank from its arrays `burst.*`, moved by `placement`; empty if it has none."""
         none = {"burst.key": np.empty(0, np.uint64), "burst.usual": np.empty(0, np.float32)}
         key, usual = (placement(np.asarray(arrays.get(name, each))) for name, each in none.items())
         return cls(SortedTable(key, {"usual": usual}))
 
     def usual(self, keys: Hashes) -> Floats:
-        """Return the burst of series by their keys (N,)."""
+        """Return the usual burst of each series (N,), by their keys (N,); PRIOR_CALLS for an unknown series."""
         return self.table.get(keys, "usual", missing=amounts.PRIOR_CALLS)
 
 
 def event_surges(keys: Hashes, interval: Ints, series: ActivitySeries, bursts: Bursts) -> Floats:
-    """Return the log surge of each channel that events were counted in: (N, 9), NaN for no opinion and where not counted.
+    """Return the log surge of events (N,) in each channel: (N, 9), NaN for no opinion and where an event was not counted.
 
-    `keys` (N, 9) are of series, 0 for none; `interval` (N,).
+    `keys` (N, 9) are the keys of series, 0 for none; `interval` (N,) are the intervals of the events.
     """
     xp = namespace(keys)
     event, place = keys.nonzero()
@@ -354,8 +356,8 @@ def event_surges(keys: Hashes, interval: Ints, series: ActivitySeries, bursts: B
 class SeriesOwners(NamedTuple):
     """Owners of series: `key` (M,) are the sorted owners of a bank.
 
-    Of each, and last of one that the bank does not know, (M + 1,): the row of its `tail` and of the `newcomer` tail of its kind,
-    whether it is an entity, and whether its principal is ready.
+    The other fields (M + 1,) have one more place, the last, for owners that the bank does not know: the row of the owner's
+    `tail`, the row of the `newcomer` tail of its kind, whether it is an entity, and whether its principal is ready.
     """
 
     key: Hashes
@@ -368,7 +370,7 @@ class SeriesOwners(NamedTuple):
     def of_bank(
         cls, bank: Bank, tails: SurgeTails, newcomers: NewcomerTails, placement: Placement
     ) -> SeriesOwners:
-        """Return the principals and entities of a bank but for shared entities; the tails of `newcomers` lie on the host."""
+        """Return the principals and entities of a bank, without shared entities; the tails of `newcomers` are on the host."""
         key, principal, is_entity = bank.sorted_series_owners
         place, found = find_sorted(to_host(tails.key), principal)
         tail = np.where(found, place, len(tails.tail) - 1)
@@ -387,7 +389,7 @@ class SeriesOwners(NamedTuple):
         )
 
     def find(self, owner: Hashes) -> Ints:
-        """Return the place of each owner (N,), the last one for an owner that the bank does not know."""
+        """Return the place of each owner (N,); the last place for an owner that the bank does not know."""
         xp = namespace(owner)
         place, found = find_sorted(self.key, owner)
         where: Ints = xp.where(found, place, len(self.key)).astype(np.int32)
@@ -395,7 +397,7 @@ class SeriesOwners(NamedTuple):
 
 
 def channel_place(channel: Hashes, is_entity: Mask) -> Ints:
-    """Return the place of channels in the evidence (N,): 0 for actions, then those of the entity and of the principal."""
+    """Return the place of channels in the evidence (N,): 0 for actions, 1 to 4 for an entity, 5 to 8 for a principal."""
     xp = namespace(channel)
     named = (channel >= EVENT_CHANNEL) & (channel < OTHER_ACTION_CHANNEL)
     number = xp.where(named, channel, 0).astype(np.int32)

@@ -1,4 +1,4 @@
-"""The drivers of surprise in a group of events: values, amounts, openings, call paths and moves, each beside what is usual.
+"""The drivers of an alert by the autoencoder: surprising values, amounts, openings, call paths and moves, beside usual ones.
 
 Example:
     >>> surprise_drivers(batch, frame, context)[0]
@@ -41,9 +41,9 @@ from fingerprint.registry.bank import GENERIC_ROW, Bank
 from fingerprint.sources.active import SOURCE
 from fingerprint.state.event_batch import EventBatch
 
-MAX_DRIVERS = 10  # values of a feature that are looked at
-MAX_ACTION_DRIVERS = 60  # of actions: what they can do decides which ones lead (`alerting.impact`)
-MAX_USUAL_VALUES = 3  # that an explanation names beside one that surprises
+MAX_DRIVERS = 10  # drivers of one feature
+MAX_ACTION_DRIVERS = 60  # drivers that are actions: more, because `alerting.impact` decides which ones lead
+MAX_USUAL_VALUES = 3  # usual values named beside a surprising one
 MIN_DRIVER_SURPRISE = 1.0  # nats; less is not worth an analyst's time
 PLACE_FEATURES = frozenset(EVIDENCE_GROUP_FEATURES[autoencoder.PLACE_GROUP].tolist())
 
@@ -61,9 +61,9 @@ def surprise_drivers(batch: EventBatch, frame: Frame, context: ExplanationContex
 def _strangest_values(
     codes: Hashes, surprise: Floats, most: int = MAX_DRIVERS
 ) -> list[tuple[int, float, int]]:
-    """Return the distinct values of a feature by their surprise: (an example row, nats, events that share it).
+    """Return the `most` most surprising values of a feature, as (an example row, nats, number of events with the value).
 
-    At most so many, and none that is not worth an analyst's time.
+    Values below MIN_DRIVER_SURPRISE are left out.
     """
     order = np.lexsort((-surprise, codes))
     _, first, counts = np.unique(codes[order], return_index=True, return_counts=True)
@@ -74,7 +74,7 @@ def _strangest_values(
 
 
 def _value_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
-    """Return the most surprising values of each feature, looked up together: an alert shows up to a hundred."""
+    """Return the most surprising values of each feature. They are looked up together, as there may be a hundred."""
     shown = list(_shown_values(batch))
     rows = np.unique([value.row for value in shown]).astype(np.intp)
     names = {FEATURE_NAMES[feature] for feature in (ACTION_COLUMN, *(value.feature for value in shown))}
@@ -93,7 +93,7 @@ def _value_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext)
 
 
 class _ShownValue(NamedTuple):
-    """A value of a feature that drives an alert: an example row, its surprise in nats, and how many events share it."""
+    """A value of a feature that drives an alert: an example row, its surprise in nats, and the number of events with it."""
 
     feature: int
     row: int
@@ -102,10 +102,10 @@ class _ShownValue(NamedTuple):
 
 
 def _count_principals(codes: Hashes, value: _ShownValue, known: _KnownValues) -> int:
-    """Return how many principals of the history showed a value of events with `codes` (N, F).
+    """Return how many principals of the history showed a value; `codes` (N, F) are those of all events.
 
-    A network is wide: of a provider's it says little that machines are at it. So the address ranges of all events from there are
-    asked, and the least is returned.
+    A network is wide: many principals in the network of a cloud provider say little. So a network is counted by the address
+    ranges of the events in it, and the smallest count is returned.
     """
     ranges = encoding.FEATURE_SET.ranges
     if not ranges or FEATURE_NAMES[value.feature] != ranges[0]:
@@ -126,10 +126,12 @@ def _shown_values(batch: EventBatch) -> Iterator[_ShownValue]:
 
 
 class _KnownValues(NamedTuple):
-    """A bank's counts of an event's values, by its `fingerprint` (a row, and its `key`).
+    """A bank's counts of the values of one event, by the event's `fingerprint` (a row of the bank, with its `key`).
 
-    `few_calls`: how many it learned where it is not ready, None where it is. `share` (F,) of presences; `peer_share` (F,) among
-    its peers, None without any; `often_new` (F,): new values are usual; `principals` (F,) of the history showed them.
+    - `few_calls`: calls that a fingerprint which is not ready has learned; None for a ready one
+    - `share` (F,): how often the fingerprint saw each value; `peer_share` (F,): the same among its peers, None without peers
+    - `often_new` (F,): new values of the feature are usual
+    - `principals` (F,): number of principals of the history that showed each value
     """
 
     bank: Bank
@@ -142,9 +144,9 @@ class _KnownValues(NamedTuple):
     principals: Floats
 
     def driver(self, value: _ShownValue, text: object, action: str, principals: int = 0) -> SurpriseDriver:
-        """Return the driver of a value of the event, whose text is `text` and whose action is `action`.
+        """Return the driver of a value of the event.
 
-        So many `principals` of the history showed it.
+        `text` is the value in words, `action` the event's action, `principals` the number of principals that showed the value.
         """
         seen = frames.text_or_empty(text)
         return SurpriseDriver(
@@ -161,23 +163,24 @@ class _KnownValues(NamedTuple):
 
     @property
     def _calls_so_far(self) -> str:
-        """Of how few calls the values are, where the fingerprint is not ready; else empty."""
+        """The words for the few calls that a fingerprint which is not ready has learned; empty for a ready one."""
         calls = self.few_calls
         return "" if calls is None else f" (in its {calls:,} {'calls' if calls > 1 else 'call'} so far)"
 
     def _expected(self, feature: int, action: str, seen: str) -> str:
-        """Return the usual values of a feature, the commonest first; of one that is given the action, this action's.
+        """Return the usual values of a feature in words, the commonest first.
 
-        What was `seen` is not among them: where it is usual, it is strange beside the rest of the call. Those of the generic
-        fingerprint are said to be the organisation's: they are not this principal's own. Of a principal that is not ready it is
-        said how few calls they are of.
+        - A feature that is conditioned on the action has the values of this `action`.
+        - The `seen` value is left out: if it is usual, it is only strange beside the rest of the call.
+        - Values of the generic fingerprint are marked as those of the organisation, and for a fingerprint that is not ready the
+          number of its calls is added.
         """
         slots = self.bank.vocabulary.codes[self.fingerprint, feature, 1:]
         usual = [each for each in self.bank.value_texts(slots[slots != 0]) if each]
         if encoding.GIVEN_FEATURE[feature] == ACTION_COLUMN:
             usual = [each for each in usual if _is_of_action(each, action)]
             if not usual and self.share[ACTION_COLUMN] > 0 and slots.all():
-                return "many others, each seldom"  # what it had is not among the values that the fingerprint names
+                return "many others, each seldom"  # its values are not among those that the fingerprint names
         if usual == [seen]:
             return "nothing else"
         usual = [each for each in usual if each != seen]
@@ -188,14 +191,14 @@ class _KnownValues(NamedTuple):
 
 
 def _is_of_action(text: str, action: str) -> bool:
-    """Return whether a value that is given an action, as `s3:GetObject on bucket:x`, is this action's."""
+    """Return whether a value that is conditioned on an action, such as `s3:GetObject on bucket:x`, is of this action."""
     return text.startswith(action) and not text[len(action) : len(action) + 1].isalnum()
 
 
 def _known_values(
     batch: EventBatch, rows: NDArray[np.intp], context: ExplanationContext
 ) -> dict[int, _KnownValues]:
-    """Return what is known of the values of events, by row: by the bank that measured each."""
+    """Return the known values of the events at `rows`, by row, each from the bank that measured the event."""
     versions = np.asarray(frames.column_of(batch.frame, "bank_version"), object)[rows]
     found = {}
     for version in set(versions.tolist()):
@@ -218,7 +221,7 @@ def _known_values(
 
 
 def _amount_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
-    """Return the actions of a group of events that were called more often than is usual, each once, by its rarest amount."""
+    """Return the actions of events that were called unusually often, each once, with its rarest amount."""
     action = batch.codes[:, ACTION_COLUMN]
     counted, day = context.interval_amounts, context.series.intervals_per_day
     calls, nats = carried_amount_nats(batch, counted, day)
@@ -243,17 +246,17 @@ def _amount_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext
 
 
 def _was_news(batch: EventBatch, rows: NDArray[np.intp], worth: Floats) -> Mask:
-    """Return which events at some rows (M,) were scored with the nats that a first time is `worth` (M,), or most of them.
+    """Return a mask (M,) of the events at `rows` (M,) whose score has at least half of the nats `worth` (M,) of a first time.
 
-    What came again, or has become familiar, is scored without them, and is no driver. The `worth` is by the bank of the first
-    event; another one that measured some of them may have valued it a little less.
+    An event that came again, or is familiar by now, is scored without these nats and is no driver. Half is enough because `worth`
+    is by the bank of the first event, and a bank that measured another event may have valued it a little less.
     """
     carried: Mask = batch.evidence[DETECTOR_NAME][rows, ADDED_NATS] >= worth / 2
     return carried
 
 
 def _opener_drivers(batch: EventBatch, context: ExplanationContext) -> list[SurpriseDriver]:
-    """Return the roles that a group of events opened for someone who never opened them, each once."""
+    """Return the roles that events opened for a caller who never opened them before, each once."""
     opened = encoding.FEATURE_SET.opened_roles(batch.codes, batch.frame)
     if not len(opened.rows):
         return []
@@ -274,7 +277,7 @@ def _opener_drivers(batch: EventBatch, context: ExplanationContext) -> list[Surp
 
 
 def _call_path_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
-    """Return the actions of a group of events that their principal had left to services, each once."""
+    """Return the actions that only services called for the principal before and that it called itself now, each once."""
     rows = np.flatnonzero(could_be_left_to_services(batch.codes, batch.is_write, batch.level))
     if not len(rows):
         return []
@@ -293,7 +296,7 @@ def _call_path_drivers(batch: EventBatch, frame: Frame, context: ExplanationCont
 
 
 def _move_drivers(batch: EventBatch, frame: Frame, context: ExplanationContext) -> list[SurpriseDriver]:
-    """Return the networks of a group of events at which their settled machine was never seen, each once."""
+    """Return the networks of events at which their settled machine (one that never moved) was never seen, each once."""
     rows = np.flatnonzero(could_have_moved(batch.codes, batch.level))
     if not len(rows):
         return []

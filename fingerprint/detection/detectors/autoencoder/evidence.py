@@ -1,8 +1,8 @@
-"""The autoencoder's evidence: what it measured of each event, and what the events so far leave of it.
+"""The autoencoder's evidence: the measurements of each event, and the discounts of what came before.
 
-Evidence (N, F + 14) is a batch's `evidence["autoencoder"]`: each feature's surprise in nats (F); the logs of the usual calls of
-three amounts, and the slopes of their tails (6); the parameters of the tails (8). The detector writes it, its score and its
-explanation read it; the training measures held-out events alike.
+Evidence (N, F + 14) is a batch's `evidence["autoencoder"]`: each feature's surprise in nats (F), the logs of the usual calls of
+three amounts and the slopes of their tails (6), the parameters of the tails (8). The detector writes it; its score and its
+explanation read it. Training measures held-out events in the same way.
 
 Example:
     >>> feature_surprise(batch)                            # (N, F) nats
@@ -30,22 +30,22 @@ from fingerprint.state.interval_amounts import IntervalAmounts
 from fingerprint.state.scorer_state import ScorerState
 
 DETECTOR_NAME = "autoencoder"
-# Columns of the evidence behind the features: what is usual of the event's amounts, then the tails by which it is judged.
+# Columns of the evidence after the features: the usual amounts of the event, then the tails by which it is judged.
 USUAL_COLUMNS = slice(len(FEATURE_NAMES), len(FEATURE_NAMES) + len(amounts.AMOUNTS))
 SLOPE_COLUMNS = slice(USUAL_COLUMNS.stop, USUAL_COLUMNS.stop + len(amounts.AMOUNTS))
 FINGERPRINT_TAIL = slice(-8, -4)  # rate, edge and slope, and the share by which the threshold was moved
 INTERVAL_TAIL = slice(-4, -1)
-ADDED_NATS = -1  # of being a newcomer, and of what the call can do
-# Nats beyond "something new": the cost of one of about ten recent novelties.
+ADDED_NATS = -1  # nats of being a newcomer and of the harm that the call can do
+# Nats of one particular value among about ten recent novelties, beyond those of "something new".
 RECENT_NOVELTY_NATS = float(-np.log(0.1))
-# (F,): features that show who calls, by a tool or a place, and not what is called.
+# (F,): features of the caller (tool or place), not of the call.
 IS_OF_CALLER = np.array([feature.evidence_group in ("tool", "place") for feature in encoding.FEATURES])
-# Features that show what is done or with which tool, of those that are not new all the time, as resources are.
+# Features of what is done or with which tool; without those that are new all the time, such as resources.
 WHAT_AND_TOOL = np.flatnonzero(
     [feature.evidence_group in ("what", "tool") and feature.kind == "value" for feature in encoding.FEATURES]
 )
-RARE_NATS = 5.0  # of loss, from which on a learned value is rare
-# Of an amount, that stay however often it came: one interval in e has them, so they add nothing to a novelty (Fisher's method).
+RARE_NATS = 5.0  # a learned value is rare from this loss on
+# Nats of an amount that are never discounted: one interval in e has them, so they add nothing to a novelty (Fisher's method).
 LEAST_AMOUNT_NATS = 1.0
 
 
@@ -55,9 +55,9 @@ def feature_surprise(batch: EventBatch) -> Floats:
 
 
 def carried_amount_nats(batch: EventBatch, counted: IntervalAmounts, day: int) -> tuple[Floats, Floats]:
-    """Return how often each event's action was called so far, by amount, and the nats of it: (N, 3) each.
+    """Return how often each event's action was called so far, by amount, and the nats of these counts: (N, 3) each.
 
-    A `day` is so many intervals. What an event does not carry is not counted for it.
+    `day` is the number of intervals in a day. An amount for which an event carries no tail (slope 0) is not counted.
     """
     evidence = batch.evidence[DETECTOR_NAME]
     slope, xp = evidence[:, SLOPE_COLUMNS], namespace(evidence)
@@ -83,11 +83,11 @@ def nats_at_threshold(bank: Bank, settings: Settings) -> float:
 def discount_recent_amounts(
     nats: Floats, batch: EventBatch, counted: IntervalAmounts, settings: Settings, alerting: float
 ) -> Floats:
-    """Return the nats of amounts (N, 3) without those of the day before, where these reached the `alerting` nats.
+    """Return the nats of amounts (N, 3) less those of the day before, where the latter reached the `alerting` nats.
 
-    What opened an alert then, or could have, is no news when it comes again: a job that is new, and runs every night. A smaller
-    amount takes nothing away, so who takes a little more each day is as strange as who takes all at once. What is left never
-    falls while an interval fills.
+    An amount that could open an alert the day before is no news when it comes again, such as a new job that runs every night. A
+    smaller amount is not subtracted: a thief who takes a little more each day stays as strange as one who takes all at once. The
+    result never falls while an interval fills.
     """
     xp = namespace(nats)
     rows = xp.any(nats > LEAST_AMOUNT_NATS, axis=1).nonzero()[0]
@@ -107,11 +107,12 @@ def _calls_of_day_before(
 ) -> Ints:
     """Return how often principals called actions on the day before each interval, by amount, (M, 3).
 
-    A job may begin some hours sooner or later: the largest amount of an interval within a quarter of a day of the same time. Of
-    days the largest that ended before the interval's alert began: while a job runs, the calls of its last 24 hours rise.
+    For amounts of an interval it is the largest within a quarter of a day of the same time, because a job may begin some hours
+    sooner or later. For the amount of a day it is the largest sum of 24 hours that ended before the interval's alert began,
+    because the sum rises while a job runs.
     """
     xp, day = namespace(action), settings.spectral.intervals_per_day
-    # Late records change nothing that ended so long ago, and state is kept for two days.
+    # Late records no longer change intervals that ended so long ago; the state keeps two days.
     ended = max(settings.alert_gap_intervals, settings.spectral.late_intervals) + 1
     ago = xp.arange(max(min(ended, day // 2), 1), 2 * day - day // 8, dtype=np.int32)
     caller, called = xp.repeat(principal, len(ago)), xp.repeat(action, len(ago))
@@ -130,7 +131,7 @@ def _calls_of_day_before(
 
 
 class ObservedValues(NamedTuple):
-    """The values that events show of a principal, by interval: `principal` (N,), `interval` (N,), `codes` (N, F)."""
+    """The values that events show of their principals: `principal` (N,), `interval` (N,), `codes` (N, F)."""
 
     principal: Hashes
     interval: NDArray[np.int32]
@@ -138,7 +139,7 @@ class ObservedValues(NamedTuple):
 
     @classmethod
     def from_batch(cls, batch: EventBatch) -> ObservedValues:
-        """Return what a batch of N events shows."""
+        """Return the values of a batch of N events."""
         return cls(batch.principal, batch.interval, batch.codes)
 
     def take(self, rows: NDArray[np.intp]) -> ObservedValues:
@@ -149,12 +150,14 @@ class ObservedValues(NamedTuple):
 def discount_recent_novelty(
     loss: Floats, known: Mask, escape: Floats, observed: ObservedValues, state: ScorerState
 ) -> Floats:
-    """Cap the loss (N, F) of values that the principal first showed after the training: a recent novelty is less of one.
+    """Return the loss (N, F) with a cap on values that the principal first showed after the training (recent novelties).
 
-    What is left is the surprise of doing *something* new, by the fingerprint's `escape` (N, F), plus that of it being this one of
-    about ten recent novelties; after a day the latter alone. `known` (N, F) marks the values that the fingerprint has learned; a
-    rare one is capped as well: a peer group may know what one of its principals did once. A tool or a place is no recent novelty
-    before it is familiar (`state.first_calls`), unless a service made the call in the principal's name: that tries no key.
+    - The cap is the surprise of *something* new (minus the fingerprint's log `escape` (N, F)) plus RECENT_NOVELTY_NATS for this
+      value among about ten recent ones; after a day RECENT_NOVELTY_NATS alone.
+    - `known` (N, F) marks the values that the fingerprint has learned. A rare one is capped as well: a peer group may know a
+      value that one of its principals showed once.
+    - A tool or a place is a recent novelty only once it is familiar (`state.first_calls`), unless a service made the call in the
+      principal's name: such a call tries no stolen key.
     """
     xp = namespace(known)
     row, column = xp.nonzero((~known | (loss >= RARE_NATS)) & to_device_of(~IS_BIN, known))
@@ -176,25 +179,25 @@ def discount_recent_novelty(
 
 
 def could_be_left_to_services(codes: Hashes, wrote: Mask, level: NDArray[np.integer[Any]]) -> Mask:
-    """Return which events (N,) are writes with an effect that a principal with a fingerprint called without a service.
+    """Return a mask (N,) of the writes with an effect that a principal with a fingerprint called itself, not by a service.
 
-    `codes` (N, F), whether each `wrote` (N,), and the `level` (N,) that it is judged at. In training as in scoring.
+    `codes` (N, F), whether each event `wrote` (N,), and the `level` (N,) at which it is judged. Training and scoring both use it.
     """
     direct: Mask = wrote & encoding.FEATURE_SET.is_from_address(codes)
     return direct & (level < PEER_LEVEL) & ~encoding.FEATURE_SET.had_no_effect(codes)
 
 
 def shows_more_than_a_place(surprise: Floats) -> Mask:
-    """Return which events (N,) surprise by what they do, or with which tool, from the surprise of their features (N, F)."""
+    """Return a mask (N,) of the events that surprise by what they do or by their tool; `surprise` (N, F) is by feature."""
     shown = surprise[:, to_device_of(WHAT_AND_TOOL, surprise)]
     more: Mask = namespace(surprise).any(shown >= autoencoder.RECHECK_THRESHOLD, axis=1)
     return more
 
 
 def could_have_moved(codes: Hashes, level: NDArray[np.integer[Any]]) -> Mask:
-    """Return which events (N,) show a place of a principal with a fingerprint: they came from an address.
+    """Return a mask (N,) of the events that came from an address and whose principal has a fingerprint.
 
-    `codes` (N, F), and the `level` (N,) that each is judged at. In training as in scoring.
+    `codes` (N, F), and the `level` (N,) at which each event is judged. Training and scoring both use it.
     """
     placed: Mask = encoding.FEATURE_SET.is_from_address(codes) & (level < PEER_LEVEL)
     return placed
