@@ -1,10 +1,10 @@
-"""Action rows: the distinct actions of principals by second, of which training counts sequences.
+"""Action rows: the distinct actions of principals by second, from which training counts sequences.
 
 Example:
     >>> rows = ActionRows.load(history.partition_folder(3) / "rows")       # mapped: nothing has been read yet
     >>> early = rows.take(~split.is_held_out(rows)).seen
 
-Rows lie in the order of second and mark, so neither the cut into chunks nor the number of partitions changes them.
+Rows are sorted by second and mark, so neither the cut into chunks nor the number of partitions changes them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,10 @@ from fingerprint.training.dataset import write_arrays
 
 @dataclass(frozen=True, slots=True)
 class ActionRows:
-    """R distinct (principal, second, action) in the order of second and mark, with the number of events of each.
+    """R distinct (principal, second, action), sorted by second and mark, with the number of `events` of each.
 
-    `mark` (R,) is a hash of the row; `interval` (R,) the number of its interval; `learned` (R,): see `exclusions`.
+    `mark` (R,) is a hash of the row, `interval` (R,) the number of its interval, `learned` (R,) whether habits are learned from
+    it (`exclusions`).
     """
 
     mark: Hashes
@@ -64,7 +65,7 @@ class ActionRows:
 
     @classmethod
     def load(cls, folder: Path) -> ActionRows:
-        """Map the rows that lie in a folder."""
+        """Return the rows in a folder, mapped from their files."""
         return cls(**mapped_arrays.open_arrays(folder, "actions"))
 
     def save(self, folder: Path) -> None:
@@ -73,7 +74,7 @@ class ActionRows:
         write_arrays(arrays, folder, "actions")
 
     def deduplicated(self) -> ActionRows:
-        """Return each distinct row once, with the events of all its repeats."""
+        """Return each distinct row once, with the events of its repeats added up."""
         order = np.lexsort((self.mark, self.second))
         starts = run_starts(self.mark[order])
         rows = self.take(order[starts])
@@ -86,5 +87,5 @@ class ActionRows:
 
     @property
     def seen(self) -> SeenActions:
-        """Return the rows as the estimator takes them."""
+        """Return the rows in the form that the estimator takes."""
         return SeenActions(self.principal, self.second, self.action)

@@ -1,13 +1,14 @@
-"""Events of a history -> how often an action follows another, and how rare a surprise is (`estimators.sequence`).
+"""Transitions: how often an action follows another in a history, and how rare a surprise is (`estimators.sequence`).
 
 Example:
-    >>> count_partition(history, 3)           # leaves partitions/003/transitions: early and all counts
-    >>> merge_shared(history)                           # those of the organisation, over all partitions
-    >>> calibrate_partition(history, 3)       # leaves partitions/003/surprises: of the rows held out, by early counts
+    >>> count_partition(history, 3)           # writes partitions/003/transitions: counts of early rows, and of all rows
+    >>> merge_shared(history)                 # the organisation's transitions, over all partitions
+    >>> calibrate_partition(history, 3)       # writes partitions/003/surprises: held-out rows, judged by early counts
     >>> assemble_transitions(history, holdout_surprises(history)).tail.shape        # kinds of principals, points of the tail
     (4, 96)
 
-As everywhere in training, what is held out is judged by counts of the first part of the history alone; then all of it is counted.
+As everywhere in training, held-out rows are judged by counts of the rows before them alone; the bank then gets the counts of all
+rows.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from fingerprint.training import fingerprint_index
 from fingerprint.training.action_rows import ActionRows
 from fingerprint.training.dataset import PartitionedDataset, make_once, write_arrays
 
-SPLITS = ("early", "all")  # what is counted to judge the rows held out, and what is served
+SPLITS = ("early", "all")  # counts that judge the held-out rows, and counts that are served
 
 
 # --- in each partition ------------------------------------------------------------------------------------------------
 
 
 def count_partition(dataset: PartitionedDataset, partition: int) -> Path:
-    """Count the transitions of a partition: of its principals, and its part of the organisation's."""
+    """Count the transitions of a partition: those of its principals, and its part of the organisation's."""
     return make_once(
         dataset.partition_folder(partition) / "transitions", partial(_count_partition, dataset, partition)
     )
@@ -58,9 +59,10 @@ def _count_partition(dataset: PartitionedDataset, partition: int, folder: Path) 
 
 
 def _count(rows: ActionRows) -> Arrays:
-    """Return the counts of principals by key, and what the organisation's follow from.
+    """Return the counts of principals by key, and the counts from which those of the organisation follow.
 
-    `context`, `action`, `count`: how often an action followed a context; `done.action`, `done.count`: how often it was done.
+    `context`, `action`, `count`: how often an action followed a context; `done.action`, `done.count`: in how many intervals of
+    principals an action was called.
     """
     principal, context, action = sequence.distinct_transitions(rows.seen, rows.interval)
     keys, count = sequence.count_transitions(principal, context, action)
@@ -106,7 +108,7 @@ def _merge_shared(dataset: PartitionedDataset, folder: Path) -> None:
 
 
 def _summed(keys: Hashes, count: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return the first place of each distinct key, in their order, and the sum of its counts."""
+    """Return the first place of each distinct key, in the order of keys, and the sum of its counts."""
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
     return first, np.bincount(inverse, count, len(first)).astype(np.float64)
 
@@ -114,7 +116,7 @@ def _summed(keys: Hashes, count: NDArray[Any]) -> tuple[NDArray[np.intp], NDArra
 def _organisation_counts(
     context: Hashes, action: Hashes, count: NDArray[np.float64]
 ) -> tuple[Hashes, NDArray[np.float64]]:
-    """Return the keys of the organisation's transitions (T,) and of their contexts, and their counts."""
+    """Return the keys of the organisation's transitions (T,), followed by those of their contexts, and the counts of all."""
     contexts, inverse = np.unique(context, return_inverse=True)
     keys = [
         sequence.transition_key(ORGANISATION, context, action),
@@ -124,7 +126,7 @@ def _organisation_counts(
 
 
 def _usual_actions(context: Hashes, action: Hashes, count: NDArray[np.float64]) -> Arrays:
-    """Return the contexts, sorted, and the actions that most often followed each, 0 for none: (C,), (C, 3)."""
+    """Return the sorted contexts (C,) and the actions that most often followed each (C, 3), 0 for none."""
     order = np.lexsort((action, -count, context))
     contexts, place = np.unique(context[order], return_inverse=True)
     rank = rank_in_run(place)
@@ -135,7 +137,7 @@ def _usual_actions(context: Hashes, action: Hashes, count: NDArray[np.float64]) 
 
 
 def calibrate_partition(dataset: PartitionedDataset, partition: int) -> Path:
-    """Measure the rows of a partition that were held out, by what was counted of the others."""
+    """Measure the surprises of a partition's held-out rows, by the counts of the other rows."""
     return make_once(
         dataset.partition_folder(partition) / "surprises", partial(_calibrate_partition, dataset, partition)
     )
@@ -156,9 +158,9 @@ def _calibrate_partition(dataset: PartitionedDataset, partition: int, folder: Pa
 
 
 class HoldoutSurprises(NamedTuple):
-    """Surprises of held-out actions: groups of `events` alike in all else, (G,) each.
+    """Surprises of held-out actions in G groups; `events` (G,) counts the events that are equal in all other fields.
 
-    `kind` is the hash of the principal's kind, `place` the surprise on the grid of `estimators.sequence`.
+    `kind` (G,) is the hash of the principal's kind, `place` (G,) the surprise on the grid of `estimators.sequence`.
     """
 
     principal: Hashes
@@ -175,12 +177,12 @@ class HoldoutSurprises(NamedTuple):
 
     @property
     def balanced(self) -> NDArray[np.float64]:
-        """The events as the tail of a kind counts them (G,)."""
+        """The weights of the groups in the tail of their kind (G,)."""
         return balanced_events(self.events, self.principal, self.kind, self.interval)
 
     @property
     def novelty(self) -> Hashes:
-        """The hash of principal and action (G,), as scoring keeps which of them had the vote."""
+        """The hash of principal and action (G,), by which scoring remembers the ones that had the vote."""
         return hashing.combine(self.principal, self.action)
 
     def take(self, which: NDArray[Any]) -> HoldoutSurprises:
@@ -204,7 +206,7 @@ def interval_action_key(principal: Hashes, interval: NDArray[np.integer[Any]], a
 
 
 def assemble_transitions(dataset: PartitionedDataset, held: HoldoutSurprises) -> Transitions:
-    """Return the transitions of a bank, from what every partition left and the tails of what was `held` out."""
+    """Return the transitions of a bank: the counts of all partitions, and the tails of the `held`-out surprises."""
     shared = mapped_arrays.open_arrays(dataset.folder / "transitions", "transitions")
     known = _counted([shared, *dataset.arrays_of("transitions", "transitions")], "all")
     kinds, tail = sequence.fit_tails(held.kind, held.place, held.balanced)
@@ -212,12 +214,12 @@ def assemble_transitions(dataset: PartitionedDataset, held: HoldoutSurprises) ->
 
 
 def holdout_surprises(dataset: PartitionedDataset) -> HoldoutSurprises:
-    """Return the surprises of all partitions."""
+    """Return the surprises of the held-out rows of all partitions."""
     return HoldoutSurprises(**dataset.columns_of("surprises", "surprises"))
 
 
 def z_by_other_days(held: HoldoutSurprises, interval_seconds: int) -> Floats:
-    """Return the z of held-out actions (G,) by the tails of the other days, as days to come are judged."""
+    """Return the z of held-out actions (G,) by the tails of the other days, as future days are judged."""
     day = held.interval.astype(np.int64) * interval_seconds // DAY_SECONDS
     return sequence.z_by_other_days(held.kind, held.place, held.balanced, day)
 
@@ -229,10 +231,10 @@ def row_votes(
     threshold: float,
     second_threshold: float,
 ) -> NDArray[np.bool_]:
-    """Return which held-out rows (L,) have the sequence detector's vote beside a strong one, a novelty once, as in scoring.
+    """Return a mask (L,) of the held-out rows that have a second vote of the sequence detector, a novelty once, as in scoring.
 
-    `z` is that of what was `held` out (G,). `rows` has their `principal`, `interval` and `action`; `threshold` is the z from
-    which the detector votes, and an action is no more news; `second_threshold` is that beside a z that opens an alert.
+    `z` (G,) is that of `held`. `rows` has `principal`, `interval` and `action` of each row. `threshold` is the z from which the
+    detector votes; an action that had this vote is no news later. `second_threshold` is the z of a second vote.
     """
     principal, interval, action = (rows[name] for name in ("principal", "interval", "action"))
     strongest = argmax_per_group(z, held.key)
@@ -243,14 +245,14 @@ def row_votes(
 
 
 def action_votes(held: HoldoutSurprises, z: Floats, threshold: float) -> NDArray[np.bool_]:
-    """Return which held-out actions (G,) have the vote by their z, a novelty once, as days to come have."""
+    """Return a mask (G,) of the held-out actions that have the vote by their z, a novelty once, as in scoring."""
     return _first_votes(z, held.novelty, held.interval, threshold, threshold)
 
 
 def _first_votes(
     z: Floats, novelty: Hashes, interval: NDArray[np.int32], threshold: float, second_threshold: float
 ) -> NDArray[np.bool_]:
-    """Return what reaches the second threshold (N,), but for a novelty that reached the first one in an earlier interval."""
+    """Return a mask (N,) of z from `second_threshold` on, without novelties that reached `threshold` in an earlier interval."""
     seen, strange = ActionSequence(), z >= threshold
     seen.add_votes(novelty[strange], interval[strange])
     votes: NDArray[np.bool_] = (z >= second_threshold) & ~seen.has_earlier_vote(novelty, interval)
@@ -258,7 +260,7 @@ def _first_votes(
 
 
 def _counted(parts: list[Arrays], split: str) -> Transitions:
-    """Return the counts of some parts together, without tails."""
+    """Return the counts of several parts together, without tails."""
     keys, count = (
         np.concatenate([part[f"{split}.{name}"] for part in parts]) for name in ("keys", "keys_count")
     )

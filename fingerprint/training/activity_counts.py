@@ -1,9 +1,9 @@
-"""The rows of a partition -> its activity series, how each row surges, and how principals begin.
+"""Activity counts of a partition's rows: its series, the surge of each row, and the beginnings of principals.
 
 Example:
     >>> series, counted = activity_series(piece, vocabulary)
     >>> counted.surges(~piece.held_out)[piece.held_out]    # (L, 9) log surges, NaN for no opinion
-    >>> Beginnings.of_rows(piece, counted).hours()         # of principals in their first days
+    >>> Beginnings.of_rows(piece, counted).hours()         # counts of principals in their first days
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from fingerprint.training.partition_context import PartitionContext
 class CountedRows:
     """The counts of R rows in each channel, in the interval of each row: (R, 9) each, `interval` (R,).
 
-    `key` names the series, 0 where a row was not counted; `expected` and `spread` are NaN where it had no opinion yet.
+    `key` names the series, 0 where a row was not counted. `expected` and `spread` are the forecast, NaN while a series warms up.
     """
 
     interval: Ints
@@ -43,13 +43,13 @@ class CountedRows:
 
     @classmethod
     def empty(cls, interval: Ints) -> CountedRows:
-        """Return rows that were counted nowhere."""
+        """Return rows that were not counted in any channel."""
         shape = (len(interval), surge_tails.CHANNELS)
         none = (np.full(shape, fill, np.float32) for fill in (0, np.nan, np.nan))
         return cls(interval, np.zeros(shape, np.uint64), *none)
 
     def bursts(self, which: NDArray[np.bool_]) -> Arrays:
-        """Return the burst of each series, by the intervals of some rows (R,): `key` (M,) sorted, `usual` (M,)."""
+        """Return the usual burst of each series in the intervals of rows `which` (R,): `key` (M,), sorted, and `usual` (M,)."""
         counted = (self.key != 0) & which[:, None] & ~np.isnan(self.expected)
         interval = np.broadcast_to(self.interval[:, None], self.key.shape)[counted]
         key, above = self.key[counted], (self.count - self.expected)[counted]
@@ -59,7 +59,7 @@ class CountedRows:
         return {name: found[name] for name in ("key", "usual")}
 
     def surges(self, usual: NDArray[np.bool_]) -> Floats:
-        """Return the log surge of each row and channel (R, 9), against the bursts of some rows, NaN for no opinion."""
+        """Return the log surge of each row and channel (R, 9), NaN for no opinion, by the bursts of the rows `usual` (R,)."""
         known = Bursts.from_arrays(
             {f"burst.{name}": column for name, column in self.bursts(usual).items()}, identity_placement
         )
@@ -69,10 +69,10 @@ class CountedRows:
 
 @dataclass(frozen=True)
 class Beginnings:
-    """Activity of principals in the active intervals of their first days, before there is a forecast of them.
+    """Activity of principals in the active intervals of their first days, before they have a forecast.
 
-    `principal` (H,), `count` (H, 3) of each such interval, as `newcomer_tails` counts; `of_row` (R,) names that of each row, -1
-    for none.
+    `principal` (H,) and `count` (H, 3) are of each such interval, in the channels of `newcomer_tails`. `of_row` (R,) is the
+    interval's place for each row, -1 for none.
     """
 
     principal: Hashes
@@ -81,7 +81,7 @@ class Beginnings:
 
     @classmethod
     def of_rows(cls, piece: PartitionContext, counted: CountedRows) -> Beginnings:
-        """Return those of a piece, by the counts of its rows: an interval's errors stand at the rows that failed."""
+        """Return the beginnings in a partition, from the counts of its rows; only rows that failed carry the error count."""
         rows, series = piece.rows, ScorerState(piece.settings).series
         fresh = np.flatnonzero(
             ~series.is_warm(rows.since, rows.interval) & (counted.key[:, NEWCOMER_PLACES.start] != 0)
@@ -95,24 +95,24 @@ class Beginnings:
         return cls(rows.principal[fresh[first]], count, of_row)
 
     def hours(self) -> Arrays:
-        """Return principal and counts of each interval, for the tails."""
+        """Return principal and counts of each interval, from which the tails are fitted."""
         return {"principal": self.principal, "count": self.count}
 
     def rows_at(self, places: NDArray[np.intp]) -> Arrays:
-        """Return the counts of the interval of some rows (L,): `beginning` (L, 3), NaN behind the first days."""
+        """Return the counts of the interval of some rows (L,): `beginning` (L, 3), NaN after the first days."""
         none = np.full((1, newcomer_tails.CHANNELS), np.nan, np.float32)
         return {"beginning": np.concatenate([self.count, none])[self.of_row[places]]}
 
 
 def activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays, CountedRows]:
-    """Return the series and counts at the end of the history, and what was expected of each row's counts."""
+    """Return the series at the end of the history, and the counts and forecasts of each row."""
     state, rows = _scorer_state(piece), piece.rows
     slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, ACTION_COLUMN]
-    # who is not ready has no channels of single actions when it is scored, either
+    # A fingerprint that is not ready has no channels of single actions in scoring, either.
     ready = piece.index.ready[piece.owners[:, ENTITY]]
     busy = (slot > 0) & (slot <= ACTION_CHANNELS) & ready
     days, counted = rows.interval // state.series.intervals_per_day, CountedRows.empty(rows.interval)
-    for day in np.unique(days[days < _history_end(piece)]):  # who dates a record far ahead ends no series
+    for day in np.unique(days[days < _history_end(piece)]):  # a record dated far ahead must not end a series
         part = np.flatnonzero(days == day)
         batch = rows.take(part).to_event_batch()
         cells = count_events(batch, state, np.zeros(len(part), bool), busy[part], rows.events[part])

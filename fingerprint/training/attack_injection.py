@@ -1,16 +1,16 @@
-"""Known attacks carried out in the name of a bank's own principals: the same attacks measure any bank.
+"""Attack injection: known attacks in the name of a bank's own principals, to measure any bank by the same attacks.
 
 Example:
-    >>> attacks = inject_known_attacks(served, settings)        # victims are drawn by seed: the same for every bank asked
+    >>> attacks = inject_known_attacks(served, settings)        # victims are drawn by seed, so every bank gets the same attacks
     >>> [(attack_scores(bank, attacks) >= 3.2).mean() for bank in (served, trained)]
     [0.97, 0.96]
 
-No labelled set knows a customer's entities. So the log source's attack calls (`LogSource.known_attacks`) are given to principals
-that the bank calls ready. Half of the victims are robbed: the attacker's own program, network and credentials. Half are
-mimicked: all of that is what the victim uses most. Times and history are always the victim's own, and an attack counts as found
-if the autoencoder votes on any of its calls.
+No labelled data set has a customer's entities. So the attack calls of the log source (`LogSource.known_attacks`) are injected as
+calls of ready principals of the bank. Half of the victims are *robbed*: the calls have the attacker's own program, network and
+credentials. Half are *mimicked*: the calls have the values that the victim uses most. Times and history are always the victim's
+own. An attack counts as found if the autoencoder votes on any of its calls.
 
-The two other detectors measure no single call, so they get attacks of their own in the names of the same victims:
+The other two detectors measure no single call, so they get attacks of their own in the names of the same victims:
 
     >>> chain_scores(bank, attacks)             # the same calls, one a second after the other: the sequence detector's z
     >>> burst_scores(bank, settings)            # one hour of far more calls than ever: the spectral detector's z
@@ -46,14 +46,14 @@ from fingerprint.state import partitioning
 from fingerprint.state.interval_surprise import IntervalSurprise
 from fingerprint.state.scorer_state import ScorerState
 
-ATTACKED_PRINCIPALS = 40  # as whom known attacks are injected
-SEED = 0  # of the injected attacks
-CALLS_PER_TECHNIQUE = 8  # of one technique at most: some repeat theirs twenty times
-SECONDS_BETWEEN_ATTACKS = 1000  # more than a context is long, so that no attack explains another
+ATTACKED_PRINCIPALS = 40  # victims
+SEED = 0  # draws the victims
+CALLS_PER_TECHNIQUE = 8  # at most; some techniques repeat theirs twenty times
+SECONDS_BETWEEN_ATTACKS = 1000  # longer than a context, so that no attack explains another
 BURST_FACTOR, MIN_BURST_CALLS = 20.0, 200.0  # times the calls of the principal's busiest interval, at least
 PRINCIPAL_EVENTS = int(channel_place(np.array([EVENT_CHANNEL]), np.array([False]))[0])  # place of the channel
 MODE_COLUMN = encoding.FEATURE_NAMES.index("mode")
-# (F,) always the victim's own
+# (F,): features that always have the victim's own values
 TIME_FEATURES = encoding.IS_BIN & (np.arange(len(encoding.FEATURE_NAMES)) != MODE_COLUMN)
 HISTORY_FEATURES = np.array([feature.is_stateful for feature in encoding.FEATURES])  # (F,)
 MIMICKED_FEATURES = TIME_FEATURES | np.isin(
@@ -66,8 +66,8 @@ MIMICKED_FEATURES = TIME_FEATURES | np.isin(
 class InjectedAttacks:
     """N injected calls.
 
-    `codes` (N, F); `entity` and `principal` (N,) are hashes; `attack` (N,) numbers the attack that a call belongs to; `mimic`
-    (N,) tells mimicked victims from robbed ones; `frame` has the principals' columns principal, kind, role.
+    `codes` (N, F); `entity` and `principal` (N,) are hashes; `attack` (N,) is the number of the attack that a call belongs to;
+    `mimic` (N,) is True for mimicked victims; `frame` has the columns principal, kind and role.
     """
 
     codes: Hashes
@@ -79,7 +79,7 @@ class InjectedAttacks:
 
 
 def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAttacks:
-    """Return known attacks in the name of a sample of the ready principals; none where no principal is ready."""
+    """Return known attacks in the name of a sample of the ready principals; none if no principal is ready."""
     calls, technique, codes = _known_attack_calls()
     at = _sample_victims(bank)
     who = bank.people.set_index("hash").loc[bank.fingerprints["hash"].to_numpy()[at]].reset_index()
@@ -101,10 +101,10 @@ def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAtta
 def inject_confirmed_attacks(
     bank: Bank, cases: Mapping[str, Sequence[bytes]], options: settings.Settings
 ) -> InjectedAttacks | None:
-    """Return the attacks that analysts confirmed, from the records of their events by alert.
+    """Return the attacks that analysts confirmed; `cases` has the records of their events by alert.
 
-    Features that depend on history are set to what `bank` knows as usual. Records that cannot be read are left out; None where
-    nothing is left.
+    Features that depend on history get the usual values of `bank`. Records that cannot be read are left out; None if none is
+    left.
     """
     lines = [record for records in cases.values() for record in records]
     case = np.repeat(np.arange(len(cases)), [len(records) for records in cases.values()])
@@ -135,7 +135,7 @@ def attack_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
     together = IntervalSurprise()
     together.add(attacks.principal, attacks.attack, attacks.codes, surprise)
     where = (attacks.principal, attacks.attack)
-    # What an action can do (`estimators.harm`) is left out: it would hide that a bank has learned an attack.
+    # The nats of harm (`estimators.harm`) are left out: they would hide that a bank has learned an attack.
     nats = autoencoder.event_nats(surprise, together.total(*where), together.from_usual_place(*where))
     excess = nats.excess(bank.baseline.interval_tail[fingerprint])
     z = tail_calibration.excess_to_z(excess, bank.baseline, fingerprint) / (1 + bank.shift[fingerprint])
@@ -143,7 +143,7 @@ def attack_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
 
 
 def chain_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
-    """Return the sequence detector's z of each attack's strangest call (A,), by attack number: its calls come a second apart."""
+    """Return the sequence detector's z of each attack's strangest call (A,), by attack number; calls are a second apart."""
     second = attacks.attack.astype(np.int64) * SECONDS_BETWEEN_ATTACKS + occurrence_index(attacks.attack)
     done = SeenActions(attacks.principal, second, attacks.codes[:, ACTION_COLUMN])
     nats, _ = sequence.surprise_of_actions(bank.transitions, done, done)
@@ -152,9 +152,9 @@ def chain_scores(bank: Bank, attacks: InjectedAttacks) -> Floats:
 
 
 def burst_scores(bank: Bank, options: settings.Settings) -> Floats:
-    """Return the spectral detector's z of an hour of far more calls than ever, of each ready principal of a sample (V,).
+    """Return the spectral detector's z of an interval with far more calls than ever, for each victim (V,).
 
-    Its usual calls are its own in the hour that is open at the end of the history; NaN where the series is warming up.
+    The calls are added to the victim's own in the interval that is open at the end of the history. NaN while a series warms up.
     """
     victims = bank.fingerprints["hash"].to_numpy(np.uint64)[_sample_victims(bank)]
     series = ScorerState.from_arrays(options, _state_of(bank, victims)).series
@@ -174,14 +174,14 @@ def burst_scores(bank: Bank, options: settings.Settings) -> Floats:
 
 
 def _state_of(bank: Bank, principals: Hashes) -> dict[str, NDArray[Any]]:
-    """Return the part of a bank's scorer state that holds these principals."""
+    """Return the part of a bank's scorer state that has these principals, by their hash buckets."""
     buckets = np.zeros(hashing.BUCKETS, bool)
     buckets[hashing.bucket_of(principals)] = True
     return partitioning.select_buckets(bank.scorer_state, buckets)
 
 
 def _strongest_per_attack(attacks: InjectedAttacks, z: Floats) -> Floats:
-    """Return the largest z of each attack (A,), by attack number: z of calls (N,)."""
+    """Return the largest z of each attack (A,), by attack number, from the z of its calls (N,)."""
     number, of = np.unique(attacks.attack, return_inverse=True)
     out = np.full(len(number), -np.inf, np.float32)
     np.maximum.at(out, of, z)
@@ -194,7 +194,7 @@ def _feature_surprise(bank: Bank, fingerprint: NDArray[np.int32], codes: Hashes)
 
 
 def _sample_victims(bank: Bank) -> NDArray[np.intp]:
-    """Return rows of ready principals, drawn by seed."""
+    """Return the rows of at most ATTACKED_PRINCIPALS ready principals, drawn by seed."""
     fingerprints = bank.fingerprints
     ready = np.flatnonzero((fingerprints["level"] == 1) & fingerprints["ready"])
     random = np.random.default_rng(SEED)
@@ -208,19 +208,19 @@ def _entity_key(principal: str, service: str, options: settings.Entities) -> str
 
 
 def _with_victim_values(codes: Hashes, usual: Hashes, mimic: NDArray[np.bool_]) -> Hashes:
-    """Return calls (N, F) in which the kept features have the victims' usual values (N, F); 0 in `usual` is no value."""
+    """Return calls (N, F) with the victims' `usual` values (N, F) in the features that stay theirs; 0 in `usual` is no value."""
     theirs = np.where(mimic[:, None], MIMICKED_FEATURES, TIME_FEATURES) & (usual > 0)
     return np.where(theirs, usual, codes)
 
 
 def _with_usual_history(codes: Hashes, usual: Hashes) -> Hashes:
-    """Return calls (N, F) whose history features have the usual values (N, F); 0 in `usual` is no value."""
+    """Return calls (N, F) with the `usual` values (N, F) in the features that depend on history; 0 in `usual` is no value."""
     return np.where(HISTORY_FEATURES & (usual > 0), usual, codes)
 
 
 @lru_cache(1)
 def _known_attack_calls() -> tuple[pd.DataFrame, NDArray[np.intp], Hashes]:
-    """Return the labelled calls, at most CALLS_PER_TECHNIQUE each: events (C rows), technique (C,), codes (C, F)."""
+    """Return the known attack calls, at most CALLS_PER_TECHNIQUE of each: events (C rows), technique (C,), codes (C, F)."""
     attacks = SOURCE.known_attacks()
     records = SOURCE.split_lines([record for _, record in attacks])
     events = add_entity_columns(flatten(records).events, settings.Entities())
@@ -231,7 +231,7 @@ def _known_attack_calls() -> tuple[pd.DataFrame, NDArray[np.intp], Hashes]:
 
 
 def summarise_attacks(attacks: InjectedAttacks, found: NDArray[np.bool_]) -> dict[str, Any]:
-    """Return how many attacks there are and how many were found, robbed and mimicked."""
+    """Return the number of attacks and of those found, and [found, all] of the robbed and of the mimicked ones."""
     number, first = np.unique(attacks.attack, return_index=True)
     mimic = attacks.mimic[first]
     return {

@@ -1,14 +1,14 @@
-"""The usual losses of each fingerprint and how rare it is to exceed them, from rows that were not fitted.
+"""Baselines: the usual losses of each fingerprint, and how rare it is to exceed them, from rows that were not fitted.
 
 Example:
-    >>> center = baseline_centers(loss, fingerprint, parent)       # (E, F) the usual loss of each feature
-    >>> surprise = holdout_surprise(rows, center)                  # (N, F) by which each row's features exceed it
-    >>> nats = holdout_nats(rows, surprise)                        # and in all, part by part
+    >>> center = baseline_centers(loss, fingerprint, parent)       # (E, F) usual loss of each feature
+    >>> surprise = holdout_surprise(rows, center)                  # (N, F) nats by which each row exceeds it
+    >>> nats = holdout_nats(rows, surprise)                        # the terms of each row's score
     >>> usual, excess = fit_tails(center, nats, newcomer, is_news, rows.principal_interval, rows.fingerprint, parent)
-    >>> usual.rate                                                 # how rare that is (`tail_calibration`)
+    >>> usual.rate                                                 # how rare an excess is (`tail_calibration`)
 
-A fingerprint with few rows leans on its parent's figures. Where the parents were measured elsewhere (training goes partition by
-partition), their figures are given as `shared_centers`: fingerprints from len(shared_centers) on are then computed.
+The figures of a fingerprint with few rows are shrunk towards those of its parent. Training goes partition by partition: if the
+parents were measured before, their figures are given as `shared_centers`, and only the fingerprints after them are computed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,19 @@ from fingerprint.estimators.autoencoder import CONTEXT_THRESHOLD, Baseline, Even
 from fingerprint.estimators.tail_calibration import rows_by_depth
 from fingerprint.state.interval_surprise import IntervalSurprise
 
-PRIOR_ROWS = 30  # held-out rows that the parent's baseline is worth
-NEWCOMER_SHARE = 0.01  # of active intervals, of a usual organisation ...
-NEWCOMER_PRIOR_INTERVALS = 200  # ... and how many active intervals that is worth
+PRIOR_ROWS = 30  # weight of the parent's baseline, in held-out rows
+NEWCOMER_SHARE = 0.01  # prior share of newcomers' intervals among active intervals ...
+NEWCOMER_PRIOR_INTERVALS = 200  # ... and its weight, in active intervals
 
 
 @dataclass(frozen=True, slots=True)
 class HoldoutLosses:
     """Losses of rows that were not fitted.
 
-    `loss` (N, F) is measured at `fingerprint` (N,), the finest that is ready; `principal_loss` (N, F) at `principal_fingerprint`
-    (N,), the principal as a whole where the finest is one of its entities; with `principal`, `interval`, `codes` (N, F), and
-    `harm` (N,), the nats of what a new action can do.
+    - `loss` (N, F): at `fingerprint` (N,), the finest that is ready.
+    - `principal_loss` (N, F): at `principal_fingerprint` (N,), the whole principal where `fingerprint` is one of its entities.
+    - `principal`, `interval` (N,), `codes` (N, F).
+    - `harm` (N,): the nats of what a new action can do.
     """
 
     loss: Floats
@@ -57,7 +58,10 @@ class HoldoutLosses:
 def baseline_centers(
     loss: Floats, fingerprint: Ints, parent: Ints, shared_centers: Floats | None = None
 ) -> Floats:
-    """Return the usual loss of each feature: loss (N, F) at fingerprint (N,), parent (E,), shared_centers (U, F) -> (E, F)."""
+    """Return the usual loss of each fingerprint and feature (E, F): the median of its rows, shrunk towards its parent.
+
+    `loss` (N, F) is at `fingerprint` (N,), `parent` (E,), `shared_centers` (U, F) are those of the first U fingerprints.
+    """
     order, bounds = _group_by_fingerprint(fingerprint, len(parent))
     columns = [
         _shrink_to_parent(
@@ -72,7 +76,7 @@ def baseline_centers(
 
 
 def holdout_surprise(rows: HoldoutLosses, center: Floats) -> Floats:
-    """Return the surprise of each row's features (N, F), as in scoring (`detectors`)."""
+    """Return the surprise of each row's features (N, F), as the autoencoder detector computes it."""
     return autoencoder.novel_to_principal(
         surprise_per_feature(rows.loss, center, rows.fingerprint),
         rows.principal_fingerprint,
@@ -81,9 +85,9 @@ def holdout_surprise(rows: HoldoutLosses, center: Floats) -> Floats:
 
 
 def holdout_nats(rows: HoldoutLosses, surprise: Floats) -> EventNats:
-    """Return how unusual each row is (N,) by its surprise (N, F), with what else surprised in its interval.
+    """Return the nats of each row (N,) from its surprise (N, F) and from what else surprised in its interval.
 
-    All rows of a principal must be there: they make up its interval surprise.
+    `rows` must have all rows of a principal, because they make up its interval surprise.
     """
     together = IntervalSurprise()
     together.add(rows.principal, rows.interval, rows.codes, surprise)
@@ -103,8 +107,9 @@ def fit_tails(
 ) -> tuple[Baseline, Floats]:
     """Return the baselines of all fingerprints, and the excess of each held-out row (N,).
 
-    `center` (E, F); of each row (N,) its `nats`, whether its principal was a `newcomer` (None where the history is too
-    short to tell) and whether that `is_news` then, its interval and `owner`; parent (E,).
+    `center` (E, F) and `parent` (E,) are of fingerprints. The others are of rows (N,): `nats`; `newcomer`, whether the principal
+    was one (None if the history is too short to tell); `is_news`, whether that counts for the row; `principal_interval`, the hash
+    of principal and interval; `owner`, the fingerprint.
     """
     odd = nats.own >= CONTEXT_THRESHOLD
     beside = tail_calibration.interval_maxima(nats.others[odd], principal_interval[odd], owner[odd]).excess
@@ -120,9 +125,9 @@ def fit_tails(
 
 
 def newcomer_nats(newcomer: NDArray[np.bool_], principal_interval: hashing.Hashes) -> float:
-    """Return minus the log of the share of active intervals that are a newcomer's, from the held-out rows (N,).
+    """Return minus the log of the share of newcomers' intervals among active intervals, from the held-out rows (N,).
 
-    Where principals come and go every day a new one is no news; where one comes in a month, its first hours are.
+    Where principals come and go every day, a new one is no news; where one comes in a month, its first hours are news.
     """
     active, first = np.unique(principal_interval, return_index=True)
     share = (newcomer[first].sum() + NEWCOMER_PRIOR_INTERVALS * NEWCOMER_SHARE) / (
@@ -132,13 +137,13 @@ def newcomer_nats(newcomer: NDArray[np.bool_], principal_interval: hashing.Hashe
 
 
 def _group_by_fingerprint(fingerprint: Ints, size: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Return the order of rows by fingerprint, and the bounds (size + 1,) of each one's."""
+    """Return the order of rows by fingerprint, and the bounds (size + 1,) of each fingerprint's rows in it."""
     order = np.argsort(fingerprint, kind="stable")
     return order, np.searchsorted(fingerprint[order], np.arange(size + 1))
 
 
 def _medians(values: Floats, bounds: NDArray[np.intp]) -> Floats:
-    """Return the median of each group of `values` (N,), cut by `bounds` (E + 1,); zero for an empty group."""
+    """Return the lower median of each group of `values` (N,), which `bounds` (E + 1,) separate; zero for an empty group."""
     if not len(values):
         return np.zeros(len(bounds) - 1, np.float32)
     group = np.repeat(np.arange(len(bounds) - 1), np.diff(bounds))
@@ -151,7 +156,10 @@ def _medians(values: Floats, bounds: NDArray[np.intp]) -> Floats:
 def _shrink_to_parent(
     own: Floats, bounds: NDArray[np.intp], parent: Ints, above: Floats | None = None
 ) -> Floats:
-    """Shrink each fingerprint's figure towards its parent's, parents before children (`parent` < own index)."""
+    """Return each fingerprint's figure (E,), shrunk towards its parent's; parents stand before children in `parent` (E,).
+
+    `above` (U,) are the final figures of the first U fingerprints, if they are known.
+    """
     rows, out, known = np.diff(bounds), own.copy(), 0
     if above is not None:
         out[: len(above)], known = above, len(above)

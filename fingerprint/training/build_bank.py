@@ -1,10 +1,10 @@
-"""The parts that the partitions learned -> one bank.
+"""Assembly of one bank from the parts that the partitions learned.
 
 Example:
     >>> bank = assemble_bank(dataset, index, settings)
 
-What grows with the fingerprints (vocabulary, networks, baselines) is concatenated in a file and mapped from there, so that a
-bank larger than memory can be built; what is sorted by key (values, series) is merged in memory.
+Arrays that grow with the number of fingerprints (vocabulary, networks, baselines) are concatenated in files and mapped, so that a
+bank larger than memory can be built. Arrays that are sorted by key (values, series) are merged in memory.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from fingerprint.training.partition_finish import (
 from fingerprint.training.shared_priors import SharedPriors, shared_centers
 from fingerprint.training.whole_history import learn_whole
 
-CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
+CONCATENATED_ARRAYS = (  # with one row for each fingerprint or network
     "vocabulary.escape",
     "vocabulary.base",
     "vocabulary.codes",
@@ -57,7 +57,7 @@ CONCATENATED_ARRAYS = (  # one row a fingerprint, or a net
 
 
 def assemble_bank(dataset: PartitionedDataset, index: FingerprintIndex, settings: Settings) -> Bank:
-    """Build the bank from what `partition_finish.finish_partition` left of every partition."""
+    """Build the bank from the arrays that `partition_finish.finish_partition` wrote for every partition."""
     parts = [_shared_prior_arrays(dataset), *dataset.arrays_of("learned", "stack")]
     arrays = _concatenate_parts(parts, dataset.folder / "arrays") | _merge_values(parts)
     table = index.table
@@ -96,7 +96,7 @@ def assemble_bank(dataset: PartitionedDataset, index: FingerprintIndex, settings
 def _scorer_state(
     dataset: PartitionedDataset, findings: HoldoutFindings, newcomers: NewcomerTails, settings: Settings
 ) -> Arrays:
-    """Return the state that a scorer begins with, and the losses of held-out rows, which the promotion gate compares."""
+    """Return the initial state of a scorer, and the losses of held-out rows, which the promotion gate compares."""
     return {
         **_merge_scorer_state(dataset, settings),
         **_merge_samples(dataset),
@@ -111,7 +111,7 @@ def _scorer_state(
 
 
 def _shared_prior_arrays(dataset: PartitionedDataset) -> Arrays:
-    """Return the part of the shared priors, in the form that `partition_finish` leaves of a partition."""
+    """Return the arrays of the shared priors, in the form in which `partition_finish` writes those of a partition."""
     priors, here = SharedPriors.load(dataset.folder), fingerprint_index.load_slice(dataset, 0)
     shared = slice(0, here.shared_count)
     known = vocabulary.build_vocabulary(priors.all_counts, here.parent[shared], vocabulary.VOCABULARY_SIZE)
@@ -126,7 +126,7 @@ def _shared_prior_arrays(dataset: PartitionedDataset) -> Arrays:
 
 
 def _concatenate_parts(parts: list[Arrays], folder: Path) -> Arrays:
-    """Return the long arrays of all parts, concatenated in files and mapped."""
+    """Return the CONCATENATED_ARRAYS of all parts, concatenated in files and mapped."""
     folder.mkdir(exist_ok=True)
     return {
         name: _concatenate_to_file([part[name] for part in parts], folder / name)
@@ -169,20 +169,20 @@ def _merge_samples(dataset: PartitionedDataset) -> Arrays:
 
 
 def _merge_amounts(dataset: PartitionedDataset, figures: dict[str, Any]) -> Arrays:
-    """Return what is usual of each principal and action, and the tails of amounts (3, 2): edge and slope of each."""
+    """Return the usual amounts of each principal and action, and the tails of the amounts (3, 2): edge and slope of each."""
     tails = np.array([list(each.values()) for each in figures["amount"].values()])
     return {"amount.tail": tails} | _merge_by_key(dataset, "amounts", "amount")
 
 
 def _merge_by_key(dataset: PartitionedDataset, stem: str, part: str) -> Arrays:
-    """Return the columns that all partitions left under a stem, in the order of `key`, as a part of the bank."""
+    """Return the columns of all partitions under a stem, sorted by `key`, as the arrays `part.*` of the bank."""
     merged = dataset.columns_of("learned", stem)
     order = np.argsort(merged["key"])
     return {f"{part}.{name}": column[order] for name, column in merged.items()}
 
 
 def _learned_whole(dataset: PartitionedDataset, settings: Settings) -> Arrays:
-    """Return who opened which role, what only services called, and the machines that keep to their networks."""
+    """Return the openers of roles, the actions that only services called, and the machines that keep to their networks."""
     return {
         f"{learner.part}.{name}": array
         for learner in (whole_history.OPENERS, whole_history.CALL_PATHS, whole_history.MOVES)
@@ -193,7 +193,7 @@ def _learned_whole(dataset: PartitionedDataset, settings: Settings) -> Arrays:
 def _newcomer_tails(
     dataset: PartitionedDataset, index: FingerprintIndex, settings: Settings
 ) -> NewcomerTails:
-    """Return the tails of first days; none of a history that ended before they were over, which cannot tell who is new."""
+    """Return the tails of first days; none if the history is no longer than those, and so cannot tell who is new."""
     begun = int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds // DAY_SECONDS
     if dataset.watermark // DAY_SECONDS - begun <= settings.spectral.warm_up_days:
         return newcomer_tails.no_newcomer_tails()

@@ -1,19 +1,19 @@
-"""A history in partitions: each has all events of some principals, is learned by itself, and lies on disk between two stages.
+"""A history in partitions: each has all events of some principals, is learned by itself, and is on disk between two stages.
 
 Example:
     >>> write_partitions(chunks, folder, 16, on_chunk)        # events, oldest first, to Parquet by principal
     >>> history = PartitionedDataset(folder, 16, watermark, arrived_until)
     >>> history.partition_folder(3)
     PosixPath('work/partitions/003')
-    >>> make_once(history.partition_folder(3) / "rows", collect)       # what a stage makes is there whole, or not at all
+    >>> make_once(history.partition_folder(3) / "rows", collect)       # the result of a stage is there whole, or not at all
 
     work/
       split.json                 number of partitions, and the time at which the history ended
       partitions/003/events.parquet  the events of every 16th part of the virtual partitions, in the order of time
-      partitions/003/<stage>/        what a stage of the training made of them
+      partitions/003/<stage>/        the result of a stage of the training
 
-A partition is a range of virtual partitions (`hashing`), so what is named by a principal's hash is a range too. A worker needs
-the folder and a partition's number; one that dies leaves nothing that another takes for finished.
+A partition is a range of virtual partitions (`hashing`), so arrays sorted by a principal's hash have a range for each partition.
+A worker needs only the folder and a partition's number. A worker that dies leaves nothing that another takes for finished.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from fingerprint.compute.hashing import VIRTUAL_PARTITIONS, Hashes
 from fingerprint.core.errors import FingerprintError
 
 SHARD_BYTES = 1 << 30  # bytes of an array in one file
-ROWS_PER_WRITE = 1 << 13  # events of a piece that are written at a time
+ROWS_PER_WRITE = 1 << 13  # events of a partition that are written at a time
 DROPPED_COLUMNS = ("raw", "row")  # columns that no stage reads
 
 
@@ -46,8 +46,8 @@ DROPPED_COLUMNS = ("raw", "row")  # columns that no stage reads
 class PartitionedDataset:
     """A history that was split into partitions.
 
-    `count` is how many there are, a power of two; `watermark` the time at which the history ended, in seconds since 1970; what
-    arrived after `arrived_until` cannot be in it.
+    `count` is the number of partitions, a power of two; `watermark` the end of the history, in seconds since 1970; records that
+    arrived after `arrived_until` (seconds since 1970) cannot be in it.
     """
 
     folder: Path
@@ -75,18 +75,18 @@ class PartitionedDataset:
         return [n for n in range(self.count) if (self.partition_folder(n) / "events.parquet").exists()]
 
     def arrays_of(self, stage: str, stem: str) -> list[Arrays]:
-        """Return the arrays of a stem that a stage left of each partition that has events, mapped from their files."""
+        """Return the arrays that a stage wrote under a stem, for each partition that has events, mapped from their files."""
         folders = [self.partition_folder(number) / stage for number in self.non_empty()]
         return [mapped_arrays.open_arrays(folder, stem) for folder in folders]
 
     def columns_of(self, stage: str, stem: str) -> Arrays:
-        """Return the same arrays, each as one of all partitions, in memory."""
+        """Return the arrays that a stage wrote under a stem, concatenated over all partitions, in memory."""
         parts = self.arrays_of(stage, stem)
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
 def partition_count(events: int, max_events: int) -> int:
-    """Return into how many partitions so many events are split, so that one has about `max_events`."""
+    """Return the number of partitions, a power of two, at which a partition has about `max_events` of the events."""
     count = 1
     while count * max_events < events and count < VIRTUAL_PARTITIONS:
         count *= 2
@@ -94,7 +94,7 @@ def partition_count(events: int, max_events: int) -> int:
 
 
 def require_folder(folder: Path) -> None:
-    """Raise FingerprintError where a worker does not find the folder of the training."""
+    """Raise FingerprintError if a worker does not find the folder of the training."""
     if not folder.is_dir():
         raise FingerprintError(
             f"a worker does not see {folder}: name a folder in workers.work_directory that all of them see"
@@ -102,7 +102,7 @@ def require_folder(folder: Path) -> None:
 
 
 def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
-    """Let `make` fill a folder, unless that was done before. Two who do it at once do not disturb each other."""
+    """Let `make` fill a folder, unless it exists. Two workers that do it at once do not disturb each other."""
     if folder.exists():
         return folder
     staged = folder.with_name(f".{folder.name}.{uuid.uuid4().hex}")
@@ -111,7 +111,7 @@ def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
         make(staged)
         staged.rename(folder)
     except OSError:
-        if not folder.exists():  # else the other one was faster, with the same result
+        if not folder.exists():  # else another worker was faster, with the same result
             raise
     finally:
         shutil.rmtree(staged, ignore_errors=True)
@@ -123,7 +123,7 @@ def make_once(folder: Path, make: Callable[[Path], None]) -> Path:
 
 @dataclass
 class _PartitionWriter:
-    """One Parquet file that grows: tables wait until there are ROWS of them."""
+    """One Parquet file that grows: tables wait until they have ROWS_PER_WRITE rows."""
 
     file: Path
     pending: list[pa.Table] = field(default_factory=list)
@@ -159,7 +159,7 @@ def write_partitions(
 ) -> None:
     """Write a history as `count` partitions, one file each, and call `on_chunk` with every chunk.
 
-    What lay in the folder is removed. `dropped_columns` are left out.
+    A folder that exists is removed first. `dropped_columns` are left out.
     """
     dataset = PartitionedDataset(folder, count)
     shutil.rmtree(folder, ignore_errors=True)
@@ -182,7 +182,7 @@ def write_partitions(
 
 
 def _schema(events: pd.DataFrame) -> pa.Schema:
-    """Return the schema of the first events; a column that is empty in them holds text."""
+    """Return the schema of the first events; a column that has no value in them is taken as text."""
     schema = pa.Schema.from_pandas(events, preserve_index=False)
     for place, each in enumerate(schema):
         if pa.types.is_null(each.type):

@@ -1,13 +1,13 @@
-"""Events of a partition -> its distinct rows, and the names of principals, entities and values in them.
+"""Distinct rows of a partition's events, and the names of principals, entities and values in them.
 
 Example:
-    >>> collect_rows(dataset, 3, settings)                          # leaves partitions/003/rows
+    >>> collect_rows(dataset, 3, settings)                          # writes partitions/003/rows
     >>> rows = DistinctRows.load(dataset.partition_folder(3) / "rows")       # mapped: nothing has been read yet
     >>> early = rows.take(~late).to_event_batch()
 
-A row is a distinct (entity, interval, codes) with the number of events it stands for: what a loop does ten thousand times in an
-hour is one row. Rows lie in the order of interval and mark, and the mark is a hash of the row: so neither the cut into chunks
-nor the number of partitions changes which rows there are, their order, or which of them are drawn.
+A row is a distinct (entity, interval, codes) with the number of events it stands for: a call that a loop makes ten thousand times
+in an hour is one row. Rows are sorted by interval and mark, a hash of the row. So neither the cut into chunks nor the number of
+partitions changes the rows, their order, or which of them a sample draws.
 """
 
 from __future__ import annotations
@@ -48,18 +48,20 @@ from fingerprint.training.dataset import (
 from fingerprint.training.exclusions import is_learned
 
 SEED = 0  # of random choices in training
-# Of principals that can be machines. An IAM user is one if no person shows behind it.
+# Kinds of principals that can be machines: one of these is a machine if no record names a person behind it.
 MACHINE_KINDS = frozenset({"role", "user", "federated", "account"})
-MAX_ROWS_PER_DAY = 400  # of one entity, that count where rows are learned together
+# Rows of one entity and day that count where rows of several entities are learned together
+MAX_ROWS_PER_DAY = 400
 
 
 @dataclass(frozen=True, slots=True)
 class DistinctRows:
     """R distinct rows.
 
-    `mark` (R,) is a hash of the row, `codes` (R, F), `events` (R,) how many events it stands for, `learned` (R,) whether habits
-    are learned from it (`exclusions`); `role` and `opener` (R,) what was opened and who did, 0 where nothing; the others,
-    (R,) each, are those of `EventBatch`.
+    - `mark` (R,): a hash of the row; `codes` (R, F); `events` (R,): the number of events that it stands for
+    - `learned` (R,): whether habits are learned from it (`exclusions`)
+    - `role`, `opener` (R,): the role that was opened and its opener, 0 for none
+    - `principal`, `entity`, `interval`, `since` (first seen), `wrote`, `failed` (R,): as in `EventBatch`
     """
 
     mark: Hashes
@@ -80,7 +82,7 @@ class DistinctRows:
 
     @classmethod
     def from_batch(cls, batch: EventBatch, learned: NDArray[np.bool_], opened: OpenedRoles) -> DistinctRows:
-        """Return the distinct rows of a batch, in the order of interval and mark; `learned` (N,) and `opened` are its events'."""
+        """Return the distinct rows of a batch, sorted by interval and mark; `learned` (N,) and `opened` are of its events."""
         mark = hashing.hash_pair(
             hashing.hash_pair(batch.principal, batch.entity), batch.interval.astype(np.uint64)
         )
@@ -114,11 +116,11 @@ class DistinctRows:
 
     @classmethod
     def load(cls, folder: Path) -> DistinctRows:
-        """Map the rows that lie in a folder."""
+        """Return the rows in a folder, mapped from their files."""
         return cls(**mapped_arrays.open_arrays(folder, "rows"))
 
     def deduplicated(self) -> DistinctRows:
-        """Return each distinct row once, with the events of all its repeats."""
+        """Return each distinct row once, with the events of its repeats added up."""
         order = np.lexsort((self.mark, self.interval))
         first = np.flatnonzero(np.diff(self.mark[order], prepend=~self.mark[order[:1]]))
         columns = {name: getattr(self, name)[order[first]] for name in ROW_COLUMNS}
@@ -156,14 +158,17 @@ ROW_COLUMNS = tuple(each.name for each in fields(DistinctRows))
 
 
 def cap_per_day(rows: DistinctRows, places: NDArray[np.intp], intervals_per_day: int) -> NDArray[np.intp]:
-    """Return at most MAX_ROWS_PER_DAY of the rows at some places (K,) of one entity and day: a busy day outweighs no others."""
+    """Return at most MAX_ROWS_PER_DAY of the `places` (K,) for each entity and day: a busy day does not outweigh others."""
     number = (rows.interval[places] // intervals_per_day).astype(np.uint64)
     day = hashing.hash_pair(rows.entity[places], number)
     return places[sample_per_owner(day, rows.mark[places], MAX_ROWS_PER_DAY, SEED)]
 
 
 def sample_per_owner(owner: NDArray[Any], mark: Hashes, limit: int, seed: int = 0) -> NDArray[np.intp]:
-    """Draw at most `limit` rows of each owner, the same ones whatever else is there: owner, mark (R,) -> places, rising."""
+    """Return the sorted places of at most `limit` rows of each owner; `owner` and `mark` are (R,).
+
+    The mark draws the rows, so the rows of one owner do not depend on those of others.
+    """
     drawn = hashing.hash_pair(mark, np.uint64(seed))
     order = np.lexsort((drawn, owner))
     return np.sort(order[rank_in_run(owner[order]) < limit])
@@ -173,7 +178,7 @@ def sample_per_owner(owner: NDArray[Any], mark: Hashes, limit: int, seed: int = 
 
 
 def collect_rows(dataset: PartitionedDataset, partition: int, settings: Settings) -> Path:
-    """Read a partition once, in the order of time, and leave its rows, its names and the scorer state's history beside it."""
+    """Read a partition once, oldest events first, and write its rows, its names and the history of the scorer state."""
     require_folder(dataset.partition_folder(partition))
     return make_once(
         dataset.partition_folder(partition) / "rows",
@@ -209,7 +214,7 @@ def _collect_rows(dataset: PartitionedDataset, number: int, settings: Settings, 
 
 
 def _path_rows(rows: DistinctRows) -> PathRows:
-    """Return the rows of writes that services called for their principals, and of those that these called as well."""
+    """Return the rows of write actions that services called for their principals, also those that the principals called."""
     direct, action = encoding.FEATURE_SET.is_from_address(rows.codes), rows.codes[:, ACTION_COLUMN]
     network = encoding.FEATURE_SET.networks(rows.codes)
     every = PathRows(rows.mark, rows.interval, rows.learned, rows.principal, action, network, direct)
@@ -217,7 +222,7 @@ def _path_rows(rows: DistinctRows) -> PathRows:
 
 
 def _people(batch: EventBatch) -> Hashes:
-    """Return the principals of a batch that are no machines: by their kind, or as a record names a person behind them."""
+    """Return the principals of a batch that are no machines: by their kind, or because a record shows a person behind them."""
     who = ["kind", "human", "from_console", "mfa"]
     code, distinct = DictionaryEncoded(frames.select_columns(batch.frame, who)).combined_column(who)
     of_person = np.array([_is_persons(*values) for values in distinct], bool)
@@ -225,12 +230,12 @@ def _people(batch: EventBatch) -> Hashes:
 
 
 def _is_persons(kind: str, human: str | None, from_console: bool | None, mfa: bool | None) -> bool:
-    """Return whether a record is of a person's call, as it names one, or has been given a second factor or the console."""
+    """Return whether a record shows a person: by its kind, a name, the console, or a second factor."""
     return kind not in MACHINE_KINDS or names_person(human or "") or bool(from_console) or bool(mfa)
 
 
 def _network_rows(rows: DistinctRows, people: Hashes) -> NetworkRows:
-    """Return the networks that principals called from, by interval; `people` are no machines."""
+    """Return the first uses of networks by principals; all principals but `people` are machines."""
     some = np.flatnonzero(encoding.FEATURE_SET.is_from_address(rows.codes))
     network, principal = encoding.FEATURE_SET.networks(rows.codes)[some], rows.principal[some]
     machine = ~np.isin(principal, people)
@@ -252,18 +257,18 @@ def _batches(
 
 @dataclass
 class NameCollector:
-    """The text of principals, entities and values, each kept when it is met first."""
+    """The texts of principals, entities and values, each from its first occurrence."""
 
     people: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"hash": np.empty(0, np.uint64)}))
     entities: pd.DataFrame = field(
         default_factory=lambda: pd.DataFrame({"hash": np.empty(0, np.uint64)}).assign(
-            owner=np.empty(0, np.uint64)  # typed: a hash that became a float would name a neighbour
+            owner=np.empty(0, np.uint64)  # typed: a hash that became a float would be another hash
         )
     )
     words: pd.DataFrame = field(default_factory=lambda: pd.DataFrame({"code": np.empty(0, np.uint64)}))
 
     def add(self, batch: EventBatch, opened: OpenedRoles) -> None:
-        """Note the principals, entities, values and openers of a batch that are new."""
+        """Add the texts of new principals, entities, values and openers in a batch."""
         frame = frames.to_pandas(batch.frame)
         self.people = _append_new(self.people, batch.principal, frame, ["principal", "kind", "role"])
         entities = frame.assign(owner=batch.principal)
@@ -290,10 +295,11 @@ class NameCollector:
         self.words = pd.concat([self.words, fresh], ignore_index=True)
 
     def to_tables(self, rows: DistinctRows, per_day: int) -> dict[str, pd.DataFrame]:
-        """Return tables of what the rows hold.
+        """Return tables about the rows, by name.
 
-        `people`, `entities`, `words`; `usage`: events by principal and service; `days`: days on which each principal was active;
-        `intervals`: rows by interval, at most MAX_ROWS_PER_DAY of one entity and day.
+        - `people`, `entities`: texts with the history of each; `words`: the texts of codes
+        - `usage`: events by principal and service; `days`: days on which each principal was active
+        - `intervals`: number of rows by interval, with at most MAX_ROWS_PER_DAY of one entity and day
         """
         day = rows.interval // per_day
         counted = rows.interval[cap_per_day(rows, np.arange(len(rows)), per_day)]
@@ -328,7 +334,7 @@ def _append_new(table: pd.DataFrame, hashes: Hashes, frame: pd.DataFrame, column
 
 
 def _owner_history(owner: Hashes, rows: DistinctRows, day: NDArray[np.int32]) -> pd.DataFrame:
-    """Return the events and days that are learned of each owner, and its first and last interval."""
+    """Return the learned events and days of each owner, and its first and last interval."""
     table = pd.DataFrame(
         {
             "hash": owner,

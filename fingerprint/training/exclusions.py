@@ -1,4 +1,4 @@
-"""Flagged events that training does not learn from, and why: score, then learn; learn slowly from what was flagged.
+"""Exclusions: flagged events that training does not learn from. Score, then learn; learn slowly from flagged events.
 
 Example:
     >>> exclusions = TrainingExclusions.from_labels(store.feedback.flagged_events(since, until), settings.training, end)
@@ -8,19 +8,19 @@ Example:
 
 | an event in the alert store | habits are learned from it |
 |---|---|
-| in an alert that was called a true positive | never; it is left out altogether |
-| in an alert that is open: not judged yet, or grown since | not until it is judged |
+| in an alert that was called a true positive | never; the event is left out altogether |
+| in an alert that is open: not judged yet, or grown since | not until the alert is judged |
 | in an alert that was called benign or a false positive | yes |
 | one detector's vote, no alert | after `single_vote_exclusion_days`; the first `MAX_RETURNED_VOTES` a day of an entity |
 
-Events that are not learned are counted in series, and on held-out days, where a bank measures what is rare, they are judged like
-all others. Without them the strangest of the harmless events would be missing, and each training would set lower thresholds than
-the one before.
+Excluded events other than true positives are still counted in series, and on held-out days, where a bank measures what is rare,
+they are judged like all others. Without them the strangest harmless events would be missing, and each training would set lower
+thresholds than the one before.
 
-A duplicate counts as its original. Of several answers to one event the first of this table wins. Votes on intervals (the
-spectral detector's) leave no event out: surges enter a forecast clipped (`estimators.spectral`).
+A duplicate counts as its original. If several rows of the table apply to one event, the first wins. Votes on intervals (by the
+spectral detector) exclude no event: surges enter a forecast clipped (`estimators.spectral`).
 
-The cut of the history into chunks does not change the result, and memory is bounded by what was flagged (10 bytes an event).
+The cut of the history into chunks does not change the result. Memory grows only with the flagged events (10 bytes each).
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ from fingerprint.core.sanitize import MAX_KEY_LENGTH, index_key
 from fingerprint.core.settings import Training
 from fingerprint.core.time_range import DAY_MICROSECONDS
 
-MAX_RETURNED_VOTES = 20  # of one entity and day: a day has a bounded weight
+MAX_RETURNED_VOTES = 20  # votes of one entity and day that are learned: it bounds the weight of a day
 MALICIOUS, OPEN, RECENT, CAPPED = "malicious", "open", "recent vote", "past the cap"
 EXCLUDED = (MALICIOUS, OPEN, RECENT, CAPPED)
 CLEARED, RETURNED = "called benign", "returned vote"
 REASONS = (MALICIOUS, OPEN, CLEARED, RECENT, CAPPED, RETURNED)  # the first that applies wins
 
-LEARNED = "learned"  # a column of events: whether habits are learned from them
-UNFLAGGED = len(REASONS)  # in the place of a reason
+LEARNED = "learned"  # column of events: whether habits are learned from them
+UNFLAGGED = len(REASONS)  # stands for no reason
 
 _IS_EXCLUDED = np.array([*(reason in EXCLUDED for reason in REASONS), False])
-_RETURNED_VOTE = REASONS.index(RETURNED)  # what a vote is until its day and its rank are known
+_RETURNED_VOTE = REASONS.index(RETURNED)  # the reason of every vote until its age and rank are known
 _REASON_OF_LABEL = {
     word: REASONS.index(reason)
     for word, reason in (
@@ -71,7 +71,8 @@ Codes = NDArray[np.int8]
 class TrainingExclusions:
     """F flagged events.
 
-    `ids` (F,) are the sorted hashes of their ids, `reason` (F,) indexes REASONS, `seen` (F,) marks those found in the history.
+    `ids` (F,) are the sorted hashes of their ids, `reason` (F,) are places in REASONS, `seen` (F,) marks those found in the
+    history.
     """
 
     ids: Hashes
@@ -89,8 +90,8 @@ class TrainingExclusions:
     ) -> TrainingExclusions:
         """Return the exclusions of tables with the columns event_id, event_time (UTC), entity and label, in any order.
 
-        A label is `true_positive`, `open`, `benign`, `false_positive` or `vote`. `end` is where the history ends: the age of
-        votes is measured from it.
+        A label is `true_positive`, `open`, `benign`, `false_positive` or `vote`. The age of a vote is measured from `end`, the
+        end of the history.
         """
         parts = [_parse_labels(table) for table in labels if len(table)]
         if not parts:
@@ -102,9 +103,9 @@ class TrainingExclusions:
         return cls(ids, reason, np.zeros(len(ids), bool))
 
     def mark(self, chunks: Iterable[pd.DataFrame]) -> Iterator[pd.DataFrame]:
-        """Yield the chunks with the column LEARNED, without malicious events. Raises FingerprintError if nothing is learned.
+        """Yield the chunks with the column LEARNED, without malicious events. Raise FingerprintError if nothing is learned.
 
-        Without any flagged event the chunks are yielded as they are.
+        If no event was flagged, the chunks are yielded unchanged.
         """
         if not len(self.ids):
             yield from chunks
@@ -124,7 +125,7 @@ class TrainingExclusions:
             )
 
     def _find_reasons(self, events: pd.DataFrame) -> Codes:
-        """Return the reason of each event (n,), UNFLAGGED for none, and note which flagged ones were seen."""
+        """Return the reason of each event (n,), UNFLAGGED for none, and mark the flagged events among them as seen."""
         place, found = find_sorted(self.ids, _hash_ids(events["event_id"]))
         place = place[found]
         self.seen[place] = True
@@ -133,11 +134,11 @@ class TrainingExclusions:
         return reason
 
     def excluded_counts(self) -> dict[str, int]:
-        """Return how many distinct events of the history were not learned, by reason."""
+        """Return by reason the number of distinct events of the history that were not learned."""
         return {reason: self._count(reason) for reason in EXCLUDED}
 
     def readmitted_counts(self) -> dict[str, int]:
-        """Return how many distinct events of the history had been flagged and were learned all the same, by reason."""
+        """Return by reason the number of distinct events of the history that were learned although they were flagged."""
         return {reason: self._count(reason) for reason in (CLEARED, RETURNED)}
 
     def _count(self, reason: str) -> int:
@@ -145,7 +146,7 @@ class TrainingExclusions:
 
 
 def is_learned(events: Frame) -> NDArray[np.bool_]:
-    """Return which events (n,) habits are learned from, by the column LEARNED: all where there is none."""
+    """Return a mask (n,) of the events from which habits are learned, by the column LEARNED; all True without it."""
     if LEARNED not in events:
         return np.ones(len(events), bool)
     return np.asarray(frames.column_of(events, LEARNED), bool)
@@ -169,7 +170,7 @@ def _hash_ids(ids: pd.Series) -> Hashes:
 
 
 def _first_reason_per_id(ids: Hashes, reason: Codes) -> NDArray[np.intp]:
-    """Return the row of each distinct id whose reason comes first, in the order of the ids."""
+    """Return for each distinct id, in the order of ids, the row with the first reason of REASONS."""
     order = np.lexsort((reason, ids))
     new = np.r_[True, ids[order][1:] != ids[order][:-1]]
     return order[new]
@@ -178,7 +179,7 @@ def _first_reason_per_id(ids: Hashes, reason: Codes) -> NDArray[np.intp]:
 def _classify_votes(
     ids: Hashes, entity: Hashes, time: NDArray[np.int64], reason: Codes, options: Training, end: int
 ) -> None:
-    """Distinguish, in place, the votes that are too young, those past their day's cap, and those that come back."""
+    """Change, in place, the reason of votes that are too young or past the cap of their day; the other votes are learned."""
     vote = np.flatnonzero(reason == _RETURNED_VOTE)
     young = time[vote] > end - options.single_vote_exclusion_days * DAY_MICROSECONDS
     reason[vote[young]] = REASONS.index(RECENT)
@@ -190,7 +191,7 @@ def _classify_votes(
 def _rank_within_day(
     entity: Hashes, day: NDArray[np.int64], time: NDArray[np.int64], ids: Hashes
 ) -> NDArray[np.intp]:
-    """Return how many of the same entity and day come before each (n,), by time, ties broken by id."""
+    """Return the number of votes of the same entity and day before each vote (n,), by time; ties are broken by id."""
     order = np.lexsort((ids, time, day, entity))
     entity, day = entity[order], day[order]
     places = np.arange(len(order))

@@ -1,4 +1,4 @@
-"""Thresholds that follow analysts' dispositions: little by little, bounded both ways, fading with age.
+"""Feedback: thresholds that follow analysts' dispositions, in small steps, bounded both ways, fading with age.
 
 Example:
     >>> dispositions = store.feedback.decided_entities(until)     # alert, principal, entity, event_time, decision
@@ -7,18 +7,17 @@ Example:
                                      key   shift  benign  malicious
     41   123456789012:user/ana|s3|direct  0.0293       1          0
 
-The *shift* of a fingerprint is a share of the autoencoder's threshold: 0.03 and a threshold of 4 are 4.12. So it means the same
-at any threshold; z's are divided by 1 + shift and then compared with one threshold for all (`detectors`). With s, the sum over
-the decided alerts of +1 (benign, false positive) or -2 (true positive), each halved with every DISPOSITION_HALF_LIFE_DAYS
-between its newest event and the end of the history:
+The *shift* of a fingerprint is a share of the autoencoder's threshold: with a shift of 0.03, a threshold of 4 becomes 4.12. In
+scoring, z is divided by 1 + shift and compared with one threshold for all (`detectors`). Let s be the sum, over the decided
+alerts, of +1 (benign, false positive) or -2 (true positive), each halved for every DISPOSITION_HALF_LIFE_DAYS between the alert's
+newest event and the end of the history. Then:
 
     shift = max_threshold_increase * (1 - 2^(-s/2)) if s >= 0, else -max_threshold_decrease * (1 - 2^(s/2))
 
-The first false alarm moves a threshold by 29 % of what is possible, ten by 97 %: an intruder who has an analyst call everything
-benign gains `max_threshold_increase`, and no more. An alert moves what judges its events now: the fingerprint of their entity,
-or of their principal where that is not ready. Dispositions never move what is shared (peer groups, the generic fingerprint). A
-duplicate carries the decision on its original over to its own entities; however many duplicates there are, one decision counts
-once for a fingerprint.
+The first false alarm moves a threshold by 29 % of the maximum, ten by 97 %: an intruder who makes an analyst call everything
+benign gains at most `max_threshold_increase`. An alert moves the fingerprint that judges its events now: that of their entity, or
+of their principal if the former is not ready. Shared fingerprints (peer groups, the generic one) never move. A decision on an
+alert also counts for the entities of its duplicates, but only once for each fingerprint.
 """
 
 from __future__ import annotations
@@ -37,14 +36,14 @@ from fingerprint.core.settings import Training
 from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank, with_manifest_entries
 
-DISPOSITION_HALF_LIFE_DAYS = 90.0  # of event time, after which a disposition's influence has halved
-DISPOSITION_COLUMNS = ("alert", "principal", "entity", "event_time", "decision")  # of what was judged
+DISPOSITION_HALF_LIFE_DAYS = 90.0  # days of event time in which the influence of a disposition halves
+DISPOSITION_COLUMNS = ("alert", "principal", "entity", "event_time", "decision")  # of the judged entities
 DECISION_WEIGHTS: Mapping[str, float] = {"benign": 1.0, "false_positive": 1.0, "true_positive": -2.0}
-SHIFT_DECIMALS = 4  # of a shift: what has faded to less is nothing
+SHIFT_DECIMALS = 4  # a shift is rounded to so many; one that has faded below is 0
 
 
 def apply_feedback(bank: Bank, dispositions: pd.DataFrame, options: Training) -> Bank:
-    """Return a bank whose thresholds follow the dispositions, under a version of its own; the same bank where nothing moves.
+    """Return a bank, with a version of its own, whose thresholds follow the dispositions; the same bank if none moves.
 
     `dispositions` has DISPOSITION_COLUMNS: `alert` is the id of the decided alert (a duplicate's original), `event_time` is UTC.
     """
@@ -57,13 +56,13 @@ def apply_feedback(bank: Bank, dispositions: pd.DataFrame, options: Training) ->
 def shift_thresholds(
     table: pd.DataFrame, dispositions: pd.DataFrame, end: int, options: Training
 ) -> pd.DataFrame:
-    """Return the fingerprints (E rows) with the columns FEEDBACK_COLUMNS: `shift`, and how many alerts of each kind it follows.
+    """Return the fingerprints (E rows) with FEEDBACK_COLUMNS: the shift, and the number of alerts of each kind behind it.
 
-    `end` is where the history ended, in seconds since 1970.
+    `end` is the end of the history, in seconds since 1970.
     """
     judged = dispositions.assign(row=_judging_rows(table, dispositions))
     judged = judged[(judged["row"] >= 0) & judged["decision"].isin(list(DECISION_WEIGHTS))]
-    # once for a fingerprint
+    # A decision on an alert counts once for a fingerprint.
     judged = judged.groupby(["row", "alert", "decision"])["event_time"].max().reset_index()
     row = judged["row"].to_numpy(np.intp)
     weight = judged["decision"].map(DECISION_WEIGHTS).to_numpy(np.float64)
@@ -75,19 +74,19 @@ def shift_thresholds(
 
 
 def score_to_shift(score: Doubles, options: Training) -> NDArray[np.float32]:
-    """Return the shifts (E,) of scores (E,), from -`max_threshold_decrease` to `max_threshold_increase` of the threshold."""
+    """Return the shifts (E,) for scores (E,), from -`max_threshold_decrease` to `max_threshold_increase`."""
     most = np.where(score >= 0, options.max_threshold_increase, -options.max_threshold_decrease)
     return np.round(most * (1 - np.exp2(-np.abs(score) / 2)), SHIFT_DECIMALS).astype(np.float32)
 
 
 def count_shifts(table: pd.DataFrame) -> dict[str, int]:
-    """Return how many thresholds are raised and lowered, for a manifest."""
+    """Return the numbers of raised and of lowered thresholds, for a manifest."""
     shift = table["shift"]
     return {"raised": int((shift > 0).sum()), "lowered": int((shift < 0).sum())}
 
 
 def changed_shifts(older: Bank, newer: Bank) -> list[dict[str, Any]]:
-    """Return the fingerprints whose shift differs between two banks, largest change first; one that a bank lacks has 0."""
+    """Return the fingerprints whose shift differs between two banks, largest change first; a missing one has shift 0."""
     both = _shifted_fingerprints(older).merge(
         _shifted_fingerprints(newer), "outer", on=["level", "key"], suffixes=("_before", "")
     )
@@ -98,14 +97,14 @@ def changed_shifts(older: Bank, newer: Bank) -> list[dict[str, Any]]:
 
 
 def largest_shifts(bank: Bank, limit: int) -> list[dict[str, Any]]:
-    """Return the fingerprints whose thresholds are moved furthest."""
+    """Return the `limit` fingerprints with the largest shifts, up or down."""
     table = _shifted_fingerprints(bank)
     order = np.lexsort((table["key"], -table["shift"].abs()))[:limit]
     return _to_records(table.iloc[order])
 
 
 def _judging_rows(table: pd.DataFrame, judged: pd.DataFrame) -> NDArray[np.intp]:
-    """Return the fingerprint that judges each event (N,): its entity where that is ready, else its principal, else -1."""
+    """Return the row of the fingerprint that judges each event (N,): its entity's if ready, else its principal's, else -1."""
     entity, principal = (
         judged[name].map(_ready_rows(table, level, judged[name]))
         for name, level in (("entity", "entity"), ("principal", "principal"))
@@ -122,7 +121,7 @@ def _ready_rows(table: pd.DataFrame, level: str, keys: pd.Series) -> dict[str, i
 
 
 def _decayed_weights(times: pd.Series, end: int) -> Doubles:
-    """Return the weight (N,) that dispositions on events of those times still have; 1 for an event past the end."""
+    """Return the weights (N,) of dispositions by the age of their events at `end`; 1 for an event after it."""
     micros = times.astype("datetime64[us, UTC]").astype("int64").to_numpy(np.float64)
     days = np.maximum(end - micros / 1_000_000, 0) / DAY_SECONDS
     faded: Doubles = np.exp2(-days / DISPOSITION_HALF_LIFE_DAYS)
@@ -135,7 +134,7 @@ def _shifted_fingerprints(bank: Bank) -> pd.DataFrame:
 
 
 def _to_records(table: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return the few rows of a table as records for JSON."""
+    """Return the rows of a table as records for JSON."""
     names = [name for name in ("key", "level", "shift_before", *FEEDBACK_COLUMNS) if name in table]
     of_each = [dict(zip(names, row, strict=True)) for row in table[names].itertuples(index=False)]
     return [

@@ -1,4 +1,4 @@
-"""The rows of all partitions -> the fingerprint index: which fingerprints there are, their order, and which are ready.
+"""The fingerprint index: the fingerprints of all partitions, their order, and which of them are ready.
 
 Example:
     >>> index = build_index(dataset, settings)
@@ -7,9 +7,9 @@ Example:
     0     everybody      3      -1   True
     1  people admin      2       0   True
 
-First what principals share (the generic fingerprint, then the peer groups), then, hash bucket by hash bucket, the principals and
-their entities: a partition's own fingerprints are a range of rows, and so are those of a virtual partition when a bank is
-opened. Parents come before their children.
+The shared fingerprints come first: the generic one, then the peer groups. Principals and their entities follow, sorted by hash
+bucket. So the own fingerprints of a partition, and those of a virtual partition of an opened bank, are a range of rows. Parents
+come before their children.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from fingerprint.training import distinct_rows
 from fingerprint.training.dataset import PartitionedDataset, make_once, write_arrays, write_json
 from fingerprint.training.distinct_rows import DistinctRows
 
-HOLDOUT_SHARE = 0.25  # of the history, its end, that is held out for baselines
-MIN_DAYS = 4  # of a history that can be cut between days
+HOLDOUT_SHARE = 0.25  # the last share of the history, which is held out for baselines
+MIN_DAYS = 4  # fewest days of a history that is cut between days
 GENERIC, PEER, PRINCIPAL, ENTITY = 3, 2, 1, 0
 HISTORY_AGGREGATES = {"events": ("events", "sum"), "first": ("first", "min"), "last": ("last", "max")}
 
@@ -44,9 +44,11 @@ HISTORY_AGGREGATES = {"events": ("events", "sum"), "first": ("first", "min"), "l
 class FingerprintIndex:
     """All fingerprints of a bank, in their order.
 
-    `table` (E rows): key, hash, level, parent, events, days, first, last, ready; `people`: hash, principal, kind, role, peer,
-    sorted by hash; `words`: code, text, sorted by code. The first `shared_count` fingerprints are shared; those of partition n
-    are `bounds[n]` ... `bounds[n + 1] - 1`. `holdout` says which rows are held out.
+    - `table` (E rows): key, hash, level, parent, events, days, first, last, ready
+    - `people`: hash, principal, kind, role, peer; sorted by hash
+    - `words`: code, text; sorted by code
+    - The first `shared_count` fingerprints are shared; those of partition n are `bounds[n]` ... `bounds[n + 1] - 1`.
+    - `holdout`: the rule that holds rows out
     """
 
     table: pd.DataFrame
@@ -58,7 +60,7 @@ class FingerprintIndex:
 
 
 class MarkedRows(Protocol):
-    """Rows of a history (R,), each with its `mark`, a hash that draws it, and the number of its `interval`."""
+    """R rows of a history, each with a `mark`, a hash by which it is drawn, and the number of its `interval`."""
 
     @property
     def mark(self) -> Hashes:
@@ -73,13 +75,13 @@ class MarkedRows(Protocol):
 
 @dataclass(frozen=True)
 class HoldoutSplit:
-    """The rows held out: those of intervals from `interval` on, or, where that is all, the last `share` of all marks."""
+    """The rule that holds rows out: those from `interval` on, or, if these are all rows, the `share` with the largest marks."""
 
     interval: int
     share: float
 
     def is_held_out(self, rows: MarkedRows) -> NDArray[np.bool_]:
-        """Return which rows are held out: a mask (R,)."""
+        """Return a mask (R,) of the rows that are held out."""
         if self.share:
             return rows.mark >= np.uint64((1 - self.share) * 2.0**64)
         return rows.interval >= self.interval
@@ -87,9 +89,9 @@ class HoldoutSplit:
 
 @dataclass(frozen=True)
 class IndexSlice:
-    """A partition's part of the index, numbered for itself: the U shared fingerprints, then its own, E' in all.
+    """A partition's part of the index, numbered from 0: the U shared fingerprints, then those of the partition, E' in all.
 
-    `hash`, `level`, `parent`, `ready` (E',); `first_own` is the number of the first of its own in the whole index.
+    `hash`, `level`, `parent`, `ready` (E',); `first_own` is the number, in the whole index, of the first fingerprint of its own.
     """
 
     hash: Hashes
@@ -105,13 +107,13 @@ class IndexSlice:
         return slice(self.shared_count, len(self.hash))
 
     def to_global(self, here: Ints) -> Ints:
-        """Return the numbers in the whole index of fingerprints of this part: (N,) -> (N,)."""
+        """Return the numbers (N,) in the whole index of fingerprints `here` (N,) of this part."""
         return np.where(here < self.shared_count, here, here + self.first_own - self.shared_count).astype(
             np.int32
         )
 
     def row_owners(self, rows: DistinctRows) -> Ints:
-        """Return the fingerprint of each row at each level, finest first: (R, 4)."""
+        """Return the fingerprint of each row at each level (R, 4), the finest first."""
         out = np.zeros((len(rows), len(LEVELS)), np.int32)
         for level, keys in ((ENTITY, rows.entity), (PRINCIPAL, rows.principal)):
             at = np.flatnonzero(self.level == level)
@@ -122,7 +124,7 @@ class IndexSlice:
 
 
 def load_slice(dataset: PartitionedDataset, partition: int) -> IndexSlice:
-    """Return the part of the index that a partition needs, as `save_index` left it."""
+    """Return the part of the index that a partition needs, as `save_index` wrote it."""
     stack = mapped_arrays.open_arrays(dataset.folder / "stack", "stack")
     first, end = (int(at) for at in stack["bounds"][partition : partition + 2])
     shared_count = int(stack["bounds"][0])
@@ -135,12 +137,12 @@ def load_slice(dataset: PartitionedDataset, partition: int) -> IndexSlice:
 
 
 def load_split(dataset: PartitionedDataset) -> HoldoutSplit:
-    """Return the rule that holds rows out, as `save_index` left it."""
+    """Return the rule that holds rows out, as `save_index` wrote it."""
     return HoldoutSplit(**json.loads((dataset.folder / "stack" / "cut.json").read_text()))
 
 
 def save_index(index: FingerprintIndex, dataset: PartitionedDataset) -> Path:
-    """Write beside the partitions what a worker on one of them needs of the index."""
+    """Write the arrays of the index that workers on a partition need, beside the partitions."""
 
     def write(folder: Path) -> None:
         table = index.table
@@ -158,7 +160,7 @@ def save_index(index: FingerprintIndex, dataset: PartitionedDataset) -> Path:
 
 
 def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintIndex:
-    """Return the index of all that the partitions collected."""
+    """Return the index of the rows and names that all partitions collected."""
     people = _principal_table(dataset)
     days = _read_tables(dataset, "days")
     groups, generic = _peer_group_rows(people, days), _generic_row(people, days)
@@ -179,7 +181,7 @@ def build_index(dataset: PartitionedDataset, settings: Settings) -> FingerprintI
 
 
 def _read_tables(dataset: PartitionedDataset, name: str) -> pd.DataFrame:
-    """Return one table of all partitions."""
+    """Return a table of all partitions, concatenated."""
     files = [dataset.partition_folder(number) / "rows" / f"{name}.parquet" for number in dataset.non_empty()]
     return pd.concat([pd.read_parquet(file) for file in files], ignore_index=True)
 
@@ -198,7 +200,7 @@ def _generic_row(people: pd.DataFrame, days: pd.DataFrame) -> pd.DataFrame:
 
 
 def _peer_group_rows(people: pd.DataFrame, days: pd.DataFrame) -> pd.DataFrame:
-    """Return the peer groups by name; a day on which one member was active is a day of the group's."""
+    """Return the peer groups, sorted by name; a day counts for a group if any member was active."""
     groups = people.groupby("peer").agg(**HISTORY_AGGREGATES)
     together = days.merge(people[["hash", "peer"]], on="hash").groupby("peer")["day"].nunique()
     table = groups.assign(days=together).sort_index().rename_axis("key").reset_index()
@@ -208,7 +210,7 @@ def _peer_group_rows(people: pd.DataFrame, days: pd.DataFrame) -> pd.DataFrame:
 def _own_rows(
     people: pd.DataFrame, entities: pd.DataFrame, groups: pd.DataFrame, settings: Settings
 ) -> pd.DataFrame:
-    """Return principals and entities, hash bucket by hash bucket."""
+    """Return principals and entities, sorted by hash bucket, in each bucket principals first."""
     of_group = 1 + groups["key"].searchsorted(people["peer"])
     principals = people.assign(
         key=people["principal"], owner=people["hash"], level=PRINCIPAL, parent=of_group
@@ -222,7 +224,7 @@ def _own_rows(
 
 
 def _parent_rows(own: pd.DataFrame, before: int, settings: Settings) -> Ints:
-    """Return the parents: a principal's is its group; an entity's its principal, or the generic one where principals share it."""
+    """Return the parents: of a principal its peer group; of an entity its principal, or the generic one if it is shared."""
     level, parent = own["level"].to_numpy(), own["parent"].to_numpy(np.int32).copy()
     at = np.flatnonzero(level == PRINCIPAL)
     hashes = own["hash"].to_numpy(np.uint64)[at]
@@ -241,11 +243,11 @@ def _with_hash(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def _holdout_split(intervals: pd.DataFrame, active: pd.Series, per_day: int) -> HoldoutSplit:
-    """Return the rule that holds out the last share of the rows, cut between intervals where there are several.
+    """Return the rule that holds out the last HOLDOUT_SHARE of the rows, cut between intervals if there are several.
 
-    The rows are those of NameCollector's table: of one crawler, which may make more in an hour than all others in a week, few
-    count. A weekend may hold that share of the rows, because machines do not rest, and say nothing of how people work. So of
-    MIN_DAYS or more, the days held out also have that share of the principals who are `active` on each day, (days,).
+    `intervals` is the table of NameCollector, in which one busy crawler counts for few rows of a day. A weekend may have this
+    share of the rows, because machines do not rest, and says nothing about how people work. So in a history of MIN_DAYS or more,
+    the days held out also have this share of `active` (days,), the number of active principals on each day.
     """
     share = HOLDOUT_SHARE
     rows = intervals.groupby("interval")["rows"].sum().sort_index()
@@ -258,6 +260,6 @@ def _holdout_split(intervals: pd.DataFrame, active: pd.Series, per_day: int) -> 
 
 
 def _last_share(counts: pd.Series, share: float) -> int:
-    """Return the place from which on at least that share of some counts (N,) lies, or the last place."""
+    """Return the place in counts (N,) from which on the last `share` of their sum lies, or the last place."""
     at = np.searchsorted(np.cumsum(counts.to_numpy()), int(counts.sum() * (1 - share)), side="right")
     return min(int(at), len(counts) - 1)

@@ -1,7 +1,7 @@
-"""Evidence of the held-out rows of a partition: how unusual each is, part by part, as scoring measures its event.
+"""Evidence of the held-out rows of a partition: the terms of each row's score, measured as scoring measures an event.
 
 Example:
-    >>> holdout_evidence(piece, center, counted)["amount"]           # (L, 3) log ratios to what was usual before
+    >>> holdout_evidence(piece, center, counted)["amount"]           # (L, 3) log ratios to the usual amounts before
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fingerprint.training.partition_context import PartitionContext, succeeded_c
 
 
 def holdout_evidence(piece: PartitionContext, center: Floats, counted: CountedRows) -> Arrays:
-    """Return how unusual each held-out row is, part by part, and the surges of its counts, for the tails and thresholds."""
+    """Return the terms of each held-out row's score and the surges of its counts, from which tails and thresholds are fitted."""
     late, options = np.flatnonzero(piece.held_out), piece.settings
     level, measured = _holdout_levels(piece, late), _measured_levels(piece, late)
     held = _holdout_rows(piece, late, measured)
@@ -61,9 +61,9 @@ def holdout_evidence(piece: PartitionContext, center: Floats, counted: CountedRo
 def _holdout_amounts(
     piece: PartitionContext, late: NDArray[np.intp], surprise: Floats, busy: Floats
 ) -> Floats:
-    """Return the log ratios of each held-out row's calls to what was usual before, by amount: (L, 3).
+    """Return the log ratios of each held-out row's calls to the usual amounts before the held-out days: (L, 3).
 
-    `surprise` (L, F) says which of them touch unusual resources, `busy` (L,) is the load of their principals.
+    `surprise` (L, F) shows which rows touch unusual resources, `busy` (L,) is the load of their principals.
     """
     rows, day = piece.rows, piece.intervals_per_day
     principal, interval, action = rows.principal, rows.interval, rows.codes[:, ACTION_COLUMN]
@@ -95,14 +95,15 @@ def _holdout_rows(
 
 
 def _holdout_levels(piece: PartitionContext, late: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the level of the finest fingerprint of each held-out row that was ready before (L,)."""
-    return np.argmax(piece.ready_before[piece.owners[late]], axis=1)  # the generic one always is
+    """Return for each held-out row (L,) the level of the finest of its fingerprints that was ready before."""
+    return np.argmax(piece.ready_before[piece.owners[late]], axis=1)  # the generic one is always ready
 
 
 def _measured_levels(piece: PartitionContext, late: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the level at which each held-out row is measured (L,): that of its finest fingerprint that was ready before.
+    """Return the level at which each held-out row is measured (L,), as in scoring (`Bank.resolve`).
 
-    Where that is a shared one, it is the principal's own if it had begun, as in scoring (`Bank.resolve`).
+    It is that of the finest fingerprint that was ready before. If that is a shared one, and the principal had begun before, it is
+    the principal's.
     """
     finest, principal = _holdout_levels(piece, late), piece.owners[:, PRINCIPAL]
     had_begun = np.isin(principal[late], principal[piece.early])
@@ -110,7 +111,7 @@ def _measured_levels(piece: PartitionContext, late: NDArray[np.intp]) -> NDArray
 
 
 def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
-    """Return the nats of each held-out row's action that its principal never called, or account that no one named before (R,)."""
+    """Return the nats of harm of each held-out row (R,): of a new action, a new account in a write, or a new opener of a role."""
     words = pd.read_parquet(piece.dataset.partition_folder(piece.number) / "rows" / "words.parquet")
     known, texts = words["code"].to_numpy(np.uint64), words["text"].to_numpy(object)
     action = rows.codes[:, ACTION_COLUMN]
@@ -127,7 +128,10 @@ def _harm_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
 
 
 def _path_nats(piece: PartitionContext, rows: DistinctRows, level: NDArray[np.intp]) -> Floats:
-    """Return the nats of held-out rows (R,), judged at levels (R,), that first called directly what only services had called."""
+    """Return the nats of held-out rows (R,) for the first direct call of an action that only services called before.
+
+    `level` (R,) is the level at which each row is judged.
+    """
     action = rows.codes[:, ACTION_COLUMN]
     counts = could_be_left_to_services(rows.codes, rows.wrote, level)
     nats = piece.paths_before.evidence(rows.principal, action) * counts
@@ -135,9 +139,10 @@ def _path_nats(piece: PartitionContext, rows: DistinctRows, level: NDArray[np.in
 
 
 def _move_nats(piece: PartitionContext, rows: DistinctRows, level: NDArray[np.intp]) -> Floats:
-    """Return the nats of held-out rows (R,), judged at levels (R,), of settled machines that were seen at another network.
+    """Return the nats of held-out rows (R,) of settled machines that were seen at another network.
 
-    What else is new of a row is here its action alone.
+    `level` (R,) is the level at which each row is judged. Unlike in scoring, only a new action counts as something else that is
+    new.
     """
     network, action = FEATURE_SET.networks(rows.codes), rows.codes[:, ACTION_COLUMN]
     new = piece.usual_before.is_new(rows.principal, action)
@@ -150,13 +155,13 @@ def _move_nats(piece: PartitionContext, rows: DistinctRows, level: NDArray[np.in
 
 
 def _opener_nats(piece: PartitionContext, rows: DistinctRows) -> Floats:
-    """Return the nats of held-out rows (R,) in which someone opened a role for the first time, as scoring counts them."""
+    """Return the nats of held-out rows (R,) in which a principal opened a role for the first time, as scoring counts them."""
     nats = piece.openers_before.evidence(rows.role, rows.opener)
     return _until_come_again(piece, rows, rows.role, nats)
 
 
 def _until_come_again(piece: PartitionContext, rows: DistinctRows, value: Hashes, nats: Floats) -> Floats:
-    """Return the nats of rows (R,), 0 where the same principal and value had some in an earlier interval; in place."""
+    """Return the nats of rows (R,), changed in place: 0 if the same principal and value had some in an earlier interval."""
     new = np.flatnonzero(nats)
     _, of_pair = np.unique(hashing.combine(rows.principal[new], value[new]), return_inverse=True)
     first = first_times(of_pair, rows.interval[new], len(new))

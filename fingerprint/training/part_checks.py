@@ -1,12 +1,12 @@
-"""Checks of what a bank learned: figures, vocabulary, networks, tails, bursts, amounts, load, openers, paths, moves, transitions.
+"""Checks of the learned parts of a bank: figures, networks, tails, amounts and the others.
 
 Example:
     >>> list(find_broken_parts(bank))
     ['its surge tails hold numbers that are not finite']
 
-A part is broken where a number is not finite, where keys are not in order, where a tail grows (more would be more usual), or
-where that of all kinds is so flat that nothing is ever rare (that of a small kind may be). Scoring would not fail on it: the
-detector would be silent, or vote for everything.
+A part is broken if a number is not finite, if keys are not sorted, if a tail grows (more would be more usual), or if the tail of
+all kinds together is so flat that nothing is ever rare (the tail of a small kind may be). Scoring would not fail on a broken
+part: the detector would be silent, or vote for everything.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from fingerprint.estimators.sequence import ANY, ORGANISATION
 from fingerprint.estimators.surge_tails import SurgeTails
 from fingerprint.registry.bank import Bank
 
-RARE_SHARE = 0.05  # of harmless events: a tail that never falls below says of nothing that it is rare
-MIN_HOLDOUT_ROWS = 20  # from which a tail may be asked for that
-LARGE_AMOUNT, MIN_AMOUNT_NATS = 1000.0, 10.0  # times the usual calls, and the nats that so many have at least
-CHUNK_NUMBERS = 1 << 24  # that are looked at together: networks are mapped, and may be larger than memory
-TOLERANCE = 1e-5  # of rounding in float32, by which neighbours may differ in the wrong direction
+RARE_SHARE = 0.05  # of harmless events: for a tail that never falls below, nothing is rare
+MIN_HOLDOUT_ROWS = 20  # a bank with fewer is not checked for flat tails
+LARGE_AMOUNT, MIN_AMOUNT_NATS = 1000.0, 10.0  # so many times the usual calls must have at least so many nats
+CHUNK_NUMBERS = 1 << 24  # numbers checked at a time: networks are mapped, and may be larger than memory
+TOLERANCE = 1e-5  # rounding of float32, by which neighbours may differ in the wrong direction
 
 
 def find_broken_parts(bank: Bank) -> Iterator[str]:
-    """Yield a sentence for each part that is broken, its first fault each."""
+    """Yield a sentence for each broken part: its first fault."""
     enough = bank.manifest["quality"]["rows"] >= MIN_HOLDOUT_ROWS
     yield from _first(_figure_faults(bank))
     yield from _first(_autoencoder_faults(bank))
@@ -58,7 +58,7 @@ def _first(faults: Iterator[str]) -> Iterator[str]:
 
 
 def _figure_faults(bank: Bank) -> Iterator[str]:
-    """Yield that a figure of the held-out days is not finite: no limit that it is compared with would ever be passed."""
+    """Yield a fault if a figure of the held-out days is not finite: it would never exceed a limit."""
     if not all(map(math.isfinite, _numbers(bank.manifest["quality"]))):
         yield "the figures of its held-out days are not finite"
 
@@ -185,7 +185,7 @@ def _all_finite(*columns: Floats) -> bool:
 
 
 def _pieces(column: Floats) -> Iterator[Floats]:
-    """Yield rows of an array together, about CHUNK_NUMBERS numbers."""
+    """Yield slices of an array along its rows, about CHUNK_NUMBERS numbers each."""
     rows = max(1, CHUNK_NUMBERS // max(1, math.prod(column.shape[1:])))
     yield from (column[start : start + rows] for start in range(0, len(column), rows))
 

@@ -1,9 +1,9 @@
-"""The inputs of both stages of a partition: its rows, its fingerprints, and what was learned before the held-out days.
+"""The inputs of both stages of a partition: its rows, its fingerprints, and the habits learned before the held-out days.
 
 Example:
     >>> piece = PartitionContext(history, 3, settings)
-    >>> piece.rows.take(piece.held_out)                    # mapped: nothing has been read before
-    >>> piece.usual_before.usual(principal, action)        # (N, 3) usual amounts, by the days before those held out
+    >>> piece.rows.take(piece.held_out)                    # rows are mapped: the files are first read here
+    >>> piece.usual_before.usual(principal, action)        # (N, 3) usual amounts in the days before the held-out ones
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ OWN_LEVELS = (PRINCIPAL, ENTITY)
 
 @dataclass(frozen=True)
 class PartitionContext:
-    """The inputs of both stages of a partition."""
+    """The inputs of both stages of a partition (`partition_fit`, `partition_finish`), each read when it is first used."""
 
     dataset: PartitionedDataset
     number: int
@@ -59,12 +59,12 @@ class PartitionContext:
 
     @cached_property
     def held_out(self) -> NDArray[np.bool_]:
-        """The rows that are held out: a mask (R,)."""
+        """A mask (R,) of the rows that are held out."""
         return fingerprint_index.load_split(self.dataset).is_held_out(self.rows)
 
     @cached_property
     def early(self) -> NDArray[np.bool_]:
-        """The rows that fingerprints are fitted to before they judge the held-out ones: a mask (R,)."""
+        """A mask (R,) of the rows to which fingerprints are fitted before they judge the held-out ones."""
         return self.rows.learned & ~self.held_out
 
     @cached_property
@@ -74,15 +74,15 @@ class PartitionContext:
 
     @cached_property
     def ready(self) -> NDArray[np.intp]:
-        """The fingerprints of this piece's own that get a net."""
+        """The ready fingerprints of the partition, which get a network."""
         return np.flatnonzero(self.index.ready[self.index.own]) + self.index.shared_count
 
     @cached_property
     def ready_before(self) -> NDArray[np.bool_]:
-        """The fingerprints (E',) that would be ready had the history ended before what is held out; the generic one as it is.
+        """A mask (E',) of the fingerprints that were ready before the held-out days; the generic one stays as it is.
 
-        So who or what began later is held out as the newcomer that it was, and not judged by what it did since, nor by a peer
-        group that began with it.
+        So a principal that began in the held-out days is judged as the newcomer that it was, not by its own later behaviour or by
+        a peer group that began with it.
         """
         if fingerprint_index.load_split(self.dataset).share:
             return self.index.ready
@@ -104,7 +104,7 @@ class PartitionContext:
 
     @property
     def entities_are_shared(self) -> bool:
-        """True where principals share entities."""
+        """True if principals share entities."""
         return self.settings.entities.granularity == "service"
 
     @property
@@ -120,12 +120,12 @@ class PartitionContext:
 
     @cached_property
     def accounts_named_before(self) -> Hashes:
-        """The codes of the accounts that anybody of the organisation named before the held-out days."""
+        """The codes of the accounts that any principal of the organisation named before the held-out days."""
         return self._values_shown_before(OTHER_ACCOUNT_FEATURE)
 
     @cached_property
     def actions_called_before(self) -> Hashes:
-        """The codes of the actions that anybody of the organisation called before the held-out days."""
+        """The codes of the actions that any principal of the organisation called before the held-out days."""
         return self._values_shown_before(ACTION_COLUMN)
 
     def _values_shown_before(self, feature: int | None) -> Hashes:
@@ -153,7 +153,7 @@ class PartitionContext:
         return whole_history.learn_before(learner, self.dataset, self.intervals_per_day)
 
     def load_of(self, late: NDArray[np.intp]) -> Floats:
-        """Return the load of the principals of held-out rows (L,), as scoring measures it, by what was usual before."""
+        """Return the load of the principals of held-out rows (L,), as scoring measures it, by the usual load before."""
         rows, day, counted = self.rows, self.intervals_per_day, IntervalAmounts()
         before = UsualLoad.from_arrays(usual_load(rows.take(self.early), day))
         calls = succeeded_calls(rows).astype(np.int32)
@@ -164,9 +164,9 @@ class PartitionContext:
         return before.log_ratio(rows.principal[late], rows.interval[late], of_day)
 
     def count_presences(self, which: NDArray[np.bool_], ready: NDArray[np.bool_]) -> list[PresenceCounts]:
-        """Return the presences of some rows at this partition's own fingerprints, principals before entities.
+        """Return the presences of the rows in `which` at the partition's own fingerprints, principals before entities.
 
-        Of fingerprints that are not `ready` (E',) every event counts.
+        A fingerprint that is not `ready` (E',) counts every event instead.
         """
         some, counted = self.rows.take(which), []
         for level in OWN_LEVELS:
@@ -183,32 +183,32 @@ class PartitionContext:
 
 
 def tried_calls(rows: DistinctRows) -> Floats:
-    """Return how many calls each row stands for that make an amount on unusual resources, (R,): that were not turned away."""
+    """Return the calls of each row that count towards an amount on unusual resources (R,): those that were not rejected."""
     calls: Floats = rows.events * ~FEATURE_SET.makes_no_amount(rows.codes)
     return calls
 
 
 def succeeded_calls(rows: DistinctRows) -> Floats:
-    """Return how many calls each row stands for that make an amount on any resource, (R,): that did not fail."""
+    """Return the calls of each row that count towards an amount on any resource (R,): those that did not fail."""
     calls: Floats = rows.events * ~FEATURE_SET.failed(rows.codes)
     return calls
 
 
 def usual_amounts(rows: DistinctRows, intervals_per_day: int) -> Arrays:
-    """Return what is usual of each principal and action, by some rows (`amounts.usual_by_window`)."""
+    """Return the usual amounts of each principal and action in some rows (`amounts.usual_by_window`)."""
     return amounts.usual_by_window(
         _calls_by_window(rows, rows.interval), _calls_by_window(rows, rows.interval // intervals_per_day)
     )
 
 
 def usual_load(rows: DistinctRows, intervals_per_day: int) -> Arrays:
-    """Return the usual actions of each principal, by some rows (`load.usual_load`)."""
+    """Return the usual actions of each principal in some rows (`load.usual_load`)."""
     day = rows.interval // intervals_per_day
     return load.usual_load(rows.principal, day, rows.codes[:, ACTION_COLUMN], succeeded_calls(rows))
 
 
 def _calls_by_window(rows: DistinctRows, window: Ints) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-    """Return the keys of actions and their calls, by principal, window (R,) and action: (U,) each."""
+    """Return the calls (U,) of each distinct principal, window and action, and the keys of principal and action (U,)."""
     calls = amounts.interval_calls(rows.principal, window, rows.codes[:, ACTION_COLUMN], tried_calls(rows))
     some = calls.events > 0
     return calls.of_action[some], calls.events[some]

@@ -1,7 +1,7 @@
-"""One partition's part of the bank: its fingerprints, networks and series, and what its held-out rows show.
+"""One partition's part of the bank: its fingerprints, networks and series, and the evidence of its held-out rows.
 
 Example:
-    >>> finish_partition(history, 3, settings)             # leaves partitions/003/learned, once the shared baselines are there
+    >>> finish_partition(history, 3, settings)             # writes partitions/003/learned; needs the shared baselines
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SAMPLE_ROWS = 20_000  # rows kept for detectors that are fitted when they start
 
 
 def finish_partition(dataset: PartitionedDataset, partition: int, settings: Settings) -> int:
-    """Set the baselines of a piece, count all of its rows, fill its series; how many fingerprints it has."""
+    """Set the baselines of a partition, count all of its rows and fill its series; return the number of its fingerprints."""
     piece = PartitionContext(dataset, partition, settings)
     make_once(dataset.partition_folder(partition) / "learned", partial(_finish_partition, piece))
     return len(piece.index.hash) - piece.index.shared_count
@@ -76,7 +76,7 @@ def _bank_arrays(piece: PartitionContext, known: Vocabulary) -> Arrays:
 def value_counts(
     known: Vocabulary, counted: list[PresenceCounts], to_global: Callable[[Ints], Ints]
 ) -> Arrays:
-    """Return what was counted of each value (M,), under the key that it has in the whole index."""
+    """Return the counts of each value (M,), under its key in the whole index."""
     owner, feature, code = (
         np.concatenate([getattr(each, name) for each in counted])
         for name in ("fingerprint", "feature", "code")
@@ -89,8 +89,8 @@ def value_counts(
 def _baseline_centers(piece: PartitionContext, known: Vocabulary, own: list[PresenceCounts]) -> Floats:
     """Return the usual losses of the shared fingerprints and the partition's own (E', F).
 
-    Those of a principal that is not ready are what its own counts expect: too little of it was held out, and what is usual of
-    others is far above what is usual of someone who has shown one tool.
+    Those of a principal that was not ready follow from its own counts: too few of its rows were held out, and the usual losses of
+    others are far above those of a principal that has shown one tool.
     """
     late = np.flatnonzero(piece.held_out)
     losses = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "fitted", "loss")
@@ -106,7 +106,7 @@ def _baseline_centers(piece: PartitionContext, known: Vocabulary, own: list[Pres
 
 
 def _weekly_activity(piece: PartitionContext) -> Arrays:
-    """Return in how many intervals of the last week each principal was active: `owner` (P,) and `intervals` (P,)."""
+    """Return the number of active intervals of each principal in the last week: `owner` (P,) and `intervals` (P,)."""
     rows, seconds = piece.rows, piece.settings.spectral.interval_seconds
     end = piece.dataset.watermark // seconds + 1
     recent = (rows.interval >= end - WEEK_SECONDS // seconds) & (rows.interval < end)

@@ -1,13 +1,13 @@
-"""One partition's principals and entities: counted, fitted, measured on the rows that were held out.
+"""Fit of one partition: its principals and entities are counted, fitted, and measured on the held-out rows.
 
 Example:
-    >>> fit_partition(history, 3, settings)                # leaves partitions/003/fitted: networks, and held-out losses
-    >>> shared_priors.calibrate_shared(history)            # the baselines of the groups, once all partitions are fitted
-    >>> partition_finish.finish_partition(history, 3, settings)      # leaves partitions/003/learned: its part of the bank
+    >>> fit_partition(history, 3, settings)                # writes partitions/003/fitted: networks, and held-out losses
+    >>> shared_priors.calibrate_shared(history)            # the shared baselines, once all partitions are fitted
+    >>> partition_finish.finish_partition(history, 3, settings)      # writes partitions/003/learned: its part of the bank
 
-Counts, networks and baselines come from different rows: likelihoods and networks are fitted on the first part of the history and
-judged on the last (HOLDOUT_SHARE); then the counts are taken of all of it, and the networks are moved along. So a
-baseline says how surprising a *new* week is, not how well an old one was learned.
+Likelihoods and networks are fitted on the first part of the history and judged on the last (HOLDOUT_SHARE). Then all rows are
+counted, and the weights of the networks are moved to the slots of the new vocabulary. So a baseline says how surprising a *new*
+week is, not how well an old one was learned.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from fingerprint.training.partition_context import OWN_LEVELS, PartitionContext
 
 
 def fit_partition(dataset: PartitionedDataset, partition: int, settings: Settings) -> int:
-    """Fit the nets of a piece and measure its rows that were held out; how many nets."""
+    """Fit the networks of a partition and measure its held-out rows; return the number of networks."""
     piece = PartitionContext(dataset, partition, settings)
     make_once(dataset.partition_folder(partition) / "fitted", partial(_fit_partition, piece))
     return len(piece.ready)
@@ -64,7 +64,7 @@ def _fit_partition(piece: PartitionContext, folder: Path) -> None:
 
 
 def _slot_rows(piece: PartitionContext, known: Vocabulary, places: NDArray[np.intp]) -> trainer.SlotRows:
-    """Return the slots of some rows at each level of the partition's own."""
+    """Return the slots of some rows at their principals and at their entities."""
     owner = [piece.owners[places, level] for level in OWN_LEVELS]
     slots = [known.look_up(at, piece.rows.codes[places])[1] for at in owner]
     return trainer.SlotRows.from_fingerprints(np.concatenate(owner), np.concatenate(slots), len(known.parent))
@@ -102,7 +102,7 @@ def _holdout_losses(
 
 
 def _sample_losses(piece: PartitionContext, loss: list[Floats], late: NDArray[np.intp]) -> Arrays:
-    """Return some losses of each shared fingerprint, for its baseline."""
+    """Return a sample of the losses of each shared fingerprint, from which its baseline is computed."""
     arrays: Arrays = {}
     capped = distinct_rows.cap_per_day(piece.rows, late, piece.intervals_per_day)
     mark, of_late = piece.rows.mark[capped], np.searchsorted(late, capped)

@@ -1,4 +1,4 @@
-"""History -> bank: partition it, collect distinct rows, count, fit, calibrate the baselines, fill the series.
+"""Training pipeline: history -> bank.
 
 Example:
     >>> bank = train(chunks, settings, progress)        # chunks: events with entities, oldest first
@@ -8,9 +8,9 @@ Example:
     partition ─▶ collect ─▶ index ─▶ count ─▶ fit shared ─▶ fit ─▶ calibrate ─▶ finish ─▶ assemble
                  partition           partition              partition           partition
 
-The stages marked on the lower line work on each partition by itself, here or on other machines (`worker_pool.WorkerPool`); those
-between combine what the partitions found, which is little. Memory follows the size of a partition, not that of the history.
-Every stage leaves files, whole or not at all: started again in the same folder, a training goes on where it was.
+Stages marked `partition` work on each partition by itself, here or on other machines (`worker_pool.WorkerPool`). The others
+combine the small results of all partitions. Memory follows the size of a partition, not that of the history. Every stage writes
+its files completely or not at all: a training that is started again in the same folder continues where it was.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ from fingerprint.training.dataset import PartitionedDataset, partition_count, wr
 from fingerprint.training.nn.trainer import InitialWeights
 
 Progress = Callable[[str, int, int], None]  # stage, done, of
-Stage = Callable[[int], int | Path]  # a piece's number -> how much was done
+Stage = Callable[[int], int | Path]  # number of a partition -> how much was done
 
-SPLIT_FILE = "split.json"  # is there when the whole history is
+SPLIT_FILE = "split.json"  # written last: the whole history is there
 
 
 def train(
@@ -58,8 +58,8 @@ def train(
 ) -> Bank:
     """Learn all fingerprints of a history given as chunks of events with entities, oldest first, in this process.
 
-    `events` says about how many there are, from which the number of partitions follows; without, there is one. Raises
-    FingerprintError if the history is empty.
+    The approximate number of `events` determines the number of partitions; without it there is one. Raise FingerprintError if the
+    history is empty.
     """
     with tempfile.TemporaryDirectory(prefix="fingerprint-training-") as folder:
         partition_history(chunks, settings, Path(folder), events, progress)
@@ -75,13 +75,13 @@ def partition_history(
     arrived_until: int | None = None,
     end: int | None = None,
 ) -> None:
-    """Write a history, about so many events, to `folder` partition by partition. Raises FingerprintError if it has no event.
+    """Write a history of about `events` events to `folder`, in partitions. Raise FingerprintError if it has no event.
 
-    `arrived_until`: what arrived later, in seconds since 1970, cannot be in the history; now, if it is not given. `end`: when its
-    activity ended; if it is not given, what an `EventClock` makes of it.
+    `arrived_until` (seconds since 1970, by default now): records that arrived later cannot be in the history. `end` (by default
+    the watermark of an `EventClock`): the time at which its activity ended.
     """
     clock, total = EventClock(settings.spectral.interval_seconds), 0
-    # fingerprints that principals share lie in no piece as a whole
+    # Entities that principals share would be spread over several partitions.
     shared = settings.entities.granularity == "service"
     count = 1 if shared else partition_count(events, settings.training.partition_events)
     arrived_until = wall_clock_ms() // 1000 if arrived_until is None else arrived_until
@@ -109,10 +109,10 @@ def train_partitions(
     workers: WorkerPool | None = None,
     start: InitialWeights | None = None,
 ) -> Bank:
-    """Learn the history that was partitioned into `folder`, from where the stages stand.
+    """Learn the history that was partitioned into `folder`, and continue after the stages that are done.
 
-    `start` is the network that the generic one starts from. The bank maps arrays in the folder, which may be deleted when the
-    bank is written, or forgotten.
+    The generic network starts from `start`. The bank maps arrays in the folder, which may be deleted once the bank is written or
+    no longer used.
     """
     dataset = PartitionedDataset(folder, **json.loads((folder / SPLIT_FILE).read_text()))
     each = partial(_run_stage, dataset, workers, progress)
@@ -144,7 +144,7 @@ def _run_stage(
     stage: Stage,
     total: int | None = None,
 ) -> None:
-    """Run one stage on all partitions; `total` is what their figures add up to, without it partitions are counted."""
+    """Run one stage on all partitions; `total` is the sum of their figures, for progress. Without it partitions are counted."""
     numbers, done = dataset.non_empty(), 0
     for _, figure in workers.map_unordered(stage, numbers) if workers else enumerate(map(stage, numbers)):
         done += figure if isinstance(figure, int) else 1

@@ -1,27 +1,33 @@
-"""The promotion gate: a new bank replaces the served one if it finds the same attacks and is no surprise otherwise.
+"""The promotion gate: a new bank replaces the served one if it finds the same attacks and differs little otherwise.
 
 Example:
     >>> decision = evaluate_promotion(trained, served, settings)
     >>> decision.passed, decision.reasons
     (False, ('it misses 69 of the 96 attacks that 2026-01-25-77aa01f2 clearly finds, more than the 10% of ...',))
 
-Eleven conditions. (1) Of known attacks in the name of the served bank's principals (`attack_injection`), it finds what the served
-bank finds clearly: those on the edge of the threshold fall to one side or the other with every training.
-(2) It does so of the attacks that analysts confirmed. (3) Of principals that both banks know, the quantiles of its losses on its
-own held-out days are near those of the served bank on its own. (4) Most fingerprints that were ready still are: a bank of half
-the input is half a bank. (5) At most so many principals have a vote on a day of the held-out history; alerts, which need a
-quorum, are fewer. (6) It has learned nothing that has not happened yet. (7) The held-out days are not nearly empty: the other
-conditions rest on them. (8) No kind of principal is voted for much more often than a person set, where that is not so of the
-served bank. (9) No part that it learned is broken (`part_checks`). (10) In the name of its own principals, the sequence detector
-sees most known attacks by the order of their calls, and the spectral detector most bursts of usual calls. (11) Its history does
-not end days before that of the served bank. A first bank has no champion: (5) to (7), (9) and (10) hold for it, and at least
-MIN_READY_ENTITIES of its entities have to be ready.
+The new bank is the *challenger*, the served one the *champion*. Eleven conditions:
+ 1. The challenger finds the known attacks, in the name of the champion's principals (`attack_injection`), that the champion
+    clearly finds. Attacks near the threshold do not count: they fall to one side or the other with every training.
+ 2. The same holds for the attacks that analysts confirmed.
+ 3. For principals that both banks know, the quantiles of the losses, each bank on its own held-out days, are near each other.
+ 4. Most fingerprints that were ready still are: a bank from half the input is half a bank.
+ 5. The number of principals with a vote on a held-out day is limited. Alerts, which need a quorum, are fewer.
+ 6. It has learned nothing that has not happened yet.
+ 7. The held-out days are not nearly empty, because the other conditions rest on them.
+ 8. No kind of principal is voted for much more often than the settings allow, unless that is so in the champion.
+ 9. No learned part is broken (`part_checks`).
+10. In the name of its own principals, the sequence detector sees most known attacks by the order of their calls, and the spectral
+    detector most bursts of usual calls.
+11. Its history does not end days before that of the champion.
 
-Where most principals are new to the served bank (a pilot account was learned, then the organisation), its threshold is one of
-other work: what it finds clearly is in (1) and (2) what is clear by both thresholds.
+A first bank has no champion: 5 to 7, 9 and 10 hold for it, and at least MIN_READY_ENTITIES of its entities must be ready.
 
-A rate that was too high before, or that a first bank has, is a warning and no reason: the alert budget is kept all the same,
-since its threshold is set on the same held-out days with those votes, and a bank that is kept back leaves an older one, or none.
+If most principals are new to the champion (a pilot account was learned, then the organisation), its threshold was set for other
+work. In 1 and 2 an attack then counts as clearly found only if it is clear by both thresholds.
+
+In 8, a rate that was too high in the champion, or that a first bank has, is a warning and no reason against the bank. The alert
+budget is kept in any case, because its threshold is set on the same held-out days with those votes, and without the new bank an
+older one, or none, would be served.
 """
 
 from __future__ import annotations
@@ -47,25 +53,25 @@ from fingerprint.sources.arrival import check_watermark
 from fingerprint.training import attack_injection, part_checks
 from fingerprint.training.attack_injection import MODE_COLUMN, InjectedAttacks
 
-CLEAR_DETECTION_FACTOR = 1.25  # of the threshold, from which an injected attack counts as clearly found
-# One harmless event in a hundred has this z: where the threshold is lower, less than this is not clearly found.
+CLEAR_DETECTION_FACTOR = 1.25  # an attack is clearly found from so many times the threshold on
+# One harmless event in a hundred has this z. It replaces a lower threshold in the judgement of what is clearly found.
 RARE_Z = -NormalDist().inv_cdf(0.01)
-MOSTLY_NEW_SHARE = 0.5  # of the principals with a fingerprint of their own, from which on the served bank is no measure of them
-MAX_DAYS_BEHIND = 2.0  # of the end of a history, behind that of the served bank
-MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows that are held out, fewer than both are nearly none
+MOSTLY_NEW_SHARE = 0.5  # of the principals with a fingerprint: if more are new, the champion is no measure
+MAX_DAYS_BEHIND = 2.0  # days that a history may end before that of the champion
+MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows, and share of events; fewer than both is nearly empty
 
-MIN_READY_ENTITIES = 1  # of a first bank: without one, no principal is compared with its own behaviour
+MIN_READY_ENTITIES = 1  # of a first bank: without any, no principal is compared with its own behaviour
 
 MIN_SEEN_SHARE = 0.5  # of injected chains and bursts; sound banks of 12 and 60 simulated principals see .87
-MIN_VICTIMS = 5  # principals in whose name they are injected, fewer tell nothing
+MIN_VICTIMS = 5  # principals in whose name they are injected; fewer say nothing
 INJECTED_FOR_OTHERS = {
     SequenceDetector.name: "attacks by the order of their calls",
     SpectralDetector.name: "bursts of usual calls",
 }
-# Of the principals that may have a vote on a day, where that is more than the setting allows.
+# Share of the principals that may have a vote on a day, if that is more than promotion.max_votes_per_day
 MAX_VOTING_SHARE = 0.05
-MIN_KIND_EVENTS = 500  # held out, from which the rate of votes on a kind of principal is judged
-# Times its vote_share, of the held-out events of a kind: what a detector may vote for.
+MIN_KIND_EVENTS = 500  # held-out events; the rate of votes on a kind of principal with fewer is not judged
+# A detector may vote for so many times its vote_share of the held-out events of a kind
 MAX_VOTE_SHARE_FACTOR = 2.0
 
 NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
@@ -75,7 +81,7 @@ NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
 class GateDecision:
     """The gate's decision: `reasons` against the bank, none if it may be served; `figures` for the manifest.
 
-    `figures["warnings"]` are sentences about what keeps no bank back.
+    `figures["warnings"]` are sentences about findings that are no reason against a bank.
     """
 
     reasons: tuple[str, ...]
@@ -102,7 +108,7 @@ def evaluate_promotion(
 ) -> GateDecision:
     """Compare a new bank with the served one, and measure its distance from a much older `reference`.
 
-    `confirmed` are attacks that happened: by alert, the records of its events.
+    `confirmed` are the attacks that analysts confirmed: by alert, the records of its events.
     """
     figures: dict[str, Any] = {"against": champion.version if champion else None}
     reasons, alone = _judge_alone(challenger, settings)
@@ -141,7 +147,7 @@ def _judge_alone(challenger: Bank, settings: Settings) -> tuple[list[str], dict[
 def _judge_vote_rates(
     challenger: Bank, champion: Bank | None, settings: Settings
 ) -> tuple[list[str], list[str]]:
-    """Return reasons and warnings of condition (8): a rate that the champion has as well, or a first bank, is a warning."""
+    """Return reasons and warnings of condition 8: a rate is a warning if the champion has it as well, or without a champion."""
     excess = _excess_vote_rates(challenger, settings)
     known = _excess_vote_rates(champion, settings, sure=False) if champion else excess
     return (
@@ -171,10 +177,10 @@ def _judge_against(
 def _compare_on_attacks(
     challenger: Bank, champion: Bank, settings: Settings, attacks: InjectedAttacks | None = None
 ) -> dict[str, Any]:
-    """Return what each bank finds of the same attacks, and what the new one misses of what the old one found clearly.
+    """Return how many of the same attacks each bank finds, and how many the challenger misses that the champion clearly finds.
 
-    Each by its own threshold of alerts: one that is too high is how a bank becomes blind. Without `attacks`, known attacks are
-    injected.
+    Each bank is measured by its own threshold of alerts: a threshold that is too high makes a bank blind. Without `attacks`,
+    known attacks are injected.
     """
     attacks = attacks or attack_injection.inject_known_attacks(champion, settings)
     banks = champion, challenger
@@ -201,10 +207,9 @@ def _missed_attacks(
 
 
 def _injected_for_others(challenger: Bank, settings: Settings) -> dict[str, dict[str, int]]:
-    """Return how many attacks were injected for the sequence and the spectral detector, and how many of them they see.
+    """Return `victims`, `injected` and `seen` attacks of the sequence and the spectral detector, if they are listed.
 
-    A z counts that would be a vote beside one that opens an alert, whatever share of votes is set. By detector, of those that are
-    listed: `victims`, `injected`, `seen`.
+    An attack is seen if its z would be a second vote (`ensemble.SECOND_VOTE_THRESHOLD`), whatever share of votes is set.
     """
     known = attack_injection.inject_known_attacks(challenger, settings)
     burst = attack_injection.burst_scores(challenger, settings)
@@ -237,7 +242,7 @@ def _unseen_attacks(seen: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
 
 
 def _shifted_losses(challenger: Bank, champion: Bank, options: Promotion) -> Iterator[str]:
-    """Yield which quantiles of the losses of principals that both banks know moved too far."""
+    """Yield a reason for each quantile of the losses that moved too far, for principals that both banks know."""
     if (losses := _losses_of_known(challenger, champion)) is None:
         return
     now, then = losses
@@ -252,9 +257,9 @@ def _shifted_losses(challenger: Bank, champion: Bank, options: Promotion) -> Ite
 
 
 def _losses_of_known(challenger: Bank, champion: Bank) -> tuple[dict[str, float], dict[str, float]] | None:
-    """Return the quantiles of the held-out losses of principals that both banks hold out, in either; None of too few rows."""
+    """Return the quantiles of held-out losses in either bank, for principals that both hold out; None for too few rows."""
     both = [bank.scorer_state for bank in (challenger, champion)]
-    if not all("holdout.loss" in arrays for arrays in both):  # of an earlier release
+    if not all("holdout.loss" in arrays for arrays in both):  # a bank of an earlier release
         return None
     known = np.intersect1d(both[0]["holdout.principal"], both[1]["holdout.principal"])
     quantiles = []
@@ -268,7 +273,7 @@ def _losses_of_known(challenger: Bank, champion: Bank) -> tuple[dict[str, float]
 
 
 def _without_reads(challenger: Bank) -> Iterator[str]:
-    """Yield that a history had no read: its trail records changes alone, and the first half of most attacks is reads."""
+    """Yield a warning if the history has no read: its trail records only changes, and most attacks begin with reads."""
     learned = challenger.value_texts(challenger.vocabulary.codes[GENERIC_ROW, MODE_COLUMN])
     if "write" in learned and "read" not in learned:
         yield (
@@ -278,7 +283,7 @@ def _without_reads(challenger: Bank) -> Iterator[str]:
 
 
 def _unmeasured(challenger: Bank, champion: Bank) -> Iterator[str]:
-    """Yield what the served bank cannot say of a new one."""
+    """Yield a warning for each comparison that the champion is no measure for."""
     if _is_mostly_new(challenger, champion):
         known = _known_before(challenger, champion)
         yield (
@@ -295,7 +300,7 @@ def _is_mostly_new(challenger: Bank, champion: Bank) -> bool:
 
 
 def _known_before(challenger: Bank, champion: Bank) -> NDArray[np.bool_]:
-    """Return which principals with a fingerprint of their own (P,) are in the history of the served bank."""
+    """Return for the principals with a fingerprint of their own (P,) whether the champion's history has them."""
     table = challenger.fingerprints
     own = table.loc[(table["level"] == 1) & table["ready"], "hash"]
     known: NDArray[np.bool_] = own.isin(champion.people["hash"]).to_numpy()
@@ -303,7 +308,7 @@ def _known_before(challenger: Bank, champion: Bank) -> NDArray[np.bool_]:
 
 
 def _lost_fingerprints(moved: BankDrift, options: Promotion, changed: Sequence[str]) -> Iterator[str]:
-    """Yield why too many fingerprints are lost; `changed` are settings by which the fingerprints themselves are others."""
+    """Yield a reason if too many fingerprints are lost; `changed` are settings that change the fingerprints themselves."""
     if moved.lost_share > options.max_lost_fingerprints:
         cause = f"{', '.join(changed)}; serve it by force if you changed that" if changed else ""
         yield (
@@ -314,7 +319,7 @@ def _lost_fingerprints(moved: BankDrift, options: Promotion, changed: Sequence[s
 
 
 def _older_history(challenger: Bank, champion: Bank) -> Iterator[str]:
-    """Yield why a bank that knows less of late than the served one is refused: its input stopped, or is an old copy."""
+    """Yield a reason if the history ends days before that of the champion: its input stopped, or is an old copy."""
     behind = (champion.manifest["watermark"] - challenger.manifest["watermark"]) / DAY_SECONDS
     if behind > MAX_DAYS_BEHIND:
         yield (
@@ -324,7 +329,7 @@ def _older_history(challenger: Bank, champion: Bank) -> Iterator[str]:
 
 
 def _immature(challenger: Bank) -> Iterator[str]:
-    """Yield why a first bank, which has no champion, has too few entities with enough history of their own."""
+    """Yield a reason if a first bank, without a champion, has too few entities with enough history of their own."""
     ready = challenger.manifest["ready"]["entity"]
     if ready < MIN_READY_ENTITIES:
         begin, end = challenger.manifest["span"]
@@ -335,7 +340,7 @@ def _immature(challenger: Bank) -> Iterator[str]:
 
 
 def _future_dated(challenger: Bank) -> Iterator[str]:
-    """Yield why a bank from the future is refused: all events until then would be passed over."""
+    """Yield a reason if the history ends in the future: all events until then would be ignored."""
     try:
         remedy = "find the records that are dated in the future, or set the clock"
         check_watermark("its history", int(challenger.manifest["watermark"]), remedy)
@@ -344,9 +349,9 @@ def _future_dated(challenger: Bank) -> Iterator[str]:
 
 
 def _empty_holdout(challenger: Bank) -> Iterator[str]:
-    """Yield why nearly empty held-out days are refused: they do not tell how good a bank is.
+    """Yield a reason if the held-out days are nearly empty, and so say nothing about the bank.
 
-    A few records dated past all others make such days.
+    A few records with a date after all others make such days.
     """
     rows, events = challenger.manifest["quality"]["rows"], challenger.manifest["events"]
     if rows < min(MIN_HOLDOUT_ROWS, int(MIN_HOLDOUT_SHARE * events)):
@@ -369,7 +374,7 @@ def _excess_votes(challenger: Bank, options: Promotion) -> Iterator[str]:
 def _excess_vote_rates(bank: Bank, settings: Settings, *, sure: bool = True) -> dict[tuple[str, str], str]:
     """Return a sentence for each detector and kind of principal with votes on more held-out events than the settings allow.
 
-    With `sure` only where there are enough events, and not by chance.
+    With `sure`, only if there are enough events and chance does not explain the rate.
     """
     out = {}
     for detector in detectors.listed_detectors(settings):

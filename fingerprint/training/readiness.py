@@ -1,4 +1,4 @@
-"""Readiness of a new bank: how many entities lack history of their own, who judges them instead, and when they will be ready.
+"""Readiness of a new bank: the entities without enough history, the fingerprints that judge them, and when they will be ready.
 
 Example:
     >>> readiness_forecast(bank.fingerprints, settings)["fall_back_to"]
@@ -17,11 +17,11 @@ from fingerprint.core.alert import LEVELS
 from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import DAY_SECONDS
 
-PACES = {"a day": 1, "a week": 7, "a month": 30, "later": float("inf")}  # in so many days at most
+PACES = {"a day": 1, "a week": 7, "a month": 30, "later": float("inf")}  # word -> days at most
 
 
 def readiness_forecast(fingerprints: pd.DataFrame, settings: Settings) -> dict[str, Any]:
-    """Return how many entities are not ready, what they fall back to, and when they will be ready at the present pace."""
+    """Return the number of entities that are not ready, the levels they fall back to, and when they will be ready."""
     entities = fingerprints[(fingerprints["level"] == 0) & ~fingerprints["ready"]]
     return {
         "entities": len(entities),
@@ -31,7 +31,7 @@ def readiness_forecast(fingerprints: pd.DataFrame, settings: Settings) -> dict[s
 
 
 def _fallback_levels(fingerprints: pd.DataFrame, entities: pd.DataFrame) -> dict[str, int]:
-    """Return how many entities are judged by each level: that of their first ancestor that is ready."""
+    """Return the number of entities that each level judges: the level of an entity's first ready ancestor."""
     at = entities["parent"].to_numpy()
     ready, parents = fingerprints["ready"].to_numpy(), fingerprints["parent"].to_numpy()
     for _ in LEVELS:
@@ -41,7 +41,7 @@ def _fallback_levels(fingerprints: pd.DataFrame, entities: pd.DataFrame) -> dict
 
 
 def days_until_ready(fingerprints: pd.DataFrame, interval_seconds: int, settings: Settings) -> Doubles:
-    """Return the days until each is ready (N,), if it goes on as it did between its first and its last interval.
+    """Return the days until each fingerprint is ready (N,), at its pace between its first and its last interval.
 
     Example:
         >>> days_until_ready(bank.fingerprints[~bank.fingerprints["ready"]], 3600, settings)
@@ -55,6 +55,6 @@ def days_until_ready(fingerprints: pd.DataFrame, interval_seconds: int, settings
 
 
 def _by_pace(days: Doubles) -> dict[str, int]:
-    """Return how many of N are ready within so many days, by PACES."""
+    """Return the number of fingerprints by PACES, from the days until each is ready (N,)."""
     bins = np.searchsorted(list(PACES.values()), days)
     return dict(zip(PACES, np.bincount(bins, minlength=len(PACES)).tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""The training schedule: the first training once there is history enough, each later one so many hours after the one before.
+"""The training schedule: a first training once there is enough history, then one every `retraining.interval_hours`.
 
 Example:
     >>> next_training(ScheduleInputs(retained_days=3.25), datetime(2026, 3, 2, tzinfo=UTC), Retraining())
@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from fingerprint.core.settings import Retraining
 
-# What a training leaves in a bank's history: served, or kept from it by the gate
+# The actions that trainings write in a bank's history: the bank is served, or the gate refused it
 TRAINING_OUTCOMES = ("train", "refused")
 
 CLOCK_TOLERANCE = timedelta(hours=1)  # by which the clocks of two machines that train may differ
@@ -28,8 +28,8 @@ CLOCK_TOLERANCE = timedelta(hours=1)  # by which the clocks of two machines that
 class ScheduleInputs:
     """The facts that a schedule follows.
 
-    `retained_days` of events lie in the topic, None where there are none; `last_trained` is when the last training ended,
-    passed or refused; `failures` failed since, in a row, from `first_failed` to `last_failed`.
+    `retained_days` of events are in the topic, None for no events. `last_trained` is when the last training ended, whether its
+    bank was served or refused. Since then `failures` trainings failed in a row, from `first_failed` to `last_failed`.
     """
 
     retained_days: float | None = None
@@ -41,7 +41,7 @@ class ScheduleInputs:
 
 
 class NextTraining(NamedTuple):
-    """The time of the next training, as far as it is known, and the reason for it."""
+    """The time of the next training, None if unknown, and the reason for it."""
 
     at: datetime | None
     why: str
@@ -52,7 +52,7 @@ class NextTraining(NamedTuple):
 
 
 def next_training(inputs: ScheduleInputs, now: datetime, options: Retraining) -> NextTraining:
-    """Return when the next training is due; a training that failed is not repeated before a delay."""
+    """Return when the next training is due; a failed training is repeated only after a delay."""
     if inputs.retained_days is None:
         return NextTraining(None, "the topic holds no events")
     regular = _after_training(inputs, inputs.retained_days, now, options)
@@ -63,9 +63,9 @@ def next_training(inputs: ScheduleInputs, now: datetime, options: Retraining) ->
 
 
 def due_since(inputs: ScheduleInputs, now: datetime, options: Retraining) -> datetime | None:
-    """Return since when a training is due, or when it will be: failures and their delays move it no further.
+    """Return since when a training is due, or when it will be, regardless of failures and their delays.
 
-    A first training is due at any time: once one failed, since then.
+    A first training that failed is due at the latest since the first failure.
     """
     if inputs.retained_days is None:
         return None
@@ -85,12 +85,12 @@ def _after_training(known: ScheduleInputs, held: float, now: datetime, options: 
     if known.served:
         return NextTraining(now, "a bank is served, and it is not known when it was trained")
     missing = timedelta(days=max(0.0, options.min_history_days - held))
-    days = floor(held * 10) / 10  # never "14.0 of 14 days", and nothing happens
+    days = floor(held * 10) / 10  # rounded down: never "14.0 of 14 days" while the training still waits
     return NextTraining(now + missing, f"the topic holds {days:.1f} of {options.min_history_days:g} days")
 
 
 def retry_delay(failures: int, options: Retraining) -> timedelta:
-    """Return the delay after so many failures in a row: twice as long each time, at most that between trainings."""
+    """Return the delay after `failures` failures in a row: it doubles each time, up to the interval between trainings."""
     most = options.interval_hours * 3600
     return timedelta(seconds=min(options.poll_interval_seconds * 2.0 ** min(failures - 1, 32), most))
 
@@ -100,8 +100,8 @@ def topic_span_days(
 ) -> float | None:
     """Return the days between the oldest and the newest event of a topic, None without any.
 
-    Both are lists of the times of a few events at one end of each partition. Of each few the middle one counts: one event that is
-    dated otherwise than the rest makes no history.
+    Both have, for each partition, the times of a few events at that end. The median of the few counts, so that one event with a
+    wrong date makes no history.
     """
     first = min((median_low(few) for few in oldest if few), default=None)
     last = max((median_low(few) for few in newest if few), default=None)
@@ -109,21 +109,21 @@ def topic_span_days(
 
 
 def training_times(history: Iterable[Mapping[str, Any]]) -> list[datetime]:
-    """Return when trainings ended, by the lines of a bank's history (`versions.decision_history`)."""
+    """Return when trainings ended, from the lines of a bank's history (`versions.decision_history`)."""
     times = (_entry_time(line) for line in history if line.get("action") in TRAINING_OUTCOMES)
     return [at for at in times if at]
 
 
 def latest_believed(times: Iterable[datetime], now: datetime) -> datetime | None:
-    """Return the latest of some times, None where none is known.
+    """Return the latest of some times that are not in the future; None for none.
 
-    Those past the present do not count: a clock that was wrong once would end all trainings until then.
+    Otherwise a clock that was wrong once would stop all trainings until that time.
     """
     return max((at for at in times if at <= now + CLOCK_TOLERANCE), default=None)
 
 
 def _entry_time(line: Mapping[str, Any]) -> datetime | None:
-    """Return a line's time, None where a hand-written one cannot be read."""
+    """Return the time of a line, None if a person wrote one that cannot be parsed."""
     try:
         at = datetime.fromisoformat(str(line.get("at", "")))
     except ValueError:

@@ -1,14 +1,14 @@
-"""The shared priors: the generic fingerprint and the peer groups', counted partition by partition and fitted together.
+"""The shared priors: the fingerprints of the organisation and of peer groups, counted by partition and fitted together.
 
 Example:
     >>> for number in dataset.non_empty():
-    ...     count_shared(dataset, number, settings)           # leaves partitions/<n>/shared_priors
-    >>> fit_shared(dataset, settings, start)                  # leaves shared_priors/
+    ...     count_shared(dataset, number, settings)           # writes partitions/<n>/shared_priors
+    >>> fit_shared(dataset, settings, start)                  # writes shared_priors/
     >>> priors = SharedPriors.load(dataset.folder)
 
-Counts add up because no two partitions share a unit: those of a group are principal-days, those of the organisation principals
-(`vocabulary`), and a principal has one partition. Networks and baselines rest on rows that are drawn by their marks, at most
-MAX_SAMPLED_ROWS of a group, so it does not matter in which partition they lie.
+Counts of partitions can be added because no two partitions share a unit of counting (`vocabulary`): a unit is a principal-day in
+a group and a principal in the organisation, and a principal is in one partition. Networks and baselines rest on at most
+MAX_SAMPLED_ROWS rows of a fingerprint. These are drawn by their marks, so it does not matter in which partition they are.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from fingerprint.training.nn import trainer
 from fingerprint.training.nn.trainer import InitialWeights
 
 SHARED_LEVELS = (GENERIC, PEER)
-# Rows of one fingerprint that its net sees at most, and that its baseline rests on
+# Most rows of one fingerprint for its network, and for its baseline
 MAX_SAMPLED_ROWS = {GENERIC: 20_000, PEER: 4096}
-SPLITS = ("early", "late", "all")  # what is fitted, what is held out, both
+SPLITS = ("early", "late", "all")  # rows that are fitted, rows that are held out, both
 
 
 @dataclass(frozen=True)
 class SharedPriors:
-    """The first U fingerprints.
+    """The counts and networks of the U shared fingerprints.
 
-    `training_counts` and `all_counts` are their counts, by level; `weights` their networks, over the slots `codes` (P, F, K) of
-    the training counts.
+    `training_counts` (of the rows before the held-out ones) and `all_counts` are by level. `weights` are the networks, over the
+    slots `codes` (P, F, K) of the training counts.
     """
 
     training_counts: list[PresenceCounts]
@@ -55,7 +55,7 @@ class SharedPriors:
 
     @classmethod
     def load(cls, folder: Path) -> SharedPriors:
-        """Load the priors that `fit_shared` left in a training's folder."""
+        """Load the priors that `fit_shared` wrote into the folder of a training."""
         arrays = mapped_arrays.open_arrays(folder / "shared_priors", "shared_priors")
         counts = {
             name: [_presences_from_arrays(arrays, name, level) for level in SHARED_LEVELS]
@@ -66,7 +66,7 @@ class SharedPriors:
 
     @property
     def initial_weights(self) -> InitialWeights:
-        """The generic net, from which all others start."""
+        """The generic network, from which all others start."""
         return InitialWeights.from_weights(self.weights, self.codes)
 
 
@@ -74,7 +74,7 @@ class SharedPriors:
 
 
 def count_shared(dataset: PartitionedDataset, partition: int, settings: Settings) -> Path:
-    """Count a partition's rows for its peer groups and the generic fingerprint, and draw some of them."""
+    """Count a partition's rows for the generic fingerprint and the peer groups, and draw a sample of them."""
     return make_once(
         dataset.partition_folder(partition) / "shared_priors",
         partial(_count_shared, dataset, partition, settings),
@@ -107,9 +107,9 @@ def _count_shared(dataset: PartitionedDataset, number: int, settings: Settings, 
 
 
 def count_presences(owner: Ints, rows: DistinctRows, level: int, settings: Settings) -> PresenceCounts:
-    """Count the values of rows at their owners (R,).
+    """Return the presences of the values of rows at their owners (R,).
 
-    Units are intervals; principal-days in a group, principals at the generic fingerprint.
+    The unit of counting is a principal at the generic fingerprint, a principal-day in a group, and else an interval.
     """
     day = (rows.interval * np.int64(settings.spectral.interval_seconds) // DAY_SECONDS).astype(np.uint64)
     unit = {GENERIC: rows.principal, PEER: hashing.hash_pair(rows.principal, day)}
@@ -130,7 +130,7 @@ def _presences_from_arrays(arrays: Arrays, name: str, level: int) -> PresenceCou
 
 
 def fit_shared(dataset: PartitionedDataset, settings: Settings, start: InitialWeights | None = None) -> Path:
-    """Add up the counts of all partitions, and fit the networks that all others start from."""
+    """Add up the counts of all partitions, and fit the networks of the shared fingerprints."""
     return make_once(dataset.folder / "shared_priors", partial(_fit_shared, dataset, settings, start))
 
 
@@ -173,7 +173,7 @@ def _shared_slice(dataset: PartitionedDataset) -> IndexSlice:
 
 
 def _sampled_rows(parts: Sequence[Arrays], name: str, known: Vocabulary) -> trainer.SlotRows:
-    """Return the rows that fit or validate the shared fingerprints, drawn again from those that each partition drew."""
+    """Return the rows that fit or validate the shared fingerprints, sampled from the samples of all partitions."""
     owners, slots = [], []
     for level in SHARED_LEVELS:
         owner, mark, codes = (
@@ -181,7 +181,7 @@ def _sampled_rows(parts: Sequence[Arrays], name: str, known: Vocabulary) -> trai
             for column in ("owner", "mark", "rows")
         )
         drawn = sample_per_owner(owner, mark, MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
-        drawn = drawn[np.argsort(mark[drawn])]  # whichever piece they lay in
+        drawn = drawn[np.argsort(mark[drawn])]  # an order that does not depend on the partitions
         owners.append(owner[drawn])
         slots.append(known.look_up(owner[drawn], codes[drawn])[1])
     return trainer.SlotRows.from_fingerprints(
@@ -193,7 +193,7 @@ def _sampled_rows(parts: Sequence[Arrays], name: str, known: Vocabulary) -> trai
 
 
 def calibrate_shared(dataset: PartitionedDataset) -> Path:
-    """Compute the baselines of the shared fingerprints, from losses that each partition drew (`partition_fit.fit_partition`)."""
+    """Compute the baselines of the shared fingerprints from the losses that each partition sampled (`partition_fit`)."""
     return make_once(dataset.folder / "baseline", partial(_calibrate_shared, dataset))
 
 

@@ -1,11 +1,11 @@
-"""Habits that all partitions show together: who opened which role, what services alone called, which machines never move.
+"""Habits that are learned over all partitions: openers of roles, actions that only services call, machines that never move.
 
 Example:
     >>> learn_whole(OPENERS, dataset, settings.spectral.intervals_per_day)["role"]          # sorted hashes, (K,)
     array([ 1893218401178022931, 11025341009184340110], dtype=uint64)
 
-A role is opened by principals of any partition, and how rare something is follows from all of them. So the rows of each kind,
-which are few, are read together.
+Principals of any partition may open a role, and how rare a habit is depends on all of them. So the rows of each kind, which are
+few, are read together.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from fingerprint.training.fingerprint_index import HoldoutSplit, MarkedRows
 
 
 class LearnedRows(MarkedRows, Protocol):
-    """Rows of a history (R,) that say from which of them habits are `learned`."""
+    """R rows of a history, with a mask of those from which habits are `learned`."""
 
     @property
     def learned(self) -> NDArray[np.bool_]:
-        """The rows that habits are learned from: a mask (R,)."""
+        """A mask (R,) of the rows from which habits are learned."""
         ...
 
     def take(self, which: NDArray[Any]) -> Self:
@@ -41,7 +41,7 @@ class LearnedRows(MarkedRows, Protocol):
 
 
 class Learner(NamedTuple):
-    """One kind of rows and what is learned of them: the part of the bank that it becomes, and the stem of the rows' files."""
+    """A habit: the part of the bank that it becomes, the stem of its rows' files, their class, and the function that learns."""
 
     part: str
     stem: str
@@ -57,14 +57,14 @@ MOVES = Learner("move", "networks", NetworkRows, learn_moves)
 def learn_whole(
     learner: Learner, dataset: PartitionedDataset, intervals_per_day: int, split: HoldoutSplit | None = None
 ) -> Arrays:
-    """Return what is learned of the rows that `distinct_rows` left of all partitions; of a `split` without what is held out."""
+    """Return the arrays of a habit, learned from the rows of all partitions; with a `split`, without the held-out rows."""
     rows = learner.rows(**dataset.columns_of("rows", learner.stem))
     some = rows.learned if split is None else rows.learned & ~split.is_held_out(rows)
     return learner.learn(rows.take(some), intervals_per_day)
 
 
 def learn_before(learner: Learner, dataset: PartitionedDataset, intervals_per_day: int) -> Arrays:
-    """Return what is learned of the rows before the held-out days: found once for all partitions."""
+    """Return the arrays of a habit, learned from the rows before the held-out days; computed once for all partitions."""
 
     def write(folder: Path) -> None:
         split = fingerprint_index.load_split(dataset)

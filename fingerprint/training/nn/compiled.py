@@ -1,12 +1,12 @@
-"""Fit networks on a CPU, one after the other, as machine code that numba compiles from this file.
+"""Fit networks on a CPU, one after another, with machine code that numba compiles from this file.
 
 Example:
     >>> nets = fit_networks(initial, base, histories, validation, rows=16, max_epochs=20)   # P networks
 
-The same program as in torch (`loop`, `network`, `sampling`), which judges it in the tests: the same rows drawn, the same loss,
-the same steps. A network of 8 hidden units fits into a core's first cache, with everything that a step computes, and never waits
-for another network of a stack. That takes less CPU than torch does, and no 5 GB of libraries. Threads fit different networks at
-once: compiled code holds no lock.
+It is the same program as in torch (`loop`, `network`, `sampling`): the tests check that it draws the same rows and has the same
+loss and the same steps. A network of 8 hidden units and the arrays of a step fit into the first cache of a core, and a network
+never waits for others of a stack. So it takes less CPU than torch, and no 5 GB of libraries. Threads fit different networks at
+the same time, because compiled code holds no lock.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Slots = NDArray[np.int64]
 
 
 class Networks(NamedTuple):
-    """One network, or P with an axis in front: `inputs` (F, K, H), `bias` (H,), `outputs` (G, H, K), float32."""
+    """One network: `inputs` (F, K, H), `bias` (H,), `outputs` (G, H, K), float32; or P networks, with P as the first axis."""
 
     inputs: Floats
     bias: Floats
@@ -35,9 +35,9 @@ class Networks(NamedTuple):
 
 
 class Histories(NamedTuple):
-    """Histories of P fingerprints: rows of `slots` (R, F) int16 from `starts` (P,) on, `sizes` (P,) of them.
+    """Histories of P fingerprints: each has `sizes` (P,) rows of `slots` (R, F) int16, from row `starts` (P,) on.
 
-    `keys` (P,) name their random streams.
+    `keys` (P,) seed their random streams.
     """
 
     slots: NDArray[np.int16]
@@ -46,13 +46,13 @@ class Histories(NamedTuple):
     keys: NDArray[np.uint64]
 
     def evenly_spaced(self, rows: int) -> Slots:
-        """Return rows at equal distances: (P, rows, F) slots; a history that is shorter repeats itself."""
+        """Return `rows` rows of each history at equal distances: (P, rows, F) slots; a shorter history repeats rows."""
         place = np.arange(rows) * self.sizes[:, None] // rows
         return self.slots[self.starts[:, None] + place].astype(np.int64)
 
 
 class _FitOptions(NamedTuple):
-    """Hyperparameters of a fit. Shares are thresholds of random numbers of 16 bits."""
+    """Hyperparameters of a fit. A share is given as a threshold of 16-bit random numbers."""
 
     max_epochs: int
     patience: int  # epochs without a better loss, after which a fit ends
@@ -66,7 +66,8 @@ def fit_networks(
 ) -> Networks:
     """Return P networks, each with the weights of its best epoch.
 
-    They begin as `nets`, correct `base` (P, G, K), draw `rows` rows in a step, and are judged by `validation` (P, V, F).
+    They start from `nets`, correct the log likelihoods `base` (P, G, K), draw `rows` rows in a step, and are judged on the rows
+    `validation` (P, V, F).
     """
     fitted = Networks(*(np.array(part, np.float32, order="C") for part in nets))
     options = _FitOptions(
@@ -86,7 +87,7 @@ def fit_networks(
 def draw_rows(
     histories: Histories, fingerprint: int, step: int, rows: int, swap_share: float
 ) -> tuple[Slots, Slots]:
-    """Return the rows of a step of one fingerprint, corrupted and as they are: 2 x (rows, F) slots."""
+    """Return the rows of a step of one fingerprint, corrupted and unchanged: (rows, F) slots each."""
     shape = (rows, histories.slots.shape[1])
     seen, target = np.empty(shape, np.int64), np.empty(shape, np.int64)
     least = int16_threshold(1 - hyperparameters.BLANK_SHARE)
@@ -97,7 +98,7 @@ def draw_rows(
 def loss_and_gradients(
     net: Networks, base: Floats, seen: Slots, target: Slots, decay: float
 ) -> tuple[float, Networks]:
-    """Return the mean loss of rows (B, F) in nats, and the gradients, times B, of it and `decay` times the squared weights."""
+    """Return the mean loss of rows (B, F) in nats, and B times the gradients of this loss plus `decay` x squared weights."""
     scratch, gradient = _make_scratch(len(seen), net), Networks(*(np.empty_like(part) for part in net))
     _gradients(net, base, seen, target, 2 * decay * len(seen), scratch, gradient)
     return float(_loss(net, base, seen, target, scratch)), gradient
@@ -174,7 +175,7 @@ def _fit(
     memory: _Memory,
     options: _FitOptions,
 ) -> None:
-    """Fit one network in place: epochs until it no longer improves, then the weights of the best, the counts alone included."""
+    """Fit one network in place until it stops improving, and keep the best weights; zero outputs (counts alone) compete, too."""
     best = memory.best
     _clear(memory.mean)
     _clear(memory.square)
@@ -207,7 +208,7 @@ def _fit(
 
 @compile_kernel
 def _take_step(net: Networks, base: Floats, step: int, learning_rate: float, memory: _Memory) -> None:
-    """Change one network in place by step number `step` (from 1 on) of Adam, on the rows that were drawn."""
+    """Change one network in place by step number `step` (from 1 on) of Adam, on the drawn rows."""
     gradient, mean, square = memory.gradient, memory.mean, memory.square
     decay = 2 * _DECAY * len(memory.seen)
     _gradients(net, base, memory.seen, memory.target, decay, memory.step, gradient)
@@ -239,7 +240,7 @@ def _fill(numbers: Floats, value: np.float32) -> None:
 
 @compile_kernel
 def _scale(source: Floats, factor: np.float32, to: Floats) -> None:
-    for place in range(len(source)):  # a slice would bring the words of numba's errors, seconds to compile
+    for place in range(len(source)):  # a slice would compile numba's error texts, too, which takes seconds
         to[place] = factor * source[place]
 
 
@@ -285,7 +286,7 @@ def _gradients(
 
 @compile_kernel
 def _blame_inputs(seen: Slots, scratch: _Scratch, gradient: Networks) -> None:
-    """Add what the hidden units are to blame for to the inputs that they saw: all of it, less what each did not see."""
+    """Add the gradients of the hidden units to the inputs that they saw: the sum over units, less those that did not see it."""
     blame, total = scratch.blame, scratch.total
     frees, rows, hidden = blame.shape
     _fill(gradient.bias, _ZERO)
@@ -308,7 +309,7 @@ def _blame_inputs(seen: Slots, scratch: _Scratch, gradient: Networks) -> None:
 
 @compile_kernel
 def _see(net: Networks, seen: Slots, scratch: _Scratch) -> None:
-    """Fill the hidden units of rows (B, F): each free feature seen from all others that do not contain it."""
+    """Fill the hidden units of rows (B, F): those of a free feature see all other features that do not contain it."""
     units, total = scratch.units, scratch.total
     frees, _, hidden = units.shape
     for row in range(len(seen)):
@@ -323,13 +324,13 @@ def _see(net: Networks, seen: Slots, scratch: _Scratch) -> None:
                 if feature >= 0:
                     for unit in range(hidden):
                         units[free, row, unit] -= net.inputs[feature, seen[row, feature], unit]
-            for unit in range(hidden):  # tanh by exp, which is quicker
+            for unit in range(hidden):  # tanh by exp, which is faster
                 units[free, row, unit] = _ONE - _TWO / (math.exp(_TWO * units[free, row, unit]) + _ONE)
 
 
 @compile_kernel
 def _reconstruct(net: Networks, base: Floats, target: Slots, free: int, scratch: _Scratch) -> np.float32:
-    """Fill `wrong` with the probability of each slot of a free feature; return the summed loss of the rows' own."""
+    """Fill `wrong` with the probability of each slot of a free feature; return the summed loss of the target slots."""
     units, chance = scratch.units, scratch.wrong
     (rows, feature), (_, hidden, slots) = (len(target), _FREE[free]), net.outputs.shape
     loss = _ZERO
@@ -376,7 +377,7 @@ _MULTIPLIER_1, _MULTIPLIER_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049
 def _draw(
     histories: Histories, fingerprint: int, step: int, swap: int, blank: int, seen: Slots, target: Slots
 ) -> None:
-    """Fill the rows of a step (B, F), corrupted and as they are."""
+    """Fill the rows of a step (B, F), corrupted (`seen`) and unchanged (`target`)."""
     rows, features = target.shape
     words = 1 + (features + CHANCES_PER_WORD - 1) // CHANCES_PER_WORD
     first, count = histories.starts[fingerprint], np.uint64(histories.sizes[fingerprint])
@@ -396,7 +397,7 @@ def _draw(
 
 @compile_kernel
 def _random_word(key: np.uint64, number: int) -> np.uint64:
-    """Return the word `number` of a stream: SplitMix64's (Steele et al. 2014)."""
+    """Return word `number` of the stream of a key, by SplitMix64 (Steele et al. 2014)."""
     word = key + np.uint64(number + 1) * _ODD
     word = (word ^ (word >> np.uint64(30))) * _MULTIPLIER_1
     word = (word ^ (word >> np.uint64(27))) * _MULTIPLIER_2

@@ -1,4 +1,4 @@
-"""The device that networks are fitted on: its choice, its room for a bucket, and the copy back from it.
+"""The device that networks are fitted on: its selection, its memory for a bucket, and the copy back to the host.
 
 Example:
     >>> device = select_device("auto")
@@ -6,8 +6,8 @@ Example:
     33554432
     >>> inputs, bias = to_numpy(nets.inputs, nets.bias)
 
-A process sees the devices that CUDA_VISIBLE_DEVICES leaves it, and uses the first: Dask's workers on GPUs (`workers.scheduler` is
-dask-cuda) are one process each, and each sees another one first.
+A process uses the first device in CUDA_VISIBLE_DEVICES. Dask's GPU workers (`workers.scheduler` is dask-cuda) are one process
+each, and each has another device first.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from numpy.typing import NDArray
 from fingerprint.core.errors import FingerprintError
 from fingerprint.training.nn.batching import CPU_BUCKET_BYTES
 
-# On a device: some 26,000 nets. Their step takes 6 ms of an H100's memory and its launches a fifteenth of that
-# (reckoned): a larger bucket would gain nothing, and 32 bits would no longer count its numbers.
+# On a device: about 26,000 networks. By estimate, the memory traffic of their step takes 6 ms on an H100, and its kernel launches
+# a fifteenth of that. So a larger bucket would gain nothing, and 32 bits would no longer index its numbers.
 MAX_BUCKET_BYTES = 8 << 30
-# Of the memory that is free; what a step computes comes on top, and others live here, too.
+# Share of the free memory for a bucket: the arrays of a step and other programs need memory as well.
 FREE_MEMORY_DIVISOR = 4
 
 
 def select_device(setting: str) -> torch.device:
-    """Return the device that networks are fitted on. Raises FingerprintError where a GPU is asked for and torch sees none."""
+    """Return the device that networks are fitted on. Raise FingerprintError if a GPU is required and torch sees none."""
     seen = torch.cuda.is_available() if setting != "cpu" else False
     if setting == "cuda" and not seen:
         raise FingerprintError(
@@ -47,7 +47,7 @@ def bucket_memory_bytes(device: torch.device) -> int:
 
 
 def free_memory_bytes(device: torch.device) -> int:
-    """Return the unused bytes of a CUDA device, with those that torch keeps in reserve."""
+    """Return the unused bytes of a CUDA device, including those that torch keeps in reserve."""
     unused = torch.cuda.mem_get_info(device)[0]
     if torch.cuda.get_allocator_backend() == "pluggable":  # it keeps no accounts
         return int(unused)
@@ -57,7 +57,7 @@ def free_memory_bytes(device: torch.device) -> int:
 def to_numpy(*tensors: torch.Tensor) -> list[NDArray[Any]]:
     """Return tensors as NumPy arrays.
 
-    From a device they go through pinned memory, which its copy engine fills at the full speed of the bus.
+    Tensors on a device are copied through pinned memory, at the full speed of the bus.
     """
     landed = [_copy_to_pinned(each) for each in tensors]
     if any(each.is_cuda for each in tensors):

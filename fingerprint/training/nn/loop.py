@@ -1,16 +1,15 @@
-"""The training loop of a bucket: epoch after epoch, until each network has stopped improving; and CUDA graphs for small buckets.
+"""The training loop of a bucket: epochs until each network has stopped improving, with CUDA graphs for small buckets.
 
 Example:
     >>> loop = TrainingLoop(nets, history, validation, rows=16, options=options)
     >>> loop.train(on_finished=lambda positions, best: ...)        # called with finished networks, as often as it takes
 
-An epoch is STEPS_PER_EPOCH steps, then the loss of the held-out rows. A network that has not improved for
-EARLY_STOPPING_PATIENCE epochs is finished: it keeps the weights of its best epoch, nothing that is computed later changes them,
-and it leaves the stack.
+An epoch is STEPS_PER_EPOCH steps and then the loss on the held-out rows. A network that has not improved for
+EARLY_STOPPING_PATIENCE epochs is finished: it keeps the weights of its best epoch and leaves the stack.
 
-An epoch asks the host for nothing and changes tensors in place, so that a CUDA device can capture it once and replay it
-(`GraphedCallable`). That pays for small buckets, which compute for less time than their several hundred kernels take to launch;
-there finished networks stay until all are finished, because another shape would have to be captured again.
+An epoch needs nothing from the host and changes tensors in place, so that a CUDA device can capture it once and replay it
+(`GraphedCallable`). This pays for small buckets, whose several hundred kernels take longer to launch than to run. There finished
+networks stay in the stack until all are finished, because a stack of another shape would have to be captured again.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ Work = Callable[[], None]
 
 Tensor = torch.Tensor
 OnFinished = Callable[[Tensor, Parameters], None]  # places in the bucket (M,), their weights
-# Bytes of a bucket: a larger one computes for longer than its 650 kernels an epoch take to launch
+# Bytes of a bucket: a larger one runs longer than the 650 kernels of an epoch take to launch
 MAX_GRAPH_BYTES = 128 << 20
 
 
 def supports_cuda_graphs(device: torch.device) -> bool:
     """Return whether work can be captured on a device.
 
-    Not where torch borrows its memory (RMM's): memory that a graph uses would be given away.
+    It cannot if torch uses memory of another allocator (RMM), which would give away memory that a graph uses.
     """
     return device.type == "cuda" and torch.cuda.get_allocator_backend() != "pluggable"
 
@@ -44,9 +43,10 @@ def supports_cuda_graphs(device: torch.device) -> bool:
 class GraphedCallable:
     """Repeated work on a CUDA device, captured once as a graph and replayed.
 
-    The first call runs the work (libraries set themselves up then, which cannot be captured), the second captures it, later ones
-    replay it: kernels at fixed addresses, no Python, no allocation. So `work` takes and returns nothing, changes in place tensors
-    that live as long as it does, and never asks a tensor for its value. The graph's memory is its own, and goes with it.
+    The first call runs the work, because libraries set themselves up then, which cannot be captured. The second call captures
+    it, and later calls replay it: kernels at fixed addresses, no Python, no allocation. So `work` takes and returns nothing,
+    changes tensors in place that live as long as it does, and never reads the value of a tensor. The graph has its own memory,
+    which is freed with it.
 
     Example:
         >>> run = GraphedCallable(loop.run_epoch)
@@ -79,7 +79,8 @@ class GraphedCallable:
 class TrainingLoop:
     """The networks of a bucket that are still being trained, P at the start.
 
-    `positions` (P,) in the bucket, `best_weights` so far, their loss `best_loss` (P,), `epochs_since_best` (P,).
+    `positions` (P,) are their places in the bucket, `best_weights` the best weights so far, `best_loss` (P,) their loss,
+    `epochs_since_best` (P,) the epochs since then.
     """
 
     def __init__(
@@ -129,7 +130,7 @@ class TrainingLoop:
             torch.where(better.view(-1, *[1] * (kept.ndim - 1)), new, kept, out=kept)
 
     def retire_finished(self, on_finished: OnFinished) -> None:
-        """Hand finished networks to `on_finished`; where epochs are replayed, all at once."""
+        """Hand finished networks to `on_finished`; if epochs are replayed as a graph, all networks at the same time."""
         going = self.epochs_since_best < hyperparameters.EARLY_STOPPING_PATIENCE
         done = len(going) - int(going.sum())
         if done and (done == len(going) or not self.use_cuda_graph):

@@ -4,8 +4,8 @@ Example:
     >>> optimiser = Adam(nets.parameters, rate=0.02)
     >>> optimiser.step(nets.parameters, nets.gradients(corrupted, target, decay=1e-3))
 
-The gradients are written out: five batched products instead of a recorded graph, in a layout that lets every product read
-its operands as they lie (rows last). The test of this module compares them with autograd's.
+The gradients are written out as five batched products, instead of a recorded graph. The layout (rows last) lets every product
+read its operands without a copy. The test of this module compares the gradients with those of autograd.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Parameters = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True, slots=True)
 class StackedNetworks:
-    """P nets with H hidden units over K slots: `inputs` (P, F, H, K), `bias` (P, H), `outputs` (P, G, H, K).
+    """P networks with H hidden units over K slots: `inputs` (P, F, H, K), `bias` (P, H), `outputs` (P, G, H, K).
 
     They correct `base` (P, G, K), the log-likelihoods of the slots.
     """
@@ -44,14 +44,14 @@ class StackedNetworks:
         return StackedNetworks(self.inputs[which], self.bias[which], self.outputs[which], self.base[which])
 
     def losses(self, corrupted: Tensor, target: Tensor) -> Tensor:
-        """Return the mean cross-entropy of each network's rows, summed over features: slots 2 x (P, F, B) -> (P,) nats."""
+        """Return the mean cross-entropy of each network's rows, summed over features: slots (P, F, B) each -> (P,) nats."""
         logits = self._logits(self._hidden(corrupted))
         taken = logits.gather(1, _reconstructed_slots(target))[:, 0]
         each = torch.logsumexp(logits, dim=1) - taken  # (P G, B)
         return each.view(len(self.bias), -1).sum(-1) / corrupted.shape[-1]
 
     def gradients(self, corrupted: Tensor, target: Tensor, decay: float) -> Parameters:
-        """Return the gradients, by parameter, of the loss and `decay` times the squared weights, all times B."""
+        """Return B times the gradients of the loss plus `decay` x squared weights, for each parameter."""
         nets, features, hidden, slots = self.inputs.shape
         rows = corrupted.shape[-1]
         units = self._hidden(corrupted)  # (P G, H, B)
@@ -77,7 +77,7 @@ class StackedNetworks:
         return inputs.view_as(self.inputs), bias, outputs.view_as(self.outputs)
 
     def _hidden(self, seen: Tensor) -> Tensor:
-        """Return the hidden units, each feature seen from the others: slots (P, F, B) -> (P G, H, B)."""
+        """Return the hidden units, those of each feature from the others: slots (P, F, B) -> (P G, H, B)."""
         nets, features, hidden, _ = self.inputs.shape
         rows = seen.shape[-1]
         embedded = self.inputs.gather(3, seen[:, :, None].expand(-1, -1, hidden, -1))
@@ -86,7 +86,7 @@ class StackedNetworks:
         return units.add_(self.bias[:, None, :, None]).tanh_().view(-1, hidden, rows)
 
     def _logits(self, hidden: Tensor) -> Tensor:
-        """Return the corrected likelihoods, not normalised: (P G, H, B) -> (P G, K, B)."""
+        """Return the corrected log likelihoods, not normalised: (P G, H, B) -> (P G, K, B)."""
         units, slots = self.outputs.shape[2:]
         return torch.baddbmm(self.base.view(-1, slots, 1), self.outputs.view(-1, units, slots).mT, hidden)
 
@@ -103,10 +103,10 @@ def _feature_masks(device: torch.device) -> tuple[Tensor, Tensor]:
 
 
 class Adam:
-    """Kingma and Ba 2015, with their constants; torch's own spends seconds on importing a compiler.
+    """Adam (Kingma and Ba 2015), with the authors' constants; torch's own takes seconds to import a compiler.
 
-    Its state lies where the parameters lie, the number of steps too, and is changed in place. If it is `capturable`, no tensor is
-    asked for its value, which costs a pass over memory, and changes no bit.
+    Its state, including the number of steps, is on the device of the parameters and is changed in place. If it is `capturable`,
+    it reads no value of a tensor: that costs one more pass over memory, and the result has the same bits.
     """
 
     def __init__(self, parameters: Parameters, rate: float, capturable: bool = False) -> None:

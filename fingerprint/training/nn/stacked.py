@@ -1,10 +1,10 @@
-"""Fit networks on a CUDA device as stacked tensors in torch: what a bucket needs there, and the copy back.
+"""Fit networks on a CUDA device as stacked tensors in torch: the tensors of a bucket, and the copy back to the host.
 
 Example:
     >>> StackedFitter(data, torch.device("cuda")).fit(bucket, start, stack)
 
-The rows lie on the device once. Networks go from one to many there: the names of values are copied, 8 bytes a slot, and not the
-weights that each of them has.
+The rows are copied to the device once. The initial network is expanded to many on the device: only the codes of slots are copied,
+8 bytes each, and not the weights.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Tensor = torch.Tensor
 
 
 class StackedFitter:
-    """Fits the networks of a bucket together, on a device (or on a CPU, where the tests compare)."""
+    """Fits the networks of a bucket together, on a device (or, in tests, on a CPU)."""
 
     threads = 1
 
@@ -45,7 +45,7 @@ class StackedFitter:
         self.slots = [to_torch(each.slots).to(device) for each in (data.rows, data.held_out)]
 
     def fit(self, bucket: Bucket, start: InitialWeights, stack: Weights) -> None:
-        """Fit a bucket; its networks are copied to `stack` one after the other as they finish."""
+        """Fit a bucket; its networks are copied to `stack` as they finish."""
         places = stack.row[bucket.members]
         self._training_loop(bucket, start).train(lambda done, best: _store_weights(stack, places, done, best))
 
@@ -66,7 +66,7 @@ class StackedFitter:
 
 
 def _store_weights(stack: Weights, places: Ints, finished: torch.Tensor, best: Parameters) -> None:
-    """Write networks of a bucket, those at `finished` (M,), to the stack; slots that were not fitted stay zero."""
+    """Write the `finished` (M,) networks of a bucket to the stack; slots that were not fitted stay zero."""
     inputs, bias, outputs = (_to_half_precision(part) for part in best)
     at, *parts = to_numpy(finished, inputs.mT.contiguous(), bias, outputs.mT.contiguous())
     rows, slots = places[at], parts[0].shape[2]

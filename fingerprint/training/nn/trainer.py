@@ -48,26 +48,26 @@ __all__ = ["InitialWeights", "SlotRows", "fit_autoencoders", "remap_weights"]
 
 @dataclass(frozen=True, slots=True)
 class SlotRows:
-    """Slots (R, F) of rows sorted by fingerprint; `bounds` (E + 1,) cuts them by fingerprint."""
+    """Slots (R, F) of rows sorted by fingerprint; those of fingerprint e are `bounds[e]` ... `bounds[e + 1] - 1`."""
 
     slots: NDArray[np.int16]
     bounds: NDArray[np.intp]
 
     @classmethod
     def from_fingerprints(cls, fingerprint: Ints, slots: NDArray[np.int16], size: int) -> SlotRows:
-        """Return rows sorted by their fingerprint (R,), of `size` fingerprints."""
+        """Return rows sorted by their `fingerprint` (R,), for `size` fingerprints."""
         order = np.argsort(fingerprint, kind="stable")
         return cls(slots[order], np.searchsorted(fingerprint[order], np.arange(size + 1)))
 
     @property
     def counts(self) -> NDArray[np.intp]:
-        """Rows of each fingerprint (E,)."""
+        """The number of rows of each fingerprint (E,)."""
         return np.diff(self.bounds)
 
 
 @dataclass(frozen=True, slots=True)
 class InitialWeights:
-    """The net that others start from: one of Weights, over the slots `codes` (1, F, K)."""
+    """The network that others start from: Weights of one network, over the slots `codes` (1, F, K)."""
 
     weights: Weights
     codes: Hashes
@@ -80,7 +80,7 @@ class InitialWeights:
 
     @classmethod
     def from_bank(cls, bank: Bank) -> InitialWeights:
-        """Return the generic network of a bank that was trained before, on any history."""
+        """Return the generic network of an earlier bank, trained on any history."""
         return cls.from_weights(bank.weights, bank.vocabulary.codes)
 
 
@@ -97,12 +97,12 @@ def fit_autoencoders(
     seed: int = SEED,
     make_fitter: Callable[[TrainingData], BucketFitter] | None = None,
 ) -> Weights:
-    """Return networks, in half precision, for the fingerprints `ready` (P,). Calls `on_progress` with the number finished.
+    """Return networks, in half precision, for the fingerprints `ready` (P,). Call `on_progress` with the number finished.
 
-    The generic one (0), if it is among them, is fitted first, from `start`, and the others start from it; else all start from
-    `start`. `keys` (E,) name the fingerprints wherever they are fitted; without, their numbers do. `make_fitter` is
-    `select_fitter` unless said otherwise. A fingerprint without rows, or without held-out rows, has a network that corrects
-    nothing. Raises FingerprintError where the device of the setting is missing, or `start` has networks of another size.
+    If the generic fingerprint (0) is among them, it is fitted first, from `start`, and the others start from it; else all start
+    from `start`. `keys` (E,) seed the random streams of the fingerprints, by default their numbers. `make_fitter` is by default
+    `select_fitter`. A fingerprint without rows or without held-out rows gets a network that corrects nothing. Raise
+    FingerprintError if the device of the setting is missing, or if `start` has networks of another size.
     """
     stack = _zero_weights(vocabulary, ready, HIDDEN_UNITS)
     if not options.max_epochs:
@@ -116,7 +116,7 @@ def fit_autoencoders(
     generic, others = ready[ready == 0], ready[ready != 0]
     if len(generic):
         here.fit_all(generic, start, stack, on_progress)
-        # it may have had no rows
+        # The generic fingerprint may have had no rows.
         start = InitialWeights.from_weights(stack, vocabulary.codes) if stack.inputs[0].any() else start
     here.fit_all(others, start, stack, on_progress)
     return stack
@@ -152,10 +152,10 @@ def _check_start(start: InitialWeights | None) -> InitialWeights | None:
 
 
 class BucketFitter(Protocol):
-    """A function that fits the networks of a bucket, on a CPU or on a device."""
+    """An object that fits the networks of a bucket, on a CPU or on a device."""
 
-    threads: int  # that fit buckets at once
-    bucket_bytes: int  # that a bucket may take
+    threads: int  # number of threads that fit buckets at the same time
+    bucket_bytes: int  # largest size of a bucket
 
     def fit(self, bucket: Bucket, start: InitialWeights, stack: Weights) -> None:
         """Fit a bucket's networks into `stack`."""
@@ -176,12 +176,12 @@ class TrainingData:
         return self.vocabulary.codes[bucket.members, :, : bucket.slots]
 
     def base(self, bucket: Bucket) -> NDArray[np.float32]:
-        """Return the log-likelihoods that its networks correct (Q, G, L)."""
+        """Return the log likelihoods that the networks of a bucket correct (Q, G, L)."""
         return self.vocabulary.base[bucket.members][:, FREE_FEATURES, : bucket.slots]
 
 
 class CompiledFitter:
-    """Fits on a CPU, network after network."""
+    """Fits the networks of a bucket one after another, on a CPU."""
 
     bucket_bytes = CPU_BUCKET_BYTES
 
@@ -213,15 +213,15 @@ class CompiledFitter:
 
 
 def cpu_threads() -> int:
-    """Return how many threads fit at once: OMP_NUM_THREADS where it is set (Dask's workers have it), else our cores."""
+    """Return the number of threads that fit: OMP_NUM_THREADS if it is set (Dask's workers have it), else the available cores."""
     wished = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0]
     return max(1, int(wished) if wished.isascii() and wished.isdecimal() else len(os.sched_getaffinity(0)))
 
 
 def select_fitter(data: TrainingData) -> BucketFitter:
-    """Return what fits: torch on the CUDA device that it sees, unless `autoencoder.device` is cpu; else the CPU.
+    """Return the fitter for `autoencoder.device`: torch if it sees a CUDA device and the setting is not cpu, else compiled code.
 
-    Raises FingerprintError where a GPU is asked for, and torch or the GPU is not there.
+    Raise FingerprintError if the setting is cuda, and torch or the GPU is missing.
     """
     setting = data.options.device
     if setting == "cpu" or (setting == "auto" and not cuda.has_driver()):
@@ -241,7 +241,7 @@ def select_fitter(data: TrainingData) -> BucketFitter:
 
 
 class _Trainer:
-    """Makes buckets of fingerprints, and has them fitted."""
+    """Cuts fingerprints into buckets and fits these in threads."""
 
     def __init__(self, data: TrainingData, fitter: BucketFitter) -> None:
         self.data, self.fitter = data, fitter
@@ -249,7 +249,7 @@ class _Trainer:
     def fit_all(
         self, members: Indices, start: InitialWeights, stack: Weights, advance: Callable[[int], None]
     ) -> None:
-        """Fit the networks of some fingerprints into `stack`; on a CPU each core has a bucket of its own."""
+        """Fit the networks of fingerprints `members` into `stack`; on a CPU each thread has a bucket of its own."""
         data = self.data
         fitted = members[(data.rows.counts[members] > 0) & (data.held_out.counts[members] > 0)]
         advance(len(members) - len(fitted))

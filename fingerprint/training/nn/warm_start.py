@@ -1,4 +1,4 @@
-"""Networks that start from another's weights: each value's weights move to the slot that the value has in the new vocabulary.
+"""Warm start: networks that start from the weights of others, with each value's weights moved to its slot in a new vocabulary.
 
 Example:
     >>> weights = remap_weights(weights, early.codes[ready], full.codes[ready], np.arange(len(ready)))
@@ -15,13 +15,14 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.compute.sorted_table import find_sorted
 from fingerprint.estimators.autoencoder import FREE_FEATURES, Weights
 
-FEATURE_BITS = 58  # a feature's number goes to the top of its values' hashes
+FEATURE_BITS = 58  # bits of a value's hash below the number of its feature
 
 
 def remap_weights(weights: Weights, old: Hashes, new: Hashes, source: NDArray[np.intp]) -> Weights:
-    """Return networks whose vocabularies changed: each slot takes the weights its value had, zeros where it had none.
+    """Return networks for new vocabularies: each slot gets the weights that its value had before, or zeros if it had none.
 
-    `old` (P, F, K) and `new` (Q, F, L) are the codes of the slots before and after; `source` (Q,) the network each comes from.
+    `old` (P, F, K) and `new` (Q, F, L) are the codes of the slots before and after; `source` (Q,) is the old network of each new
+    one.
     """
     features, slots, hidden = *new.shape[1:], weights.inputs.shape[-1]
     inputs = np.zeros((*new.shape, hidden), weights.inputs.dtype)
