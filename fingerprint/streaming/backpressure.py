@@ -1,4 +1,4 @@
-"""Back-pressure: pause the consumer while the next stage has no room, and keep polling, so that the group keeps the member."""
+"""Back-pressure: pause the consumer while the next stage is full, and keep polling, so that it stays a member of its group."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from fingerprint.streaming.lag_monitor import LagMonitor
 class PausableConsumer:
     """A consumer that can be paused. Messages that arrive while it is paused are kept for the next poll.
 
-    `on_pause` is called when a pause begins, to count them; to pause again before `resume` goes on with the same one. `on_poll`
-    is called before each poll.
+    `on_pause` is called when a pause begins, so that pauses can be counted: a second `pause` before `resume` is the same pause.
+    `on_poll` is called before each poll.
     """
 
     def __init__(
@@ -28,13 +28,13 @@ class PausableConsumer:
         self.backlog: list[Message] = []
 
     def poll(self, timeout_seconds: float) -> list[Message]:
-        """Return the backlog, or else poll."""
+        """Return the backlog if there is any, else poll."""
         self.on_poll()
         kept, self.backlog = self.backlog, []
         return kept or self.consumer.poll(timeout_seconds)
 
     def pause(self) -> None:
-        """Pause all assigned partitions, and poll once, so that the group knows that this member is alive."""
+        """Pause all assigned partitions, and poll once, which shows the group that this member is alive."""
         if not self.is_paused:
             self.on_pause()
         self.is_paused = True
@@ -44,12 +44,12 @@ class PausableConsumer:
         self.poll_to_backlog(0.0)
 
     def poll_to_backlog(self, seconds: float) -> None:
-        """Poll, and keep what comes for the next poll."""
+        """Poll, and keep the messages for the next poll."""
         self.on_poll()
         self.backlog += self.consumer.poll(seconds)
 
     def resume(self) -> None:
-        """Resume what was paused: there is room again."""
+        """Resume the paused partitions: there is room again."""
         self.is_paused = False
         if self.paused_partitions:
             self.consumer.resume(self.paused_partitions & self.consumer.assignment())
@@ -63,9 +63,10 @@ class PausableConsumer:
 class RetryingProducer:
     """Send to a producer that may be full, for at most `patience` seconds.
 
-    `on_full` is called where a message finds no room, `before_retry` before each new attempt.
+    `on_full` is called when the producer has no room for a message, `before_retry` before each new attempt.
 
-    An own loop and not `stamina`: between two attempts the consumer must be polled, or the group takes its partitions away.
+    It is a loop of our own instead of `stamina` because the consumer must be polled between attempts, or the group takes its
+    partitions away.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class RetryingProducer:
         self.before_retry, self.on_full = before_retry, on_full
 
     def send(self, topic: str, outgoing: OutgoingMessage) -> None:
-        """Send a message. Raises FingerprintError after `patience` seconds without room, DeliveryFailed as the producer does."""
+        """Send a message. Raise FingerprintError after `patience` seconds without room; DeliveryFailed is the producer's."""
         full = self._try_send(topic, outgoing)
         if full is None:
             return
@@ -103,7 +104,7 @@ class RetryingProducer:
 
 
 class PausingProducer:
-    """Send what a consumer's messages gave. While the producer is full, the consumer is paused and polled.
+    """Send the results of a consumer's messages. While the producer is full, the consumer is paused and polled.
 
     Example:
         >>> producer = PausingProducer(kafka_producer, 120.0, pausable_consumer, lag_monitor)
@@ -134,9 +135,9 @@ log = get_logger("fingerprint.dependencies")
 
 
 class DependencyStatus:
-    """Reasons why dependencies fail, by name: logged once each, removed when the dependency recovers.
+    """Dependencies that fail, with the reason: each is logged once, and removed when the dependency recovers.
 
-    `name in status` says whether one fails.
+    `name in status` is True while the dependency fails.
     """
 
     def __init__(self) -> None:

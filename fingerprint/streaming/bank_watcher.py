@@ -1,4 +1,4 @@
-"""Follow the served bank while the program runs, and keep earlier ones for as long as a partition needs them.
+"""Bank watcher: follow the served bank while the program runs, and keep earlier banks as long as a partition needs them.
 
 Example:
     >>> with closing(BankWatcher(folder, settings, open_inference)) as banks:
@@ -34,23 +34,23 @@ MustWait = Callable[[str, str], bool]
 
 
 def never(judging: str, version: str) -> bool:
-    """Return that no version must wait: where this process measures, every version is there at once."""
+    """Return False, no version must wait: a process that measures by itself has every version at once."""
     return False
 
 
 log = get_logger("fingerprint.banks")
-REFUSED_RETRY_SECONDS = 300.0  # until a refused version is opened again: it may have been away for a moment
+REFUSED_RETRY_SECONDS = 300.0  # until a refused version is tried again: its files may be back by then
 
 
 class LoadedBank(NamedTuple):
-    """Bank, and the inference that measures against it."""
+    """A bank, and the inference that computes losses against it."""
 
     bank: Bank
     inference: Inference
 
 
 class BankLoader(Thread):
-    """Thread that opens a version: a large bank takes seconds, during which messages must be polled."""
+    """Thread that opens a version: a large bank takes seconds, in which the main thread must keep polling messages."""
 
     def __init__(self, version: str, pointer: Pointer, open_version: Callable[[str], Bank | None]) -> None:
         super().__init__(name=f"bank-{version}", daemon=True)
@@ -59,7 +59,7 @@ class BankLoader(Thread):
         self.error: Exception | None = None
 
     def run(self) -> None:
-        """Open the version; an error is kept."""
+        """Open the version, and keep the error if there is one."""
         try:
             self.bank = self.open_version(self.version)
         except Exception as error:  # of any kind: the bank before it stays in service
@@ -67,7 +67,7 @@ class BankLoader(Thread):
 
 
 class BankIntegrityCheck(Thread):
-    """Thread that hashes the files of open banks again that were touched."""
+    """Thread that hashes those files of open banks again that were touched."""
 
     def __init__(self, files: Sequence[VerifiedFolder]) -> None:
         super().__init__(name="bank-watch", daemon=True)
@@ -75,17 +75,18 @@ class BankIntegrityCheck(Thread):
         self.changed: list[str] = []
 
     def run(self) -> None:
-        """Hash the files, and keep the names of those that changed."""
+        """Hash the files, and keep the names of changed ones."""
         self.changed = [str(each.root / name) for each in self.files for name in each.changed_files()]
 
 
 class BankWatcher:
-    """Banks of one folder that a program scores with. Used by one thread.
+    """The banks of one folder that a program scores with. Used by one thread.
 
-    `served` follows the folder's CURRENT. A version that cannot be opened, or does not fit the settings, is refused: the one
-    before stays in service, and the version is tried again every REFUSED_RETRY_SECONDS, or when CURRENT changes. A version that
-    the inference server does not have yet, while it has the one before, is waited for. If a file of an open bank is written to,
-    its answers can change: then nothing may be scored with it.
+    - `served` follows the folder's file CURRENT.
+    - A version that cannot be opened or does not fit the settings is *refused*: the bank before stays in service. The version is
+      tried again every REFUSED_RETRY_SECONDS, and when CURRENT changes.
+    - A version that the inference server does not have yet is waited for, as long as the server has the bank before.
+    - If a file of an open bank is written to, `poll` raises: results of that bank may have changed, so nothing may be scored.
     """
 
     def __init__(
@@ -97,9 +98,9 @@ class BankWatcher:
         trust: ServerTrust | None = None,
         backend: Backend = HOST_BACKEND,
     ) -> None:
-        """Open the served version. Raises FingerprintError where it cannot be opened or does not fit the settings.
+        """Open the served version. Raise FingerprintError if it cannot be opened or does not fit the settings.
 
-        `must_wait(active, version)`: whether the server has the active version and not the other one yet.
+        `must_wait(active, version)` says whether the inference server has the active version and does not have the other one yet.
         """
         self.folder, self.settings, self.backend = folder, settings, backend
         self.open_inference, self.must_wait, self.trust = open_inference, must_wait, trust or ServerTrust()
@@ -119,9 +120,9 @@ class BankWatcher:
     # --- the served bank ----------------------------------------------------------------------------------------------
 
     def poll(self) -> None:
-        """Look for another served version, and check the files of open banks, every `bank.poll_interval_seconds`; return at once.
+        """Every `bank.poll_interval_seconds`, look for another served version and check the files of open banks, in threads.
 
-        Raises FingerprintError where a file of an open bank was written to.
+        Raise FingerprintError if a file of an open bank was written to.
         """
         if self.loader:
             if not self.loader.is_alive():
@@ -190,7 +191,7 @@ class BankWatcher:
         )
 
     def _open_if_server_has_it(self, version: str) -> Bank | None:
-        """Open a version; return None while the server has the active one and not this one."""
+        """Open and return a version; return None while the server has the active version and not this one."""
         if self.must_wait(self.served.bank.version, version):
             return None
         return self._open(version)
@@ -198,7 +199,7 @@ class BankWatcher:
     # --- banks of partitions ------------------------------------------------------------------------------------------
 
     def for_version(self, version: str) -> LoadedBank:
-        """Return the loaded bank of a version, or the served one where that version is missing or does not fit."""
+        """Return the loaded bank of a version, or the served one if that version is missing or does not fit."""
         try:
             loaded = self.loaded_banks.get(version) or self._load(self._open(version))
         except FingerprintError as error:
@@ -213,7 +214,7 @@ class BankWatcher:
         return loaded
 
     def find(self, version: str) -> Bank | None:
-        """Return a bank to explain what was measured against it, None where it is missing."""
+        """Return the bank of a version, to explain events that it measured; None if it is missing."""
         try:
             return self.open_banks.get(version) or self._open(version)
         except FingerprintError:

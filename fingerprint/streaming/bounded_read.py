@@ -17,11 +17,11 @@ NO_PARTITION_ASSIGNED = (
 
 
 class EndOffsets:
-    """Ends of a consumer's partitions when they were first seen (or `end_offsets`), and how far it has come.
+    """The ends of a consumer's partitions, when they were first seen (or `end_offsets`), and its positions.
 
-    A position that no message leads to (the end of a transaction, a compacted topic) counts as reached when nothing lags. A
-    member without a partition for `assignment_timeout_seconds` is done too, and `unassigned`: by then the partitions of a
-    member that died have been assigned to others.
+    An end that no message leads to (after a transaction, in a compacted topic) counts as reached when the lag is 0. A member
+    without any partition for `assignment_timeout_seconds` is done as well, and `unassigned`: by then Kafka has assigned the
+    partitions of members that died.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class EndOffsets:
         self.positions |= next_offsets(messages)
 
     def is_reached(self) -> bool:
-        """Return whether every assigned partition was read to its end, or none was assigned for too long."""
+        """Return whether every assigned partition was read to its end, or no partition was assigned for too long."""
         assigned = self.consumer.assignment()
         if not assigned:
             self.unassigned = time.monotonic() - self._last_assigned > self.assignment_timeout_seconds
@@ -60,9 +60,9 @@ class EndOffsets:
 
 
 def poll_until_end(consumer: Consumer, end_offsets: Offsets | None = None) -> Iterator[list[Message]]:
-    """Yield polled messages until every assigned partition was read to where it ended at the start, or to its end offset.
+    """Yield polled messages until every assigned partition is read to its end at the start, or to its end offset.
 
-    Raises FingerprintError if none is assigned for ASSIGNMENT_TIMEOUT_SECONDS.
+    Raise FingerprintError if no partition is assigned for ASSIGNMENT_TIMEOUT_SECONDS.
     """
     end = EndOffsets(consumer, end_offsets=end_offsets)
     while not end.is_reached():

@@ -1,10 +1,10 @@
-"""Restore a partition when it is assigned, and save its state before Kafka may forget its messages.
+"""Checkpoints: restore a partition when it is assigned, and save its state before its positions are committed.
 
-assigned: the newest checkpoint; without one, the state that the bank's training left, split to the partition
-saved:    the state, with the position of the next message, under the fence of this owner
+- Restore: the newest checkpoint; without one, the share of this partition in the state that the bank's training wrote.
+- Save: the state with the position of the next message, fenced, so that only the owner of the partition can write.
 
-The bank that scores from a position on is part of the checkpoint of that position, and another bank takes over in a checkpoint
-only: messages that are read again after a crash are scored by the bank that scored them before.
+A checkpoint names the bank that scores from its position on, and another bank takes over only in a checkpoint. So messages that
+are read again after a crash are scored by the same bank as before.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fingerprint.state.watermarks import WatermarkTracker
 from fingerprint.streaming.bank_watcher import BankWatcher
 from fingerprint.streaming.partition_processor import PartitionProcessor
 
-NO_POSITION = -1  # a position that was neither saved nor committed yet
+NO_POSITION = -1  # no position was saved or committed yet
 
 log = get_logger("fingerprint.stream")
 
@@ -42,11 +42,11 @@ log = get_logger("fingerprint.stream")
 class OwnedPartition:
     """A partition that this process owns.
 
-    `offset` is the position of its next message, `checkpointed` that of its last checkpoint, `committed` the one that the
-    broker accepted. Results before `published_until` may have been published by an earlier owner, by the bank of the checkpoint.
+    `offset` is the position of its next message, `checkpointed` that of its last checkpoint, `committed` the one that the broker
+    accepted. An earlier owner may have published results before `published_until`, with the bank of the checkpoint.
 
-    A restored checkpoint counts as not committed: its owner may have died before the broker accepted the position, and where no
-    message follows no other commit would tell it. A commit too many does no harm.
+    A restored checkpoint counts as not committed: its owner may have died before the broker accepted the position, and if no
+    message follows, no later commit would repair that. A superfluous commit does no harm.
     """
 
     processor: PartitionProcessor
@@ -73,8 +73,8 @@ class CheckpointManager:
     def restore(self, partition: Partition) -> OwnedPartition:
         """Return an assigned partition with its state.
 
-        Raises FingerprintError if something that the checkpoint needs is missing, if it was taken under settings that count
-        otherwise, or if the topic got partitions since this process began.
+        Raise FingerprintError if something that the checkpoint needs is missing, if it was taken under settings that count
+        differently, or if the topic got more partitions since this process began.
         """
         self.partition_count = self.partition_count or self._partition_count(partition.topic)
         if partition.number >= self.partition_count:
@@ -97,17 +97,17 @@ class CheckpointManager:
         )
 
     def can_swap_bank(self, owned: OwnedPartition) -> bool:
-        """Return whether another bank is served than the one of a partition, and may take the partition over."""
+        """Return whether a bank other than the partition's is served and may take the partition over."""
         return (
             owned.processor.bank.version != self.banks.served.bank.version
             and owned.offset >= owned.published_until
         )
 
     def save(self, partition: Partition, owned: OwnedPartition) -> int:
-        """Save a checkpoint and return its size in bytes; a bank that may take the partition over does so with it.
+        """Save a checkpoint and return its size in bytes. A bank that may take the partition over does so here.
 
-        Raises FingerprintError if it cannot be saved, PartitionNotOwned if the partition has another owner: then the bank
-        stays the same.
+        Raise FingerprintError if it cannot be saved, PartitionNotOwned if the partition has another owner. The bank then stays
+        the same.
         """
         undo = self._swap_bank(partition, owned) if self.can_swap_bank(owned) else None
         try:
@@ -144,9 +144,9 @@ class CheckpointManager:
         return Checkpoint(partition, offset, fence, metadata, saved.blobs, saved.referenced_blobs)
 
     def misrouted_events(self, principals: Hashes, partition: Partition) -> int:
-        """Return how many events, by the hashes of their principals (N,), lie in a partition that is not their principal's.
+        """Return the number of events in a partition that is not that of their principal; `principals` (N,) are hashes.
 
-        They were keyed otherwise, or partitions were added before everything was read.
+        They were keyed differently, or partitions were added before everything was read.
         """
         virtual = hashing.bucket_of(principals) >> 8
         return int((virtual % self.partition_count != partition.number).sum())
@@ -154,7 +154,7 @@ class CheckpointManager:
     # --- where a processor comes from ---------------------------------------------------------------------------------
 
     def _from_bank(self, partition: Partition, begin: int) -> PartitionProcessor:
-        """Begin where the bank's training ended."""
+        """Return a processor with the state at the end of the bank's training."""
         committed = self.consumer.committed([partition])[partition]
         if committed is not None and committed > begin:
             log.warning(
@@ -175,7 +175,7 @@ class CheckpointManager:
         return PartitionProcessor(bank, state, self.settings, inference)
 
     def _split_from_parent(self, partition: Partition) -> PartitionProcessor | None:
-        """Give an added partition its share of the state of the partition that its principals were in."""
+        """Return a processor for an added partition with its share of the state of the parent, which had its principals."""
         parents = (
             each
             for each in self.checkpoints.checkpointed_partitions(partition.topic)
@@ -190,7 +190,7 @@ class CheckpointManager:
         return None
 
     def _split_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """Save the shares of added partitions before a partition's state is cut to what is left of it."""
+        """Save the shares of added partitions, before the state of their parent is reduced to its own share."""
         parent, before = checkpoint.partition, int(checkpoint.metadata["partitions"])
         for number in range(parent.number + before, self.partition_count, before):
             added = Partition(parent.topic, number)
@@ -201,7 +201,7 @@ class CheckpointManager:
                 self.checkpoints.save(self._checkpoint(added, processor, begin, fence))
 
     def _from_checkpoint(self, checkpoint: Checkpoint, partition: Partition) -> PartitionProcessor:
-        """Restore the state of a checkpoint, or the share that `partition` has of it where partitions were added."""
+        """Return a processor with the state of a checkpoint, or with `partition`'s share of it if partitions were added."""
         version, backend = str(checkpoint.metadata["bank"]), self.banks.backend
         bank, inference = self.banks.for_version(version)
         state = PipelineState.restore(self.settings, checkpoint.metadata, checkpoint.blobs, backend)
@@ -221,7 +221,7 @@ class CheckpointManager:
         return processor
 
     def _share(self, state: PipelineState, parent: Partition, partition: Partition) -> PipelineState:
-        """Return the share of a partition; the parent keeps the counts of feeds, and its own messages as a source."""
+        """Return a partition's share of the state; only the parent keeps the counts of feeds and its own messages as a source."""
         share = state.split(self._bucket_mask(partition.number), keep_feed_counts=partition == parent)
         if partition != parent:
             share.watermarks.forget(parent.label)
@@ -233,7 +233,7 @@ class CheckpointManager:
         state.enable_eviction(put, self.checkpoints.get_blob, self.settings.stream.max_series, EVENT_CHANNEL)
 
     def _bucket_mask(self, number: int) -> NDArray[np.bool_]:
-        """Return which hash buckets (65536,) have their principals in a partition."""
+        """Return a mask (65536,) of the hash buckets whose principals are in a partition."""
         virtual = np.arange(hashing.VIRTUAL_PARTITIONS)
         return hashing.buckets_of_partitions(virtual % self.partition_count == number)
 
@@ -254,7 +254,7 @@ class CheckpointManager:
         return count
 
     def _check_compatible(self, checkpoint: Checkpoint) -> None:
-        """Raise FingerprintError unless the partitions grew to a multiple and the settings count the same."""
+        """Raise FingerprintError unless the number of partitions is a multiple of the old one and the settings count alike."""
         before = int(checkpoint.metadata["partitions"])
         if self.partition_count % before:
             raise FingerprintError(
@@ -269,9 +269,9 @@ class CheckpointManager:
             )
 
     def _start_position(self, checkpoint: Checkpoint, begin: int, end: int) -> int:
-        """Return the position to read on from; messages that Kafka no longer holds are lost, and reported.
+        """Return the position from which to read on; messages that Kafka no longer has are lost, and reported.
 
-        `begin` and `end` are the first offset that the partition holds, and the next one that it will get.
+        `begin` is the first offset that the partition has, `end` the offset of its next message.
         """
         place, offset = checkpoint.partition.label, checkpoint.offset
         if begin <= offset <= end:
@@ -293,9 +293,9 @@ class CheckpointManager:
         return begin
 
     def _warn_of_new_topic(self, checkpoint: Checkpoint) -> None:
-        """Log that a topic may be another one of the same name: Kafka deletes a topic's committed offsets with it.
+        """Warn if no offset is committed: the topic may be a new one of the same name, since Kafka deletes offsets with a topic.
 
-        Also where they expired: Kafka keeps those of a group without members for a week.
+        Offsets also expire: Kafka keeps those of a group without members for a week.
         """
         if (
             checkpoint.offset

@@ -1,13 +1,13 @@
-"""A clock that jumps ahead is not believed at once: what it closes cannot be opened again.
+"""Clock jumps: a wall clock that jumps ahead is not believed at once, because an interval that it closes stays closed.
 
 Example:
     >>> jumps = ClockJumps(SystemClock())
     >>> jumps.believed_time()                     # None while a jump has not lasted for SETTLING_SECONDS
     datetime.datetime(2026, 1, 15, 14, 10, tzinfo=datetime.timezone.utc)
 
-Where no message is left to be read, intervals close by the clock, and what is older than its memory is forgotten. One look at a
-clock that is weeks ahead would forget nearly all. So the wall clock is held against the monotonic one, which no one can set. A
-machine that slept jumps too, and rightly: a jump that lasts is believed.
+When no message is left to read, intervals close by the clock and old state expires. One reading of a clock that is weeks ahead
+would expire nearly everything. So the wall clock is compared with the monotonic clock, which cannot be set. The clock of a
+machine that slept jumps as well, and rightly: a jump that lasts is believed.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from typing import NamedTuple
 from fingerprint.core.ports.clock import Clock
 from fingerprint.sources.arrival import CLOCK_TOLERANCE_SECONDS
 
-SETTLING_SECONDS = 600.0  # that a clock keeps time after a jump before it is believed
+SETTLING_SECONDS = 600.0  # a clock is believed once it has kept time for so long after a jump
 
 
 class _Jump(NamedTuple):
-    """A clock's lead (seconds) over the monotonic one after a jump, and when it was first seen there (monotonic seconds)."""
+    """A jump: the wall clock's lead over the monotonic clock (seconds), and when it was first seen (monotonic seconds)."""
 
     lead: float
     since: float
@@ -40,7 +40,7 @@ class ClockJumps:
         self.jump: _Jump | None = None
 
     def believed_time(self) -> datetime | None:
-        """Return the time; None where the clock has jumped ahead, by more than events may be, until that has lasted."""
+        """Return the time; None after the clock jumped ahead by more than events may be ahead, until the jump has lasted."""
         now, at = self.clock.now(), self.monotonic()
         lead = now.timestamp() - at
         if lead - self.lead > CLOCK_TOLERANCE_SECONDS:
@@ -52,7 +52,7 @@ class ClockJumps:
         return now
 
     def describe(self) -> str:
-        """Return in a sentence by how much the clock jumped, and what follows."""
+        """Return a sentence that says how far the clock jumped and what follows from it."""
         hours = (self.jump.lead - self.lead) / 3600 if self.jump else 0.0
         return (
             f"it jumped ahead by {hours:,.1f} hours: nothing is closed by it until it has kept time "

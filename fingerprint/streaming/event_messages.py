@@ -1,18 +1,19 @@
-"""Messages of the events topic: one for each record, or a columnar one for many that belong to the same partition.
+"""Messages of the events topic: one for each record, or a columnar one for many records of the same partition.
 
 Example:
     >>> outgoing = EventMessages(settings, partitions=lambda: 4).build(messages, piece, watermarks)
     >>> outgoing.messages[0].key, outgoing.rejects
     (b'123456789012:role/deploy', [])
 
-Every message lies in the partition of its principals, whatever the granularity of entities, so that all that a principal did
-stays in order in one partition. A record by itself goes out as AWS wrote it, with its principal as the key; its headers carry
-where it came from and the *watermark* of that source partition: the latest event time seen there up to this record, in
-milliseconds; 0 while none is known. A columnar message (`sources.columnar`) has one of its principals as the key, and the rest
-in its rows.
+Every message is in the partition of its principals, whatever the granularity of entities, so that all events of a principal stay
+in order in one partition.
 
-A few records cost more as a table than one by one, so what a poll gave is sent by columns where there are `MIN_EVENTS` for each
-partition at least.
+- A single record is sent as AWS wrote it, with its principal as the key. Its headers have its source and the *watermark* of the
+  source partition: the latest event time seen there up to this record, in milliseconds; 0 while none is known.
+- A columnar message (`sources.columnar`) has one of its principals as the key, and the same facts in its rows.
+
+A table of few records is larger than the records. So a poll is sent as columnar messages only if it has at least MIN_EVENTS for
+each partition.
 """
 
 from __future__ import annotations
@@ -38,12 +39,12 @@ from fingerprint.sources.columnar import MAX_EVENTS, EventsTable, events_table, 
 from fingerprint.sources.decode import DecodedMessages, decode_messages
 
 COUNT_SECONDS = 60.0
-MIN_EVENTS = 16  # for each partition: as a table, fewer would be larger and slower
+MIN_EVENTS = 16  # for each partition: fewer would be larger and slower as a table
 MESSAGE_OVERHEAD = 512  # bytes that Kafka puts around a message, at most
 
 
 class PartitionCount:
-    """The number of a topic's partitions as the producer knows it, asked for every `COUNT_SECONDS`; 0 while it does not."""
+    """The number of a topic's partitions, which the producer is asked for every COUNT_SECONDS; 0 while it is unknown."""
 
     def __init__(self, producer: Producer, topic: str) -> None:
         self.producer, self.topic = producer, topic
@@ -61,7 +62,7 @@ class PartitionCount:
 
 
 class OutgoingMessage(NamedTuple):
-    """Message to send; `records` is how many it holds."""
+    """A message to send, with the number of its `records`."""
 
     value: bytes | None
     key: bytes | None
@@ -72,7 +73,7 @@ class OutgoingMessage(NamedTuple):
 class EventsToSend(NamedTuple):
     """Messages of the events topic, and rejects of records that no message can hold.
 
-    `sources` (M,), ascending, are the indices in the poll of the first message behind each.
+    `sources` (M,), ascending, are the indices, in the poll, of the first input message behind each message.
     """
 
     messages: list[OutgoingMessage]
@@ -81,14 +82,14 @@ class EventsToSend(NamedTuple):
 
 
 class EventMessages:
-    """Build messages from decoded records. `partitions` gives the events topic's number of them, 0 while it is unknown."""
+    """Builds messages from decoded records. `partitions()` is the events topic's number of partitions, 0 while unknown."""
 
     def __init__(self, settings: Settings, partitions: Callable[[], int] = lambda: 0) -> None:
         self.entities, self.max_bytes = settings.entities, settings.kafka.max_request_size
         self.partitions = partitions
 
     def build(self, messages: Sequence[Message], piece: DecodedMessages, watermarks: Longs) -> EventsToSend:
-        """Return the messages of a piece's n events; `watermarks` (n,) are in ms."""
+        """Return the messages of the n events of a piece; `watermarks` (n,) are in ms."""
         codes, principals = pd.factorize(piece.events["principal"])
         keys = [str(principal).encode() for principal in principals]
         events = _Events(messages, piece, watermarks, codes, keys)
@@ -106,9 +107,9 @@ class EventMessages:
         return self._within_limit(sorted(built, key=lambda each: each[0]))
 
     def _share_messages(self, events: _Events, table: EventsTable, rows: Longs) -> Iterator[_SourcedMessage]:
-        """Yield columnar messages of some rows, in their order: as few as hold them, halves of one that is too large.
+        """Yield columnar messages of some rows, in their order, as few as possible: one that is too large is halved.
 
-        A single record goes by itself.
+        A single record becomes a message of its own.
         """
         if len(rows) == 1:
             yield from events.as_records(rows)
@@ -124,7 +125,7 @@ class EventMessages:
             yield from self._share_messages(events, table, part)
 
     def _within_limit(self, built: Sequence[_SourcedMessage]) -> EventsToSend:
-        """Return the messages but those of records that are larger than a message may be."""
+        """Return the messages, and rejects in place of those records that are larger than a message may be."""
         fits = np.array([encoded_size(each) <= self.max_bytes for _, each in built], bool)
         reason = f"a record larger than the {self.max_bytes:,} bytes of a message"
         source = np.array([place for place, _ in built], np.int64)
@@ -134,7 +135,8 @@ class EventMessages:
         )
 
 
-_SourcedMessage = tuple[int, OutgoingMessage]  # the index in the poll of its first message, and what is sent
+# Index, in the poll, of the first input message behind a message, and the message to send
+_SourcedMessage = tuple[int, OutgoingMessage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +170,7 @@ class _Events:
         ]
 
     def as_table(self) -> EventsTable:
-        """Return all rows as a table of which messages have parts."""
+        """Return all rows as one table, from which columnar messages take parts."""
         source, owners = encode_few([(each.topic, each.partition) for each in self.messages])
         sources = [Partition(*owner).label for owner in owners]
         return events_table(
@@ -177,9 +179,10 @@ class _Events:
 
 
 def single_records(message: Message, settings: Settings) -> list[OutgoingMessage]:
-    """Return the records of a columnar message as a message each, from the sources and with the watermarks of its rows.
+    """Return the records of a columnar message as one message each, with the sources and watermarks of its rows.
 
-    So a record that kills its reader costs no other, when the dead letter of them all is sent back. Nothing where none is read.
+    When the dead letter of a columnar message is replayed this way, a record that kills its reader costs no other record. The
+    result is empty if no record can be read.
     """
     return [
         OutgoingMessage(piece.lines[row], key, headers)
@@ -191,7 +194,7 @@ def single_records(message: Message, settings: Settings) -> list[OutgoingMessage
 
 
 def _row_headers(piece: DecodedMessages) -> list[Headers]:
-    """Return the headers of each event; none where its message did not say where it was read from."""
+    """Return the headers of each event; empty if its message did not name its source."""
     if piece.origins is None:
         return [()] * len(piece.events)
     names = [f"{name}/0".encode() for name in piece.origins.sources]
@@ -200,7 +203,7 @@ def _row_headers(piece: DecodedMessages) -> list[Headers]:
 
 
 def encoded_size(outgoing: OutgoingMessage) -> int:
-    """Return how many bytes a message takes, at most."""
+    """Return the largest number of bytes that a message may take."""
     headers = sum(len(name) + len(value or b"") + 4 for name, value in outgoing.headers)
     return len(outgoing.value or b"") + len(outgoing.key or b"") + headers + MESSAGE_OVERHEAD
 

@@ -1,4 +1,4 @@
-"""Feed gaps: a feed without an event for so long that the events expected since its last one are too many to miss.
+"""Feed gaps: a feed has had no event for so long that too many expected events are missing.
 
 Example:
     >>> office = np.tile([0] * 8 + [40] * 8 + [0] * 8, 14)          # two weeks, and then nothing
@@ -7,9 +7,11 @@ Example:
     (328, 80, True)
 
 The expectation comes from the feed's own past, up to its last event: the frequencies that the spectral detector keeps, repeated
-by whole weeks. Three rules keep usual quiet from being reported. Hours that were empty in every week of the past are expected to
-be empty (weekends). Bursts enter the past clipped, or one of them would be expected all day. And the feed's own usual gaps,
-measured by the same expectation, raise the number that must be missed (nights, irregular batches).
+by whole weeks. Three rules prevent reports of usual quiet:
+- Hours that were empty in every week of the past are expected to be empty (weekends).
+- Bursts are clipped in the past, because an unclipped one would be expected all day.
+- The feed's own usual gaps (nights, irregular batches), measured by the same expectation, raise the number of events that must be
+  missing.
 """
 
 from __future__ import annotations
@@ -33,8 +35,8 @@ from fingerprint.state.feed_activity import MAX_FEEDS
 from fingerprint.streaming.partition_processor import PartitionProcessor
 
 HALF_URGENCY_EVENTS = 40.0  # missed events (or as many as make up for usual gaps) at which urgency is 50
-WARM_UP_DAYS = 7  # that a feed is known before a gap is reported; less than a week takes weekends for gaps
-# Usual gaps that must be missed on top: they come in clusters, so longer ones are not much rarer.
+WARM_UP_DAYS = 7  # days that a feed is known before its gaps are reported: with less, weekends look like gaps
+# So many times the usual gap must be missed in addition: usual gaps come in clusters, so longer ones are not much rarer.
 USUAL_GAPS = 3.0
 RESUMED, GIVEN_UP = "heard again", "given up"  # endings of a gap, as they are shown
 
@@ -49,10 +51,10 @@ class FeedActivity:
 
 
 class MissedEvents(NamedTuple):
-    """Expectations for F feeds at the end of their counts, (F,) each.
+    """The state of F feeds at the end of their counts, (F,) each.
 
-    Index of the first silent interval, events expected since then, events that must be missed to be a gap, usual events of an
-    interval. NaN without an opinion: no event yet, or warming up.
+    In order: index of the first silent interval, events expected since then, number of missing events that makes a gap, usual
+    events of an interval. NaN means no opinion: the feed has had no event, or is warming up.
     """
 
     silent_from: Longs
@@ -62,13 +64,13 @@ class MissedEvents(NamedTuple):
 
     @property
     def is_silent(self) -> Mask:
-        """Return which feeds are in a gap, (F,)."""
+        """Return a mask (F,) of the feeds that are in a gap."""
         silent: Mask = np.greater_equal(self.expected, self.needed)  # NaN is not
         return silent
 
 
 def activity_matrix(counts: pd.DataFrame, start: int, end: int, max_feeds: int) -> FeedActivity:
-    """Return rows (kind, feed, interval, events) as a matrix of the intervals start ... end - 1; at most `max_feeds` feeds."""
+    """Return counts (columns kind, feed, interval, events) as a matrix of intervals start ... end - 1, of `max_feeds` at most."""
     inside = counts[(counts["interval"] >= start) & (counts["interval"] < end)]
     sizes = inside.groupby(["kind", "feed"])["events"].sum().nlargest(max_feeds, keep="first").sort_index()
     place = sizes.index.get_indexer(pd.MultiIndex.from_frame(inside[["kind", "feed"]]))
@@ -82,9 +84,9 @@ def activity_matrix(counts: pd.DataFrame, start: int, end: int, max_feeds: int) 
 def find_gaps(
     activity: FeedActivity, begin: int, end: int, open_gaps: Mapping[str, FeedGap], settings: Settings
 ) -> dict[str, FeedGap]:
-    """Return the gaps that changed, by id, as the intervals begin ... end - 1 became complete one after another.
+    """Return by id the gaps that changed while the intervals begin ... end - 1 became complete, one after another.
 
-    `open_gaps`: those that have not ended, by id.
+    `open_gaps` are the gaps that have not ended, by id.
     """
     still_open, changed = dict(open_gaps), dict[str, FeedGap]()
     for closed in range(begin + 1, end + 1):
@@ -116,7 +118,7 @@ def find_gaps_at(
 
 
 def missed_events(counts: Floats, settings: Settings) -> MissedEvents:
-    """Return what is missed of F feeds, by their counts (F, T) in complete intervals, oldest first."""
+    """Return the missed events of F feeds, from their counts (F, T) in complete intervals, oldest first."""
     came = counts > 0
     total = counts.shape[1]
     since = np.where(came.any(axis=1), total - np.argmax(came[:, ::-1], axis=1), 0)
@@ -133,7 +135,7 @@ def missed_events(counts: Floats, settings: Settings) -> MissedEvents:
 
 
 def lookback_intervals(settings: Settings) -> int:
-    """Return how many intervals are read: a whole history, and a week of silence after it."""
+    """Return the number of intervals to read: a whole history, and a week of silence after it."""
     return (settings.spectral.history_days + 7) * settings.spectral.intervals_per_day
 
 
@@ -148,9 +150,10 @@ def _activity_until(activity: FeedActivity, complete_until: int, settings: Setti
 
 
 def _expectation(window: Floats, elapsed: Longs, settings: Settings) -> tuple[Floats, Floats, Floats]:
-    """Return expected events since a feed's last one, how many must be missed, and how many are usual in an interval, (R,) each.
+    """Return (R,) each: events expected since a feed's last one, number of missing ones that makes a gap, usual events.
 
-    `window` (R, W): the last W intervals up to each feed's last event; `elapsed` (R,): intervals since.
+    `window` (R, W) are the last W intervals up to each feed's last event, `elapsed` (R,) the number of intervals since then. The
+    usual events are those of an interval.
     """
     per_day, threshold = settings.spectral.intervals_per_day, settings.feed_gaps.threshold
     week = min(7 * per_day, window.shape[1])
@@ -165,20 +168,20 @@ def _expectation(window: Floats, elapsed: Longs, settings: Settings) -> tuple[Fl
 
 
 def _level(last: Floats, kept: Floats) -> Floats:
-    """Return the share of expected events that came in the last day before the silence: (R, day) each -> (R, 1), at most 1."""
+    """Return the share (R, 1), at most 1, of expected events that came in the last day before the silence; (R, day) each."""
     level: Floats = (last.sum(axis=1, keepdims=True) + 1) / (kept.sum(axis=1, keepdims=True) + 1)
     return np.minimum(level, 1)
 
 
 def _clipped(window: Floats, per_day: int, threshold: float) -> Floats:
-    """Return counts clipped by what is usual at that time of day: its median over the days, and `threshold` Poisson roots."""
+    """Return counts clipped at the median of their time of day plus `threshold` times its square root (Poisson)."""
     usual = np.median(window.reshape(len(window), -1, per_day), axis=1)
     cap = np.tile(usual + threshold * np.sqrt(usual + 1), window.shape[1] // per_day)
     return np.minimum(window, cap).astype(np.float32)
 
 
 def _near_activity(window: Floats, week: int, reach: int) -> Mask:
-    """Return which intervals of a week (repeated over the window) lie within `reach` of one with events in any week."""
+    """Return a mask, over the window, of the intervals of a week within `reach` of one that has events in any week."""
     came = np.asarray((window.reshape(len(window), -1, week) > 0).any(axis=1))
     around = np.concatenate([came[:, -reach:], came, came[:, :reach]], axis=1)
     sums = np.concatenate([np.zeros((len(came), 1), np.int64), np.cumsum(around, axis=1)], axis=1)
@@ -187,9 +190,9 @@ def _near_activity(window: Floats, week: int, reach: int) -> Mask:
 
 
 def _usual_gap(window: Floats, kept: Floats, settings: Settings) -> Floats:
-    """Return the most events that the feed's usual gaps miss, (R,): the largest gap of a weekday that occurs in most weeks.
+    """Return the most events (R,) missing in a feed's usual gaps: the largest gap of a weekday that occurs in most weeks.
 
-    So a gap that was reported once is no usual gap, when there are three weeks to compare.
+    So with three weeks or more, a gap that was reported once is no usual gap.
     """
     running = np.cumsum(np.where(window > 0, 0, kept), axis=1)
     gaps = running - np.maximum.accumulate(np.where(window > 0, running, 0), axis=1)
@@ -227,7 +230,7 @@ def _build_gap(
 def _end_gap(
     gap: FeedGap, activity: FeedActivity, row: int | None, complete_until: int, settings: Settings
 ) -> FeedGap | None:
-    """Return the gap with its end, None if it has not ended."""
+    """Return the gap with its end, or None if it has not ended."""
     seconds = settings.spectral.interval_seconds
     if row is None:
         return replace(gap, ended_at=_interval_start(complete_until, seconds), ending=GIVEN_UP)
@@ -265,8 +268,8 @@ MAX_INTERVALS_PER_CHECK = 24  # intervals in one check, so that a long past does
 class FeedCheck(NamedTuple):
     """The result of one check of all feeds.
 
-    Gaps that changed, those of them to publish, and how many feeds are in a gap now; the time checked up to, and the time before
-    which counts may be deleted (seconds since 1970).
+    In order: gaps that changed, those of them to publish, the number of feeds in a gap now, the time until which feeds were
+    checked, and the time before which counts may be deleted (both in seconds since 1970).
     """
 
     changed: list[FeedGap]
@@ -279,21 +282,22 @@ class FeedCheck(NamedTuple):
 class FeedMonitor:
     """Check the feeds of all partitions by the counts in the alert store.
 
-    Events of a feed lie in all partitions, so only the store can add them up. One worker checks what is complete in every
-    partition: the owner of partition 0. Another one that does so at the same time finds the same gaps under the same ids.
+    Events of a feed are in all partitions, so only the store can add them up. One worker, the owner of partition 0, checks the
+    intervals that are complete in every partition. If two workers check at the same time, both find the same gaps with the same
+    ids.
     """
 
     def __init__(self, store: Store, settings: Settings) -> None:
         self.store, self.settings = store, settings
         self.seconds = settings.spectral.interval_seconds
-        # as the store had them at the last check, so that not all are read again
+        # As in the store at the last check, so that not all of them are read again
         self.counts = pd.DataFrame()
         self.checked_until = 0  # of the last check, seconds since 1970
 
     def closed_counts(self, processor: PartitionProcessor, now: int) -> tuple[int, pd.DataFrame] | None:
-        """Return until when a partition is closed (seconds since 1970) and its counts, for `Store.feeds.save_counts`.
+        """Return the time until which a partition is closed (seconds since 1970) and its counts, for `Store.feeds.save_counts`.
 
-        Returns None if it is no further than before. Intervals after `now` are not closed, whatever a watermark says.
+        Return None if it is no further than before. Intervals after `now` are not closed, whatever a watermark says.
         """
         closed = min(processor.feeds_complete_until(), now // self.seconds)
         counts = processor.feed_counts.drain_closed(closed)
@@ -302,10 +306,10 @@ class FeedMonitor:
         return closed * self.seconds, counts.assign(at=counts["interval"] * self.seconds)
 
     def check(self, topic: str, partitions: int, now: int) -> FeedCheck | None:
-        """Check the intervals that became complete in all partitions of a topic since the last check; None if none did.
+        """Check the intervals that became complete in all partitions of a topic since the last check; None if there are none.
 
-        `partitions` is how many the topic has, 0 where that is unknown. No check goes past `now` (seconds since 1970), nor begins
-        after it: a watermark ahead must not stop the checks.
+        `partitions` is the topic's number of partitions, 0 if unknown. A check neither begins nor ends after `now` (seconds since
+        1970): a watermark that is ahead must not stop later checks.
         """
         closed = self._complete_until(topic, partitions)
         looked = min(self.store.feeds.checked_until(), now)
@@ -327,9 +331,9 @@ class FeedMonitor:
         )
 
     def _complete_until(self, topic: str, partitions: int) -> list[int]:
-        """Return until when the partitions of a topic are complete; forget those of a topic that was made again with fewer.
+        """Return the time until which each partition of a topic is complete; forget partitions that no longer exist.
 
-        A partition that no longer exists comes no further, and would stop the checks for good.
+        A topic may be created again with fewer partitions. One that no longer exists would stop the checks for good.
         """
         complete = {
             place: until for place, until in self.store.feeds.complete_until().items() if place.topic == topic
@@ -340,10 +344,10 @@ class FeedMonitor:
         return [until for place, until in complete.items() if place not in gone]
 
     def _first_interval(self, looked: int, until: int, counts: pd.DataFrame) -> int:
-        """Return the interval to check from, at most `until`.
+        """Return the first interval to check, at most `until`.
 
-        It is the next one with events, if there were none for so long that no feed can begin a gap or be given up: years without
-        a record are not checked hour by hour.
+        If there were no events for so long that no feed can begin a gap or be given up, it is the next interval with events:
+        years without a record are not checked hour by hour.
         """
         if looked and (self.store.feeds.gaps(ended=False) or (counts["interval"] < looked).any()):
             return looked
@@ -353,8 +357,8 @@ class FeedMonitor:
     def _load_counts(self, looked: int, since: int) -> pd.DataFrame:
         """Return the counts of each feed from `since` on.
 
-        Counts of more than a day before the last check do not change any more (`FeedCounts`), unless another worker has checked
-        since: then all are read.
+        Counts older than a day before the last check no longer change (`FeedCounts`), so they are kept. If another worker has
+        checked since, all are read again.
         """
         known = self.checked_until and self.checked_until == looked
         settled = looked - 2 * DAY_SECONDS if known else since

@@ -1,6 +1,6 @@
-"""Read the raw topic, key its records by principal, write them to the events topic: the service behind `fingerprint ingest`.
+"""The service behind `fingerprint ingest`: read the raw topic, key its records by principal, write them to the events topic.
 
-What cannot be read goes to the dead letters. Everything is acknowledged before the positions are committed.
+Messages that cannot be read become dead letters. All messages are acknowledged before the positions are committed.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ log = get_logger("fingerprint.ingest")
 class IngestService(ConsumerService):
     """Read, write and commit, batch after batch. A partition's watermark lives as long as its assignment.
 
-    A run raises FingerprintError when dead letters reach the limit or the producer is full for too long, and DeliveryFailed.
-    What is committed was written before, then too.
+    A run raises FingerprintError if dead letters reach the limit or the producer is full for too long, and DeliveryFailed. In
+    these cases, too, only positions are committed whose messages were written.
     """
 
     log = log
@@ -92,7 +92,7 @@ class IngestService(ConsumerService):
         return self.lag_monitor.problem() if self.joined else "has not joined the group yet"
 
     def _write(self, batch: RekeyedBatch, messages: list[Message]) -> None:
-        """Write a batch, wait for the acknowledgement, then commit: before the commit everything comes again."""
+        """Write a batch, wait for the acknowledgement, then commit: after a crash before the commit, all is read again."""
         dead = np.zeros(batch.completed_until - batch.begin, bool)
         dead[batch.dead_letter_sources - batch.begin] = True
         last = self.limit.exceeded_at(dead)
@@ -113,13 +113,13 @@ class IngestService(ConsumerService):
             raise FingerprintError(self.limit.describe(self.settings.kafka.raw_topic, reason))
 
     def _commit(self, messages: list[Message]) -> None:
-        """Commit what is still owned. The next owner of the rest reads it again: repeats, reduced by id."""
+        """Commit the partitions that are still owned. The next owner of others reads them again; repeats are dropped by id."""
         offsets = next_offsets(messages)
         while not self._committed(offsets):
             self.pausable_consumer.poll_to_backlog(POLL_SECONDS)
 
     def _committed(self, offsets: Mapping[Partition, int]) -> bool:
-        """Try to commit; return false during a rebalance: poll, and try again."""
+        """Try to commit; return False during a rebalance, after which the caller polls and tries again."""
         owned = {each: offsets[each] for each in offsets.keys() & self.consumer.assignment()}
         try:
             if owned:

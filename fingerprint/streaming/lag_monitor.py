@@ -1,4 +1,4 @@
-"""Lag of a consumer: a broker that does not answer, partitions that are stalled. For every program that reads a topic."""
+"""Lag monitor: the lag of a consumer, a broker that does not answer, stalled partitions. For every program that reads a topic."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ from fingerprint.core.ports.message_stream import (
 from fingerprint.core.settings import Kafka
 
 POLL_INTERVAL_SECONDS = 5.0  # between two reads of the lag
-PARTITION_STALL_SECONDS = 120.0  # without progress, after which a lagging partition counts as stalled
-LAG_TIMEOUT_SECONDS = 2.0  # a read that takes longer is given up: polling must go on where it can
+PARTITION_STALL_SECONDS = 120.0  # a lagging partition without progress for so long is stalled
+LAG_TIMEOUT_SECONDS = 2.0  # a read that takes longer is given up, because polling must go on
 
-MAX_LAG_READING_AGE_SECONDS = 60.0  # after which a lag of 0 is no longer believed
+MAX_LAG_READING_AGE_SECONDS = 60.0  # a lag of 0 is no longer believed if it was read so long ago
 
 log = get_logger("fingerprint.watch")
 
@@ -44,7 +44,7 @@ class LagMonitorMetrics:
 
 
 class LagMonitor:
-    """Read the lag every few seconds, notice stalled partitions and requests that the broker does not answer.
+    """Reads the lag every few seconds, and notices stalled partitions and requests that the broker does not answer.
 
     Example:
         >>> monitor.observe(messages)                  # what a poll returned
@@ -68,7 +68,7 @@ class LagMonitor:
         self.lag_age = LagAge()
         self.positions: dict[Partition, int] = {}
         self.stalled: list[Partition] = []
-        # When the oldest request was sent that is not answered yet.
+        # Time at which the oldest unanswered request was sent
         self.oldest_pending_request: float | None = None
         self.logged_unavailable = False
         self.next_poll = now() + self.poll_interval
@@ -92,7 +92,7 @@ class LagMonitor:
 
     @contextmanager
     def awaiting_broker(self) -> Iterator[None]:
-        """Wrap a call that waits for the broker; it counts as answered if nothing is raised."""
+        """Wrap a call that waits for the broker; the request counts as answered unless the call raises."""
         self.request_sent()
         yield
         self.response_received()
@@ -113,7 +113,7 @@ class LagMonitor:
         return 0.0 if sent_at is None else self.now() - sent_at
 
     def problem(self) -> str | None:
-        """Return why a program that reads is not ready, None while it is."""
+        """Return why the program is not ready, None while it is."""
         if self.seconds_unanswered() > self.settings.request_timeout_seconds:
             return f"no broker has answered for {self.seconds_unanswered():.0f} s"
         if self.stalled:
@@ -152,11 +152,11 @@ def _format_partitions(partitions: Sequence[Partition]) -> str:
 
 
 class LagAge:
-    """Measure lag in seconds: how long ago the oldest message was written that was not read yet, at most.
+    """Measures lag in seconds: an upper bound on the age of the oldest unread message.
 
-    What is unread was written after what was read last, and after the last time when nothing was unread. Messages would not do as
-    a measure: one holds up to 1,000 records. Where the lag itself has not been read for long, because the program waits for its
-    database or hangs, messages may have come since it was read last, and are counted as if they had.
+    Unread messages were written after the last message that was read, and after the last time at which none was unread. A number
+    of messages would be a poor measure, as one has up to 1,000 records. If the lag has not been read for long, because the
+    program waits for its database or hangs, the measure assumes that messages have come since then.
 
     Example:
         >>> age, partition = LagAge(now=lambda: 1_000.0), Partition("events", 0)
@@ -171,20 +171,21 @@ class LagAge:
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self.now = now  # seconds since 1970
-        self._written_after: dict[Partition, float] = {}  # of what is unread, seconds since 1970
-        self._lagging_since: dict[Partition, float] = {}  # of partitions of which nothing was read yet
+        # Seconds since 1970; unread messages were written after it
+        self._written_after: dict[Partition, float] = {}
+        self._lagging_since: dict[Partition, float] = {}  # for partitions from which nothing was read yet
         self._read_to_end: frozenset[Partition] = frozenset()
         self._updated = now()
 
     def observe(self, messages: Sequence[Message]) -> None:
-        """Note messages that were read. A time of the future is one of now, and so is none (0 or less): producers set it."""
+        """Note messages that were read. A timestamp that is missing or in the future counts as now: producers set it."""
         now = self.now()
         for partition, written_ms in last_timestamps(messages).items():
             written = min(written_ms / 1000, now) if written_ms > 0 else now
             self._written_after[partition] = max(self._written_after.get(partition, written), written)
 
     def update(self, lag: Offsets) -> None:
-        """Note the lag of each assigned partition (messages). Of one of which nothing was read yet, time counts from now."""
+        """Note the lag of each assigned partition (messages). If nothing was read from one yet, its time counts from now."""
         self._updated = now = self.now()
         self._read_to_end = frozenset(each for each, behind in lag.items() if behind <= 0)
         known = {each: self._written_after[each] for each in lag if each in self._written_after}
@@ -194,7 +195,7 @@ class LagAge:
         }
 
     def seconds(self, partition: Partition) -> float:
-        """Return the age of a partition's lag now, 0 where there is none; from any thread."""
+        """Return the age of a partition's lag now, 0 without lag; from any thread."""
         now = self.now()
         if partition in self._read_to_end and now - self._updated < MAX_LAG_READING_AGE_SECONDS:
             return 0.0
@@ -203,9 +204,9 @@ class LagAge:
 
 
 class StallDetector:
-    """Find partitions that lag and do not progress: nothing is raised, and nothing arrives.
+    """Finds partitions that lag and make no progress, although no error is raised.
 
-    A partition that is not assigned, or read to its end, starts from zero when that is over.
+    The time without progress of a partition starts at zero when it is assigned, and when it begins to lag again.
 
     Example:
         >>> detector, partition = StallDetector(stall_seconds=120), Partition("events", 0)
@@ -217,13 +218,13 @@ class StallDetector:
 
     def __init__(self, stall_seconds: float) -> None:
         self.stall_seconds = stall_seconds
-        self._last_progress: dict[Partition, tuple[int, float]] = {}  # at which position, since when
+        self._last_progress: dict[Partition, tuple[int, float]] = {}  # position, and when it was reached
 
     def stalled(self, now: float, positions: Offsets, lag: Offsets) -> list[Partition]:
         """Return the partitions that have not progressed for `stall_seconds` or longer, in order.
 
-        `now`: seconds, on a clock that never goes back. `positions`: of polled messages; a partition of which none was polled
-        may be missing. `lag`: messages, of every assigned partition.
+        `now` is in seconds on a monotonic clock. `positions` are those of polled messages; a partition without any may be
+        missing. `lag` is in messages, for every assigned partition.
         """
         before, self._last_progress = self._last_progress, {}
         for each in (each for each, behind in lag.items() if behind > 0):

@@ -20,7 +20,7 @@ from fingerprint.streaming.lag_monitor import LagAge, LagMonitorMetrics
 from fingerprint.streaming.rekeying import RekeyedBatch
 from fingerprint.streaming.s3_objects import ObjectBatch
 
-if TYPE_CHECKING:  # `ingest` has metrics too, and needs neither detectors nor SciPy
+if TYPE_CHECKING:  # `ingest` imports this module, and needs neither detectors nor SciPy
     from fingerprint.streaming.checkpoints import OwnedPartition
     from fingerprint.streaming.partition_processor import PartitionProcessor
 
@@ -97,7 +97,7 @@ class StreamMetrics:
         return Gauge(f"{STREAM_PREFIX}_{name}", help, labels, registry=self.registry)
 
     def _add_input_counters(self) -> None:
-        """Count what is read, and what of it is scored."""
+        """Add counters of messages and events that are read and scored."""
         counter = self._counter
         self.messages = counter("messages", "Messages read.")
         self.dead = counter(
@@ -122,7 +122,7 @@ class StreamMetrics:
         )
 
     def _add_result_counters(self) -> None:
-        """Count what is found, and the events that can have no part in it."""
+        """Add counters of alerts and votes, and of events that can be in none."""
         counter = self._counter
         self.votes = counter("votes", "Votes by detector.", ("detector",))
         self.silent_intervals = counter(
@@ -140,7 +140,7 @@ class StreamMetrics:
         )
 
     def _add_work_counters(self) -> None:
-        """Count how the process fares: its state, its checkpoints and its pauses."""
+        """Add metrics of the process: its state, its checkpoints and its pauses."""
         counter = self._counter
         self.reloaded_buckets = counter(
             "restored_hash_buckets",
@@ -197,7 +197,7 @@ class StreamMetrics:
         )
 
     def track_dependencies(self, dependency_status: DependencyStatus) -> None:
-        """Report whether each dependency fails, whenever the metrics are read."""
+        """Report, whenever the metrics are read, whether each dependency fails."""
         for name in DEPENDENCIES:
             self.dependency_failing.labels(name).set_function(partial(dependency_status.__contains__, name))
 
@@ -207,7 +207,7 @@ class StreamMetrics:
         self.backend.labels(backend.dataframe_library, backend.array_library, backend.device).set(1)
 
     def set_active_banks(self, manifests: Sequence[Mapping[str, Any]]) -> None:
-        """Report the banks that score now (two while one takes over), and the age and drift of the newest, the last one."""
+        """Report the banks that score now (two during a swap), and the age and drift of the newest, which is the last one."""
         versions = [manifest["version"] for manifest in manifests]
         if not manifests or versions == self.active_bank_versions:
             return
@@ -229,7 +229,7 @@ class StreamMetrics:
 
     @contextmanager
     def counting(self, processor: PartitionProcessor) -> Iterator[None]:
-        """Add what a processor counts inside the block."""
+        """Add the counts that a processor makes inside the block."""
         before = processor.counter_values()
         yield
         for name, value in processor.counter_values().items():

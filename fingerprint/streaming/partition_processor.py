@@ -1,4 +1,4 @@
-"""One partition of the events topic, from assignment to revocation: its messages' events in, in the order of the log.
+"""Partition processor: one partition of the events topic, from assignment to revocation, with its events in log order.
 
 Example:
     >>> processor = PartitionProcessor(bank, PipelineState(scorer_state, WatermarkTracker(expected=4)), settings)
@@ -6,9 +6,9 @@ Example:
     ...     store.alerts.save(result.alerts, result.votes)
     >>> saved = processor.checkpoint()
 
-Every answer is a function of the log alone, not of where a batch was cut. Two rules make it so. An *early* event, one that came
-ahead of other sources, is not measured before the intervals are closed that its features read. And a *late* event (its interval
-had closed) begins a step of its own, because the events before it must be judged without it.
+The results depend on the log alone, not on where batches are cut, because of two rules:
+- An *early* event, which came ahead of other sources, is measured only once the intervals that its features read are closed.
+- A *late* event, whose interval has closed, begins a step of its own, because the events before it must be judged without it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ from fingerprint.state.pipeline_state import PipelineState, StateCheckpoint
 from fingerprint.state.watermarks import WatermarkTracker
 
 NO_EVENTS = pd.DataFrame()
-MAX_LATE_STEPS = 64  # steps that late events may cut a batch into; past that they share the last one
+MAX_LATE_STEPS = 64  # steps into which late events may cut a batch; further ones share the last step
 
 
 class PartitionProcessor:
-    """Run the detection pipeline of one partition: by the watermarks of its sources, with early and late events in order."""
+    """Runs the detection pipeline of one partition by the watermarks of its sources, with early and late events in order."""
 
     def __init__(
         self, bank: Bank, state: PipelineState, settings: Settings, inference: Inference | None = None
@@ -50,7 +50,7 @@ class PartitionProcessor:
 
     @property
     def bank(self) -> Bank:
-        """The bank that new events are measured against."""
+        """The bank that measures new events."""
         return self.pipeline.bank
 
     @property
@@ -64,7 +64,7 @@ class PartitionProcessor:
         return self.state.feed_counts
 
     def swap_bank(self, bank: Bank, inference: Inference | None = None) -> Callable[[], None]:
-        """Measure against another bank from now on; return a function that undoes it (`DetectionPipeline.swap_bank`)."""
+        """Measure with another bank from now on; return a function that undoes the swap (`DetectionPipeline.swap_bank`)."""
         return self.pipeline.swap_bank(bank, inference)
 
     def apply_settings(self, settings: Settings) -> None:
@@ -77,8 +77,8 @@ class PartitionProcessor:
     ) -> list[StepResult]:
         """Process N events in the order of the log.
 
-        `low_watermarks` (N,): the least watermark of all sources at each event; `arrival_times` (N,): when it arrived; both in
-        seconds since 1970, on the host. Events lie where the backend's tables do.
+        `low_watermarks` (N,) are the lowest watermark of all sources at each event, `arrival_times` (N,) the arrival of each
+        event; both in seconds since 1970, on the host. Events are on the device of the backend's tables.
         """
         coded = code_events(events)
         low_watermarks = arrays.to_device_of(
@@ -96,21 +96,21 @@ class PartitionProcessor:
     def count_feeds(
         self, events: pd.DataFrame, low_watermarks: Longs, feed_sources: list[str], codes: NDArray[Any]
     ) -> None:
-        """Count N events for their feeds, before they are processed; `codes` (N,): which of `feed_sources` each came through."""
+        """Count N events for their feeds, before they are processed; `codes` (N,) are their places in `feed_sources`."""
         self.feed_counts.add_events(events, feed_sources, codes, self._first_open_intervals(low_watermarks))
 
     def feeds_complete_until(self) -> int:
-        """Return the first interval whose feed counts may still grow. A bank's training does not count for them."""
+        """Return the first interval whose feed counts may still grow, regardless of the bank's training."""
         return self.state.scorer.first_open_interval(self.watermarks.low_watermark // 1000)
 
     def clamp_clocks(self, now: int) -> None:
-        """Pull every clock back that is further ahead of `now` (ms since 1970) than events may be."""
+        """Set back every clock that is further ahead of `now` (ms since 1970) than events may be."""
         latest = now + CLOCK_TOLERANCE_SECONDS * 1000
         self.watermarks.clamp(now, latest)
         self.state.scorer.watermark = min(self.state.scorer.watermark, latest // 1000)
 
     def advance_clock(self, now: int) -> list[StepResult]:
-        """Close intervals by the clock, `now` in ms since 1970: nothing is left to be read."""
+        """Close intervals by the clock, `now` in ms since 1970, when no message is left to read."""
         self.clamp_clocks(now)
         low = self.watermarks.advance_clock(now) // 1000
         scorer_state = self.state.scorer
@@ -119,7 +119,7 @@ class PartitionProcessor:
         return [self._process_step(code_events(NO_EVENTS), low)]
 
     def counter_values(self) -> dict[str, int]:
-        """Return counts by the name of their metric; some of them began before a restart."""
+        """Return counts by the name of their metric; some include counts from before a restart."""
         counters = self.state.counters
         return {
             "events": counters.events,
@@ -137,14 +137,14 @@ class PartitionProcessor:
         }
 
     def checkpoint(self) -> StateCheckpoint:
-        """Return the state as data, and with it the version of the bank that scores from here on."""
+        """Return the state as data, with the version of the bank that scores from here on."""
         saved = self.state.checkpoint()
         return saved._replace(metadata={"bank": self.bank.version, **saved.metadata})
 
     # --- one step -----------------------------------------------------------------------------------------------------
 
     def _select_events(self, events: CodedEvents, arrival_times: Array) -> Array:
-        """Return which events (N,) are not in the bank's training."""
+        """Return a mask (N,) of the events that are not in the bank's training."""
         at, cutoff = events.seconds, self.state.training_cutoff
         known = (at < cutoff.event_time) & (arrival_times <= cutoff.arrival_time)
         self.state.counters.already_trained_events += int(known.sum())
@@ -160,7 +160,7 @@ class PartitionProcessor:
         return (low_watermarks - spectral.allowed_lateness_seconds) // spectral.interval_seconds
 
     def _step_starts(self, events: CodedEvents, low_watermarks: Array) -> list[int]:
-        """Return where steps begin: at the first event, and wherever late ones do that are no repeats."""
+        """Return the places where steps begin: the first event, and each first of a run of late events that are no repeats."""
         if not len(events):
             return []
         late = self._is_late(events, low_watermarks)
@@ -170,9 +170,9 @@ class PartitionProcessor:
         return [0, *begin[:MAX_LATE_STEPS].tolist()]
 
     def _is_duplicate(self, events: CodedEvents) -> Array:
-        """Return which events will be dropped (N,): the state has them, or the same one came earlier in this batch.
+        """Return a mask (N,) of the events that will be dropped as repeats: they are in the state, or earlier in this batch.
 
-        An event with the id of another but a different time is not counted among them: the other one may be early.
+        An event with the same id and another time is not included, because the other one may be early.
         """
         exact = hashing.hash_pair(
             hashing.hash_pair(events.principal, events.key), events.seconds.astype(np.uint64)
@@ -204,16 +204,16 @@ class PartitionProcessor:
         return result
 
     def _evict(self, evictor: StateEvictor) -> None:
-        """Evict what was inactive longest and is not in use. A store that fails costs memory, not an answer."""
+        """Evict the state of the principals inactive for longest and not in use. A store that fails costs memory, not results."""
         try:
             evictor.evict(self.state.buckets_in_use())
         except FingerprintError:
             self.state.counters.failed_evictions += 1
 
     def _is_ready(self, events: CodedEvents, low_watermark: int) -> Array:
-        """Return which events (N,) may be measured: those whose features read closed intervals only.
+        """Return a mask (N,) of the events that may be measured: those whose features read only closed intervals.
 
-        Of too many that may not, the oldest are measured all the same, and counted as forced.
+        If too many events wait, the oldest are measured nevertheless, and counted as forced.
         """
         if not len(events):
             return np.zeros(0, bool)

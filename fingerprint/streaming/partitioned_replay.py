@@ -1,15 +1,15 @@
-"""Replay a run in parts, split by principal, by the clock of the whole: together the parts answer like the whole.
+"""Partitioned replay: replay a run in parts, split by principal, with the clock of the whole, so that the results are the same.
 
 Example:
     >>> clock = ReplayClock(scorer_state)
-    >>> write_partitions(map(clock.assign_step, chunks), folder, parts, on_chunk)      # events, and the step each comes in
+    >>> write_partitions(map(clock.assign_step, chunks), folder, parts, on_chunk)      # events, each with its step
     >>> for result in replay_partition(pipeline, history.read_chunks(3, max_rows), clock.watermarks, max_events):
     ...     store.alerts.save(result.alerts, result.votes)
 
-All state of a principal lies in its hash bucket, but for the clock: how far event time has come, and which events are too far
-ahead to be believed, follows from all events. So the clock runs once, when the events are split, and every part is given its
-watermarks. A part closes its intervals where the whole does. Between two closings it processes several steps at once: each batch
-has a fixed cost, and where events are cut changes nothing.
+All state of a principal is in its hash bucket, except the clock: event time, and which events are too far ahead to be believed,
+depend on all events. So the clock runs once, when the events are split, and every part gets its watermarks. A part closes its
+intervals where the whole does. Between two closings it processes several steps together, because each batch has a fixed cost and
+the cut into batches does not change results.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from fingerprint.compute.frames import Frame
 from fingerprint.pipeline import DetectionPipeline, StepResult
 from fingerprint.state.scorer_state import ScorerState
 
-STEP_COLUMN = "step"  # in which step of the whole an event came
+STEP_COLUMN = "step"  # the step of the whole run in which an event came
 
 
 class ReplayClock:
-    """Clock of a whole run, from where a state stands: `watermarks` after each step, seconds since 1970."""
+    """The clock of a whole run, which starts from that of a state: `watermarks` after each step, in seconds since 1970."""
 
     def __init__(self, state: ScorerState) -> None:
         self.clock = deepcopy(state.clock)
@@ -53,8 +53,8 @@ def replay_partition(
 ) -> Iterator[StepResult]:
     """Yield the results of one part, to the end of its events.
 
-    `chunks`: its events with their steps, in the order of the whole; `watermarks`: of the whole after each step. About
-    `max_events` are processed at a time, in tables of `dataframe_library`.
+    `chunks` are its events with their steps, in the order of the whole; `watermarks` are those of the whole after each step.
+    About `max_events` events are processed at a time, in tables of `dataframe_library`.
     """
     scorer_state = pipeline.state.scorer
     buffered: list[pd.DataFrame] = []
@@ -82,7 +82,7 @@ def _group_by_step(chunks: Iterable[pd.DataFrame], count: int) -> Iterator[list[
 
 
 def _split_by_step(chunks: Iterable[pd.DataFrame]) -> Iterator[tuple[int, pd.DataFrame]]:
-    """Yield runs of events of one step: a chunk may hold many steps, or part of one."""
+    """Yield runs of events of one step: a chunk may have many steps, or part of one."""
     for chunk in chunks:
         step = chunk.pop(STEP_COLUMN).to_numpy()
         starts = np.flatnonzero(np.diff(step, prepend=-1))

@@ -1,8 +1,8 @@
-"""Find messages that kill their reader, across restarts: a segfault, out of memory, a loop that the liveness probe ends.
+"""Poison messages: find messages that kill their reader (segfault, out of memory, a hang that the liveness probe ends).
 
-Kafka keeps a text beside each committed offset. A mark that is written there before messages are read disappears with the next
-commit, so after a restart it is there only if the reader died. A reader that ends with an error removes it first
-(`clearing_marks_on_error`).
+Kafka stores a text beside each committed offset. A reader writes a mark there before it reads messages, and the next commit
+removes it. So a mark that is still there after a restart means that the reader died. A reader that ends with an error removes its
+marks first (`clearing_marks_on_error`).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from fingerprint.core.ports.message_stream import (
     RebalanceInProgress,
 )
 
-MAX_READ_ATTEMPTS = 2  # at one position; after that its messages are read one by one
+MAX_READ_ATTEMPTS = 2  # at one position; after so many deaths, messages from there on are read one by one
 MAX_BATCH_SECONDS = 10.0
 POISON_REASON = "killed its reader twice"
 
@@ -30,7 +30,7 @@ log = get_logger("fingerprint.poison")
 
 
 class ReadMark(NamedTuple):
-    """Attempts to read from a committed offset, and the offset of the message that was read alone (-1: several were)."""
+    """The number of attempts to read from a committed offset, and the offset of a message that was read alone (-1: none)."""
 
     tries: int = 0
     alone: int = -1
@@ -54,7 +54,7 @@ class ReadMark(NamedTuple):
 
 
 class PoisonGuard:
-    """Split polled messages so that a message which kills its reader is found, and skipped after its second time.
+    """Splits polled messages into batches, so that a message that kills its reader is found and skipped.
 
     Example:
         >>> for batch, is_poison in guard.batches(consumer.poll(1.0)):
@@ -62,18 +62,18 @@ class PoisonGuard:
         ...     consumer.commit(offsets)                       # those after the batch, by partition
         ...     guard.committed(offsets)
 
-    The first batch of a partition after its assignment is marked. Where `MAX_READ_ATTEMPTS` readers died at the same position,
-    messages come one by one, each marked by itself; the one that kills its reader comes as poison to the next one.
+    The first batch of a partition after its assignment is marked. Once MAX_READ_ATTEMPTS readers have died at the same position,
+    messages come one by one, each with a mark of its own. The next reader gets the one that killed its reader as poison.
     """
 
     def __init__(self, consumer: Consumer, before_message: Callable[[], None] = lambda: None) -> None:
         self.consumer = consumer
-        # called every MAX_BATCH_SECONDS while messages are read one by one, so that the group keeps this member
+        # Called every MAX_BATCH_SECONDS while messages are read one by one, so that this process stays in its group
         self.before_message = before_message
-        self.known_partitions: set[Partition] = set()  # whose mark was read since they were assigned
-        # partitions without a commit since their mark: its position and the mark
+        self.known_partitions: set[Partition] = set()  # their mark was read since they were assigned
+        # Position and mark of the partitions without a commit since the mark
         self.started: dict[Partition, tuple[int, ReadMark]] = {}
-        self.poison_messages: dict[Partition, int] = {}  # read alone when a reader died
+        self.poison_messages: dict[Partition, int] = {}  # offsets of messages that killed their reader
 
     @property
     def is_isolating(self) -> bool:
@@ -81,7 +81,7 @@ class PoisonGuard:
         return any(mark.tries > MAX_READ_ATTEMPTS for _, mark in self.started.values())
 
     def batches(self, polled: Sequence[Message]) -> Iterator[tuple[list[Message], bool]]:
-        """Yield all messages in their order, in batches, and whether a batch is one message that killed its reader."""
+        """Yield all messages, in order, in batches, each with a flag: True for a single message that killed its reader."""
         self._start_partitions(polled)
         if not self.is_isolating:
             if polled:
@@ -101,7 +101,7 @@ class PoisonGuard:
             yield [message], False
 
     def committed(self, partitions: Collection[Partition]) -> None:
-        """Note a commit in partitions: it removed their marks."""
+        """Note a commit in partitions, which removed their marks."""
         for each in partitions:
             self.started.pop(each, None)
 
@@ -130,7 +130,7 @@ class PoisonGuard:
         )
 
     def _start_partitions(self, polled: Sequence[Message]) -> None:
-        """Mark newly assigned partitions, and read which of their messages was read alone when a reader died."""
+        """Read the marks of newly assigned partitions, note their poison messages, and write new marks."""
         if not polled or self.known_partitions >= self.consumer.assignment():
             return
         first = {message.source_partition: message.offset for message in reversed(polled)}
@@ -158,7 +158,7 @@ class PoisonGuard:
         self._write_marks({**others, message.source_partition: (at, mark._replace(alone=message.offset))})
 
     def _write_marks(self, marks: dict[Partition, tuple[int, ReadMark]]) -> None:
-        """Write marks; they are safe on return, unless the partition has another owner or the broker does not answer."""
+        """Write marks. On return they are stored, unless the partition has another owner or the broker does not answer."""
         owned = {each: marks[each] for each in marks.keys() & self.consumer.assignment()}
         self.started |= owned
         if owned:

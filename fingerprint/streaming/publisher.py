@@ -1,4 +1,4 @@
-"""Publish alerts, votes, feed gaps and dead letters: to the alert store first, then to the topics. Both are waited for."""
+"""Publisher of alerts, votes, feed gaps and dead letters: to the alert store first, then to the topics, and waiting for both."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class StreamAdapters(NamedTuple):
 
 
 class AlertPublisher:
-    """Publish results. Everything that was published is safe when `flush` returns."""
+    """Publishes results. When `flush` returns, all of them are stored and acknowledged."""
 
     def __init__(
         self,
@@ -78,7 +78,7 @@ class AlertPublisher:
     def publish(
         self, step_results: Sequence[StepResult], credential_issues: Sequence[CredentialIssue] = ()
     ) -> None:
-        """Publish alerts, each in its last version, votes, and issued credentials (the access keys that a session was given)."""
+        """Publish the last version of each alert, the votes, and issued credentials (access keys that a session was given)."""
         alerts = list({alert.alert_id: alert for step in step_results for alert in step.alerts}.values())
         parts = [step.votes for step in step_results if len(step.votes)]
         votes = pd.concat(parts, ignore_index=True) if parts else empty_votes()
@@ -103,7 +103,7 @@ class AlertPublisher:
     def dead_letter(
         self, polled: Sequence[Message], piece: DecodedMessages, future: NDArray[np.bool_]
     ) -> None:
-        """Send messages to the dead letters that cannot be read, or that hold an event dated in the `future` (n,)."""
+        """Send to the dead letters the messages that cannot be read or have an event dated in the `future` (n,)."""
         rejects = list(piece.rejects)
         rejects += [Reject("", str(number), FUTURE_REASON) for number in piece.source[future].tolist()]
         letters, _ = self.dead_letters.build(polled, piece, rejects)
@@ -128,8 +128,8 @@ class AlertPublisher:
     def publish_feed_gaps(self, partitions: int) -> bool:
         """Look for feed gaps, publish them, and return whether there was anything to check.
 
-        `partitions` is how many the events topic has, 0 where that is unknown. Gaps go to their topic first: a gap that is not in
-        the store after a crash is found and published again.
+        `partitions` is the events topic's number of partitions, 0 if unknown. Gaps go to their topic first: after a crash, a gap
+        that is not in the store yet is found and published again.
         """
         check = partial(self.feed_monitor.check, self.topics.events_topic, partitions, self._now())
         found = self._retry_store(check)
@@ -148,14 +148,14 @@ class AlertPublisher:
         return int(self.clock.now().timestamp())
 
     def flush(self) -> None:
-        """Wait until everything that was sent is acknowledged. Raises DeliveryFailed if something was not."""
+        """Wait until all sent messages are acknowledged. Raise DeliveryFailed if one was not."""
         with self.lag_monitor.awaiting_broker():
             self.producer.flush()
 
     def _retry_store(self, call: Callable[[], T]) -> T:
-        """Call the store, and again while it fails, for at most `database_timeout_seconds`, or until the program is asked to end.
+        """Call the store, and repeat the call while it fails, at most for `database_timeout_seconds` or until a requested stop.
 
-        An own loop and not `stamina`: between two attempts the consumer is polled, so that the group keeps its partitions.
+        It is a loop of our own instead of `stamina` because the consumer is polled between attempts, to keep its partitions.
         """
         deadline = time.monotonic() + self.settings.stream.database_timeout_seconds
         while True:

@@ -1,4 +1,4 @@
-"""Records of files sent to a topic when they are due, and counted.
+"""Record replayer: send records of files to a topic when they are due, and count them.
 
 Example:
     >>> replayer = RecordReplayer("raw", producer, SystemClock(), ReplayRate(speed=60), patience=120)
@@ -30,13 +30,13 @@ from fingerprint.streaming.event_messages import OutgoingMessage
 from fingerprint.streaming.replay_rate import ReplayRate
 
 TICK_SECONDS = 0.05  # seconds: records due within one are sent together
-MAX_REASONS = 1000  # shown in full; beyond that rejects are counted
+MAX_REASONS = 1000  # rejects that are shown in full; further ones are only counted
 
 
 class RecordReplayer:
-    """Sender of batches of records when they are due, with counters.
+    """Sends batches of records when they are due, and counts them.
 
-    `patience`: seconds for which the producer may be full.
+    `patience` is the number of seconds for which the producer may be full.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class RecordReplayer:
         self.records += len(rows)
 
     def _wait_until_due(self, due: float) -> None:
-        """Flush what was sent, and wait."""
+        """Flush sent messages, and wait until the time `due`."""
         early = due - (self.clock.now() - self.started).total_seconds()
         if early > 0:
             self.producer.flush()

@@ -1,4 +1,4 @@
-"""Tell a notification that kills its readers from one that only waited, across workers and restarts.
+"""Redelivery: distinguish a notification that kills its readers from one that only waited, across workers and restarts.
 
 Example:
     >>> [wait_seconds(receives, visibility_timeout=120) for receives in (1, 2, 3, 4, 5, 6)]
@@ -10,29 +10,29 @@ Example:
     >>> lost_receives(received, 1 + day // 10, visibility_timeout=120)
     44
 
-A queue counts receives, and its workers share nothing else. So a worker that lives makes a notification wait before it comes
-again, longer and longer; after a worker that died it comes again when its visibility timeout is over, which is much sooner.
-Receives that there was no time to wait for are those of workers that died.
+A queue counts receives, and its workers share nothing else. A worker that defers a notification makes it wait longer each time.
+After a worker that died, it comes again when its visibility timeout ends, which is much sooner. So receives that are too many for
+the time since the first one are those of workers that died (lost receives).
 """
 
 from __future__ import annotations
 
 from fingerprint.core.ports.object_store import ReceivedMessage
 
-MAX_LOST_RECEIVES = 10  # after which a notification is dead-lettered unread
-SUSPECT_RECEIVES = 3  # receives from which on a notification may have killed its readers
-LONGEST_WAIT_SECONDS = 1800  # or four visibility timeouts: several workers can die while one waits
+MAX_LOST_RECEIVES = 10  # a notification with more is dead-lettered unread
+SUSPECT_RECEIVES = 3  # from so many receives on, a notification may have killed its readers
+LONGEST_WAIT_SECONDS = 1800  # or four visibility timeouts: several workers can die during one wait
 MAX_HIDDEN_SECONDS = 39_600  # SQS hides a received message for twelve hours at most
 
 
 def wait_seconds(receives: int, visibility_timeout: int) -> int:
-    """Return how long a notification waits that was received so often: twice as long each time, up to a bound."""
+    """Return the seconds that a notification waits after `receives` receives: twice as long each time, up to a bound."""
     longest = max(LONGEST_WAIT_SECONDS, 4 * visibility_timeout)
     return min(visibility_timeout * 2 ** min(receives - 1, 16), longest, MAX_HIDDEN_SECONDS)
 
 
 def lost_receives(received: ReceivedMessage, now_ms: int, visibility_timeout: int) -> int:
-    """Return how many earlier receives no wait explains: their workers neither finished the notification nor made it wait."""
+    """Return the number of earlier receives that waiting does not explain: those of workers that died."""
     left = (now_ms - received.first_received) / 1000
     waits, earlier = 0, received.receive_count - 1
     while waits < earlier and (left := left - wait_seconds(waits + 1, visibility_timeout)) >= 0:
@@ -41,9 +41,9 @@ def lost_receives(received: ReceivedMessage, now_ms: int, visibility_timeout: in
 
 
 def isolate_redelivered(taken: list[ReceivedMessage]) -> list[list[ReceivedMessage]]:
-    """Return received notifications in batches, those received often last and one by one.
+    """Return received notifications in batches: those received often come last, each in a batch of its own.
 
-    So one that kills its reader costs no other.
+    So a notification that kills its reader costs no other one.
     """
     fresh = [each for each in taken if each.receive_count < SUSPECT_RECEIVES]
     suspects = [each for each in taken if each.receive_count >= SUSPECT_RECEIVES]

@@ -1,4 +1,4 @@
-"""Key records by their principal, and make dead letters of messages that cannot be read.
+"""Re-keying: key records by their principal, and make dead letters of messages that cannot be read.
 
 Example:
     >>> record = b'{"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "userIdentity": {"type": "Root"}}'
@@ -6,14 +6,14 @@ Example:
     >>> batch.records[0].key, batch.records[0].headers
     (b'unknown:root', (('source', b'raw/3/17'), ('watermark', b'1688989338000')))
 
-Messages of the events topic, of one record or of many, are built by `event_messages`.
+`event_messages` builds the messages of the events topic, of one record or of many.
 
-A record that is dated past the arrival of its message is not sent on: its time would move the clocks of its readers
+A record that is dated after the arrival of its message is not sent on, because its time would move the clocks of its readers
 (`arrival`). Its message becomes a dead letter.
 
-A *dead letter* is the original message, byte for byte, with the reason in its headers. One unreadable record makes a
-dead letter of its message; the message's other records go out all the same, and come again if the letter is replayed.
-A message too large to be sent again leaves a letter without a value, which says where the message lies.
+A *dead letter* is the original message, byte for byte, with the reason in its headers. A message becomes a dead letter if one of
+its records cannot be read. Its other records are sent nevertheless, and again if the letter is replayed. If a message is too
+large to be sent again, its letter has no value and says where the message is.
 """
 
 from __future__ import annotations
@@ -43,10 +43,11 @@ _REASON_LENGTH = 500
 class RekeyedBatch(NamedTuple):
     """Records and dead letters of the messages `begin` to `end` of a poll.
 
-    `completed_until` is the first message that is not wholly in it: of a message that holds much, a batch has a part.
-    `record_sources` and `dead_letter_sources`, ascending, are the messages (by their index in the poll) behind `records` and
-    `dead_letters`, the first of those behind a columnar one. `skipped` counts what is no event by design, `empty` messages with
-    nothing in them, `future_dated` records dated past their message's arrival, which are not sent on.
+    - `completed_until`: the first message that is not completely in the batch, which may have a part of a large message.
+    - `record_sources`, `dead_letter_sources`: ascending indices, in the poll, of the messages behind `records` and
+      `dead_letters`; for a columnar message, of the first one behind it.
+    - `skipped`: number of records that are no event by design; `empty`: number of messages without content; `future_dated`:
+      number of records dated after the arrival of their message, which are not sent on.
     """
 
     begin: int
@@ -61,7 +62,7 @@ class RekeyedBatch(NamedTuple):
     future_dated: int
 
     def truncated_at(self, end: int) -> RekeyedBatch:
-        """Return the part that came from messages before `end`; the counts stay."""
+        """Return the part that came from messages before `end`; the counts stay those of the whole batch."""
         records = int(np.searchsorted(self.record_sources, end))
         dead = int(np.searchsorted(self.dead_letter_sources, end))
         return self._replace(
@@ -75,7 +76,7 @@ class RekeyedBatch(NamedTuple):
 
 
 class Rekeyer:
-    """Key messages of any partitions, and track the watermark of each."""
+    """Keys the records of messages of any partitions, and tracks the watermark of each partition."""
 
     def __init__(
         self, settings: Settings, now: Now = wall_clock_ms, partitions: Callable[[], int] = lambda: 0
@@ -87,7 +88,7 @@ class Rekeyer:
         self.watermarks: dict[Partition, int] = {}  # ms since the epoch
 
     def rekey(self, messages: Sequence[Message]) -> Iterator[RekeyedBatch]:
-        """Yield batches that together hold all the messages, in their order; never raises, whatever the bytes."""
+        """Yield batches that together have all the messages, in order. No bytes of a message make it raise an error."""
         for piece in decode_messages(messages, self.settings):
             yield self._build_batch(messages, piece)
 
@@ -142,10 +143,10 @@ class Rekeyer:
 
 
 class DeadLetterLimit:
-    """Stop a bad deployment from draining the topic into dead letters.
+    """A limit that stops a bad deployment from draining the topic into dead letters.
 
-    Reached when, of the last DEAD_LETTER_WINDOW messages, `max_dead_letters` or more, and more than `max_dead_letter_share`,
-    were dead.
+    It is reached if, among the last DEAD_LETTER_WINDOW messages, at least `max_dead_letters`, and more than a share
+    `max_dead_letter_share`, became dead letters.
     """
 
     def __init__(self, settings: Ingest) -> None:
@@ -153,7 +154,7 @@ class DeadLetterLimit:
         self.recent = np.zeros(0, bool)
 
     def exceeded_at(self, is_dead: NDArray[np.bool_]) -> int | None:
-        """Return the index of the message that reaches the limit, None if none does. `is_dead`: of each message, in order."""
+        """Return the index of the message that reaches the limit, None if none does; `is_dead` has a flag for each message."""
         window = DEAD_LETTER_WINDOW
         seen = np.concatenate([self.recent, is_dead])
         total = np.cumsum(seen)
@@ -177,9 +178,9 @@ class DeadLetterLimit:
 
 
 def drop_future_dated(piece: DecodedMessages, arrival_times: Longs) -> tuple[DecodedMessages, int]:
-    """Return the piece without records dated past their arrival (n,) in ms, and how many those are.
+    """Return the piece without records dated after their arrival (n,), in ms, and the number of these.
 
-    Each of them is a reject of the message that it came in.
+    Each of them becomes a reject of its message.
     """
     future = arrival.future_dated_mask(piece.times_ms, arrival_times)
     if not future.any():
@@ -194,7 +195,7 @@ def running_watermark(at: Longs, initial: int) -> Longs:
 
 
 class DeadLetterBuilder:
-    """Build one dead letter a message, however many of its records cannot be read, even if it comes in several pieces."""
+    """Builds one dead letter for a bad message, however many of its records cannot be read and in however many pieces."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes  # a larger message leaves a letter without its value
@@ -204,9 +205,9 @@ class DeadLetterBuilder:
     def build(
         self, messages: Sequence[Message], piece: DecodedMessages, rejects: Sequence[Reject]
     ) -> tuple[list[OutgoingMessage], NDArray[np.int64]]:
-        """Return the letters of messages that end with this piece, and the index of the message of each.
+        """Return the letters of messages that end in this piece, and the index of the message behind each.
 
-        The position of a reject begins with its message's index.
+        The position of a reject begins with the index of its message.
         """
         reasons = {piece.begin: self.unfinished} if self.unfinished else {}
         for reject in rejects:
@@ -220,7 +221,7 @@ class DeadLetterBuilder:
 
 
 def dead_letter(message: Message, reason: str, count: int, max_bytes: int) -> OutgoingMessage:
-    """Return the dead letter of a message of which `count` things could not be read, the first for this reason."""
+    """Return the dead letter of a message in which `count` items could not be read, the first one for this reason."""
     more = f" (and {count - 1:,} more in this message)" if count > 1 else ""
     reason = printable(reason)[:_REASON_LENGTH] + more
     whole = OutgoingMessage(message.value, message.key, (*_origin_headers(message, reason), *message.headers))
@@ -233,9 +234,9 @@ def dead_letter(message: Message, reason: str, count: int, max_bytes: int) -> Ou
 
 
 def letter_origin(letter: OutgoingMessage | Message) -> dict[str, str]:
-    """Return the `topic`, `partition` and `offset` of the message of a dead letter, and the `reason`, as text.
+    """Return `topic`, `partition` and `offset` of the message behind a dead letter, and the `reason`, as texts.
 
-    The message's own headers follow, of any name and bytes.
+    They are the first headers of the letter. The message's own headers, of any name and bytes, follow them and are not read.
     """
     origin = letter.headers[:ORIGIN_HEADER_COUNT]
     return {name: (value or b"").decode(errors="replace") for name, value in origin}

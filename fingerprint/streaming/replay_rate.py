@@ -1,4 +1,4 @@
-"""Pace of a replay: so many records a second, or as fast as they happened, times N.
+"""Pace of a replay: a number of records a second, or a multiple of the speed at which they happened.
 
 Example:
     >>> ReplayRate(rate=100).due_seconds(np.array([0, 0, 0]))
@@ -16,7 +16,7 @@ from fingerprint.core.errors import FingerprintError
 
 
 class ReplayRate:
-    """Compute when records are due, batch after batch; without rate and speed, at once."""
+    """Computes when records are due, batch after batch; without rate and speed all are due at once."""
 
     def __init__(self, rate: float | None = None, speed: float | None = None) -> None:
         if rate is not None and speed is not None:
@@ -29,9 +29,9 @@ class ReplayRate:
         self.latest_time = 0
 
     def due_seconds(self, times: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Return seconds after the start (n,), never falling, for records with event times (n,) in ms since 1970.
+        """Return when records are due (n,), in seconds after the start, ascending; their event times (n,) are in ms since 1970.
 
-        A record that comes after a later one, as CloudTrail delivers them, is due at once.
+        CloudTrail delivers some records after later ones: such a record is due at once.
         """
         if not len(times):
             return np.zeros(0)

@@ -1,4 +1,4 @@
-"""Route polled messages of the events topic: rows by partition, arrival times, and the watermarks in their headers.
+"""Routing of polled messages of the events topic: rows by partition, arrival times, and the watermarks in headers.
 
 Example:
     >>> for piece in decode_messages(polled, settings):
@@ -7,10 +7,10 @@ Example:
     ...         marks = read_watermarks(polled, piece, rows, arrival)
     ...         low = tracker.advance(marks.sources, marks.codes, marks.watermarks, marks.arrival_times)
 
-A message that `ingest` sent names its source and the source's watermark in its headers, a columnar one in its rows. A message
-that another program keyed by principal has neither: then its own partition is its source, and its event time the watermark.
-Headers and rows are believed no more than records: all are bounded by the arrival of the message and by the reader's clock
-(`arrival`).
+A message that `ingest` sent has its source and the source's watermark in its headers, a columnar message in its rows. A message
+that another program keyed by principal has neither: its own partition is then its source, and its event time the watermark.
+Headers and rows are trusted no more than records: their times are bounded by the arrival of the message and by the reader's
+clock (`arrival`).
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ from fingerprint.sources.joined_lines import join_lines
 
 
 class PartitionRows(NamedTuple):
-    """Share of a piece that one partition has: indices of its messages (M,) and rows of its events (N,)."""
+    """One partition's share of a piece: indices of its messages (M,) and rows of its events (N,)."""
 
     messages: Longs
     events: NDArray[np.intp]
 
 
 class ArrivalTimes(NamedTuple):
-    """Arrival of the n events of a piece, as far as it is believed at `now` (ms).
+    """Arrival of the n events of a piece, bounded by the reader's clock `now` (ms).
 
-    `at` (n,) in ms; `is_future_dated` (n,): whether the event is dated past it by more than clocks differ.
+    `at` (n,) is in ms. `is_future_dated` (n,) marks events that are dated after it by more than clocks may differ.
     """
 
     at: Longs
@@ -52,8 +52,8 @@ class ArrivalTimes(NamedTuple):
 class SourceWatermarks(NamedTuple):
     """M watermarks: of messages, or of each event of columnar messages.
 
-    `codes` (M,) give the source of each among `sources`; `watermarks` and `arrival_times` (M,) are ms. `of_event` (N,) is the one
-    that came with each event.
+    `codes` (M,) are places in `sources`; `watermarks` and `arrival_times` (M,) are in ms. `of_event` (N,) is the place, among the
+    M, of the watermark that came with each event.
     """
 
     sources: list[str]
@@ -80,7 +80,7 @@ def group_by_partition(messages: Sequence[Message], piece: DecodedMessages) -> d
 def read_watermarks(
     messages: Sequence[Message], piece: DecodedMessages, rows: PartitionRows, message_arrivals: ArrivalTimes
 ) -> SourceWatermarks:
-    """Return the watermarks of one partition's messages; 0 for those dated past their arrival, and so for such events."""
+    """Return the watermarks of one partition's messages; 0 for a watermark or an event that is dated after its arrival."""
     if piece.origins:
         return _event_watermarks(piece.origins, rows, message_arrivals)
     own_messages = [messages[number] for number in rows.messages.tolist()]
@@ -101,7 +101,7 @@ def read_watermarks(
 
 
 def _event_watermarks(origins: EventOrigins, rows: PartitionRows, arrivals: ArrivalTimes) -> SourceWatermarks:
-    """Return the watermarks of one partition's events of columnar messages, which say them row by row."""
+    """Return the watermarks of one partition's events in columnar messages, which have one in each row."""
     arrived = arrivals.at[rows.events]
     marks = origins.watermarks[rows.events]
     marks = np.where(arrival.future_dated_mask(marks, arrived), 0, marks)
@@ -112,16 +112,16 @@ def _event_watermarks(origins: EventOrigins, rows: PartitionRows, arrivals: Arri
 
 
 def feed_of_source(watermarks: SourceWatermarks, partition: Partition) -> list[str]:
-    """Return the feed of each of `watermarks.sources`: the source itself; the topic for messages without one.
+    """Return the feed of each of `watermarks.sources`: the source itself, or the topic for messages without a source.
 
-    A partition of records keyed by principal is no feed.
+    A partition of records that are keyed by principal is no feed.
     """
     own = partition.label
     return [partition.topic if name == own else name for name in watermarks.sources]
 
 
 def arrival_times(messages: Sequence[Message], piece: DecodedMessages, now: int) -> ArrivalTimes:
-    """Return when the messages behind the events of a piece arrived, and which events are future-dated.
+    """Return the arrival times of the messages behind the events of a piece, and the events that are future-dated.
 
     `now` is the reader's clock, ms.
     """
@@ -146,7 +146,7 @@ def _timestamps(messages: Sequence[Message]) -> Longs:
 
 
 def _read_source(headers: Sequence[tuple[str, bytes | None]]) -> str:
-    """Return the source of a message: `cloudtrail/3/17` -> `cloudtrail/3`; empty where there is none."""
+    """Return the source of a message: `cloudtrail/3/17` -> `cloudtrail/3`; empty without one."""
     if not headers or headers[0][0] != "source":
         return ""
     return (headers[0][1] or b"").rpartition(b"/")[0].decode(errors="replace")
@@ -161,7 +161,7 @@ def _read_watermark_headers(headers: Sequence[Sequence[tuple[str, bytes | None]]
 def _latest_event_times(
     piece: DecodedMessages, rows: PartitionRows, is_future_dated: NDArray[np.bool_]
 ) -> Longs:
-    """Return the latest event time in each message (M,), ms; 0 where none is believed."""
+    """Return the latest event time in each message (M,), in ms, without future-dated events; 0 for none."""
     out = np.zeros(piece.end - piece.begin, np.int64)
     believed = rows.events[~is_future_dated[rows.events]]
     np.maximum.at(out, piece.source[believed] - piece.begin, piece.times_ms[believed])

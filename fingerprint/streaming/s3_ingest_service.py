@@ -1,7 +1,7 @@
-"""Read S3 notifications from a queue, key the records of their objects: the service behind `fingerprint ingest --sqs`.
+"""The service behind `fingerprint ingest --sqs`: read S3 notifications from a queue, and key the records of their objects.
 
-A notification is deleted from the queue only when everything that was read in its objects has been acknowledged. One that cannot
-be read for now waits in the queue, however often and for as long as the queue keeps it (`redelivery`).
+A notification is deleted from the queue only when all records of its objects have been acknowledged. One whose objects cannot be
+read for now waits in the queue, as often and as long as the queue keeps it (`redelivery`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ log = get_logger("fingerprint.ingest")
 
 
 class ReadErrors:
-    """Reasons why something in a notification's objects could not be read: the first one, and how many there were."""
+    """Reasons why parts of a notification's objects could not be read: the first one, and their number."""
 
     def __init__(self) -> None:
         self.first, self.count = "", 0
@@ -54,7 +54,7 @@ class ReadErrors:
         self.first, self.count = self.first or printable(reason), self.count + count
 
     def stop(self, reason: str) -> None:
-        """Put the reason why reading ended before all that was read: it says that something is missing."""
+        """Put the reason why reading ended early before all other reasons, because records are missing."""
         first = f" (the first: {self.first})" if self.first else ""
         self.first, self.count = printable(reason) + first, self.count + 1
 
@@ -90,10 +90,10 @@ class S3IngestService(PollingService):
         self.last_lag, self.lag_age = time.monotonic(), LagAge()
 
     def run(self, stop_requested: Callable[[], bool], once: bool = False) -> dict[str, Any]:
-        """Run until asked to end, or with `once` until the queue holds nothing more that can be done; return the figures.
+        """Run until a stop is requested, or with `once` until no notification is left that can be read; return the figures.
 
-        Raises FingerprintError when dead letters reach the limit or the producer is full for too long, and DeliveryFailed.
-        What was deleted from the queue was acknowledged, then too.
+        Raise FingerprintError if dead letters reach the limit or the producer is full for too long, and DeliveryFailed. In these
+        cases, too, only notifications are deleted whose records were acknowledged.
         """
         started, self.once = time.monotonic(), once
         while not stop_requested():
@@ -103,7 +103,7 @@ class S3IngestService(PollingService):
         return self._report_run(started)
 
     def run_once(self, stop_requested: Callable[[], bool]) -> bool:
-        """Receive once and process what comes; return whether it held anything that was not deferred before."""
+        """Receive notifications once and process them; return whether one of them was not deferred before."""
         taken: list[ReceivedMessage] = self._call_queue(self.queue.receive) or []
         self.lag_age.observe([each.message for each in taken])
         news = any(each.id not in self.deferred for each in taken)
@@ -129,7 +129,7 @@ class S3IngestService(PollingService):
     def _process_batch(
         self, taken: list[ReceivedMessage], stop_requested: Callable[[], bool]
     ) -> list[ReceivedMessage]:
-        """Return those that may be deleted once all is acknowledged; the others are in the queue again."""
+        """Return the notifications that may be deleted once all is acknowledged; the others are in the queue again."""
         done = []
         for number, each in enumerate(taken):
             if stop_requested() or self.limit_reached:
@@ -140,7 +140,7 @@ class S3IngestService(PollingService):
         return done
 
     def _process(self, taken: ReceivedMessage) -> bool:
-        """Send the records of a notification's objects, or a dead letter; return false if it must come again."""
+        """Send the records of a notification's objects, or a dead letter; return False if it must be received again."""
         reasons = ReadErrors()
         lost = lost_receives(taken, wall_clock_ms(), self.settings.sqs.visibility_timeout_seconds)
         if lost > MAX_LOST_RECEIVES:
@@ -195,7 +195,7 @@ class S3IngestService(PollingService):
             self.limit_reached = reasons.first
 
     def _defer(self, taken: ReceivedMessage, reason: str) -> None:
-        """Leave a notification in the queue: it comes again when its wait is over."""
+        """Leave a notification in the queue until its wait is over."""
         self._make_wait([taken])
         self.metrics.deferred.inc()
         log.warning("notification left in the queue", id=taken.id, reason=reason)
@@ -203,7 +203,7 @@ class S3IngestService(PollingService):
             self.deferred.add(taken.id)
 
     def _put_back(self, left: Sequence[ReceivedMessage]) -> None:
-        """Leave what was not begun to other workers: at once, or after its wait if it came often."""
+        """Return unprocessed notifications to the queue: at once, or after a wait for those received often."""
         fresh = [each for each in left if each.receive_count < SUSPECT_RECEIVES]
         self._call_queue(self.queue.return_to_queue, fresh)
         self._make_wait([each for each in left if each.receive_count >= SUSPECT_RECEIVES])
@@ -214,13 +214,13 @@ class S3IngestService(PollingService):
             self._call_queue(self.queue.hide, [each], seconds)
 
     def _delete(self, done: list[ReceivedMessage]) -> None:
-        """Delete notifications. One that cannot be deleted now comes again: repeats, reduced by id."""
+        """Delete notifications. One that cannot be deleted now is received again; its repeats are dropped by id."""
         lost = self._call_queue(self.queue.delete, done) if done else 0
         self.metrics.lost.inc(len(done) if lost is None else lost)
         self.metrics.messages.inc(len(done))
 
     def _call_queue(self, what: Callable[..., T], *arguments: Any) -> T | None:
-        """Call the queue; return None while it does not answer. Its client waits between its attempts."""
+        """Call the queue; return None if it does not answer. The client waits between its attempts."""
         try:
             answer = what(*arguments)
         except Unavailable as error:

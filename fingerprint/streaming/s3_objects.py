@@ -4,13 +4,13 @@ Example:
     >>> for piece in S3ObjectReader(Settings()).read(notification, S3Object("trail", "a.json.gz"), chunks):
     ...     send(piece.records)
 
-The notification is the message here: every record names it in the header `source`, and it becomes the dead letter if something
-in its objects cannot be read. An object is read in bounded pieces, however large it is.
+The notification is the message: every record names it in the header `source`, and it becomes a dead letter if a part of its
+objects cannot be read. An object of any size is read in bounded pieces.
 
-An object of more than MAX_UNREADABLE things that are no event, and more of them than events, is read no further: AWS writes
-none, each costs as much as 5 events, and a megabyte of gzip may hold a billion of them. Its events so far have gone out.
+Reading of an object stops at more than MAX_UNREADABLE items that are no event, if they are more than its events. AWS writes none
+of them, each costs as much as 5 events, and a megabyte of gzip may have a billion. Events before that point have been sent.
 
-The watermark is the least of all feeds (an account and region that logs come through), because one queue brings the objects of
+The watermark is the lowest of all feeds (an account and region that logs come through), because one queue brings the objects of
 many feeds in any order.
 """
 
@@ -38,12 +38,12 @@ from fingerprint.state.watermarks import NO_WATERMARK
 from fingerprint.streaming.event_messages import EventMessages, OutgoingMessage
 from fingerprint.streaming.rekeying import drop_future_dated, running_watermark
 
-IDLE_FEED_SECONDS = 900.0  # of silence, after which the watermark no longer waits for a feed
-MAX_UNREADABLE = 100_000  # rejects, and what is no event by design, of one object: some 10 seconds
+IDLE_FEED_SECONDS = 900.0  # the watermark no longer waits for a feed that was silent for so long
+MAX_UNREADABLE = 100_000  # rejects and records that are no event by design, of one object: about 10 seconds
 
 
 class FeedWatermarks:
-    """Latest event time of each feed, and when a record of it came last; the watermark is their least."""
+    """The latest event time of each feed, and the arrival of its last record; the watermark is the lowest of these times."""
 
     def __init__(self, idle_seconds: float) -> None:
         self.idle_ms = int(idle_seconds * 1000)
@@ -55,8 +55,8 @@ class FeedWatermarks:
     def advance(self, feed: str, watermarks: Longs, arrival_time: int) -> Longs:
         """Return the watermark at each of N records of one feed, ms.
 
-        `watermarks` (N,): the feed's latest event time up to each record, ascending; 0 while none is believed, and then the
-        feed is not waited for.
+        `watermarks` (N,) are the feed's latest event times up to each record, ascending; 0 while no time is believed, in which
+        case the watermark does not wait for the feed.
         """
         self.latest_arrival = max(self.latest_arrival, arrival_time)
         self._forget_idle()
@@ -76,7 +76,7 @@ class FeedWatermarks:
 
 
 class ObjectAbandoned(FingerprintError):
-    """An object holds so much that is no event that the rest of it is not read."""
+    """Raised for an object with so many items that are no event that the rest of it is not read."""
 
     def __init__(self, url: str, unreadable: int, events: int) -> None:
         super().__init__(
@@ -85,7 +85,7 @@ class ObjectAbandoned(FingerprintError):
 
 
 class ObjectBatch(NamedTuple):
-    """Content of one piece of an object; `future_dated` counts records dated past the notification, which are rejects."""
+    """The content of one piece of an object; `future_dated` counts records dated after the notification, which are rejects."""
 
     records: list[OutgoingMessage]
     rejects: list[Reject]
@@ -94,7 +94,7 @@ class ObjectBatch(NamedTuple):
 
 
 class S3ObjectReader:
-    """Read objects of any feed, and track how far event time has come."""
+    """Reads objects of any feed, and tracks the watermark."""
 
     def __init__(
         self, settings: Settings, now: Now = wall_clock_ms, partitions: Callable[[], int] = lambda: 0

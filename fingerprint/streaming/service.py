@@ -1,4 +1,4 @@
-"""The loop of a service: the run until the end of a topic, the time of its last iteration, and the figures of a run.
+"""The loop of a service: runs, optionally until the end of a topic, its liveness, and the figures of a run.
 
 Example:
     >>> service = IngestService(consumer, producer, settings, IngestMetrics(registry))      # a ConsumerService
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from structlog.stdlib import BoundLogger
 
 POLL_SECONDS = 0.5
-LIVENESS_TIMEOUT_SECONDS = 300.0  # without an iteration of its loop, after which a program is not alive
+LIVENESS_TIMEOUT_SECONDS = 300.0  # a program without an iteration of its loop for so long is not alive
 
 
 class PollingService:
@@ -53,7 +53,7 @@ class PollingService:
 class ConsumerService(PollingService, ABC):
     """A service that polls one topic as a member of a consumer group, and pauses while it has no room.
 
-    A message that kills its reader is found by `poison_guard`. `joined`: the group assigned partitions once.
+    `poison_guard` finds messages that kill their reader. `joined` is True once the group has assigned partitions.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ConsumerService(PollingService, ABC):
         self.joined = False
 
     def run(self, stop_requested: Callable[[], bool], once: bool = False) -> dict[str, Any]:
-        """Run until asked to end, or with `once` until where the topic ended at the start; return the figures."""
+        """Run until a stop is requested, or with `once` up to the end that the topic had at the start; return the figures."""
         started = time.monotonic()
         self.consumer.subscribe([self.source_topic], on_assigned=self.assigned, on_revoked=self.revoked)
         timeout_ms = self.kafka.session_timeout_ms + self.kafka.request_timeout_ms
@@ -84,7 +84,7 @@ class ConsumerService(PollingService, ABC):
 
     @abstractmethod
     def run_once(self, seconds: float) -> list[Message]:
-        """Poll once and process what comes; return those messages."""
+        """Poll once and process the messages; return them."""
 
     @abstractmethod
     def assigned(self, partitions: Collection[Partition]) -> Mapping[Partition, int] | None:
@@ -95,8 +95,8 @@ class ConsumerService(PollingService, ABC):
         """Give partitions away."""
 
     def _finish(self, once: bool) -> None:
-        """Do what is left after the last iteration."""
+        """Do the remaining work after the last iteration."""
 
     def _note_poll(self) -> None:
-        """Count as alive: who polls is not hung, be it that it waits for the database or reads messages one by one."""
+        """Count as alive: a program that polls does not hang, even if it waits for the database or reads messages one by one."""
         self.last_iteration = time.monotonic()

@@ -1,7 +1,7 @@
-"""Read the events topic, score it, publish alerts and votes, save state, commit: the service behind `fingerprint stream`.
+"""The service behind `fingerprint stream`: read the events topic, score it, publish alerts and votes, save state, commit.
 
-A commit has four steps, in this order; after a crash between any two of them the same results are published again, under the
-same ids:
+A commit has four steps, in this order. After a crash between any two of them, the same results are published again, with the same
+ids:
     1. alerts and votes are in the alert store                                                 (publisher.py)
     2. alerts and votes are in their topics
     3. each partition's state is in a checkpoint, with the position it belongs to              (checkpoints.py)
@@ -41,14 +41,14 @@ from fingerprint.streaming.routing import ArrivalTimes, PartitionRows
 from fingerprint.streaming.service import ConsumerService
 
 HEARTBEAT_SECONDS = 15.0  # between two heartbeats in the alert store
-# Events in partitions of other principals, and their share of all: with more of both, the topic's keys are not those of `ingest`.
+# Misrouted events, and their share of all events: with more of both, the topic's keys are not those of `ingest`.
 MISROUTED_EVENTS, MISROUTED_SHARE = 100, 0.05
 
 log = get_logger("fingerprint.stream")
 
 
 class StreamService(ConsumerService):
-    """Poll, process and commit in a loop. Used by one thread; `not_ready` and `not_alive` by any."""
+    """Polls, processes and commits in a loop. Used by one thread; `not_ready` and `not_alive` by any thread."""
 
     log = log
 
@@ -61,7 +61,7 @@ class StreamService(ConsumerService):
         name: str = "",
         networks: NetworkTable | None = None,
     ) -> None:
-        """Connect the parts; `name` is this process's in heartbeats, `networks` the table of address ranges, if any."""
+        """Connect the parts; `name` names this process in heartbeats, `networks` is the table of address ranges, if any."""
         super().__init__(adapters.consumer, settings.kafka.events_topic, settings.kafka, metrics)
         self.banks, self.settings, self.metrics = banks, settings, metrics
         self.backend = banks.backend
@@ -88,16 +88,16 @@ class StreamService(ConsumerService):
         self.last_commit = self.last_heartbeat = time.monotonic()
 
     def run(self, stop_requested: Callable[[], bool], once: bool = False) -> dict[str, Any]:
-        """Run until asked to end, or with `once` until where the topic ended at the start; return the figures.
+        """Run until a stop is requested, or with `once` up to the end that the topic had at the start; return the figures.
 
-        Raises FingerprintError when the alert store or the broker is unavailable for too long, or state is lost;
+        Raise FingerprintError if the alert store or the broker is unavailable for too long, or if state is lost; also
         DeliveryFailed.
         """
         self.publisher.stop_requested = stop_requested
         return super().run(stop_requested, once)
 
     def run_once(self, seconds: float) -> list[Message]:
-        """Poll once and process what comes; return those messages."""
+        """Poll once and process the messages; return them."""
         polled = self.pausable_consumer.poll(seconds)
         self.lag_monitor.observe(polled)
         if polled:
@@ -129,7 +129,7 @@ class StreamService(ConsumerService):
     def revoked(self, partitions: Collection[Partition]) -> None:
         """Save and commit the partitions, and drop them.
 
-        One whose results are not all published is not saved: its next owner publishes them.
+        A partition with unpublished results is not saved, so that its next owner publishes them.
         """
         owned = [each for each in partitions if each in self.owned]
         self._commit([each for each in owned if each not in self.unpublished])
@@ -145,7 +145,7 @@ class StreamService(ConsumerService):
     def _process_messages(self, polled: Sequence[Message]) -> None:
         """Decode the messages once, process each partition, publish the results.
 
-        A partition that was revoked since the poll and came back from a checkpoint is skipped: its messages come again.
+        A partition that was revoked since the poll and restored from a checkpoint is skipped: its messages are read again.
         """
         owners = dict(self.owned)
         for piece in decode.decode_messages(polled, self.settings, self.backend, column_table=True):
@@ -178,7 +178,7 @@ class StreamService(ConsumerService):
             if self.owned.get(partition) is not owned:
                 return  # revoked while the letter waited for room: the next owner sends it once more
             owned.offset = message.offset + 1
-            self._commit([partition])  # or the next poison message would bring this one back
+            self._commit([partition])  # else the next poison message would bring this one back
 
     def _process_partition(
         self,
@@ -189,7 +189,7 @@ class StreamService(ConsumerService):
         rows: PartitionRows,
         arrival: ArrivalTimes,
     ) -> list[StepResult]:
-        """Process one partition's rows of a decoded batch, whose events `coded` has, and move its position past them."""
+        """Process one partition's rows of a decoded batch, with the events in `coded`, and move its position past them."""
         owned = self.owned[partition]
         marks = routing.read_watermarks(polled, piece, rows, arrival)
         self._expect_sources(owned, marks.sources)
@@ -215,7 +215,7 @@ class StreamService(ConsumerService):
         return results
 
     def _code_events(self, piece: DecodedMessages) -> CodedEvents:
-        """Return a piece's events, of all partitions, with what scoring reads and the records that alerts show."""
+        """Return the events of a piece, of all partitions, with the columns that scoring reads and alerts show."""
         events = frames.to_column_table(frames.select_columns(piece.events, FRAME_COLUMNS))
         columns: dict[str, Any] = {"raw": routing.raw_records(piece)}
         if self.networks:
@@ -223,7 +223,7 @@ class StreamService(ConsumerService):
         return code_events(frames.with_columns(events, columns))
 
     def _expect_sources(self, owned: OwnedPartition, names: list[str]) -> None:
-        """Expect as many sources as the raw topic has partitions, where messages come from `ingest`."""
+        """Expect as many sources as the raw topic has partitions, if messages come from `ingest`."""
         raw = self.settings.kafka.raw_topic
         if owned.processor.watermarks.expected == 1 and any(name.startswith(f"{raw}/") for name in names):
             self.raw_partitions = self.raw_partitions or self.consumer.partition_count(raw)
@@ -235,7 +235,7 @@ class StreamService(ConsumerService):
                 self.publisher.count_feeds(each, self.owned[each].processor)
 
     def _finish(self, once: bool) -> None:
-        """Look for the feed gaps that are left, with `once`, and commit."""
+        """With `once`, look for the remaining feed gaps; then commit."""
         while once and self._check_feeds():
             pass
         self.commit()
@@ -243,7 +243,7 @@ class StreamService(ConsumerService):
     # --- save, then commit --------------------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """Save all partitions and commit their positions. Another bank that is served takes over here."""
+        """Save all partitions and commit their positions. A newly served bank takes over here."""
         self.last_commit = time.monotonic()
         self._commit(sorted(self.owned))
         self._release_unused_banks()
@@ -259,9 +259,9 @@ class StreamService(ConsumerService):
         self.metrics.set_active_banks([active[version] for version in sorted(active)])
 
     def _apply_threshold_override(self, first: bool = False) -> None:
-        """Apply the thresholds chosen in the alert store, from the next batch on; refuse once what does not fit the settings.
+        """Apply the threshold override of the alert store from the next batch on; log one that does not fit once, and ignore it.
 
-        `first`: read them only if they were never read, before the first batch is scored.
+        With `first`, read it only if it was never read, before the first batch is scored.
         """
         if first and self.threshold_override_read:
             return
@@ -280,7 +280,7 @@ class StreamService(ConsumerService):
         log.info("threshold override applied", **threshold_what_if.describe_threshold(settings, override))
 
     def _warn_of_foreign_keys(self) -> None:
-        """Warn once where much of the events topic is not keyed as `ingest` does it."""
+        """Warn once if many messages of the events topic are not keyed as `ingest` keys them."""
         misrouted, events = (counter_value(each) for each in (self.metrics.misrouted, self.metrics.events))
         if not self.warned_of_foreign_keys and misrouted > max(MISROUTED_EVENTS, MISROUTED_SHARE * events):
             self.warned_of_foreign_keys = True
@@ -303,7 +303,7 @@ class StreamService(ConsumerService):
             self.publisher.save_heartbeat(heartbeat)
 
     def _commit(self, partitions: Sequence[Partition]) -> None:
-        """Save what changed, then commit the saved positions. A commit that fails is repeated with the next one."""
+        """Save changed partitions, then commit the saved positions. A commit that fails is repeated with the next one."""
         due = [each for each in partitions if self._needs_checkpoint(self.owned[each])]
         if due:
             self.publisher.flush()
@@ -331,7 +331,7 @@ class StreamService(ConsumerService):
         return owned.offset != owned.checkpointed or self.checkpoint_manager.can_swap_bank(owned)
 
     def _checkpoint(self, partition: Partition) -> None:
-        """Save the partition's state. Where that fails nothing is committed, and the next commit tries again."""
+        """Save the partition's state. If that fails, nothing is committed, and the next commit tries again."""
         try:
             with self.metrics.checkpoint_seconds.time():
                 size = self.checkpoint_manager.save(partition, self.owned[partition])
@@ -367,7 +367,7 @@ class StreamService(ConsumerService):
         self._save_heartbeat()
 
     def _close_by_clock(self, read_to_end: Collection[Partition]) -> None:
-        """Close what time alone closes: intervals of partitions where nothing is left to be read, and silent feeds."""
+        """Close by the clock the intervals of partitions that are read to their end, and check the feeds."""
         now = self.clock_jumps.believed_time()
         if now is None:
             self.dependency_status.fail("clock", self.clock_jumps.describe())
@@ -379,7 +379,7 @@ class StreamService(ConsumerService):
     def _advance_clocks(self, partitions: Collection[Partition], now: int) -> None:
         """Close intervals of partitions by the clock, `now` in ms.
 
-        Publishing may wait, and partitions may be revoked while it does: then the next owner closes the intervals.
+        Partitions may be revoked while publishing waits: the next owner then closes the intervals.
         """
         owners = {each: self.owned[each] for each in sorted(partitions)}
         for each, owned in owners.items():
