@@ -6,9 +6,9 @@ Example:
     Defense Evasion [('cloudtrail:StopLogging', 3), ('ec2:DeleteFlowLogs', 1)]
     Other changes [('lambda:TagResource', 1)]
 
-Phases come in the order of ATT&CK's matrix. Every call is in exactly one: that of its first tactic, with the others named beside
-it; calls that no mapping gives a tactic are the last two phases, changes and reads, so that nothing is hidden. Within a phase
-calls that succeeded in changing something come first, then those that tried, then reads.
+Phases are in the order of the ATT&CK matrix. Every call is in exactly one phase, that of its first tactic; its other tactics are
+named beside it. Calls without a tactic form the last two phases, changes and reads, so that nothing is hidden. Within a phase,
+calls that changed something come first, then changes that failed, then reads.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PHASES = (*TACTICS, OTHER_CHANGES, OTHER_READS)
 
 @dataclass(frozen=True, slots=True)
 class PhaseCall:
-    """A call in a phase, with the techniques it carries out there and the further tactics that it may serve.
+    """A call in a phase, with the techniques that it carries out there and the further tactics that it may serve.
 
-    `new`: the explanation of the alert says that the principal never called it before.
+    `new` is True if the alert's explanation says that the principal never called it before.
     """
 
     call: CallSummary
@@ -54,7 +54,7 @@ class Phase:
 
     @property
     def failed(self) -> int:
-        """Return how many of its events failed."""
+        """Return the number of its events that failed."""
         return sum(each.call.failed for each in self.calls)
 
     @property
@@ -64,7 +64,7 @@ class Phase:
 
 
 def attack_phases(calls: Iterable[CallSummary], new: Collection[str] = ()) -> tuple[Phase, ...]:
-    """Return the phases that have a call, in the order of the matrix; `new` names calls as `service:Action`."""
+    """Return the phases with a call, in the order of the matrix; `new` are calls as `service:Action`."""
     phases: dict[str, list[PhaseCall]] = {name: [] for name in PHASES}
     for call in calls:
         phase, made = _place(call, call.name in new)
@@ -77,7 +77,7 @@ def attack_phases(calls: Iterable[CallSummary], new: Collection[str] = ()) -> tu
 
 
 def new_calls(drivers: Iterable[SurpriseDriver], impact_of: Iterable[ActionImpact] = ()) -> frozenset[str]:
-    """Return the calls, `service:Action`, that an alert's explanation or impact says were never seen of the principal."""
+    """Return the calls, as `service:Action`, that are new for the principal by an alert's explanation or impact."""
     unseen = {driver.seen for driver in drivers if driver.feature == "action" and driver.rarity == "unseen"}
     return frozenset(unseen | {each.action for each in impact_of if each.new})
 

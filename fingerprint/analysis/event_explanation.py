@@ -1,4 +1,4 @@
-"""Explanation of single events: how each was judged, and what of it surprised, beside what is usual.
+"""Explanation of single events: how each was judged, and which of its values surprised, beside the usual ones.
 
 Example:
     >>> [found] = explain_events(chunks, {"83de59c2-58f4-4a98-9a1a-f2e735da68d1"}, arrays, bank, settings)
@@ -7,8 +7,8 @@ Example:
     >>> [(driver.feature, driver.seen, driver.expected) for driver in found.drivers]
     [('network', '193.138.0.0/16', '81.145.0.0/16, 86.142.0.0/16')]
 
-The events of its principal are scored again, an hour at a time: what others did does not matter to them, and what was counted
-in an hour is still known when it is explained.
+All events of the principal are scored again, an hour at a time. Events of other principals do not change the result, and each
+hour is explained while its counts are still in the state.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from fingerprint.state.scorer_state import ScorerState
 
 
 class ExplainedEvent(NamedTuple):
-    """An event as it was judged, one row of the columns of `fingerprint score --out`, and what of it surprised."""
+    """An event as it was judged: one row with the columns of `fingerprint score --out`, and the drivers of its surprise."""
 
     scored: pd.DataFrame
     drivers: list[SurpriseDriver]
@@ -46,7 +46,7 @@ def explain_events(
     bank: Bank,
     settings: Settings,
 ) -> Iterator[ExplainedEvent]:
-    """Yield some of one principal's events as they were judged; `chunks` are all its events, oldest first."""
+    """Yield the events of `event_ids` as they were judged; `chunks` are all events of their one principal, oldest first."""
     state = PipelineState(ScorerState.from_arrays(settings, dict(scorer_state)))
     scorer = Scorer(bank, state, settings, keep_all_events=True)
     explainer = Explainer(bank.on_host, state.scorer, settings)

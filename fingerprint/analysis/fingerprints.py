@@ -6,7 +6,7 @@ Example:
     0    action      iam:GetUser  0.61
     1    action  iam:ListRoles  0.22
 
-Everything here reads a bank, or events that were scored with it; nothing is computed that scoring does not compute.
+All functions read a bank, or events that were scored with it, and show only figures that scoring computes as well.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ FEATURE_LABELS = [feature.label for feature in FEATURES]
 
 
 def fingerprint_table(bank: Bank) -> pd.DataFrame:
-    """Return all that a bank holds, one row a fingerprint, busiest first: key, level, events, days, first, last, ready, net.
+    """Return one row for each fingerprint of a bank, busiest first: key, level, events, days, first, last, ready, net.
 
-    `first` and `last` are the starts of the intervals it was first and last seen in; `net`: its history was long enough for a
-    network.
+    `first` and `last` are the starts of the intervals in which it was first and last seen. `net` is True if its history was long
+    enough for a network.
     """
     table = bank.fingerprints
     seconds = int(bank.manifest["settings"]["spectral"]["interval_seconds"])
@@ -60,7 +60,7 @@ def fingerprint_table(bank: Bank) -> pd.DataFrame:
 
 
 def fingerprint_row(bank: Bank, key: str) -> int:
-    """Return the row of an entity or principal. Raises FingerprintError where the bank has none."""
+    """Return the row of an entity or principal in a bank. Raise FingerprintError if the bank has none."""
     found = np.flatnonzero((bank.fingerprints["key"] == key).to_numpy() & (bank.fingerprints["level"] <= 1))
     if not len(found):
         raise FingerprintError(
@@ -70,9 +70,9 @@ def fingerprint_row(bank: Bank, key: str) -> int:
 
 
 def usual_values(bank: Bank, key: str, limit: int = 4) -> pd.DataFrame:
-    """Return what is usual of an entity or principal: feature, value, share; of each feature the `limit` most present values.
+    """Return the `limit` most frequent values of each feature of an entity or principal: feature, value, share.
 
-    `share` is that of its presences: intervals in which the value came. What is left to 1 are other values.
+    `share` is the share of the intervals with the feature that had this value. The rest up to 1 are other values.
     """
     place = fingerprint_row(bank, key)
     codes = bank.vocabulary.codes[place, :, 1 : limit + 1].T  # (most, F); slots go to the most present values
@@ -91,7 +91,7 @@ def _plain_text(feature: Feature, text: str) -> str:
 
 
 def excess_to_z(bank: Bank, key: str, excess: Floats) -> Floats:
-    """Return the z (N,) that events with an excess of so many nats (N,) have at an entity or principal (`tail_calibration`).
+    """Return the z (N,) of events with an `excess` in nats (N,) at an entity or principal (`tail_calibration`).
 
     Shifts of the threshold by dispositions are included (`feedback`).
     """
@@ -106,8 +106,8 @@ def excess_to_z(bank: Bank, key: str, excess: Floats) -> Floats:
 def activity_table(series: ActivitySeries, entity: str, end: int, days: int = 7) -> pd.DataFrame:
     """Return the events of an entity in each interval of the last `days` before interval `end`, with `curve_table`'s columns.
 
-    Expectations rest on whole weeks of the past; where `days` reach further back, they are zero. Raises FingerprintError where
-    nothing of it was counted.
+    Expectations rest on whole weeks of the past and are zero before these. Raise FingerprintError if none of its events was
+    counted.
     """
     principal = hashing.hash_with_bucket(pd.Series([entity.partition("|")[0]]))
     owner = (
@@ -136,9 +136,9 @@ def curve_table(curve: ActivityCurve) -> pd.DataFrame:
 
 
 def score_principal(chunks: Iterable[pd.DataFrame], bank: Bank, settings: Settings) -> ScoredEvents:
-    """Return the events of one principal, oldest first, with all that scoring measured of them.
+    """Return the scored events of one principal, oldest first.
 
-    A principal's z's do not depend on other principals' events: they are the same as among all others.
+    The z of a principal's events does not depend on other principals' events: it is the same as in a run over all of them.
     """
     state = PipelineState(ScorerState.from_arrays(settings, bank.scorer_state))
     scorer = Scorer(bank, state, settings, keep_all_events=True)
@@ -153,9 +153,9 @@ def score_principal(chunks: Iterable[pd.DataFrame], bank: Bank, settings: Settin
 def score_one_by_one(
     history: pd.DataFrame, calls: pd.DataFrame, bank: Bank, settings: Settings
 ) -> pd.DataFrame:
-    """Score a principal's `calls` (N) one by one as each came, after the `history` before them.
+    """Score a principal's `calls` (N) one by one in their order, after the `history` before them.
 
-    Returns event_id, `<detector>_z` at that moment, and `verdicts`, how many of the calls had one by then. An interval fills
+    Return event_id, `<detector>_z` at that moment, and `verdicts`, the number of calls with a verdict by then. An interval fills
     while it lasts, so later calls may have votes that the first ones lacked.
     """
     state = PipelineState(ScorerState.from_arrays(settings, bank.scorer_state))
@@ -172,7 +172,7 @@ def score_one_by_one(
 
 
 def score_step(scorer: Scorer, events: pd.DataFrame) -> ScoredEvents | None:
-    """Return the events that can be judged for good after these, if there are any."""
+    """Measure events, and return the pending events whose judgement is then final, if there are any."""
     if not len(events):
         return None
     scorer.measure(events.reset_index(drop=True))
@@ -185,7 +185,7 @@ def score_step(scorer: Scorer, events: pd.DataFrame) -> ScoredEvents | None:
 
 
 def surprise_table(judged: ScoredEvents) -> pd.DataFrame:
-    """Return how surprising each feature of each event was, in nats above what is usual: one column a feature (N, F)."""
+    """Return the surprise of each event (N rows) by feature (F columns), in nats above its usual loss."""
     return pd.DataFrame(feature_surprise(judged.batch), columns=FEATURE_LABELS)
 
 

@@ -1,4 +1,4 @@
-"""The graph of an investigation: principals, sessions, access keys, addresses and resources, and what connects them.
+"""Investigation graph: principals, sessions, access keys, addresses and resources, and the events that connect them.
 
 Example:
     >>> graph = build_graph(store.principals.events_of_alerts(["3fa94c1be0d27a58"], 2_000).events, issues)
@@ -8,8 +8,9 @@ Example:
     'used'
 
 An edge reads as a sentence: a principal *used* a key, a key was *called from* an address, a principal *touched* a resource, a
-principal *assumed* another with a key that a call issued. The graph is bounded: of each kind the values with the most events are
-nodes, and the rest is one node that says how many it stands for. Ids come from content, so the same events give the same graph.
+principal *assumed* another with a key that a call issued. The graph is bounded: for each kind, the values with the most events
+are nodes, and one more node stands for the others and says how many they are. Ids come from content, so the same events give the
+same graph.
 """
 
 from __future__ import annotations
@@ -49,7 +50,10 @@ Key = tuple[NodeKind, str]
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """A node; `folded` values are behind one that stands for the rest of its kind, else 0. `failed` of its events failed."""
+    """A node. `folded` is the number of values behind a node that stands for the rest of its kind, else 0.
+
+    `failed` is the number of its events that failed.
+    """
 
     node_id: str
     kind: NodeKind
@@ -78,7 +82,7 @@ class GraphEdge:
 
 @dataclass(frozen=True, slots=True)
 class InvestigationGraph:
-    """Nodes by kind, those with the most events first, and edges in the order of time. `events` of `total` are in it."""
+    """Nodes by kind, those with the most events first, and edges in the order of time. It has `events` of `total` events."""
 
     nodes: tuple[GraphNode, ...]
     edges: tuple[GraphEdge, ...]
@@ -88,7 +92,7 @@ class InvestigationGraph:
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """One event's share in a node or an edge."""
+    """The contribution of one event to a node or an edge."""
 
     at: datetime
     action: str
@@ -100,7 +104,7 @@ def build_graph(
     issues: Sequence[CredentialIssue] = (),
     total: int | None = None,
 ) -> InvestigationGraph:
-    """Return the graph of events and of the calls that issued their credentials; `total` events there are in all."""
+    """Return the graph of events and of the calls that issued their credentials; `total` is the number of all events."""
     nodes: dict[Key, list[_Mark]] = defaultdict(list)
     edges: dict[tuple[Key, Key, EdgeKind], list[_Mark]] = defaultdict(list)
     for each in found:
@@ -132,7 +136,7 @@ def _values(principal: str, event: AlertEvent) -> Iterator[Key]:
 
 
 def _links(principal: str, event: AlertEvent) -> Iterator[tuple[Key, Key, EdgeKind]]:
-    """Yield principal -> key or session -> address, and principal -> resource: each sentence once an event."""
+    """Yield the edges of an event, each once: principal -> key or session -> address, and principal -> resource."""
     actor: Key = ("principal", principal)
     caller = actor
     if _is_named(principal, event):
@@ -157,7 +161,7 @@ def _add_issues(
     nodes: dict[Key, list[_Mark]],
     edges: dict[tuple[Key, Key, EdgeKind], list[_Mark]],
 ) -> None:
-    """Add the calls that issued credentials: from the caller to who acts with the key, or else to the key."""
+    """Add the calls that issued credentials, as edges from the caller to the principal that uses the key, or else to the key."""
     holders = {each.event.access_key: each.principal for each in found if each.event.access_key}
     for issue in issues:
         mark = _Mark(issue.at, issue.action, failed=False)
@@ -177,9 +181,9 @@ def _add_issues(
 
 
 def _choose_nodes(nodes: Mapping[Key, Sequence[_Mark]]) -> dict[Key, Key]:
-    """Return where each value is drawn: as itself, or in the node that holds the rest of its kind.
+    """Return the node of each value: its own, or the one that stands for the rest of its kind.
 
-    One value more than fits keeps its own node: "and 1 other" would take as much room.
+    If one value alone is left, it keeps its own node: "and 1 other" would take as much room.
     """
     place: dict[Key, Key] = {}
     for kind in NODE_KINDS:
@@ -225,5 +229,5 @@ def _make_edges(
 
 
 def _digest(*parts: str) -> str:
-    """Return an id that no text of a record can steer."""
+    """Return an id, a digest, so that no text of a record can choose it."""
     return blake2b("\0".join(parts).encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

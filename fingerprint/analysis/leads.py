@@ -1,4 +1,4 @@
-"""Leads: what came near to an alert, for analysts who have time left when the queue is empty.
+"""Leads: events that came near to an alert, for analysts who have time left when the queue is empty.
 
 Example:
     >>> found = find_leads(store, settings, since=datetime(2026, 1, 26, tzinfo=UTC), limit=20)
@@ -7,17 +7,17 @@ Example:
     >>> found.leads[0].gravity, found.leads[0].effect
     ('severe', 'creates a credential that lasts')
 
-The alert budget ends the queue after so many alerts a day, whatever lies below. A lead is what a lower threshold of alerts would
-have shown next: events of one principal that have the votes of a verdict and no z that opens an alert, grouped as alerts are
-(`alerting.grouping`). It is ranked by its *reach*, the highest threshold at which it would have been an alert
-(`threshold_what_if`), from MIN_REACH on. What lies within an alert of its principal, or so near that a lower threshold would only
-have made that alert longer, is no lead.
+The alert budget limits the queue to a number of alerts a day. A lead is what a lower threshold of alerts would have shown next:
+events of one principal that have the votes of a verdict and no z that opens an alert, grouped as alerts are
+(`alerting.grouping`). Events in an alert of their principal, or so near to it that a lower threshold would only have made it
+longer, are no lead.
 
-Beside its reach a lead has the gravity of its calls, which does not move it: a z counts what a new call can do already.
+Leads are ranked by *reach*, the highest threshold at which a lead would have been an alert (`threshold_what_if`), from MIN_REACH
+on. A lead also has the gravity of its calls. It does not change the rank, because z already counts what a new call can do.
 
-Leads are found in the stored votes whenever they are asked for, and kept nowhere: one whose events become part of an alert is
-gone. The strongest votes of the autoencoder are read, then those that may reach as far as the weakest of so many leads, and then
-all votes of the principals of the strongest leads.
+Leads are found in the stored votes on request and are not stored: a lead disappears when its events become part of an alert. The
+search reads the strongest votes of the autoencoder, then all votes that may reach as far as the weakest lead of the list, and
+then all votes of the principals of the strongest leads.
 """
 
 from __future__ import annotations
@@ -47,14 +47,14 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import NO_IMPACT, CallImpact
 
 MIN_REACH = 2.0  # one harmless active hour in forty reaches it: below, most principals would have a lead
-LEAD_DAYS = 7  # before the newest vote, of a list that asks for no other time
+LEAD_DAYS = 7  # days before the newest vote, by default
 MAX_LEADS = 100  # of one answer
 MAX_SHOWN_ACTIONS = 5  # of a lead
 FIRST_DEPTH = 2_000  # strongest votes that are read first
-MAX_DEPTH = 50_000  # strongest votes of one list, which may lack a lead that is weaker than these
-GROWTH = 4  # times as many principals are asked where suppressions hide the leads of some
-MAX_PRINCIPAL_VOTES = 20_000  # of the principals of one list, the strongest
-# Fields of a suppression that can be compared with what is stored of a vote.
+MAX_DEPTH = 50_000  # strongest votes that are read for one list; it may lack leads that are weaker than these
+GROWTH = 4  # times as many principals are read again if suppressions hide the leads of some
+MAX_PRINCIPAL_VOTES = 20_000  # strongest votes of the principals of one list
+# Fields of a suppression that can be compared with a stored vote
 STORED_MATCH_FIELDS = frozenset({"principal", "service", "action"})
 
 
@@ -62,10 +62,12 @@ STORED_MATCH_FIELDS = frozenset({"principal", "service", "action"})
 class Lead:
     """Events of one principal that came near to an alert.
 
-    `reach` is the highest threshold of alerts (a z) at which they would have been one. `actions` are some of `action_count`
-    (`s3:GetObject`), grave and severe ones first, then the most surprising; none where votes were stored before actions were.
-    `gravity` is that of the gravest, and `effect` what it does, by its name alone (empty: nothing). `detectors` voted for some
-    events, or for their intervals. `newcomer`: the principal is known by its peer group alone.
+    - `reach`: the highest threshold of alerts (a z) at which they would have been an alert
+    - `actions`: some of `action_count` actions (`s3:GetObject`), grave and severe ones first, then the most surprising; empty for
+      votes of an earlier release, which had no actions
+    - `gravity`, `effect`: of the gravest action, by its name alone; no effect is an empty text
+    - `detectors`: those that voted for some of the events or for their intervals
+    - `newcomer`: the principal is known by its peer group alone
     """
 
     principal: str
@@ -83,7 +85,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Leads:
-    """The strongest leads, the highest reach first; `suppressed` is how many were left out that a suppression matches."""
+    """The strongest leads, the highest reach first; `suppressed` is the number of leads that suppressions hide."""
 
     leads: tuple[Lead, ...]
     suppressed: int = 0
@@ -94,8 +96,8 @@ def find_leads(
 ) -> Leads:
     """Return the strongest leads among votes on events at `since` or later, at most `limit` of them.
 
-    `settings` are those in force, with the override of the store (`apply_override`); `threshold` is the z that opens an alert,
-    where it is known.
+    `settings` are those in force, with the override of the store (`apply_override`); `threshold` is the z that opens an alert, if
+    it is known.
     """
     if AutoencoderDetector.name not in detector_names(settings):
         return Leads(())  # its z is what the threshold of alerts is compared with
@@ -116,17 +118,20 @@ def leads_in_force(
     limit: int = 20,
     threshold: float | None = None,
 ) -> tuple[datetime, Leads]:
-    """Return the leads with the threshold override of the store, and since when: by default the last LEAD_DAYS with votes."""
+    """Return the start of the search and its leads, with the threshold override of the store.
+
+    By default the search covers LEAD_DAYS before the newest vote.
+    """
     since = since or (store.votes.newest_time() or clock.now()) - timedelta(days=LEAD_DAYS)
     in_force = apply_override(settings, store.thresholds.current())
     return since, find_leads(store, in_force, since, limit, threshold)
 
 
 def lead_groups(events: pd.DataFrame, alerts: pd.DataFrame, settings: Settings) -> pd.Series:
-    """Return the lead that each event belongs to: a hash of its principal and where it begins, with the events' index.
+    """Return the lead of each event, a hash of its principal and of the lead's start, with the index of `events`.
 
-    `events` have principal (hashed), interval and reach, `alerts` principal, and their `first` and `last` interval. Events below
-    MIN_REACH, in an alert, or at most the gap of an alert from it, belong to none and are left out.
+    `events` have principal (hashed), interval and reach; `alerts` have principal and their `first` and `last` interval. Events
+    are left out if they are below MIN_REACH, in an alert, or no further from one than `alerts.group_gap_seconds`.
     """
     runs = grouping.runs_of(settings)
     some = events[events["reach"] >= MIN_REACH]
@@ -147,10 +152,10 @@ def alert_intervals(spans: Sequence[AlertSpan], seconds: int) -> pd.DataFrame:
 
 
 def _is_near_alert(events: pd.DataFrame, alerts: pd.DataFrame, gap: int) -> NDArray[np.bool_]:
-    """Return which events (N,) lie in an alert of their principal, or at most `gap` intervals before or after it.
+    """Return a mask (N,) of the events in an alert of their principal, or at most `gap` intervals before or after one.
 
-    Of the alerts that begin before an event only the latest end is asked: pairs of all events and alerts of a noisy principal
-    are too many.
+    Among the alerts that begin before an event, only the latest end is compared: all pairs of events and alerts of a noisy
+    principal would be too many.
     """
     begun = alerts.sort_values("first").assign(first=lambda table: table["first"] - gap)
     begun["last"] = begun.groupby("principal")["last"].cummax() + gap
@@ -179,10 +184,10 @@ class _LeadSearch:
         self.suppressions = _decidable_suppressions([each.match for each in store.suppressions.list_all()])
 
     def strongest_principals(self, most: int) -> tuple[list[str], bool]:
-        """Return at most so many principals, the one of the strongest lead first, and whether no other one has a lead.
+        """Return at most `most` principals, the one with the strongest lead first, and whether no other principal has a lead.
 
-        The strongest votes show how far a lead must reach to be among them; then all votes are read that may reach as far. Each
-        of these principals has a lead, so none of another one is among as many of the strongest leads.
+        The strongest votes show how far a lead must reach to be among `most` leads. Then all votes are read that may reach as
+        far. Each returned principal has a lead, so a lead of another principal is not among the `most` strongest.
         """
         least, votes = MIN_REACH, self._read_votes(FIRST_DEPTH)
         events, is_all = self._lead_events(votes), _count_own(votes) < FIRST_DEPTH
@@ -194,7 +199,7 @@ class _LeadSearch:
         return principals[:most], len(principals) <= most and least == MIN_REACH
 
     def leads_of(self, principals: Sequence[str], limit: int) -> Leads:
-        """Return the strongest leads of some principals, at most `limit`."""
+        """Return at most `limit` of the strongest leads of some principals."""
         votes = self._read_votes(MAX_PRINCIPAL_VOTES, principals)
         events = self._lead_events(votes)
         voters = self._voters(events, votes)
@@ -211,14 +216,14 @@ class _LeadSearch:
         return Leads(tuple(shown), suppressed)
 
     def _is_suppressed(self, principal: str, actions: Sequence[str]) -> bool:
-        """Return whether a suppression would hide an alert of these events; an unknown action is none that it asks for."""
+        """Return whether a suppression would hide an alert of these events; an unknown action matches none by action."""
         calls = (action.partition(":") for action in actions)
         events = [EventFacts(service, action, "", "", "") for service, _, action in calls]
         facts = AlertFacts(principal, "", (), events)
         return any(hides(facts) for hides in self.suppressions)
 
     def _voters(self, events: pd.DataFrame, votes: pd.DataFrame) -> dict[Any, tuple[DetectorName, ...]]:
-        """Return by lead the detectors that voted for its events or the intervals of its principal, in the settings' order."""
+        """Return by lead the detectors that voted for its events or their intervals, in the order of the settings."""
         names = detector_names(self.settings)
         voted = votes.loc[votes["vote"].eq(True), ["event_id", "principal", "interval", "detector"]]
         surges = voted[voted["detector"].isin(interval_detectors(names))]
@@ -236,7 +241,7 @@ class _LeadSearch:
     def _read_votes(
         self, limit: int, principals: Sequence[str] | None = None, least: float = MIN_REACH
     ) -> pd.DataFrame:
-        """Return the autoencoder's strongest votes that may reach `least`, and those beside them, with their interval."""
+        """Return the autoencoder's strongest votes that may reach `least`, and other votes on the same, with their interval."""
         name = AutoencoderDetector.name
         votes = self.store.votes.strongest(name, self.since, _least_z(least), limit, principals)
         return votes.assign(interval=votes["event_time"].astype("int64") // 1_000_000 // self.seconds)
@@ -259,9 +264,10 @@ class _LeadSearch:
         )
 
     def _reach_of_calm_newcomers(self, events: pd.DataFrame) -> pd.Series:
-        """Return the reach of events, that of newcomers who began calmly by the whole threshold.
+        """Return the reach of events; for newcomers that began calmly, by the whole threshold.
 
-        How calmly one began is not stored. But a share of the threshold would have been enough for an alert, and there is none.
+        Whether a newcomer began calmly is not stored. But otherwise a share of the threshold would have been enough for an alert,
+        and there is no alert.
         """
         calm = events["newcomer"] & (events["reach"] >= (self.threshold or np.inf))
         return events["reach"].where(~calm, events["reach"] * ensemble.NEWCOMER_THRESHOLD_SHARE)
@@ -294,7 +300,7 @@ def _impact_of(action: str) -> CallImpact:
 
 
 def _alarm(found: CallImpact) -> int:
-    """Return how far a grave or severe impact comes before others."""
+    """Return the rank of a grave or severe impact, which comes before others."""
     return GRAVITIES.index(found.gravity) if found.gravity in GRAVE_OR_SEVERE else 0
 
 
@@ -304,12 +310,12 @@ def _least_z(reach: float) -> float:
 
 
 def _count_own(votes: pd.DataFrame) -> int:
-    """Return how many of the votes are the autoencoder's."""
+    """Return the number of votes of the autoencoder."""
     return int((votes["detector"] == AutoencoderDetector.name).sum())
 
 
 def _decidable_suppressions(matches: Sequence[SuppressionMatch]) -> list[SuppressionMatcher]:
-    """Return the suppressions that ask for nothing but what a vote says: principal, service, action."""
+    """Return the suppressions that compare only fields of a stored vote: principal, service, action."""
     return [SuppressionMatcher(match) for match in matches if _match_fields(match) <= STORED_MATCH_FIELDS]
 
 

@@ -1,4 +1,4 @@
-"""Activity of a principal as its alerts show it: sessions, access keys, addresses, resources, roles; and its hours of the week.
+"""Activity of a principal in its alerts: sessions, access keys, addresses, resources, roles; and its hours of the week.
 
 Example:
     >>> seen = summarise_activity(store.principals.events("123456789012:user/ana", limit=2_000).events, issues)
@@ -34,7 +34,7 @@ HOUR = 3600  # seconds
 
 @dataclass(frozen=True, slots=True)
 class SeenValue:
-    """A value that events had: in how many, how many of them failed, and when it was first and last seen."""
+    """A value of events: the number of events with it, of those that failed, and when it was first and last seen."""
 
     text: str
     events: int
@@ -45,7 +45,7 @@ class SeenValue:
 
 @dataclass(frozen=True, slots=True)
 class IssuedCredentials:
-    """A call that issued credentials. `role` is the role that was asked for, empty where that is not known."""
+    """A call that issued credentials. `role` is the requested role, empty if unknown."""
 
     at: datetime
     action: str
@@ -58,10 +58,11 @@ class IssuedCredentials:
 
 @dataclass(frozen=True, slots=True)
 class PrincipalActivity:
-    """The values that events show, each kind with the latest seen first; `distinct` counts the values of each kind.
+    """The values of events by kind, the latest seen first; `distinct` is the number of values of each kind.
 
-    `programs` are the user agents folded to program and version, and `agents` those of each program, the most frequent first.
-    `issued` are the credentials that the principal was given for others' roles, `obtained` the calls that issued its own keys.
+    `programs` are the user agents reduced to program and version; `agents` are the user agents of each program, the most frequent
+    first. `issued` are the credentials that the principal was given for other roles, `obtained` the calls that issued its own
+    keys.
     """
 
     events: int
@@ -83,7 +84,7 @@ class PrincipalActivity:
 
 @dataclass(frozen=True, slots=True)
 class HourOfWeek:
-    """Events by weekday (Monday first) and hour (UTC): 7 x 24. A mean of so many `weeks`; None for plain counts."""
+    """Events by weekday (Monday first) and hour (UTC): 7 x 24; means over `weeks`, or counts if `weeks` is None."""
 
     counts: tuple[tuple[float, ...], ...]
     weeks: float | None = None
@@ -99,7 +100,7 @@ def summarise_activity(
     issues: Sequence[CredentialIssue] = (),
     limit: int = MAX_VALUES,
 ) -> PrincipalActivity:
-    """Return what the events of one principal show, and the credentials that it was given or gave out."""
+    """Return the values of one principal's events, and the credentials that it was given or gave out."""
     events = [each.event for each in found]
     kinds: dict[str, Callable[[AlertEvent], str]] = {
         "sessions": lambda event: event.session,
@@ -129,7 +130,7 @@ def summarise_activity(
 
 
 def program_of(event: AlertEvent) -> str:
-    """Return program and version of an event's user agent; empty where it has none."""
+    """Return program and version of an event's user agent; empty without one."""
     return program_and_version(event.user_agent)[1] if event.user_agent else ""
 
 
@@ -161,7 +162,7 @@ def seen_values(events: Iterable[AlertEvent], read: Callable[[AlertEvent], str])
 
 
 def _issued(issue: CredentialIssue, resources: dict[str, str]) -> IssuedCredentials:
-    """Return a call with the role that it asked for, where the call itself is an event of an alert."""
+    """Return a call that issued credentials, with its requested role if the call itself is an event of an alert."""
     role = resources.get(issue.event_id, "")
     return IssuedCredentials(
         issue.at,
@@ -178,10 +179,10 @@ def _issued(issue: CredentialIssue, resources: dict[str, str]) -> IssuedCredenti
 
 
 def usual_hours(bank: Bank, principal: str) -> HourOfWeek | None:
-    """Return a principal's events by hour of the week in the history that the bank learned, as means a week.
+    """Return the mean number of a principal's events by hour of the week, in the history that the bank learned.
 
-    None where nothing of it was counted, or intervals are longer than an hour. Weeks are counted from the first to the last
-    interval of the principal, one at least.
+    None if none of its events was counted, or if intervals are longer than an hour. The mean is over the weeks from the first to
+    the last interval of the principal, at least one.
     """
     seconds = interval_seconds(bank)
     state = bank.scorer_state
@@ -200,7 +201,7 @@ def usual_hours(bank: Bank, principal: str) -> HourOfWeek | None:
 
 
 def _cells_of_row(state: dict[str, np.ndarray], row: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the intervals and the counts of a series, closed ones and open ones."""
+    """Return the intervals and the counts of a series, of closed and of open intervals."""
     intervals, counts = [], []
     for part in ("past", "open"):
         keys = state[f"series.{part}.key"]
@@ -211,7 +212,7 @@ def _cells_of_row(state: dict[str, np.ndarray], row: int) -> tuple[np.ndarray, n
 
 
 def hours_of(times: Iterable[datetime]) -> HourOfWeek:
-    """Return how many of some times lie in each hour of the week."""
+    """Return the number of `times` in each hour of the week."""
     hours = np.array([int(time.astimezone(UTC).timestamp()) // HOUR for time in times], np.int64)
     return HourOfWeek(_grid(hours, np.ones(len(hours))))
 
@@ -228,7 +229,7 @@ def _grid(hours: np.ndarray, counts: np.ndarray) -> tuple[tuple[float, ...], ...
 
 @dataclass(frozen=True, slots=True)
 class RepeatedEvent:
-    """Calls in a row that differ in time alone; `event` is the newest of them, of the alert `alert_id`."""
+    """A run of calls that differ only in time; `event` is the newest of them, in the alert `alert_id`."""
 
     alert_id: str
     event: AlertEvent
@@ -238,7 +239,7 @@ class RepeatedEvent:
 
 
 def fold_repeats(found: Sequence[PrincipalEvent]) -> list[RepeatedEvent]:
-    """Return events, the newest first, with repeats in a row as one."""
+    """Return events, the newest first, with each run of repeats as one."""
     folded: list[RepeatedEvent] = []
     for each in sorted(found, key=lambda one: (one.event.event_time, one.event.event_id), reverse=True):
         event, at = each.event, each.event.event_time

@@ -34,7 +34,7 @@ from fingerprint.registry import bank_files, quality, versions
 from fingerprint.registry.bank import FEEDBACK_COLUMNS, Bank
 from fingerprint.training.readiness import days_until_ready
 
-MAX_FINGERPRINTS = 200  # of a profile, the busiest
+MAX_FINGERPRINTS = 200  # busiest fingerprints of a profile
 MAX_VALUES = 5  # of a feature
 READINESS_HORIZONS_DAYS = (1.0, 7.0, 30.0)  # days
 
@@ -43,12 +43,12 @@ _UNIT_SECONDS = {"min": 60, "minute": 60, "h": 3600, "hour": 3600, "d": DAY_SECO
 
 RowIndices = NDArray[np.intp]
 
-MAX_CHARTED_VOTES = 20_000  # of one principal, the newest, that a page or an answer counts by day
+MAX_CHARTED_VOTES = 20_000  # newest votes of one principal that a page or an answer counts by day
 
 
 @dataclass(frozen=True, slots=True)
 class UsualValue:
-    """`share` is that of the intervals in which the feature was present and this value came."""
+    """A usual value; `share` is the share of the intervals with the feature that had this value."""
 
     text: str
     share: float
@@ -56,7 +56,7 @@ class UsualValue:
 
 @dataclass(frozen=True, slots=True)
 class FeatureProfile:
-    """The usual values of one feature, the most frequent first; what is left to 1 are other values."""
+    """The usual values of one feature, the most frequent first; the rest up to 1 are other values."""
 
     feature: str
     values: tuple[UsualValue, ...]
@@ -68,8 +68,8 @@ class FingerprintSummary:
 
     | field | content |
     |---|---|
-    | `first`, `last` | start of the interval it was first seen in, and of the one it was last seen in |
-    | `ready`, `ready_in_days` | one that is not ready falls back a level; days until it is, at its pace so far |
+    | `first`, `last` | starts of the intervals in which it was first and last seen |
+    | `ready`, `ready_in_days` | a fingerprint that is not ready falls back a level; days until it is ready, at its pace so far |
     | `net` | whether its history was long enough for a network |
     | `usual_loss` | surprise of an ordinary event, in nats over all features |
     | `alert_threshold` | z from which an event opens an alert |
@@ -96,8 +96,8 @@ class FingerprintSummary:
 class PrincipalProfile:
     """A principal in a bank that learned the history from `since` to `until`.
 
-    `group`: the peer group it falls back to. `fingerprints` has the principal's own first, then its entities, the busiest first;
-    there are `total`. `usual` is what is usual of `shown`, one of their keys.
+    `group` is the peer group to which it falls back. `fingerprints` has the principal's own first, then its entities, the busiest
+    first; `total` is their number. `usual` are the usual values of `shown`, one of their keys.
     """
 
     principal: str
@@ -116,8 +116,8 @@ class PrincipalProfile:
 class DailyVotes:
     """The single votes of one detector on one day (UTC).
 
-    `kept` votes had a z above the floor of the alert store, `votes` reached their threshold. `strongest` is the highest z,
-    `threshold` the one that it was compared with.
+    `kept` is the number with a z above the floor of the alert store, `votes` the number that reached their threshold. `strongest`
+    is the highest z, `threshold` the threshold with which it was compared.
     """
 
     day: date
@@ -132,7 +132,8 @@ class DailyVotes:
 class LevelReadiness:
     """The readiness of the fingerprints of one level.
 
-    `ready` are ready now; of the others so many will be, at the pace they have had, within a `day`, `week`, `month`, or `later`.
+    `ready` is the number that are ready now. The others will be ready, at their pace so far, within a `day`, `week` or `month`,
+    or `later`.
     """
 
     level: Level
@@ -149,7 +150,7 @@ def build_profile(
 ) -> PrincipalProfile:
     """Return the profile of a principal with the usual values of `shown_key`, by default of the principal itself.
 
-    Raises FingerprintError where the bank does not know the principal, or `shown_key` is none of its fingerprints.
+    Raise FingerprintError if the bank does not know the principal, or if `shown_key` is none of its fingerprints.
     """
     rows = _fingerprint_rows(bank, principal)
     key = principal if shown_key is None else shown_key
@@ -165,7 +166,7 @@ def build_profile(
 
 
 def daily_votes(votes: pd.DataFrame) -> list[DailyVotes]:
-    """Return single votes (V rows, fields of Vote) by day, the oldest first, and by detector."""
+    """Return figures of single votes (V rows, fields of Vote) by day, the oldest first, and by detector."""
     if votes.empty:
         return []
     strongest_last = votes.assign(day=_day_of_votes(votes)).sort_values("z", kind="stable")
@@ -181,14 +182,14 @@ def daily_votes(votes: pd.DataFrame) -> list[DailyVotes]:
 
 
 def _day_of_votes(votes: pd.DataFrame) -> pd.Series:
-    """Return the day of what each vote is on, (V,): one on an interval has the time at which that ended, maybe a midnight."""
+    """Return the day of each vote (V,). A vote on an interval has the time of its end, which may be midnight: the day before."""
     on_interval = votes["detector"].isin(interval_detectors(votes["detector"].unique()))
     within = votes["event_time"].where(~on_interval, votes["event_time"] - pd.Timedelta(seconds=1))
     return within.dt.date
 
 
 def readiness_by_level(bank: Bank, settings: Settings) -> list[LevelReadiness]:
-    """Return how many fingerprints are ready and how many still warm up, by level, the finest first."""
+    """Return the numbers of ready fingerprints and of those that still warm up, by level, the finest first."""
     table, seconds = bank.fingerprints, interval_seconds(bank)
     return [
         _level_readiness(level, table[table["level"] == number], seconds, settings)
@@ -259,7 +260,7 @@ def _fingerprint_summaries(bank: Bank, rows: RowIndices, settings: Settings) -> 
 
 
 def _feature_profiles(bank: Bank, key: str) -> list[FeatureProfile]:
-    """Return the usual values by feature, in the order of the features; values of one text are one, bins are by size."""
+    """Return the usual values by feature, in the order of the features; equal texts are merged, and bins are sorted by size."""
     table = inspection.usual_values(bank, key, MAX_VALUES)
     summed = table.groupby(["feature", "value"], sort=False, as_index=False)["share"].sum()
     return [
@@ -280,7 +281,7 @@ def _in_order(feature: str, texts: pd.Series, shares: pd.Series) -> list[UsualVa
 
 
 def bin_size(text: str) -> tuple[int, float, str]:
-    """Return by what a bin's text is sorted: `4 to 7`, `up to 2 h ago`, `weekend 08-10 UTC`; those without a figure come last.
+    """Return a sort key of a bin's text (`4 to 7`, `up to 2 h ago`, `weekend 08-10 UTC`); texts without a number come last.
 
     Example:
         >>> sorted(["16 to 31", "4 to 7", "none", "never seen before"], key=bin_size)
@@ -296,10 +297,10 @@ def bin_size(text: str) -> tuple[int, float, str]:
 
 
 def adjusted_thresholds(folder: Path, alert: Alert, settings: Settings) -> list[dict[str, Any]]:
-    """Return the thresholds moved by dispositions that the events of an alert were compared with.
+    """Return the thresholds that were moved by dispositions and judged the events of an alert.
 
-    One record for each `key` (an entity or the principal): `threshold`, its `shift` as a share of it, and how many `benign` and
-    `malicious` alerts moved it. Empty where the bank that measured the events is not kept in the folder.
+    There is one record for each `key` (an entity or the principal): the `threshold`, its `shift` as a share, and the numbers of
+    `benign` and `malicious` alerts that moved it. Empty if the folder no longer has the bank that measured the events.
     """
     keys = sorted({alert.principal, *(event.entity for event in alert.events)})
     try:
@@ -326,7 +327,7 @@ def adjusted_thresholds(folder: Path, alert: Alert, settings: Settings) -> list[
 def _deciding_fingerprints(found: pd.DataFrame, alert: Alert) -> pd.DataFrame:
     """Return the fingerprints that judged the alert's events and have a moved threshold.
 
-    A ready entity is judged by its own, the others by their principal's.
+    Events of a ready entity are judged by its own fingerprint, others by that of their principal.
     """
     if FEEDBACK_COLUMNS[0] not in found:
         return pd.DataFrame(columns=["key", *FEEDBACK_COLUMNS])

@@ -1,4 +1,4 @@
-"""Thresholds as people choose them: estimates by the votes in the alert store and the served bank, and the override in force.
+"""Threshold service: estimates for thresholds, from the votes in the alert store and the served bank, and the override in force.
 
 Example:
     >>> thresholds = ThresholdForecast(store, Path("bank"), settings, SystemClock())
@@ -27,8 +27,8 @@ from fingerprint.core.settings import Settings
 from fingerprint.registry import bank_files, quality, versions
 from fingerprint.training import attack_injection
 
-HISTORY_DAYS = 14  # of history that is asked
-CACHE_SECONDS = 60  # for so long the same votes are asked again
+HISTORY_DAYS = 14  # days of votes behind an estimate
+CACHE_SECONDS = 60  # votes are read again after so long
 CURVE_POINTS = 40  # of a curve
 MAX_CURVE_THRESHOLD = 8.0  # the highest threshold of a curve: one active interval in 10^15
 
@@ -36,7 +36,7 @@ MAX_CURVE_THRESHOLD = 8.0  # the highest threshold of a curve: one active interv
 class ThresholdService(Protocol):
     """Estimates for thresholds, and the choice of one. A threshold is a z of the autoencoder.
 
-    An estimate says what the last days would have shown.
+    An estimate says how many alerts a threshold would have shown in the last days.
     """
 
     @property
@@ -86,8 +86,8 @@ class ThresholdService(Protocol):
     ) -> ThresholdOverride:
         """Override threshold and quorum from now on; without both, return to the configured ones.
 
-        `alerts_per_day` is what the threshold has to keep; without a threshold it gives one. Raises FingerprintError where it
-        cannot be kept, and where threshold and quorum do not fit the settings.
+        `alerts_per_day` is a budget that the threshold must keep; without a threshold, one is found for it. Raise
+        FingerprintError if the budget cannot be kept, or if threshold and quorum do not fit the settings.
         """
         ...
 
@@ -95,7 +95,7 @@ class ThresholdService(Protocol):
 class ThresholdForecast:
     """A `ThresholdService` over the alert store and a bank folder.
 
-    Votes are cached for CACHE_SECONDS: a page asks several times.
+    Votes are cached for CACHE_SECONDS, because a page needs them several times.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class ThresholdForecast:
 
     def threshold_for_rate(self, alerts_per_day: float, quorum: int) -> float:
         """Return the lowest threshold that would have shown at most so many alerts a day, within the votes that are kept."""
-        lowest = self.settings.database.min_vote_score  # below it votes are not kept
+        lowest = self.settings.database.min_vote_score  # votes below it are not stored
         return float(np.clip(self._what_if(quorum).threshold_for(alerts_per_day), lowest, MAX_THRESHOLD))
 
     def estimate(self, threshold: float, quorum: int) -> ThresholdEstimate:
@@ -178,10 +178,12 @@ class ThresholdForecast:
         alerts_per_day: float | None = None,
         may_hide_all: bool = True,
     ) -> ThresholdOverride:
-        """Store an override; refuse here what does not fit the settings, rather than in every program that reads it.
+        """Store an override. Raise FingerprintError, and store nothing, if it is refused.
 
-        Refuse an alert budget that cannot be met, too, and unless it `may_hide_all` a threshold or quorum that would have shown
-        none of the last days' alerts: nothing is applied.
+        Refused are:
+        - threshold and quorum that do not fit the settings: otherwise every program that reads the override would refuse it
+        - an alert budget that cannot be met
+        - unless it `may_hide_all`, a threshold or quorum that would have shown none of the alerts of the last days
         """
         if alerts_per_day is not None:
             quorum = quorum or self.current().quorum
@@ -199,12 +201,12 @@ class ThresholdForecast:
         return self.store.thresholds.override(now, by, reason, threshold, quorum)
 
     def stored_alerts_per_day(self) -> float:
-        """Return how many alerts a day of the last days are stored."""
+        """Return the number of stored alerts a day, in the last days."""
         past = self.recent_votes()
         return len(past.stored_alerts) / past.days
 
     def _refuse_to_hide_all(self, threshold: float | None, quorum: int) -> None:
-        """Raise FingerprintError where the last days had alerts and would have shown none. None: an alert budget's threshold."""
+        """Raise FingerprintError if the last days had alerts and would have shown none. A threshold of None is the budget's."""
         least = quality.LEAST_THRESHOLD if threshold is None else threshold
         if self.stored_alerts_per_day() and not self.estimate(least, quorum).alerts_per_day:
             what = "" if threshold is None else f"a threshold of {threshold:g} with "

@@ -1,4 +1,4 @@
-"""Threshold what-if: alerts a day and attacks found under another threshold, from scored events or from the votes in the store.
+"""Threshold what-if: alerts a day and attacks found under another threshold, from scored events or from stored votes.
 
 Example:
     >>> what_if = ThresholdWhatIf.from_scored_events(scored, settings, days=7)       # the columns of `fingerprint score --out`
@@ -12,15 +12,16 @@ Example:
     >>> apply_override(settings, store.thresholds.current()).alerts.threshold
     3.6
 
-A z does not depend on its threshold, so nothing has to be scored again: an event's *reach* is the highest threshold at which
-it is still a verdict, and that of an alert is its events' highest. Which events form an alert depends on the threshold as well:
+A z does not depend on the threshold, so nothing must be scored again. The *reach* of an event is the highest threshold at which
+it is still a verdict; that of an alert is the highest of its events. Which events form an alert also depends on the threshold, so
 alerts are counted by forming them (`alerting.grouping`).
 
-The alert store keeps single votes from a z of `database.min_vote_score` on: those of the autoencoder and of other detectors of
-events by event, the spectral detector's by interval of a series. An event is taken to have its interval's vote from any series
-of its entity or principal, though the event may not be counted in that one. A second vote beside a z that opens an alert may be
-lower than what is kept: the events of a stored alert are taken to have had it. So the alerts a day of a `VoteHistory` are at most
-too many from the threshold in force on (docs/how-to/tune-thresholds.md).
+A `VoteHistory` rests on the alert store, which keeps single votes from a z of `database.min_vote_score` on: those of detectors of
+events by event, those of the spectral detector by interval of a series. It makes two assumptions:
+- An event has the vote of its interval from any series of its entity or principal, even if it was not counted in that series.
+- The events of a stored alert had the second vote that they needed, because that may be lower than the stored votes.
+
+So from the threshold in force on, its alerts a day are never too few (docs/how-to/tune-thresholds.md).
 """
 
 from __future__ import annotations
@@ -58,9 +59,9 @@ from fingerprint.detection.detectors import (
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.state import alert_runs
 
-LEAST_SHARE = 0.1  # of an alert's events, for it to be about the attack
+LEAST_SHARE = 0.1  # an alert is about an attack if so many of its events belong to it
 
-INTERVAL_ID_PREFIX = "interval:"  # how the id of a vote on an interval begins; a silence is never a verdict
+INTERVAL_ID_PREFIX = "interval:"  # start of the id of a vote on an interval; silence is never a verdict
 PEER_LEVELS = LEVELS[LEVELS.index("peer") :]
 ROUNDING = 0.005  # of alerts a day in an estimate
 SETTINGS_VALUE = "from the settings"  # in place of a value that no override gives
@@ -71,8 +72,8 @@ CONFIRMED: Decision = "true_positive"
 class ThresholdWhatIf:
     """The events that some threshold shows.
 
-    `events`: event_time, principal (hashed), interval, reach, `session` where known, and `group`, the stored alert it belongs
-    to; those of votes have their `event_id`. `sessions` is how many attack sessions there are, `days` how long was scored.
+    `events` has event_time, principal (hashed), interval, reach, `session` if known, and `group`, the stored alert of the event;
+    events of votes also have `event_id`. `sessions` is the number of attack sessions, `days` the length of the scored time.
     """
 
     events: pd.DataFrame
@@ -84,7 +85,7 @@ class ThresholdWhatIf:
     def from_scored_events(
         cls, scored: pd.DataFrame, settings: Settings, days: float, detector: str = AutoencoderDetector.name
     ) -> ThresholdWhatIf:
-        """Return the what-if of scored events: the columns of `fingerprint score --out`, and `session` where attacks are known.
+        """Return the what-if of scored events: the columns of `fingerprint score --out`, and `session` if attacks are known.
 
         The other detectors keep their thresholds.
         """
@@ -95,7 +96,7 @@ class ThresholdWhatIf:
 
     @cached_property
     def alert_peaks(self) -> Doubles:
-        """The reach of each alert (A,), highest first: how many of them reach a threshold is how many alerts it shows."""
+        """The reach of each alert (A,), highest first: a threshold shows those alerts that reach it."""
         principal, interval, reach = self._columns(self.events, "principal", "interval", "reach")
         gap = grouping.runs_of(self.settings).gap
         return reach[alert_runs.alert_peaks(principal, interval, reach, gap, len(reach))]
@@ -117,7 +118,7 @@ class ThresholdWhatIf:
         return self.shown_events(threshold)["group"].nunique() / self.days
 
     def threshold_for(self, alerts_per_day: float) -> float:
-        """Return the lowest threshold, in hundredths, that shows at most so many alerts a day on these days."""
+        """Return the lowest threshold, in hundredths, that shows at most `alerts_per_day` on these days."""
         reach, most = self.alert_peaks, int(alerts_per_day * self.days)
         if most >= len(reach):
             return 0.0
@@ -156,9 +157,12 @@ def decisive_thresholds(
 ) -> Doubles:
     """Return the highest threshold of alerts at which each event is a verdict (N,).
 
-    The highest z of the calibrated detectors where the votes suffice, infinity where no detector is calibrated; where only the
-    vote of `detector` is lacking its own z, as a threshold below its vote lowers that. More of a newcomer, for whom a share of
-    the threshold is enough; minus infinity where that vote could not help. The others vote as beside a z that opens an alert.
+    - If the votes suffice: the highest z of the calibrated detectors, or infinity if no detector is calibrated.
+    - If only the vote of `detector` is missing: its own z, as a threshold of alerts below its vote threshold lowers the latter.
+    - If that vote would not help: minus infinity.
+
+    The reach of a newcomer is higher, because a share of the threshold is enough for it. The other detectors vote as beside a z
+    that opens an alert (second votes).
     """
     names = detector_names(settings)
     z = {name: scored[z_column(name)].to_numpy(float) for name in names}
@@ -201,7 +205,7 @@ def alert_session_pairs(shown: pd.DataFrame) -> pd.DataFrame:
 def apply_override(settings: Settings, override: ThresholdOverride | None) -> Settings:
     """Return the settings with the override from the alert store, which wins over files and environment.
 
-    Raises FingerprintError where the two do not fit.
+    Raise FingerprintError if the two do not fit.
     """
     if override is None or override.cleared:
         return settings
@@ -231,12 +235,16 @@ def describe_threshold(settings: Settings, override: ThresholdOverride | None) -
 
 @dataclass(frozen=True)
 class VoteHistory:
-    """Votes of some days, as events with an alert each would belong to.
+    """Votes of some days, as events with the alert that each would belong to.
 
-    `events`: event_id (an interval's for its events without a vote), event_time, principal, z (-inf without a vote of the
-    autoencoder; a newcomer's divided by the share of the threshold that is enough), `others` (how many other detectors voted on
-    it or its interval), `strong` (one of them strongly), `alone` (none of them had an opinion, or but one on how newcomers begin)
-    and group; `stored_alerts` are in the alert store, `confirmed` those that analysts called true; `days` how long.
+    Columns of `events`:
+    - `event_id`: of the interval, for its events without a vote of their own; `event_time`, `principal`
+    - `z`: -inf without a vote of the autoencoder; divided by the share of the threshold that is enough for a newcomer
+    - `others`: number of other detectors that voted on the event or its interval; `strong`: one of these votes is strong
+    - `alone`: no other detector had an opinion, except one on how newcomers begin
+    - `group`: the alert
+
+    `stored_alerts` are in the alert store, `confirmed` are those that analysts called true, `days` is the length of the time.
     """
 
     events: pd.DataFrame
@@ -273,10 +281,10 @@ class VoteHistory:
         return cls(events, tuple(stored_alerts), confirmed, float(days), settings)
 
     def what_if(self, quorum: int) -> ThresholdWhatIf:
-        """Return the what-if of the threshold of alerts under a quorum of so many votes.
+        """Return the what-if of the threshold of alerts under a quorum.
 
-        The autoencoder's own vote is enough where no other detector knew the principal; how calmly it began is not stored, so the
-        share of the threshold is taken for granted. An attack is an alert that analysts called true.
+        If no other detector knew the principal, the autoencoder's vote is enough. Whether such a newcomer began calmly is not
+        stored, so a share of the threshold is assumed to be enough. An attack is an alert that analysts called true.
         """
         others, alone = self.events["others"].to_numpy(int), self.events["alone"].to_numpy(bool)
         z = self.events["z"].to_numpy(float)
@@ -291,9 +299,9 @@ class VoteHistory:
 
 
 def _events_with_votes(votes: pd.DataFrame, seconds: int) -> pd.DataFrame:
-    """Return event_id, event_time, principal, z, others, strong and alone of each event with a vote, as a `VoteHistory` has.
+    """Return the columns of `VoteHistory.events` without `group` for each event with a vote; `votes` have a column interval.
 
-    `votes` have a column interval. For an interval with a spectral vote, one event more stands for its other events.
+    One more event stands for the other events of an interval with a spectral vote.
     """
     surges = _voted_intervals(votes, seconds)
     own = votes[votes["detector"].eq(AutoencoderDetector.name)]
@@ -315,14 +323,14 @@ def _events_with_votes(votes: pd.DataFrame, seconds: int) -> pd.DataFrame:
 
 
 def are_of_newcomers(votes: pd.DataFrame) -> pd.Series:
-    """Return which votes (N,) are on events of newcomers, for whom a share of the threshold is enough."""
+    """Return a mask (N,) of the votes on events of newcomers, for which a share of the threshold is enough."""
     return votes["alone"].eq(True) & votes["level"].isin(PEER_LEVELS)
 
 
 def _stored_alert_of(placed: pd.DataFrame, stored: Sequence[str], settings: Settings) -> pd.Series:
-    """Return the stored alert that each event (N,) may belong to, else the id it would have by itself.
+    """Return the stored alert to which each event (N,) may belong, else the id of an alert of its own.
 
-    The id of an alert says in which interval of a principal it began: from there on it goes until the next one begins.
+    The id of an alert tells the interval in which it began; it covers the principal's events until the next alert begins.
     """
     runs, cells = grouping.runs_of(settings), placed[["principal", "interval"]].drop_duplicates()
     cells = cells.sort_values(["principal", "interval"]).reset_index(drop=True)
@@ -357,9 +365,9 @@ def estimate_threshold(
 def judge_budget(
     estimate: ThresholdEstimate, budget: float, detectors: int, lowest: float
 ) -> ThresholdEstimate:
-    """Return the estimate with what is to be said of at most `budget` alerts a day: `unmet`, or a `note`.
+    """Return the estimate with a remark on a budget of alerts a day: `unmet` if it cannot be kept, or a `note`.
 
-    `detectors` is how many vote, `lowest` the least z of a vote that is kept.
+    `detectors` is the number of detectors that vote, `lowest` the lowest z of a stored vote.
     """
     shown = estimate.alerts_per_day
     if shown > budget + ROUNDING:
@@ -379,7 +387,7 @@ def judge_budget(
 
 
 def describe_overrides(history: Sequence[ThresholdOverride]) -> list[str]:
-    """Return what each override of a history, the newest first, changed: `threshold 3.20 -> 3.60`.
+    """Return the change by each override of a history, the newest first: `threshold 3.20 -> 3.60`.
 
     Example:
         >>> describe_overrides(store.thresholds.history())
@@ -400,7 +408,7 @@ def _describe_change(old: ThresholdOverride | None, new: ThresholdOverride) -> s
 
 
 def _votes_on_events(timed: pd.DataFrame, event_id: pd.Series) -> NDArray[np.int64]:
-    """Return how many detectors of events, beside the autoencoder, voted on each of some events (N,)."""
+    """Return for each event (N,) the number of detectors of events, without the autoencoder, that voted on it."""
     names = set(timed["detector"].unique()) - {AutoencoderDetector.name}
     given = timed[timed["detector"].isin(names - set(interval_detectors(names))) & timed["vote"].eq(True)]
     count = given.groupby("event_id")["detector"].nunique()
@@ -409,7 +417,7 @@ def _votes_on_events(timed: pd.DataFrame, event_id: pd.Series) -> NDArray[np.int
 
 
 def _has_strong_vote(timed: pd.DataFrame, event_id: pd.Series) -> NDArray[np.bool_]:
-    """Return which of some events (N,) another detector has a strong vote on."""
+    """Return a mask (N,) of the events on which another detector has a strong vote."""
     least = {each.name: each.strong_vote_z for each in load_known_detectors(timed["detector"].unique())}
     given = timed[timed["vote"].eq(True) & timed["z"].ge(timed["detector"].map(least).fillna(np.inf))]
     strong: NDArray[np.bool_] = event_id.isin(given["event_id"]).to_numpy(bool)
@@ -432,7 +440,7 @@ def _voted_intervals(timed: pd.DataFrame, seconds: int) -> pd.DataFrame:
 
 
 def _in_voted_interval(events: pd.DataFrame, name: str, surges: pd.DataFrame) -> NDArray[np.bool_]:
-    """Return which events (N,), by their entity or principal, lie in an interval with such a vote."""
+    """Return a mask (N,) of the events in an interval of `surges`, by their entity or principal (`name`)."""
     voted, intervals = (
         pd.MultiIndex.from_arrays([table[key].astype(object), table["interval"]])
         for table, key in ((surges, "entity"), (events, name))
