@@ -1,6 +1,6 @@
 """The log source that this process reads, as `core.log_source` names it.
 
-It is loaded once, and a default argument wherever records are read.
+It is loaded once, and is the default argument of all functions that read records.
 
 Example:
     >>> SOURCE.NAME

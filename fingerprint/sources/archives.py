@@ -1,13 +1,14 @@
-"""Files and objects to records: a chunk at a time, in constant memory, whatever the bytes expand to.
+"""Archives: files and objects to records, a chunk at a time, in constant memory, whatever the bytes expand to.
 
 Example:
     >>> stored = iter([gzip.compress(b'{"eventName": "GetUser"}')])
     >>> [records.lines for records in read_records("a.json.gz", stored, ReadLimits())]
     [[b'{"eventName": "GetUser"}']]
 
-The bytes tell whether they are compressed, are UTF-16 (by its byte order mark), and whether they hold lines or one document;
-only a name of LINE_SUFFIXES always means lines. Memory is bounded by one document (`max_document_bytes`) where it is one, else
-by a line; what it expands to, with everything wrapped inside, by `max_expanded_bytes`.
+The bytes themselves show whether they are compressed, whether they are UTF-16 (by the byte order mark), and whether they are
+lines or one document; only a name with one of LINE_SUFFIXES always means lines. Memory is bounded by the size of a document
+(`max_document_bytes`) or of a line. The expanded size of a file, with everything wrapped in it, is bounded by
+`max_expanded_bytes`.
 """
 
 from __future__ import annotations
@@ -28,20 +29,20 @@ from fingerprint.sources.protocol import RecordReader
 
 LINE_SUFFIXES = tuple(f"{each}{packed}" for each in (".jsonl", ".ndjson") for packed in ("", ".gz", ".zst"))
 READ_BYTES = 1 << 20  # bytes read, or expanded, at a time
-BATCH_BYTES = 64 << 20  # of records: a batch ends here too, so few large ones cost what many small ones cost
+BATCH_BYTES = 64 << 20  # bytes of records that also end a batch: few large records cost like many small ones
 
 
 class TruncatedInput(Exception):
-    """Raised by an iterator of bytes when no more will come, with the reason.
+    """Raised by an iterator of bytes that ends early, with the reason.
 
-    What came before is kept; the reason becomes a reject.
+    The bytes before are kept; the reason becomes a reject.
     """
 
 
 def read_records(
     name: str, stored: Iterator[bytes], limits: ReadLimits, log_source: RecordReader = SOURCE
 ) -> Iterator[RecordBatch]:
-    """Yield the records of one file or object. A failure on the way is one reject that says how far reading came.
+    """Yield the records of one file or object. A failure becomes one reject, which says how far reading came.
 
     Exceptions of `stored` are passed on, except TruncatedInput.
     """
@@ -91,7 +92,7 @@ def _split_batch(part: RecordBatch, batch_records: int) -> Iterator[RecordBatch]
 def _chunks(
     name: str, stored: Iterator[bytes], budget: ExpansionBudget, errors: list[Reject]
 ) -> Iterator[bytes]:
-    """Yield the bytes, expanded if they are gzip or zstd, at most READ_BYTES at a time; ends early with an entry in `errors`."""
+    """Yield the bytes, expanded if they are gzip or zstd, at most READ_BYTES at a time; an early end adds to `errors`."""
     try:
         first = next(stored, b"")
         stored = chain([first], stored)
@@ -102,7 +103,7 @@ def _chunks(
 
 
 def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the chunks; of UTF-16, as Windows writes, in UTF-8: its lines end in two bytes."""
+    """Yield the chunks, converted from UTF-16 (which Windows writes) to UTF-8: a line end of UTF-16 has two bytes."""
     first = next(chunks, b"")
     chunks = chain([first], chunks)
     if not first.startswith(UTF16_MARKS):
@@ -121,7 +122,7 @@ def _expanded(
     budget: ExpansionBudget,
     errors: list[Reject],
 ) -> Iterator[bytes]:
-    """Yield what gzip or zstd expands to, several members in a row too. A bomb costs one chunk and ends with its `budget`."""
+    """Yield expanded gzip or zstd, also of several members. A decompression bomb costs one chunk and ends with its `budget`."""
     total = 0
     try:
         for text in inflate.read(stored):
@@ -139,7 +140,7 @@ def _expanded(
 
 
 def _is_document(head: bytes, whole: bool, log_source: RecordReader) -> bool:
-    """Return whether a file is one value, or several values spread over lines, rather than one value per line."""
+    """Return whether a file is one value, or values that span several lines, rather than one value for each line."""
     lines = [line for line in head.split(b"\n") if line.strip()]
     if len(lines) <= 1 and not whole:
         return log_source.may_be_envelope(head)
@@ -165,13 +166,13 @@ def _document(
             )
             return
     text = b"".join(held)
-    held.clear()  # it is there twice, else
+    held.clear()  # otherwise it would be in memory twice
     parts = log_source.split_message_in_parts(text, path, "", limits, budget)
     yield from _without_truncation_reject(parts) if errors else parts
 
 
 def _without_truncation_reject(parts: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
-    """Yield the parts without the reject of what was cut off: the file's own reject reports it."""
+    """Yield the parts without the reject of a truncated record: the file's own reject reports it."""
     for part, following in pairwise(chain(parts, [None])):
         assert part is not None  # noqa: S101 - only the last is
         if following is None and part.rejects and part.rejects[-1].reason.startswith("malformed JSON: no"):
@@ -181,7 +182,7 @@ def _without_truncation_reject(parts: Iterator[RecordBatch]) -> Iterator[RecordB
 
 @dataclass(slots=True)
 class _LineSplitter:
-    """Chunks to lines. A line longer than its bound is dropped while it is read and never held in memory."""
+    """Splits chunks into lines. A line longer than its bound is dropped while it is read and is never in memory."""
 
     path: str
     limits: ReadLimits
@@ -206,7 +207,7 @@ class _LineSplitter:
             yield from self._finish()
 
     def _whole_lines(self, text: bytes) -> Iterator[RecordBatch]:
-        if not text.strip():  # a bomb of nothing but blank lines shall cost nothing
+        if not text.strip():  # a bomb of blank lines must cost nothing
             self.number += text.count(b"\n")
             return
         lines = text.split(b"\n")
@@ -241,7 +242,7 @@ class _LineSplitter:
         self.number, self.buffered, self.size, self.dropping = self.number + 1, [], 0, False
 
     def _salvage_last_line(self) -> Iterator[RecordBatch]:
-        """Yield what is complete of the last line, where the end of the file is missing."""
+        """Yield the complete records of the last line of a file whose end is missing."""
         yield from _without_truncation_reject(
             self.log_source.split_message_in_parts(
                 b"".join(self.buffered), self.path, str(self.number), self.limits, self.budget

@@ -1,4 +1,4 @@
-"""Arrival times: bound every clock that a record can move, by when the record arrived and by the reader's own clock.
+"""Arrival times: bound every clock that a record can move, by the arrival of the record and by the reader's own clock.
 
 Example:
     >>> now = 1_767_225_600_000                                      # ms since 1970: 2026-01-01
@@ -7,9 +7,9 @@ Example:
     >>> future_dated_mask(np.array([now + 60_000, now + 3_600_000]), now).tolist()
     [False, True]
 
-A record says when its event happened, and its author chose what it says. Kafka's timestamp of a message may be the producer's,
-too (`message.timestamp.type=CreateTime`), and some connectors copy the event's own time into it. So neither is believed past
-the clock of the process that reads. An unknown arrival is now.
+The author of a record chooses its event time. The timestamp of a Kafka message may also be the producer's
+(`message.timestamp.type=CreateTime`), and some connectors copy the event time into it. So neither is believed if it is after the
+clock of the reading process. An unknown arrival counts as now.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fingerprint.core.errors import FingerprintError
 
 Now = Callable[[], int]  # the reader's own clock, ms since 1970
 
-CLOCK_TOLERANCE_SECONDS = 900  # a record may be dated so far past its arrival: clocks differ
+CLOCK_TOLERANCE_SECONDS = 900  # a record may be dated so long after its arrival, because clocks differ
 # Of a dead letter.
 FUTURE_REASON = f"dated in the future: more than {CLOCK_TOLERANCE_SECONDS:,} s past its arrival"
 
@@ -37,17 +37,17 @@ def wall_clock_ms() -> int:
 
 
 def arrival_times_ms(timestamps: Longs, now: int) -> Longs:
-    """Return when messages arrived, from their broker timestamps: ms (n,) each, at most `now`; 0 or less is unknown, so `now`."""
+    """Return the arrival of messages (n,) from their timestamps (n,), in ms: at most `now`, which also stands for 0 or less."""
     return np.minimum(np.where(timestamps > 0, timestamps, now), now)
 
 
 def future_dated_mask(event_times: Longs, arrived_at: Longs | int) -> NDArray[np.bool_]:
-    """Return which events, at ms (n,), are dated past their arrival, ms (n,) or one for all, by more than clocks differ."""
+    """Return a mask (n,) of the events that are dated after their arrival by more than clocks may differ; both are in ms."""
     return event_times > np.asarray(arrived_at) + CLOCK_TOLERANCE_SECONDS * 1000
 
 
 def check_watermark(what: str, watermark: int, remedy: str, seconds: int = CLOCK_TOLERANCE_SECONDS) -> None:
-    """Raise FingerprintError if a stored watermark (seconds since 1970) lies more than `seconds` ahead of the clock.
+    """Raise FingerprintError if a stored watermark (seconds since 1970) is more than `seconds` ahead of the clock.
 
     `what` names where it is stored, `remedy` says what to do about it.
     """
@@ -61,7 +61,7 @@ def check_watermark(what: str, watermark: int, remedy: str, seconds: int = CLOCK
 
 
 def format_epoch_seconds(seconds: int) -> str:
-    """Return seconds since 1970 as people read them, whatever the number: 2026-01-31T18:00:00Z."""
+    """Return seconds since 1970 as text, for any number: 2026-01-31T18:00:00Z."""
     try:
         return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):

@@ -1,11 +1,11 @@
-"""Self-check of a backend: it reads the same records as pandas does and must find exactly the same in them.
+"""Self-check of a backend: it must read the check records exactly as pandas does.
 
 Example:
     >>> first_difference("cudf")
     "record 12: user_agent is 'aws-cli/2.0' by pandas, None by cudf"
 
-Libraries change, and a driver may be untested. So before a device reads anything that matters, it reads the check records of
-the log source (`LogSource.check_batches`). Rejects, events, entities, codes and dedup keys must be the same, each one.
+Libraries change, and a driver may be untested. So before a device reads real records, it reads the check records of the log
+source (`LogSource.check_batches`). Each reject, event, entity, code and dedup key must be the same.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class BackendOutput(NamedTuple):
 
 
 def first_difference(dataframe_library: str) -> str | None:
-    """Return the first difference between a backend and pandas in one sentence; None where there is none."""
+    """Return the first difference between a backend and pandas in one sentence; None if there is none."""
     return next(_differences(dataframe_library), None)
 
 
@@ -49,7 +49,7 @@ def _differences(tables: str) -> Iterator[str]:
 
 
 def read_with_backend(lines: Sequence[bytes], dataframe_library: str) -> BackendOutput:
-    """Return what a backend makes of the lines, from records to codes."""
+    """Return the output of a backend for some lines, from records to codes."""
     flat = flatten(SOURCE.split_lines(lines), dataframe_library)
     events = add_entity_columns(flat.events, Entities())
     codes, keys = arrays.to_host(encoding.FEATURE_SET.encode(events)), arrays.to_host(dedup_key(events))
@@ -90,7 +90,7 @@ def _column_differences(ours: pd.DataFrame, theirs: pd.DataFrame, tables: str) -
 
 
 def _comparable_values(column: pd.Series) -> list[Any]:
-    """Return values that compare: every kind of missing is None."""
+    """Return values that can be compared: every kind of missing value is None."""
     return [None if missing else value for value, missing in zip(column, column.isna(), strict=True)]
 
 

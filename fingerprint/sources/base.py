@@ -1,4 +1,4 @@
-"""The types that a log source (`sources.protocol`) returns, what their members mean, and what any source needs to make them.
+"""The types that a log source (`sources.protocol`) returns, and functions that any source needs to make them.
 
 Example:
     >>> escape_key("aws/role:x")
@@ -28,7 +28,7 @@ from fingerprint.core.alert import (
 if TYPE_CHECKING:
     from fingerprint.compute.frames import Frame
 
-# Of one action; a request is read in 2 to 40 microseconds. Further calls are judged by the action.
+# Records of one action that are read: a request takes 2 to 40 microseconds. Further calls are judged by the action.
 MAX_JUDGED_RECORDS = 1_000
 EVERYBODY = "*"  # of `CallImpact.outsiders`
 Origin = tuple[str, str]  # source, position
@@ -49,7 +49,7 @@ CredentialType = Literal[
 
 _RESERVED = re.compile(r"[%/|:?*\x00-\x1f\x7f-\xa0\u2000-\u200f\u2028-\u202f\u205f-\u206f\ufeff]")
 
-# The columns of events that detection, alerts and their explanation read by name, whatever the source.
+# The columns of events that detection, alerts and their explanation read by name, for every source.
 EVENT_COLUMNS = (
     "event_id",
     "event_time",
@@ -93,10 +93,10 @@ class Technique(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """Bare records, valid UTF-8 and within the limits; rejects for what could not be read.
+    """Bare records, valid UTF-8 and within the limits, and rejects for those that could not be read.
 
-    `origins` are the (source, position) of each of `lines`. `skipped` counts what is no event by design (control messages here;
-    digests, insights and test notices in `flatten`).
+    `origins` are the (source, position) of each of `lines`. `skipped` counts records that are no events by design (here control
+    messages; in `flatten` digests, insights and test notices).
     """
 
     lines: list[bytes]
@@ -106,7 +106,7 @@ class RecordBatch:
 
 
 class FlattenedRecords(NamedTuple):
-    """Events and rejects: `len(events) + len(rejects) + skipped` is every record that came in, split's rest included."""
+    """Events and rejects. `len(events) + len(rejects) + skipped` is the number of all input records, also those of splitting."""
 
     events: Frame
     rejects: list[Reject]
@@ -130,7 +130,7 @@ class Principal:
 
 
 class EventQuery(NamedTuple):
-    """A query to copy, and where it runs. Words in capitals are to be filled in."""
+    """A query to copy, and the tool that runs it. The reader fills in words in capitals."""
 
     where: str
     text: str
@@ -145,10 +145,10 @@ class ConsoleLink(NamedTuple):
 
 
 class CredentialFacts(NamedTuple):
-    """Counts of what records say of credentials: kinds with their records, the most frequent first, and other facts.
+    """Counts of the facts that records state about credentials.
 
-    `mfa` of the `records` say that MFA was used, `no_mfa` that it was not; the others do not say. `console` say that the
-    credential came from the console.
+    `kinds` are the kinds of credentials with their numbers of records, the most frequent first. Of all `records`, `mfa` state
+    that MFA was used, `no_mfa` that it was not, and `console` that the credential came from the console.
     """
 
     kinds: tuple[tuple[str, int], ...] = ()
@@ -159,18 +159,20 @@ class CredentialFacts(NamedTuple):
 
 
 class OpenedAccess(NamedTuple):
-    """Users and roles that a call made or let someone into, as `principals`, and the long-term key that it issued, or no text."""
+    """The access that a call opened: users and roles that it made or let someone into (`principals`), and a long-term key."""
 
     principals: tuple[str, ...] = ()
     access_key: str = ""
 
 
 class CallImpact(NamedTuple):
-    """Impact of a call: its gravity, the effect as a verb phrase, and MITRE ATT&CK's tactic and technique, empty for none.
+    """Impact of a call: its gravity, the effect as a verb phrase, and the tactic and technique of MITRE ATT&CK, empty for none.
 
-    `outsiders` are whom it gives a right or a copy of data: accounts, users, `*` for everybody; `milder_effect` is the effect
-    where none of these is one. `detail` is what its request adds to the effect. `dry_run`: it only asked whether it may, and may.
-    `elsewhere` says whose credential it was used with outside of its networks, empty where it was at home.
+    - `outsiders`: accounts and users that get a right or a copy of data from it, `*` for everybody; `milder_effect`: the effect
+      if none of these is outside the organisation
+    - `detail`: what the request adds to the effect
+    - `dry_run`: the call only asked whether it was allowed, and it was
+    - `elsewhere`: whose credential it was that was used outside its networks; empty if it was not
     """
 
     gravity: Gravity
@@ -185,7 +187,7 @@ class CallImpact(NamedTuple):
 
     @property
     def effect_in_full(self) -> str:
-        """The effect, and what request and credential add to it: `sets how long logs are kept: 3 days`."""
+        """The effect with the details of request and credential: `sets how long logs are kept: 3 days`."""
         added = ", ".join(filter(None, (self.detail, self.elsewhere)))
         return f"{self.effect}: {added}" if added else self.effect
 
@@ -204,7 +206,7 @@ NO_IMPACT = CallImpact("none", "", "", "")
 def judge_calls(
     impact_of: Callable[[str, str, str], CallImpact], calls: Sequence[AlertEvent]
 ) -> list[CallImpact]:
-    """Return the impact of each call; of an action the first MAX_JUDGED_RECORDS records are read.
+    """Return the impact of each call; for each action, only the first MAX_JUDGED_RECORDS records are read.
 
     `impact_of` is that of `LogSource`.
     """
@@ -220,7 +222,7 @@ def judge_calls(
 def gravest_calls(
     calls: Sequence[AlertEvent], judged: Sequence[CallImpact]
 ) -> tuple[CallImpact, list[AlertEvent]]:
-    """Return the gravest impact of an action's calls, and the calls that have its gravity: others ask for less harm, or none."""
+    """Return the gravest impact of an action's calls, and the calls with this gravity; the others do less harm, or none."""
     gravest = max(judged, key=lambda each: GRAVITIES.index(each.gravity), default=NO_IMPACT)
     same = [each.gravity == gravest.gravity for each in judged]
     found = _in_common(gravest, list(compress(judged, same)) or [gravest])
@@ -228,7 +230,7 @@ def gravest_calls(
 
 
 def _in_common(gravest: CallImpact, judged: Sequence[CallImpact]) -> CallImpact:
-    """Return the gravest impact with the longest effect of calls of its gravity; where their details differ, without that.
+    """Return the gravest impact with the longest effect of calls of its gravity, and without its detail if details differ.
 
     >>> kept = [CallImpact("grave", "sets how long logs are kept", "", "", detail=f"{days} days") for days in (3, 5)]
     >>> _in_common(kept[0], kept).effect_in_full
@@ -250,18 +252,20 @@ def _in_common(gravest: CallImpact, judged: Sequence[CallImpact]) -> CallImpact:
 
 
 class Suspicion(NamedTuple):
-    """The facts that the next steps of an alert are made from.
+    """The facts from which the next steps of an alert are made.
 
-    `events` are the alert's, the oldest first; `actions` what they can do, the gravest first; `urgency` is that of the alert;
-    `questioned` is what to ask about where no action can do harm (`iam:ListUsers, sts:GetCallerIdentity`), and `first_seen`
-    when a newcomer was first seen and whether that is in the history, both empty where there is none. `cut`: `actions` are the
-    gravest ones alone, so that the others cannot be counted.
-    `lead` is the event that the alert's title is about, and `human` the person behind it. `supporting` are the events that
-    support the alert, whose actions are marked so. `new_regions` maps the ids of events to their region where it is new,
-    `new_origins` to what else is new of where they came from (` from 159.65.0.0/16 (new network), new tool TruffleHog`).
-    `knows_account`: the account of the principal is one of the organisation's own, of which others were learned.
-    `from_new_origin`: calls came from a network or with a tool that is new for the principal.
-    `unusual_calls` are the `service:Action` that were called more often than is usual, or on resources that are unusual for it.
+    - `events`: those of the alert, the oldest first; `supporting`: the events that support it
+    - `actions`: their impact, the gravest first, with supporting ones marked; `cut`: only the gravest are there, so that the
+      others cannot be counted
+    - `urgency`: that of the alert
+    - `lead`: the event that the title is about; `human`: the person behind it
+    - `questioned`: what to ask about if no action can do harm (`iam:ListUsers, sts:GetCallerIdentity`), else empty
+    - `first_seen`: when a newcomer was first seen and whether the history has it, else empty
+    - `new_regions`, `new_origins`: by event id, the new region, and the new network and tool of a call (` from 159.65.0.0/16
+      (new network), new tool TruffleHog`)
+    - `from_new_origin`: calls came from a network or with a tool that is new for the principal
+    - `knows_account`: the account of the principal belongs to the organisation, and other principals of it were learned
+    - `unusual_calls`: `service:Action` that were called unusually often or on unusual resources
     """
 
     principal: str
@@ -282,7 +286,7 @@ class Suspicion(NamedTuple):
 
 
 class FileSystem(Protocol):
-    """The listing that `LogSource.list_months` needs of an fsspec file system."""
+    """The methods of an fsspec file system that `LogSource.list_months` needs."""
 
     def ls(self, path: str, detail: bool) -> list[dict[str, Any]]:
         """Return the entries of a folder, each with its `name` and `type`."""
@@ -292,14 +296,14 @@ class FileSystem(Protocol):
 
 
 def escape_key(text: str) -> str:
-    """Return the text with what keys are made of (`/ | : ? * %`) and control and bidirectional characters percent-escaped."""
+    """Return the text with percent-escapes for the separators of keys (`/ | : ? * %`), control and bidirectional characters."""
     if not _RESERVED.search(text):
         return text
     return _RESERVED.sub(lambda match: "".join(f"%{byte:02X}" for byte in match[0].encode()), text)
 
 
 def merge_batches(parts: Sequence[RecordBatch]) -> RecordBatch:
-    """Return several batches as one, in their order."""
+    """Return several batches as one, in order."""
     if len(parts) == 1:
         return parts[0]
     return RecordBatch(

@@ -1,4 +1,4 @@
-"""Columnar messages: events that `ingest` has flattened, many in one Arrow table, so that no reader parses their records again.
+"""Columnar messages: many events that `ingest` has flattened, in one Arrow table, so that readers need not parse them again.
 
 Example:
     >>> record = b'{"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "userIdentity": {"type": "Root"}}'
@@ -8,13 +8,13 @@ Example:
     >>> is_columnar(value), read_tables([value], Entities())[0].records
     (True, [b'{"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "userIdentity": {"type": "Root"}}'])
 
-A message is an Arrow IPC stream of one batch. It has the columns of `add_entity_columns(flatten(...).events)`, texts as
-dictionaries, and for each event the `record` as it was written, the `source` it was read from (`raw/3`) and the `watermark` of
-that source up to the record, in ms since 1970.
+A message is an Arrow IPC stream of one batch. It has the columns of `add_entity_columns(flatten(...).events)`, with texts as
+dictionaries. For each event it also has the original `record`, its `source` (`raw/3`), and the `watermark` of that source up to
+the record, in ms since 1970.
 
-Columns save time and decide nothing: the schema's metadata says which version of the product, with which settings of entities,
-made them. Where these are not the reader's own, or the table is not what `write_table` makes, the records are read again. So a
-new version reads what an old one wrote.
+The columns only save time. The schema's metadata has the version of the product and the settings of entities that made them. If
+these are not the reader's own, or the table is not of the form that `write_table` makes, the records are read again. So a new
+version can read the messages of an old one.
 """
 
 from __future__ import annotations
@@ -49,14 +49,14 @@ from fingerprint.sources.flatten import flatten
 from fingerprint.sources.joined_lines import lines_array, starting_with
 
 MAX_EVENTS = 1_000  # of one message
-_STREAM_START = b"\xff\xff\xff\xff"  # of an Arrow IPC stream; no text and no archive begins so
+_STREAM_START = b"\xff\xff\xff\xff"  # first bytes of an Arrow IPC stream, and of no text and no archive
 _LATEST_MS = 1 << 43  # in the year 2248: intervals after it would not fit their integers
 _MADE_BY = b"fingerprint.made_by"
 _DISTRIBUTION = "cloudtrail-fingerprint"
 
 
 class EventOrigins(NamedTuple):
-    """The origins of n events of columnar messages: `source` (n,) among `sources`; `watermarks` (n,), ms."""
+    """The origins of n events of columnar messages: `source` (n,) are places in `sources`, `watermarks` (n,) are in ms."""
 
     sources: list[str]
     source: Longs
@@ -68,7 +68,7 @@ class EventOrigins(NamedTuple):
 
 
 class ColumnarTable(NamedTuple):
-    """One message as it was read: `records` always, `columns` if they are to be believed."""
+    """One message as it was read: always `records`, and `columns` if they can be trusted."""
 
     records: list[bytes]
     columns: pa.Table | None
@@ -101,16 +101,16 @@ def is_columnar(value: bytes | None) -> bool:
 
 
 def columnar_mask(values: Sequence[bytes]) -> NDArray[np.bool_]:
-    """Return which messages (N,) are columnar."""
+    """Return a mask (N,) of the messages that are columnar."""
     return starting_with(_STREAM_START, values)
 
 
 def events_table(
     events: pd.DataFrame, lines: Sequence[bytes], sources: Sequence[str], source: Longs, watermarks: Longs
 ) -> EventsTable:
-    """Return n events, with entities, as the table whose rows `write_table` sends.
+    """Return n events, with entities, as the table from which `write_table` makes messages.
 
-    `lines` are the records that the column `row` counts, `source` (n,) numbers `sources`, `watermarks` (n,) are in ms.
+    `lines` are the records, indexed by the column `row`; `source` (n,) are places in `sources`; `watermarks` (n,) are in ms.
     """
     plain, encoded = {}, {}
     for field in _text_schema():
@@ -148,16 +148,16 @@ def write_table(table: EventsTable, rows: Longs, entities: Entities) -> bytes:
 
 
 def read_tables(values: Sequence[bytes], entities: Entities) -> list[ColumnarTable | None]:
-    """Return the table of each message; None for one that is none, or that has more than MAX_EVENTS rows."""
+    """Return the table of each message; None for a message that is not columnar or has more than MAX_EVENTS rows."""
     return [_read_table(value, entities) for value in values]
 
 
 def merge_tables(
     tables: Sequence[pa.Table], backend: Backend = HOST_BACKEND, column_table: bool = False
 ) -> tuple[Frame, EventOrigins]:
-    """Return the events of some tables, one after the other, as one frame, with `row` counting them; and their origins.
+    """Return the events of several tables as one frame, numbered by `row`, and their origins.
 
-    Texts are `str`, as `flatten` has them; with `column_table`, on a host, the frame is a ColumnTable.
+    Texts are `str`, as in `flatten`. With `column_table`, on a host, the frame is a ColumnTable.
     """
     small = [table.drop_columns("record") for table in tables]  # the records have been taken out
     table = pa.concat_tables(small).unify_dictionaries().combine_chunks()
@@ -197,9 +197,9 @@ def _ipc_messages(value: bytes) -> Iterator[pa.ipc.Message]:
 
 
 def _is_compressed(metadata: bytes) -> bool:
-    """Return whether a message's buffers are compressed, by Arrow's Message.fbs: then few bytes could claim all memory.
+    """Return whether the buffers of a message are compressed (Arrow's Message.fbs): a few bytes could then expand to any size.
 
-    pyarrow does not say it, and expands before it asks. Raises struct.error for what is no such message.
+    pyarrow does not report it, and expands buffers before it can be asked. Raise struct.error if it is no such message.
     """
     (message,) = struct.unpack_from("<I", metadata)
     header = _flatbuffer_field(metadata, message, 2)
@@ -217,7 +217,7 @@ _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3  # MessageHeader in Message.fbs
 
 
 def _flatbuffer_field(data: bytes, table: int, number: int) -> int:
-    """Return where a field of a flatbuffer's table lies, 0 if it is left out."""
+    """Return the position of a field of a flatbuffer's table, 0 if it is absent."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     place = 4 + 2 * number
     if vtable < 0 or place >= struct.unpack_from("<H", data, vtable)[0]:
@@ -227,7 +227,7 @@ def _flatbuffer_field(data: bytes, table: int, number: int) -> int:
 
 
 def _is_believed(batch: pa.RecordBatch, entities: Entities) -> bool:
-    """Return whether the columns are what `write_table` makes of events."""
+    """Return whether the columns have the form that `write_table` makes."""
     schema = _message_schema(entities)
     if not len(batch) or not batch.schema.equals(schema, check_metadata=True):
         return False
@@ -238,12 +238,12 @@ def _is_believed(batch: pa.RecordBatch, entities: Entities) -> bool:
 
 
 def _missing(column: pa.Array) -> bool:
-    """Return whether a value is missing, be it in a dictionary."""
+    """Return whether a column or its dictionary has a missing value."""
     return bool(column.null_count or (pa.types.is_dictionary(column.type) and column.dictionary.null_count))
 
 
 def _places(column: pa.DictionaryArray, first: int) -> NDArray[np.int32]:
-    """Return the numbers of a column's texts (n,) counted from `first`; -1 for a missing one."""
+    """Return the numbers of a column's texts (n,), counted from `first`; -1 for a missing text."""
     codes: NDArray[np.int32] = pc.fill_null(
         pc.add(column.indices, pa.scalar(first, pa.int32())), -1
     ).to_numpy()
@@ -251,9 +251,9 @@ def _places(column: pa.DictionaryArray, first: int) -> NDArray[np.int32]:
 
 
 def _dictionaries(table: EventsTable, rows: Longs) -> dict[str, pa.DictionaryArray]:
-    """Return the columns of texts of m rows, each with a dictionary of those that occur, in the order in which they do.
+    """Return the text columns of m rows, each with a dictionary of the texts that occur, in the order of first occurrence.
 
-    All columns are numbered at once: their texts have different places, and come column after column, as their numbers do.
+    All columns are numbered at once, because their texts have different places, in the order of the columns.
     """
     codes = table.codes.take(rows, axis=1)  # (C, m)
     missing = codes < 0
@@ -278,13 +278,13 @@ def _dictionaries(table: EventsTable, rows: Longs) -> dict[str, pa.DictionaryArr
 
 
 def _number_by_occurrence(codes: NDArray[np.int32], count: int) -> tuple[Longs, NDArray[np.int32]]:
-    """Return which of `count` codes occur, in the order in which they first do, and the number of each one's among them (n,).
+    """Return the codes that occur, of `count`, in the order of first occurrence, and the place of each code (n,) among them.
 
-    A code of -1 has any number.
+    The place of a code of -1 is arbitrary.
     """
     backwards = codes[::-1].astype(np.intp)
     first = np.full(count + 1, len(codes), np.int32)  # the last is of -1
-    # of equal places the last one written stays
+    # For equal codes, the place that is written last stays.
     first[backwards] = np.arange(len(codes) - 1, -1, -1, dtype=np.int32)
     occurring = np.flatnonzero(first[:-1] < len(codes))
     occurring = occurring[np.argsort(first[occurring], kind="stable")]
@@ -296,7 +296,7 @@ def _number_by_occurrence(codes: NDArray[np.int32], count: int) -> tuple[Longs, 
 def _split_texts(texts: pa.LargeStringArray, begin: Longs) -> list[pa.LargeStringArray]:
     """Return texts (k,) in C parts that begin at `begin` (C + 1,).
 
-    Each has its own bytes alone: a slice of Arrow would be sent with some of its neighbour's, an empty one with all.
+    Each part has only its own bytes: a slice of Arrow would be sent with some bytes of its neighbours, an empty one with all.
     """
     _, offsets, data = texts.buffers()
     borders = np.frombuffer(offsets, np.int64)[: len(texts) + 1]
@@ -312,7 +312,7 @@ def _split_texts(texts: pa.LargeStringArray, begin: Longs) -> list[pa.LargeStrin
 
 
 def _columns_of(places: Longs, first: Longs) -> Longs:
-    """Return of which column each place in `EventsTable.texts` is, (k,); columns without a text begin where the next one does."""
+    """Return the column of each place in `EventsTable.texts` (k,); a column without texts begins where the next one does."""
     columns: Longs = np.searchsorted(first, places, side="right") - 1
     return columns
 
@@ -324,7 +324,7 @@ def _no_events() -> pd.DataFrame:
 
 @cache
 def _text_schema() -> pa.Schema:
-    """Return the columns of flattened events with entities, but for `row`."""
+    """Return the columns of flattened events with entities, without `row`."""
     arrow = {
         "str": pa.large_string(),
         "boolean": pa.bool_(),
@@ -352,7 +352,7 @@ _ALWAYS_THERE = ("event_id", "event_time", "service", "action", "principal", "ki
 
 
 def _dictionary_of(field: pa.Field) -> pa.DataType:
-    """Return the type of a column in messages: ids differ from event to event, so a dictionary of them saves nothing."""
+    """Return the type of a column in messages: a dictionary for texts, except for ids, which differ from event to event."""
     is_text = field.type == pa.large_string() and field.name != "event_id"
     return pa.dictionary(pa.int32(), pa.large_string()) if is_text else field.type
 

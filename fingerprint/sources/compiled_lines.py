@@ -1,4 +1,4 @@
-"""Bytes of joined lines, looked at one by one by what numba compiles.
+"""Scans over the bytes of joined lines, compiled by numba.
 
 Example:
     >>> opening = np.empty(2, np.int64)
@@ -20,7 +20,7 @@ _LOWER, _BRACE, _NONE = np.uint8(0x20), np.uint8(0x7B), np.uint8(0)  # [ with th
 
 @compile_kernel
 def count_brackets(text: NDArray[np.uint8], borders: NDArray[np.int64], opening: NDArray[np.int64]) -> None:
-    """Fill how many brackets and braces open in each of the joined lines (N,), strings included."""
+    """Fill `opening` with the number of opening brackets and braces in each of the joined lines (N,), also inside strings."""
     for line in range(len(opening)):
         opening[line] = 0
         for start in range(borders[line], borders[line + 1], _BLOCK):

@@ -1,4 +1,4 @@
-"""Messages to events: unwrap what a batch of messages holds, read its records, and reject what cannot be read.
+"""Decoding: messages to events. Unwrap a batch of messages, read the records, and reject those that cannot be read.
 
 Example:
     >>> record = b'{"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "userIdentity": {"type": "Root"}}'
@@ -39,22 +39,22 @@ from fingerprint.sources.joined_lines import starting_with
 from fingerprint.sources.limits import ReadLimits
 from fingerprint.sources.protocol import LogSource
 
-_ROW_BYTES = 256  # the least that a record counts where slices are cut: most records have four times as many
+_ROW_BYTES = 256  # least weight of a record in a slice; most records have four times as many bytes
 
 MessageParts = tuple[int, int, Iterator[RecordBatch]]  # first message, the one after the last, their records
 
 
 class DecodedMessages(NamedTuple):
-    """The events and rejects of the messages `begin` to `end` - 1 of those that were given.
+    """The events and rejects of the input messages `begin` to `end` - 1.
 
-    `events` (n rows) have their entities and lie where the backend's tables do. The rest lies on the host: `source` (n,) is the
-    number of each event's message, `row` (n,) its index into `lines`, the records as they were written, and `times_ms` (n,) its
-    time in ms since 1970. The position of a reject begins with the number of its message.
+    `events` (n rows) have entities and are on the device of the backend's tables. All else is on the host: for each event the
+    number of its message (`source` (n,)), its index in `lines`, the original records (`row` (n,)), and its time in ms since 1970
+    (`times_ms` (n,)). The position of a reject begins with the number of its message.
 
-    A message that holds much comes in several pieces, each with nothing else in it: all but the last are partial, and no offset
-    may be committed past them.
+    A large message comes in several pieces, which have nothing else: all but the last are partial, and no offset may be committed
+    past them.
 
-    `origins` says where the events of columnar messages were read from; of others their headers do.
+    `origins` has the sources of events of columnar messages; the headers of other messages have theirs.
     """
 
     begin: int
@@ -71,11 +71,11 @@ class DecodedMessages(NamedTuple):
 
     @property
     def complete_until(self) -> int:
-        """The first message that is not wholly in this piece and those before."""
+        """The first message that is not completely in this piece and those before."""
         return self.end - self.is_partial
 
     def without_events(self, which: NDArray[np.bool_]) -> DecodedMessages:
-        """Return the piece without the events of a mask (n,)."""
+        """Return the piece without the events that a mask (n,) marks."""
         return self._replace(
             events=frames.select_rows(self.events, ~which),
             source=self.source[~which],
@@ -101,10 +101,10 @@ def decode_messages(
     log_source: LogSource = SOURCE,
     column_table: bool = False,
 ) -> Iterator[DecodedMessages]:
-    """Yield pieces that together hold all the messages, in their order; never raises, whatever the bytes.
+    """Yield pieces that together have all the messages, in order. No bytes of a message make it raise an error.
 
-    A message that does not fit into memory is a reject. With `column_table` the events of columnar messages
-    come as a ColumnTable, which costs less there than a table of pandas.
+    A message that does not fit into memory becomes a reject. With `column_table`, the events of columnar messages are a
+    ColumnTable, which costs less than a pandas table.
     """
     decoder = _Decoder([message.value or b"" for message in messages], settings, backend, log_source)
     columnar = columnar_mask(decoder.values)
@@ -146,7 +146,7 @@ class _Decoder:
         return ReadLimits()
 
     def decode(self, cut: _RecordSlice) -> Iterator[DecodedMessages]:
-        """Yield the events of a slice, or of smaller slices where it does not fit into memory or is to be split with care."""
+        """Yield the events of a slice, or of smaller slices if it does not fit into memory or must be split with care."""
         try:
             flat = self._flatten(cut.records)
         except MemoryError:
@@ -161,7 +161,7 @@ class _Decoder:
             yield self._with_entities(each, self._flatten_or_reject(each))
 
     def decode_columnar(self, begin: int, end: int, column_table: bool) -> Iterator[DecodedMessages]:
-        """Yield the events of columnar messages; those whose columns are not to be believed are read from their records."""
+        """Yield the events of columnar messages; if the columns cannot be trusted, they are read from the records."""
         values = self.values[begin:end]
         tables = read_tables(values, self.settings.entities)
         believed = np.array([bool(table and table.columns is not None) for table in tables], bool)
@@ -193,9 +193,9 @@ class _Decoder:
         )
 
     def split(self, begin: int, end: int, careful: Collection[int] = ()) -> Iterator[MessageParts]:
-        """Yield messages from which, to which (exclusive), and their records in parts. Positions begin with the message's number.
+        """Yield (first message, last message + 1, parts of their records). Positions begin with the number of the message.
 
-        Messages that begin like a record are read together, except `careful` ones, which may hold several documents.
+        Messages that begin like a record are read together, except `careful` ones, which may have several documents.
         """
         values = self.values[begin:end]
         usual = starting_with(self.log_source.RECORD_PREFIX, values)
@@ -213,7 +213,7 @@ class _Decoder:
                     )
 
     def _split_alone(self, value: bytes, position: str) -> Iterator[RecordBatch]:
-        """Return the records of one message, in parts; those of a columnar one as if it held them one after the other."""
+        """Return the records of one message, in parts; a columnar message is treated as a sequence of its records."""
         if is_columnar(value):
             (table,) = read_tables([value], self.settings.entities)
             if table is None:
@@ -224,9 +224,9 @@ class _Decoder:
         return self.log_source.split_message_in_parts(value, "", position, self.limits)
 
     def slices(self, split: Iterator[MessageParts]) -> Iterator[_RecordSlice]:
-        """Yield the messages' records, cut where they come to the backend's `batch_bytes`, so that gzip costs no more memory.
+        """Yield the records of messages in slices of about the backend's `batch_bytes`, so that gzip costs no more memory.
 
-        A message that comes in parts has slices of its own.
+        A message in several parts has slices of its own.
         """
         most = self.backend.batch_bytes
         waiting: list[RecordBatch] = []
@@ -272,7 +272,7 @@ class _Decoder:
         )
 
     def _reject_slices(self, cut: _RecordSlice) -> list[_RecordSlice]:
-        """Return the slice without its records, each of its messages a reject: they do not fit into memory."""
+        """Return the slice without its records and with a reject for each of its messages: they do not fit into memory."""
         places = sorted(set(_message_numbers(cut.records.origins).tolist()))
         rejects = [Reject("", str(place), "does not fit into memory") for place in places]
         rest = RecordBatch([], [], cut.records.rejects + rejects, cut.records.skipped)
@@ -284,7 +284,7 @@ class _Decoder:
             yield from self.slices(self.split(place, place + 1))
 
     def _misread_messages(self, rejects: list[Reject]) -> set[int]:
-        """Return messages that begin like a record and are none: a second, careful reading finds several documents in a row."""
+        """Return the messages that begin like a record and are none: a second, careful reading may find several documents."""
         prefix = self.log_source.RECORD_PREFIX
         return {
             int(reject.position)
@@ -304,13 +304,13 @@ def _partial_slices(place: int, parts: Iterator[RecordBatch], max_bytes: int) ->
 
 
 def _runs(marked: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Yield from which to which place (exclusive) a mask (n,) stays the same."""
+    """Yield the first place, and the last place + 1, of each run of equal values in a mask (n,)."""
     borders = [0, *(np.flatnonzero(marked[1:] != marked[:-1]) + 1).tolist(), len(marked)]
     return ((first, last) for first, last in pairwise(borders) if first < last)
 
 
 def _cut_by_size(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
-    """Yield from which to which place (exclusive) sizes come to `most`, or more with the last one alone."""
+    """Yield the first place, and the last place + 1, of groups of sizes that reach `most` with their last member."""
     begin = total = 0
     for place, size in enumerate(sizes):
         total += size
@@ -322,12 +322,12 @@ def _cut_by_size(sizes: Sequence[int], most: int) -> Iterator[tuple[int, int]]:
 
 
 def _weight(part: RecordBatch) -> int:
-    """Return bytes of records, short ones counted as long ones: each is a row, however little is in it."""
+    """Return the bytes of records, at least _ROW_BYTES each: every record costs a row, however short it is."""
     return max(sum(map(len, part.lines)), (len(part.lines) + len(part.rejects)) * _ROW_BYTES)
 
 
 def _message_numbers(origins: Sequence[Origin]) -> NDArray[np.int64]:
-    """Return the number of the message each record came from, (n,)."""
+    """Return the number of the message of each record (n,)."""
     positions = [position for _, position in origins]
     try:  # most messages hold one record, whose position is the number
         return np.fromiter(map(int, positions), np.int64, len(positions))

@@ -1,11 +1,11 @@
-"""Principals and entities of events: the log source names the principal, this module makes the keys that have fingerprints.
+"""Principals and entities of events: the log source names the principal, this module makes the keys of fingerprints.
 
 Example:
     >>> add_entity_columns(flatten(records).events, Entities())["entity"].tolist()
     ['123456789012:role/deploy|s3|direct']
 
-An entity is `{principal}|{service}|{call path}`. What a caller may choose is escaped, so that no name can be made that is another
-principal's key. Each distinct identity is named once, on the host, wherever the events lie.
+An entity is `{principal}|{service}|{call path}`. Texts that a caller chooses are escaped, so that no name can be the key of
+another principal. Each distinct identity is named once, on the host, even if the events are on a device.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _KEPT_PRINCIPALS = 4_096  # distinct identities, which recur from batch to batch
 
 
 def add_entity_columns(events: Frame, settings: Entities, source: IdentityReader = SOURCE) -> Frame:
-    """Return the events with ENTITY_COLUMNS added: text, NA where there is none.
+    """Return the events with ENTITY_COLUMNS added: text, NA without a value.
 
-    The settings' granularity says what of `{principal}|{service}|{call path}` is left out, as `*`.
+    The granularity of the settings says which part of `{principal}|{service}|{call path}` is replaced by `*`.
     """
     codes, distinct = _distinct_identities(events, source.IDENTITY_COLUMNS)
     patterns = settings.person_role_patterns
@@ -50,9 +50,9 @@ def add_entity_columns(events: Frame, settings: Entities, source: IdentityReader
 
 
 def _distinct_identities(events: Frame, columns: tuple[str, ...]) -> tuple[Array, list[dict[str, str]]]:
-    """Return the number of each event's identity, (N,), and the distinct identities.
+    """Return the number of each event's identity (N,), and the distinct identities.
 
-    The columns' numbers become the digits of one number, and the distinct ones are numbered again where it would grow too large.
+    The codes of the columns become the digits of one number. If it would grow too large, the distinct numbers are renumbered.
     """
     xp = frames.array_module_of(events)
     codes, size = xp.zeros(len(events), np.int64), 1  # all codes are below `size`

@@ -1,4 +1,4 @@
-"""Records to events: one row a record, fixed columns, whatever types a record's fields have.
+"""Flattening: records to events, one row for each record, with fixed columns, whatever types its fields have.
 
 Example:
     >>> from fingerprint.sources.active import SOURCE
@@ -19,26 +19,26 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import FlattenedRecords, RecordBatch
 from fingerprint.sources.protocol import RecordReader
 
-_ODD = 0x9E3779B97F4A7C15  # keeps account and event from cancelling out where they are the same text
-_NO_ACCOUNT = hashing.hash_string("")  # what a missing one counts as
+_ODD = 0x9E3779B97F4A7C15  # keeps account and event id from cancelling out if they are the same text
+_NO_ACCOUNT = hashing.hash_string("")  # stands for a missing account
 
 
 def flatten(
     records: RecordBatch, dataframe_library: str = "pandas", source: RecordReader = SOURCE
 ) -> FlattenedRecords:
-    """Return one row per readable record, in their order; `row` is its index into `records.lines`.
+    """Return one row for each readable record, in order; `row` is its index in `records.lines`.
 
-    Text is `str` with NA for missing, flags are nullable booleans, times `datetime64[us, UTC]` (on a device without the zone).
-    A record is an event if its time can be used; no other field can cost it. Repeats are kept (see `dedup_key`).
-    `dataframe_library` is pandas, or cudf, whose frame lies on the device.
+    Text is `str` with NA for missing, flags are nullable booleans, times `datetime64[us, UTC]` (without the zone on a device). A
+    record is an event if its time can be read, whatever its other fields are. Repeats are kept (see `dedup_key`).
+    `dataframe_library` is pandas, or cudf, whose frame is on the device.
     """
     return source.flatten(records, dataframe_library)
 
 
 def dedup_key(events: Frame) -> Array:
-    """Return a 64-bit hash of (recipient_account, event_id) per event, (N,) uint64 where the events lie.
+    """Return a 64-bit hash of (recipient_account, event_id) for each event, (N,) uint64, on the device of the events.
 
-    It is equal for a repeat, stable over runs, and the same from every library.
+    Repeats have the same hash. It is stable over runs, and the same in every dataframe library.
     """
     account = hashing.hash_strings(frames.texts_of(events, "recipient_account"))
     account = arrays.namespace(account).where(account == hashing.MISSING, _NO_ACCOUNT, account)
@@ -46,7 +46,7 @@ def dedup_key(events: Frame) -> Array:
 
 
 def _hash_each(texts: FrameColumn) -> Array:
-    """Return the hash of each text, (N,): ids, of which hardly two are the same."""
+    """Return the hash of each text (N,), without a dictionary: hardly two ids are the same."""
     if frames.is_host_frame(texts):
         return hashing.hash_texts(np.asarray(texts, object))
     characters, borders = frames.utf8_buffers(texts)

@@ -1,12 +1,12 @@
-"""Gzip and zstd to text, a bounded chunk at a time and in linear time, whatever the bytes.
+"""Decompression of gzip and zstd, a bounded chunk at a time and in linear time, whatever the bytes.
 
 Example:
     >>> [text] = GzipInflater().read(iter([gzip.compress(b"one, ") + gzip.compress(b"two")]))
     >>> text
     b'one, two'
 
-A decompressor returns the input that it did not use as a copy. Fed a whole message, it would copy the rest for every member,
-and an attacker's message has a member for every twenty bytes. So it is fed small slices.
+A decompressor returns a copy of the input that it did not use. With a whole message as input it would copy the rest for every
+member, and an attacker's message may have a member for every twenty bytes. So the input is given in small slices.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from io import RawIOBase
 
 GZIP_MAGIC, ZSTD_MAGIC = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
-OUTPUT_BYTES = 1 << 20  # bytes of text handed on at a time, at most
-_SLICE = 1 << 14  # bytes fed at a time: the most that a member's end makes it copy
-_GZIP_ONLY = 31  # zlib's wbits: gzip, its window as large as may be
+OUTPUT_BYTES = 1 << 20  # most bytes of text that are returned at a time
+_SLICE = 1 << 14  # bytes of input at a time: the most that is copied at the end of a member
+_GZIP_ONLY = 31  # zlib's wbits: gzip with the largest window
 
 
 class ExpansionBudget:
@@ -38,12 +38,12 @@ class ExpansionBudget:
 
     @property
     def remaining(self) -> int:
-        """Bytes that may still come, 0 at least."""
+        """The number of bytes left, at least 0."""
         left = self._left if self._whole is None else min(self._left, self._whole.remaining)
         return max(left, 0)
 
     def spend(self, count: int) -> bool:
-        """Take `count` bytes off the budget and return whether it had so many; bytes past it are taken off, too."""
+        """Subtract `count` bytes from the budget, even if it has fewer, and return whether it had so many."""
         within = count <= self.remaining
         self._left -= count
         if self._whole is not None:
@@ -52,10 +52,9 @@ class ExpansionBudget:
 
 
 class GzipInflater:
-    """Gzip members, one after the other, to text of at most OUTPUT_BYTES at a time; `complete` after a whole last member.
+    """Expands gzip members, one after another, to text of at most OUTPUT_BYTES at a time; `complete` after a whole last one.
 
-    Bytes after a member that are no member (padding apart) end the text where `strict` is False, and are a zlib.error where it
-    is True.
+    Bytes after a member that are neither padding nor a member end the text; if it is `strict`, they raise zlib.error.
     """
 
     format = "gzip"
@@ -69,13 +68,13 @@ class GzipInflater:
 
     @property
     def complete(self) -> bool:
-        """True when the last member has ended."""
+        """True if the last member has ended."""
         return self._member.eof
 
     def read(self, stored: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the text of stored bytes as far as they are gzip.
 
-        Raises zlib.error where they are damaged, after the text before.
+        Raise zlib.error at damaged bytes, after the text before them.
         """
         try:
             for chunk in stored:
@@ -98,7 +97,7 @@ class GzipInflater:
             part = self._member.unused_data if self._member.eof else self._member.unconsumed_tail
 
     def _next_member(self, part: bytes) -> bytes:
-        """Begin a new member behind the padding and return its bytes; empty where none follows."""
+        """Begin a new member after the padding and return its bytes; empty if no member follows."""
         part = part.lstrip(b"\x00")
         self._ended = bool(part) and not self._strict and part[:1] != GZIP_MAGIC[:1]
         if self._ended or not part:
@@ -121,7 +120,7 @@ class GzipInflater:
 
 
 class ZstdInflater:
-    """Frames of zstd, one after the other, to text of at most OUTPUT_BYTES at a time; `complete` after a whole last frame."""
+    """Expands zstd frames, one after another, to text of at most OUTPUT_BYTES at a time; `complete` after a whole last one."""
 
     format = "zstd"
 
@@ -131,7 +130,7 @@ class ZstdInflater:
     def read(self, stored: Iterator[bytes]) -> Iterator[bytes]:
         """Yield the text of stored bytes as far as they are zstd.
 
-        Raises OSError where they are damaged or cut short, after the text before.
+        Raise OSError at damaged bytes or an early end, after the text before.
         """
         import pyarrow as pa  # few files are zstd, and its import takes longer than reading one
 
@@ -151,20 +150,20 @@ class ZstdInflater:
 
 
 def inflater_of(head: bytes) -> GzipInflater | ZstdInflater | None:
-    """Return what expands data that begins so; None where it is neither gzip nor zstd."""
+    """Return the inflater for data that begins with `head`; None if it is neither gzip nor zstd."""
     if head.startswith(GZIP_MAGIC):
         return GzipInflater()
     return ZstdInflater() if head.startswith(ZSTD_MAGIC) else None
 
 
 class _ByteStream(RawIOBase):
-    """Chunks of bytes as a file that is read from its beginning to its end."""
+    """Chunks of bytes as a file that can be read once, from beginning to end."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks, self._rest = chunks, b""
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True."""
         return True
 
     def read(self, size: int = -1) -> bytes:

@@ -1,4 +1,4 @@
-"""Many lines as one text, and where each of them begins: what readers of whole batches work on.
+"""Joined lines: many lines as one text with the offset of each, the input of readers of whole batches.
 
 Example:
     >>> join_lines([b"ab", b"c"])
@@ -17,26 +17,26 @@ import pyarrow as pa
 from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
-# Lines one after the other, and the offsets at which each begins and the last ends, (N + 1,).
+# The text of all lines, and the offsets (N + 1,) at which each line begins and the last one ends
 JoinedLines = tuple[bytes, NDArray[np.int64]]
 
 
 def join_lines(lines: Sequence[bytes]) -> JoinedLines:
-    """Return lines as one text, and the offsets at which each begins and the last ends, (N + 1,)."""
+    """Return lines as one text, and the offsets (N + 1,) at which each line begins and the last one ends."""
     borders = np.zeros(len(lines) + 1, np.int64)
     np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)), out=borders[1:])
     return b"".join(lines), borders
 
 
 def lines_array(lines: Sequence[bytes]) -> pa.LargeBinaryArray:
-    """Return lines (N,) as Arrow's, copied once: its own builder grows and copies again."""
+    """Return lines (N,) as an Arrow array, copied once; Arrow's own builder copies several times while it grows."""
     joined, borders = join_lines(lines)
     buffers = [None, pa.py_buffer(borders), pa.py_buffer(joined)]
     return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(lines), buffers)
 
 
 def lines_with_prefix(prefix: bytes, text: bytes, borders: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which of the joined lines (N,) begin with these bytes."""
+    """Return a mask (N,) of the joined lines that begin with a prefix."""
     out = np.diff(borders) >= len(prefix)
     if out.any():
         windows = sliding_window_view(np.frombuffer(text, np.uint8), len(prefix))
@@ -45,5 +45,5 @@ def lines_with_prefix(prefix: bytes, text: bytes, borders: NDArray[np.int64]) ->
 
 
 def starting_with(prefix: bytes, lines: Sequence[bytes]) -> NDArray[np.bool_]:
-    """Return which lines (N,) begin with these bytes."""
+    """Return a mask (N,) of the lines that begin with a prefix."""
     return np.fromiter(map(bytes.startswith, lines, repeat(prefix)), bool, len(lines))

@@ -1,4 +1,4 @@
-"""Pieces of JSON text: the items of an array, the objects of a broken document, and how deep brackets nest.
+"""Pieces of JSON text: the items of an array, the objects of a broken document, and the depth of nesting.
 
 Example:
     >>> [*array_items(b'[{"a": 1}, {"a": 2}]')]
@@ -6,7 +6,7 @@ Example:
     >>> [*recover_objects(b'{"a": 1} {"a": 2')]
     [(b'{"a": 1}', True), (b'{"a": 2', False)]
 
-Everything here, the regular expressions too, is linear in the bytes.
+All functions and regular expressions take time linear in the bytes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from fingerprint.sources.json_text import BLANK
 
-SCAN_BYTES = 1 << 20  # bytes looked at together: what a processor's cache holds
+SCAN_BYTES = 1 << 20  # bytes scanned at a time: they fit into a processor's cache
 # An array with fewer is decoded at once; with more a window at a time, for its items need memory
 COMMA_SCAN_THRESHOLD = 1 << 17
 _FIRST_KEY = re.compile(rb'\{\s*("[^"\\]{1,64}")\s*:')
@@ -33,10 +33,10 @@ _items = msgspec.json.Decoder(list[msgspec.Raw])
 
 
 def array_items(data: bytes) -> Iterator[list[bytes] | bytes]:
-    """Yield the items of a JSON array, some at a time; or, where that is no JSON, the text they should be in.
+    """Yield the items of a JSON array, some at a time; or the text that should have them, if it is no JSON.
 
-    A list of all would take a hundred times the memory of their text. Where `},{"key":` stands, an item probably ends: it does
-    if what comes before it can be decoded. If not, brackets are counted.
+    A list of all items would take a hundred times the memory of their text. An item probably ends at `},{"key":`. It does if the
+    text before can be decoded; if not, brackets are counted.
     """
     if data.count(b",") < COMMA_SCAN_THRESHOLD:
         yield _decode_array(data)
@@ -61,8 +61,8 @@ def _decode_array(array: bytes) -> list[bytes] | bytes:
 
 
 def _commas(data: bytes, begin: int) -> Iterator[int]:
-    """Yield the places of commas between the items of a JSON array, from an item on: the last one in each chunk that has any."""
-    slashes, level = 0, 1  # backslashes that end what was looked at; how deep it is nested there
+    """Yield places of commas between the items of a JSON array, from `begin` on: the last one in each chunk that has any."""
+    slashes, level = 0, 1  # backslashes at the end of the scanned text; depth of nesting there
     quoted = False
     for start in range(begin, len(data), SCAN_BYTES):
         text = np.frombuffer(data, np.uint8, min(SCAN_BYTES, len(data) - start), start)
@@ -77,7 +77,7 @@ def _commas(data: bytes, begin: int) -> Iterator[int]:
 
 
 def _escaped_mask(text: NDArray[np.uint8], before: int) -> tuple[NDArray[np.bool_], int]:
-    """Return which bytes follow an odd number of backslashes, and how many end the text; `before` of them stand before it."""
+    """Return a mask of bytes after an odd number of backslashes, and how many end the text; `before` are before the text."""
     place = np.arange(len(text))
     other = np.maximum.accumulate(np.where(text == 0x5C, -1 - before, place))  # the last byte that is none
     run = place - np.concatenate([[-1 - before], other[:-1]]) - 1
@@ -85,17 +85,17 @@ def _escaped_mask(text: NDArray[np.uint8], before: int) -> tuple[NDArray[np.bool
 
 
 def json_depth(record: bytes) -> int:
-    """Return how deep objects and arrays nest, by counting brackets outside strings; works on broken JSON too."""
+    """Return the depth of nesting of objects and arrays, by brackets outside strings; it also works for broken JSON."""
     structure = np.frombuffer(_STRING.sub(b"", record), np.uint8) | 0x20  # [ and { become {, ] and } become }
     steps = (structure == 0x7B).astype(np.int64) - (structure == 0x7D)
     return int(np.cumsum(steps).max(initial=0))
 
 
 def recover_objects(text: bytes) -> Iterator[tuple[bytes, bool]]:
-    """Yield the objects of a broken document and whether each is closed: a broken one never costs its neighbours.
+    """Yield the objects of a broken document, and whether each is closed. A broken object never costs its neighbours.
 
-    Records begin with the same key, so `}, {"eventVersion":` is a border that no string can contain (its quotes would be
-    escaped). Between borders, objects are cut by balanced braces outside strings. One pass, linear in the text.
+    Records begin with the same key, so `}, {"eventVersion":` is a border, which no string can have (its quotes would be escaped).
+    Between borders, objects are cut by balanced braces outside strings, in one pass.
     """
     first = _FIRST_KEY.search(text)
     if first is None:

@@ -1,4 +1,4 @@
-"""Bounds on what one record, document or file may cost; past a bound it becomes a reject, and nothing else is affected.
+"""Limits on the size of one record, document or file: one beyond a limit becomes a reject, and nothing else is affected.
 
 Example:
     >>> ReadLimits(max_record_bytes=1000).max_json_depth

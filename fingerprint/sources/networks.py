@@ -1,12 +1,12 @@
-"""The network of an address by a table of ranges: better than a prefix, where a table is given.
+"""Networks of addresses by an optional table of ranges, which is better than a prefix of the address.
 
 Example:
     >>> table = NetworkTable.from_ranges([("198.51.100.0", "198.51.100.255", "AS64500 Example Cloud")])
     >>> table.lookup(pd.Series(["198.51.100.7", "192.0.2.1", "ec2.amazonaws.com"])).tolist()
     ['AS64500 Example Cloud', nan, nan]
 
-A household that gets a new address every few days stays with its provider, and an attacker in the cloud that was used yesterday
-is in the same cloud: an autonomous system shows both, a prefix neither.
+A household that gets a new address every few days stays with its provider, and an attacker who used a cloud yesterday uses the
+same cloud today. An autonomous system shows both, a prefix neither.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ PackedRange = tuple[bytes, bytes, str]  # first and last address, and a name
 
 @dataclass(frozen=True, slots=True)
 class NetworkTable:
-    """Ranges, sorted: first and last address as 16 bytes (IPv4 mapped into IPv6), and names, each (M,).
+    """Sorted ranges: first and last address as 16 bytes (IPv4 mapped into IPv6), and names, (M,) each.
 
-    They do not overlap: where one lay within another, the smaller one is cut out of the larger.
+    They do not overlap: a range within another one is cut out of the larger one.
     """
 
     first: tuple[bytes, ...] = ()
@@ -40,14 +40,14 @@ class NetworkTable:
 
     @classmethod
     def from_ranges(cls, ranges: Iterable[tuple[str, str, str]]) -> NetworkTable:
-        """Return a table of (first address, last address, name) in any order. Raises ValueError for what is no address."""
+        """Return a table of (first address, last address, name), in any order. Raise ValueError for an invalid address."""
         rows = sorted((_pack_address(first), _pack_address(last), name) for first, last, name in ranges)
         if any(row[0] <= before[1] for before, row in pairwise(rows)):
             rows = list(_without_overlaps(rows))
         return cls(*(tuple(column) for column in zip(*rows, strict=True))) if rows else cls()
 
     def lookup(self, addresses: FrameColumn) -> FrameColumn:
-        """Return the network of each address (N,), missing where the table has none; each distinct address is looked up once."""
+        """Return the network of each address (N,), missing if the table has none; each distinct address is looked up once."""
         if not self.name:
             return frames.make_text_column(
                 [None], frames.array_module_of(addresses).zeros(len(addresses), np.int64), addresses
@@ -59,7 +59,7 @@ class NetworkTable:
         )  # what is missing has no network
 
     def name_of(self, address: str) -> str | None:
-        """Return the network of one address; None where the table has none."""
+        """Return the network of one address; None if the table has none."""
         try:
             packed = _pack_address(address)
         except ValueError:
@@ -69,7 +69,7 @@ class NetworkTable:
 
 
 def _without_overlaps(rows: list[PackedRange]) -> Iterator[PackedRange]:
-    """Yield ranges without overlaps, in order: of several that hold an address, the one that begins last is kept there."""
+    """Yield ranges without overlaps, in order: an address in several ranges goes to the one that begins last."""
     open_ranges: list[tuple[int, str]] = []  # end and name; the one that began last is last
     reached = 0  # the first address that is not yielded yet
 

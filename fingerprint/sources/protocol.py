@@ -1,4 +1,4 @@
-"""The protocol of a log source: a package that turns its own bytes into events, identities and features.
+"""Protocol of a log source: a package that turns its own bytes into events, identities and features.
 
 Example:
     >>> from fingerprint.sources.active import SOURCE
@@ -6,10 +6,10 @@ Example:
     >>> SOURCE.flatten(records, "pandas").events[["service", "action"]].values.tolist()
     [['ec2', 'unknown']]
 
-A log source is a package with two modules: `features`, which has FEATURE_SET, and `source`, a module that has the members of
-`LogSource`, part by part. No other package spells a field of the source's records or imports the package: it works on events,
-tables with the columns of `base.EVENT_COLUMNS` and those that the source's features read. These columns and the feature names
-(`action`, `address` ...) are the product's own words. `core.log_source` says which package a process uses.
+A log source is a package with two modules: `features`, which has FEATURE_SET, and `source`, which has the members of `LogSource`.
+No other package names a field of the source's records or imports the package. Others work on events: tables with the columns of
+`base.EVENT_COLUMNS` and those that the source's features read. These columns and the feature names (`action`, `address` ...) are
+the product's own words. `core.log_source` says which package a process uses.
 """
 
 from __future__ import annotations
@@ -42,18 +42,18 @@ if TYPE_CHECKING:
 
 
 class RecordReader(Protocol):
-    """The reader of what the source writes: bytes -> records -> events."""
+    """The reader of the source's logs: bytes -> records -> events."""
 
     @property
     def RECORD_PREFIX(self) -> bytes:
-        """The first bytes of nearly every bare record: such messages are read together, without looking for envelopes."""
+        """The first bytes of nearly every bare record: messages with them are read together, without a search for envelopes."""
 
     @property
     def NO_EVENT_FIELDS(self) -> tuple[tuple[str, str], ...]:
-        """Fields of what the source writes beside its events, and what it is called: `digest files`."""
+        """Fields of files that the source writes beside its events, and the names of these files: `digest files`."""
 
     def may_be_envelope(self, head: bytes) -> bool:
-        """Return whether a line that begins so may hold many records, and so may be longer than one record."""
+        """Return whether a line that begins with `head` may have many records, and so may be longer than one record."""
 
     def split_lines(
         self, lines: Sequence[bytes], source: str = "", first: int = 1, limits: ReadLimits | None = None
@@ -68,7 +68,7 @@ class RecordReader(Protocol):
         limits: ReadLimits | None = None,
         budget: ExpansionBudget | None = None,
     ) -> Iterator[RecordBatch]:
-        """Yield the same a part at a time, in bounded memory; one part at least."""
+        """Yield the same records as `split_lines` a part at a time, in bounded memory; at least one part."""
 
     def split_message_in_parts(
         self,
@@ -78,48 +78,48 @@ class RecordReader(Protocol):
         limits: ReadLimits | None = None,
         budget: ExpansionBudget | None = None,
     ) -> Iterator[RecordBatch]:
-        """Yield the records of one message or document, whatever wraps them, a part at a time; never raises."""
+        """Yield the records of one message or document, in any envelope, a part at a time. No bytes make it raise an error."""
 
     def flatten(self, records: RecordBatch, dataframe_library: str) -> FlattenedRecords:
-        """Return one row per readable record, in their order: EVENT_COLUMNS and what features read.
+        """Return one row for each readable record, in order: EVENT_COLUMNS and the columns that features read.
 
         `dataframe_library` is pandas or cudf. Text is `str` with NA for missing, times are UTC.
         """
 
     def check_batches(self) -> Iterator[list[bytes]]:
-        """Yield batches of records that a device must read as the CPU does before it is used: hard ones, plain ones, no event."""
+        """Yield batches that a device must read as the CPU does before it is used: hard records, plain ones, no event at all."""
 
 
 class ObjectLayout(Protocol):
-    """The objects of a bucket or folder that may hold events, by their names."""
+    """The layout of a bucket or folder: the objects that may have events, by their names."""
 
     def holds_events(self, key: str) -> bool:
-        """Return whether an object may hold events, by its key."""
+        """Return whether an object may have events, by its key."""
 
     def ordered_prefix(self, key: str) -> str:
-        """Return the prefix of a key below which objects come in the order of time; empty where there is none."""
+        """Return the prefix of a key below which objects are sorted by time; empty if there is none."""
 
     def object_day(self, path: str) -> date | None:
-        """Return the day of delivery that an object's name says; None for any other file."""
+        """Return the day of delivery in an object's name; None for any other file."""
 
     def is_log_folder(self, path: str) -> bool:
         """Return whether a folder leads to months of objects that `list_months` may leave out."""
 
     def list_months(self, system: FileSystem, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
-        """Return the files below a log folder that may hold events of the span, and the first days of the months left out.
+        """Return the files below a log folder that may have events of the span, and the first days of the months left out.
 
-        A folder without events (`holds_events`), with a slash at its end, may stand for what is in it.
+        A folder without events (`holds_events`), with a slash at its end, may stand for its files.
         """
 
     def notified_objects(self, message: Mapping[str, Any] | str) -> list[tuple[str, str]] | None:
-        """Return (bucket, key) of the objects that the source's own notification names; None for any other message.
+        """Return (bucket, key) of the objects in the source's own notification; None for any other message.
 
-        `message` is a JSON object or plain text; the text that a source sends as a test names no object.
+        `message` is a JSON object or plain text. A test message of the source names no object.
         """
 
 
 class IdentityReader(Protocol):
-    """The principals of events, and what their keys say."""
+    """The principals of events, and the parts of their keys."""
 
     @property
     def IDENTITY_COLUMNS(self) -> tuple[str, ...]:
@@ -129,18 +129,18 @@ class IdentityReader(Protocol):
         """Return the principal of one identity: the texts of IDENTITY_COLUMNS, empty where missing."""
 
     def find_issued_credentials(self, events: Frame) -> list[CredentialIssue]:
-        """Return the calls that handed out credentials, the oldest first and one a key."""
+        """Return the calls that issued credentials, the oldest first and one for each key."""
 
     def plain_principal(self, principal: str) -> str:
-        """Return a principal, by its key, as people call it: without its account, and a name of others' making as it is.
+        """Return the name of a principal for people, from its key: without its account, and with chosen names unescaped.
 
-        One from outside its accounts has another text than its key's.
+        For a principal from outside the account, the text differs from that of its key.
         """
 
     def person_and_access(self, principal: str) -> tuple[str, str]:
-        """Return the person in a principal's key, and the role or provider that they come by; both empty for none.
+        """Return the person in a principal's key, and the role or provider that they use; both are empty for no person.
 
-        One person is a principal at each role.
+        One person is a different principal at each role.
         """
 
 
@@ -148,10 +148,10 @@ class ActionKnowledge(Protocol):
     """Facts about an action by its name, whatever its record says."""
 
     def plain_action(self, action: str) -> str:
-        """Return an action, or `service:Action`, as people call it: without what a log appends to the name."""
+        """Return the name of an action (or `service:Action`) for people: without the suffixes that a log appends."""
 
     def changes_something(self, action: str) -> bool:
-        """Return whether an action writes, by its name; one of no known kind does."""
+        """Return whether an action writes, by its name; an unknown kind of action counts as a write."""
 
     def tactics_of(self, service: str, action: str) -> tuple[str, ...]:
         """Return the MITRE ATT&CK tactics that an action serves, the main one first."""
@@ -160,62 +160,62 @@ class ActionKnowledge(Protocol):
         """Return the tactics that any of many (service, action) serves, in the order of the matrix."""
 
     def techniques_of(self, service: str, action: str) -> tuple[Technique, ...]:
-        """Return the ATT&CK techniques that an action carries out, the main one first; none where none is known."""
+        """Return the ATT&CK techniques that an action carries out, the main one first; empty if none is known."""
 
     def technique_name(self, number: str) -> str:
         """Return the name of an ATT&CK technique by its id; empty for one that is not listed."""
 
     def serves_attackers(self, service: str, action: str) -> bool:
-        """Return whether public mappings of attacks name an action, for more than looking around."""
+        """Return whether public mappings of attacks name an action for another tactic than discovery."""
 
     def bulk_read(self, service: str, action: str) -> CallImpact:
-        """Return what calls of an action do that read data or secrets, where they are more than ever; no impact of others."""
+        """Return the impact of an action that was called more often than ever, if it reads data or secrets; else no impact."""
 
     def typed_resource(self, service: str, action: str, resource: str) -> str:
-        """Return a resource of a call with its type, where what names it does not say one."""
+        """Return a resource of a call with its type, if its name does not have one."""
 
     def known_attacks(self) -> list[tuple[str, bytes]]:
-        """Return (technique, record) of the labelled attack calls that travel with the project; empty where there are none."""
+        """Return (technique, record) of the labelled attack calls that are part of the project; empty if there are none."""
 
 
 class RecordFacts(Protocol):
     """Facts that the record of one call states: its effect, and the credentials behind it."""
 
     def impact_of(self, service: str, action: str, record: str) -> CallImpact:
-        """Return what a call can do, listed or not, by its action and by what its record (JSON text, or empty) says."""
+        """Return the impact of a call, by its action and its record (JSON text, or empty)."""
 
     def used_elsewhere(self, record: str, found: CallImpact) -> CallImpact:
-        """Return the impact of a call from a network new to its credential: as `found`, maybe `elsewhere`."""
+        """Return `found`, the impact of a call from a network new to its credential, with `elsewhere` set if it applies."""
 
     def may_lie_in(self, record: str, resource: str, account: str) -> bool:
         """Return whether a call's resource may lie in another account that its record (JSON text, or empty) names."""
 
     def record_account(self, record: str) -> str:
-        """Return the account whose log has the record: never one that a caller wrote into it; empty where there is none."""
+        """Return the account whose log has the record, never one that a caller wrote into it; empty if there is none."""
 
     def issued_key(self, record: str) -> str:
-        """Return the access key that a call issued, by its record (JSON text, or empty), whose caller had none; else no text."""
+        """Return the access key that a call issued to a caller without a key, by its record (JSON text, or empty); else empty."""
 
     def opened_access(self, service: str, action: str, record: str) -> OpenedAccess:
-        """Return what a call opened that others may act by, by its record (JSON text, or empty); nothing where it failed."""
+        """Return the access that a call opened for others, by its record (JSON text, or empty); none if it failed."""
 
     def shared_call(self, record: str) -> str:
-        """Return the id that a record (JSON text, or empty) shares with another account's record of the call; else no text."""
+        """Return the id that a record (JSON text, or empty) shares with another account's record of the same call; else empty."""
 
     def credential_facts(self, records: Iterable[str]) -> CredentialFacts:
-        """Return what records (JSON text) say of the credentials that they were made with."""
+        """Return the facts that records (JSON text) state about the credentials of their calls."""
 
     def signed_in_as(self, principal: str, records: Iterable[str]) -> str:
-        """Return the person who is a principal of which other records have an id, where one of the records (JSON) names them."""
+        """Return the name of the person behind a principal with an id as its name, if one of the records (JSON) has it."""
 
     def signed_in_by(self, record: str) -> str:
-        """Return the provider by which a record's (JSON text, or empty) caller signed in, where the identity does not name it."""
+        """Return the provider with which the caller of a record (JSON text, or empty) signed in, if the identity lacks it."""
 
     def signed_in_without_mfa(self, record: str) -> bool:
-        """Return whether a record (JSON text, or empty) is a sign-in that succeeded, and says that it needed no second factor."""
+        """Return whether a record (JSON text, or empty) is a successful sign-in that states that no second factor was used."""
 
     def signed_in_with_device_code(self, record: str) -> bool:
-        """Return whether a record (JSON text, or empty) is a sign-in by a code that was confirmed on another device."""
+        """Return whether a record (JSON text, or empty) is a sign-in with a code that was confirmed on another device."""
 
 
 class AlertGuidance(Protocol):
@@ -223,41 +223,41 @@ class AlertGuidance(Protocol):
 
     @property
     def ELSEWHERE_WORDS(self) -> str:
-        """The words of a title for calls with a credential outside of its networks (`used_elsewhere`)."""
+        """The words of a title for calls with a credential outside its networks (`used_elsewhere`)."""
 
     def request_words(self, effect: str) -> str:
-        """Return what a title says of a call that its request made another one than its action, by its effect; maybe nothing."""
+        """Return the words of a title for a call whose request changes its effect, from this effect; empty if it does not."""
 
     def access_words(self, effect: str, accounts: str) -> str:
-        """Return what a title says of a call that names `accounts`, as `account 210987654321`: what it does for them."""
+        """Return the words of a title for the effect of a call on `accounts`, such as `account 210987654321`."""
 
     def next_steps(self, suspicion: Suspicion) -> tuple[NextStep, ...]:
-        """Return what to do about an alert: contain, verify, find the extent, undo, in this order, with commands to copy.
+        """Return the next steps for an alert, with commands to copy: contain, verify, find the extent, undo, in this order.
 
-        Below a high severity, verify comes before contain.
+        Below high severity, verify comes before contain.
         """
 
     def name_opener(self, steps: Iterable[NextStep], opener: CredentialIssue) -> tuple[NextStep, ...]:
-        """Return the steps of an alert about one session, with the call that opened it in place of how to find that call."""
+        """Return the steps of an alert about one session, with the call that opened it instead of a query that finds it."""
 
     def record_searches(self, event: AlertEvent) -> tuple[tuple[str, str], ...]:
         """Return (tool, text) of commands and queries that find the record of an event in the log.
 
-        Empty where the record has no id of its own: no text that a caller chose stands in a command.
+        Empty if the record has no id of its own: no text that a caller chose may be in a command.
         """
 
     def principal_queries(
         self, principal: str, access_keys: Sequence[str], since: datetime, until: datetime
     ) -> tuple[EventQuery, ...]:
-        """Return queries for all events of a principal and of access keys in a span; none where they name nothing to ask for."""
+        """Return queries for all events of a principal and of access keys in a span; none if there is nothing to search for."""
 
     def event_links(self, event: AlertEvent) -> tuple[ConsoleLink, ...]:
-        """Return addresses of an event in the provider's console, made of checked ids alone; none without them."""
+        """Return links to an event in the provider's console, made only of checked ids; none without these."""
 
     def principal_links(
         self, principal: str, access_keys: Sequence[str], region: str
     ) -> tuple[ConsoleLink, ...]:
-        """Return addresses of a principal and its access keys in the provider's console, as `event_links`."""
+        """Return links to a principal and its access keys in the provider's console, as in `event_links`."""
 
 
 class LogSource(
@@ -271,4 +271,4 @@ class LogSource(
 
     @property
     def CLOUD_PROVIDER(self) -> str:
-        """The provider whose accounts the log is about, as other systems name it: `AWS`."""
+        """The provider of the accounts in the log, by the name that other systems use: `AWS`."""

@@ -1,12 +1,12 @@
-"""Notifications of written objects, as S3, SNS and EventBridge put them on a queue, or the log source itself.
+"""Notifications of written objects that S3, SNS, EventBridge or the log source itself put on a queue.
 
 Example:
     >>> record = b'{"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": "trail"}, "object": {"key": "a+b.json.gz"}}}'
     >>> parse_notification(b'{"Records": [%s]}' % record).objects
     (S3Object(bucket='trail', key='a b.json.gz'),)
 
-Four forms, each also inside SNS: S3's own event notifications (keys URL-encoded), EventBridge's `Object Created`, the log
-source's own (`LogSource.notified_objects`), and the test message that S3 sends once when a queue is connected.
+There are four forms, each also inside SNS: S3's own event notifications (with URL-encoded keys), EventBridge's `Object Created`,
+the log source's own (`LogSource.notified_objects`), and the test message that S3 sends once when a queue is connected.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 
 from fingerprint.sources.active import SOURCE
 
-MAX_WRAPPINGS = 4  # SNS in SNS: AWS makes one
+MAX_WRAPPINGS = 4  # levels of SNS in SNS; AWS makes one
 
 
 class NotificationError(ValueError):
@@ -26,7 +26,7 @@ class NotificationError(ValueError):
 
 
 class S3Object(NamedTuple):
-    """An object that was written; `key` as S3 knows it, not URL-encoded."""
+    """An object that was written; `key` is as in S3, not URL-encoded."""
 
     bucket: str
     key: str
@@ -38,7 +38,7 @@ class S3Object(NamedTuple):
 
     @property
     def ordered_prefix(self) -> str:
-        """Bucket and prefix below which objects come in the order of time; the bucket where the log source knows no such prefix.
+        """Bucket and prefix below which objects are sorted by time; the bucket alone if the log source knows no such prefix.
 
         >>> S3Object("b", "AWSLogs/111122223333/CloudTrail/eu-west-1/2026/01/01/a.json.gz").ordered_prefix
         'b/AWSLogs/111122223333/CloudTrail/eu-west-1'
@@ -47,7 +47,7 @@ class S3Object(NamedTuple):
 
 
 class S3Notification(NamedTuple):
-    """The objects of a notification. `skipped` counts what needs no reading: removed objects, folders, objects without events."""
+    """The objects of a notification. `skipped` counts those that are not read: removed objects, folders, no possible events."""
 
     objects: tuple[S3Object, ...] = ()
     skipped: int = 0
@@ -81,7 +81,7 @@ _WRONG = (msgspec.MsgspecError, RecursionError, UnicodeDecodeError)
 
 
 def parse_notification(body: bytes) -> S3Notification:
-    """Return what a message of the queue names; raises NotificationError, whatever the bytes."""
+    """Return the objects in a message of the queue. Raise NotificationError, and no other error, for any other bytes."""
     try:
         return _parse_body(body, MAX_WRAPPINGS)
     except _WRONG as error:

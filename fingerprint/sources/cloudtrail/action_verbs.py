@@ -1,4 +1,4 @@
-"""Verbs of actions: whether an action changes something, where the record's own flag is not at hand.
+"""Verbs of actions: whether an action changes something, for callers without the flag of a record.
 
 Example:
     >>> changes_something("DescribeInstances"), changes_something("StopLogging")
@@ -6,7 +6,7 @@ Example:
     >>> changes_something("BatchGetImage"), changes_something("BatchDeleteImage")
     (False, True)
 
-A module of its own: pages and commands ask this of single actions, and start without NumPy and pandas, which features need.
+It is a module of its own because pages and commands use it, and start without NumPy and pandas, which features need.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ READ_PREFIXES = (
     "Calculate",
     "Count",
 )
-_AS_ADMINISTRATOR = "Admin"  # before the verbs of Cognito's calls for another's user
+_AS_ADMINISTRATOR = "Admin"  # prefix of the verbs of Cognito's calls by an administrator
 # Reads whose verb also writes, whichever service has them.
 _READS = frozenset(
     (
@@ -67,7 +67,7 @@ _WRITES = frozenset(
 
 
 def changes_something(action: str) -> bool:
-    """Return whether an action writes, by its name; one of no known verb does. A batch does what each of it does.
+    """Return whether an action writes, by its name; an unknown verb counts as a write, and a batch as its single action.
 
     >>> changes_something("AdminGetUser"), changes_something("AdminDisableUser")
     (False, True)
@@ -77,5 +77,5 @@ def changes_something(action: str) -> bool:
 
 
 def without_batch(action: str) -> str:
-    """Return an action without the word that it is done to many: `BatchDeleteTable` -> `DeleteTable`."""
+    """Return an action without the word `Batch`: `BatchDeleteTable` -> `DeleteTable`."""
     return action.removeprefix("Batch") if len(action) > len("Batch") else action

@@ -1,4 +1,4 @@
-"""The MITRE ATT&CK tactics and techniques of AWS actions as public mappings have them.
+"""The MITRE ATT&CK tactics and techniques of AWS actions, by public mappings.
 
 Example:
     >>> mapped_tactics("secretsmanager", "GetSecretValue")
@@ -21,12 +21,12 @@ from functools import cache
 from fingerprint.sources.base import TACTICS, Technique
 from fingerprint.sources.cloudtrail import samples
 
-# Lambda and CloudFront append theirs: UpdateFunctionCode20150331v2, CreateDistribution2020_05_31
+# API versions that Lambda and CloudFront append: UpdateFunctionCode20150331v2, CreateDistribution2020_05_31
 _API_VERSION = re.compile(r"20\d\d(\d{4}|_\d\d_\d\d)(v\d+)?$")
 
 
 def mapped_tactics(service: str, action: str) -> tuple[str, ...]:
-    """Return the tactics that an action serves, in the order of the matrix; none where no mapping names the action.
+    """Return the tactics that an action serves, in the order of the matrix; empty if no mapping names the action.
 
     `service` is an event's (`ec2`), `action` its eventName.
     """
@@ -34,9 +34,9 @@ def mapped_tactics(service: str, action: str) -> tuple[str, ...]:
 
 
 def mapped_techniques(service: str, action: str) -> tuple[Technique, ...]:
-    """Return the techniques that an action carries out, by tactic and id; none where no mapping names one.
+    """Return the techniques that an action carries out, by tactic and id; empty if no mapping names one.
 
-    Of a technique and its own sub-technique only the sub-technique is returned.
+    If a technique and one of its sub-techniques apply, only the sub-technique is returned.
     """
     return _technique_table().get((service, without_api_version(action)), ())
 
@@ -82,7 +82,7 @@ def _technique_table() -> Mapping[tuple[str, str], tuple[Technique, ...]]:
 
 
 def _most_specific(techniques: set[Technique]) -> Iterator[Technique]:
-    """Yield techniques without those of which a sub-technique serves the same tactic, in the order of the matrix."""
+    """Yield techniques, in the order of the matrix, without those that have a sub-technique for the same tactic among them."""
     order = {tactic: place for place, tactic in enumerate(TACTICS)}
     for each in sorted(techniques, key=lambda each: (order[each.tactic], each.id)):
         if not any(

@@ -1,4 +1,4 @@
-"""The ATT&CK tactics and techniques of an AWS action: what its impact says, then what public mappings add.
+"""The ATT&CK tactics and techniques of an AWS action: those of its impact first, then those of public mappings.
 
 Example:
     >>> tactics_of("ec2", "RunInstances")                    # starts machines that someone pays for
@@ -8,9 +8,9 @@ Example:
     >>> tactics_of("sts", "AssumeRole")
     ()
 
-The impact of an action (`impact`) was chosen for what the action does; the public mappings (`attack_mappings`) tag rules, and a
-rule for one use of an action tags the action. So an alert has one tactic for an action wherever it is shown, the impact's, and
-others come after it. Actions of minor impact are everyday steps of every attack: they have what the mappings say, or none.
+The impact of an action (`impact`) has the tactic of what the action does. Public mappings (`attack_mappings`) tag rules, and a
+rule for one use of an action tags the whole action. So the tactic of the impact comes first wherever an action is shown, and
+others follow. Actions of minor impact are everyday steps of every attack: they have only the tactics of the mappings, if any.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from fingerprint.sources.cloudtrail.attack_mappings import (
 )
 from fingerprint.sources.cloudtrail.impact import listed_actions
 
-EVERYDAY_TACTIC = "Discovery"  # looking around: work does it as much as attacks do
+EVERYDAY_TACTIC = "Discovery"  # as frequent in harmless work as in attacks
 
 
 def tactics_of(service: str, action: str) -> tuple[str, ...]:
@@ -47,7 +47,7 @@ def tactics_among(calls: Iterable[tuple[str, str]]) -> tuple[str, ...]:
 def techniques_of(service: str, action: str) -> tuple[Technique, ...]:
     """Return the techniques that an action carries out: the impact's first, then those that mappings name for other tactics.
 
-    Of a technique and its own sub-technique only the sub-technique is returned.
+    If a technique and one of its sub-techniques apply, only the sub-technique is returned.
     """
     impact, mapped = _listed_impact(service, action), mapped_techniques(service, action)
     name = technique_name(impact.technique)
@@ -58,7 +58,7 @@ def techniques_of(service: str, action: str) -> tuple[Technique, ...]:
 
 
 def serves_attackers(service: str, action: str) -> bool:
-    """Return whether public mappings of attacks name an action, for more than looking around."""
+    """Return whether public mappings of attacks name an action for another tactic than discovery."""
     return bool(set(mapped_tactics(service, action)) - {EVERYDAY_TACTIC})
 
 

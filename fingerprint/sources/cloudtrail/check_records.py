@@ -13,8 +13,8 @@ from itertools import islice, zip_longest
 from fingerprint.sources.cloudtrail import samples
 
 SAMPLE_SET = "real/schema_variety"  # one record of each kind of CloudTrail's
-SAMPLE_RECORDS = 60  # of them that are read
-PLAIN_RANGE = (1, 60)  # from which of them to which all are plain: no host helps to read these
+SAMPLE_RECORDS = 60  # records of the sample that are read
+PLAIN_RANGE = (1, 60)  # records that are all plain: a device reads them without the host
 
 _AT = b'"eventVersion":"1.08","eventTime":"2023-07-10T11:42:18Z"'
 _WHO = b'"userIdentity":{"type":"IAMUser","accountId":"111122223333","userName":"alice"}'
@@ -73,7 +73,7 @@ def check_records() -> list[bytes]:
 
 
 def check_batches() -> Iterator[list[bytes]]:
-    """Yield the batches to read: the corpus; a batch that a device reads alone; a batch without any event."""
+    """Yield the batches to read: all check records, plain records that a device reads alone, and a batch without any event."""
     yield check_records()
     yield list(islice(samples.sample_lines(SAMPLE_SET), *PLAIN_RANGE))
     yield [b"[]"]

@@ -1,11 +1,11 @@
-"""Addresses in the AWS console: a principal in IAM, and the event history of a principal, an access key or an event.
+"""Links to the AWS console: a principal in IAM, and the event history of a principal, an access key or an event.
 
 Example:
     >>> [link.url for link in event_links(event)]
     ['https://eu-west-1.console.aws.amazon.com/cloudtrailv2/home?region=eu-west-1#/events?EventId=3038ebd2-c98a-...']
 
-The host is made of a region's letters, digits and hyphens alone, so it is always one of AWS's. An id is part of an address only
-where it is what AWS makes ids of; names are quoted. The event history has management events of 90 days, of one region.
+The host has only a region's letters, digits and hyphens, so it is always a host of AWS. An id is part of a link only if it has
+the form of AWS's ids; names are quoted. The event history has the management events of 90 days, of one region.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ KEY_CHARACTERS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")
 KEY_LENGTHS = range(16, 129)  # as IAM documents them
 MAX_NAME_LENGTH = 128  # of users and roles
 NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+=,.@_-")
-# Partitions whose console is elsewhere, by what their regions begin with.
+# Hosts of the console in other partitions, by the prefix of their regions
 CONSOLES = {"cn-": "console.amazonaws.cn", "us-gov-": "console.amazonaws-us-gov.com"}
 CONSOLE = "console.aws.amazon.com"
 
 
 def principal_links(principal: str, access_keys: Sequence[str], region: str) -> tuple[ConsoleLink, ...]:
-    """Return a principal's page in IAM, and the event history of it and of its access keys; none without a region."""
+    """Return links to a principal's page in IAM and to the event history of it and of its access keys; none without a region."""
     if not is_region(region):
         return ()
     kind, name, session = _identity(principal)
@@ -43,7 +43,7 @@ def principal_links(principal: str, access_keys: Sequence[str], region: str) -> 
 
 
 def event_links(event: AlertEvent) -> tuple[ConsoleLink, ...]:
-    """Return the event history of one event; none for an id that is no UUID, or without a region."""
+    """Return a link to one event in the event history; none without a region, or if its id is no UUID."""
     if not (is_uuid(event.event_id) and is_region(event.region)):
         return ()
     return (ConsoleLink("event", event.event_id, _history(event.region, "EventId", event.event_id)),)
@@ -59,7 +59,7 @@ def _host(region: str) -> str:
 
 
 def _identity(principal: str) -> tuple[str, str, str]:
-    """Return `user` or `role`, its name, and the session of a person's role; empty where the key has none that IAM could have."""
+    """Return `user` or `role`, its name, and the session of a person's role; empty if the key has no name that IAM allows."""
     kind, *parts = principal.partition(":")[2].split("/")
     name, session = [unquote(part) for part in (*parts, "", "")][:2]
     if kind not in ("user", "role") or not _is_name(name):

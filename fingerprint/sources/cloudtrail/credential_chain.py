@@ -8,10 +8,10 @@ Example:
 
 A session's credentials have an access key of their own, and the record of the call that issued them names it
 (`responseElements.credentials.accessKeyId`) beside the caller's key (`userIdentity.accessKeyId`). Joined by these keys
-(`core.related_events`), the calls lead from a role back to the person or the first key. Calls of AWS services for
-themselves are left out: they are most of them, and lead to no caller. Those of services that run code of the account's own
-(RUNS_CODE) are kept: where such a key is stolen, the opener says what it was stolen from. A call from another account is recorded
-in both accounts, and only the caller's own record has the caller's key.
+(`core.related_events`), the calls lead from a role back to the person or the first key. Calls of AWS services for themselves are
+left out: they are the majority, and lead to no caller. Those of services that run code of the account (RUNS_CODE) are kept: if
+such a key is stolen, its opener says from where. A call from another account is recorded in both accounts, and only the caller's
+own record has the caller's key.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ CALL_COLUMNS = ("event_id", "issued_key", "action", "source_address", "region", 
 
 
 def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
-    """Return the calls among events (with entities) that handed out credentials, the oldest first and one a key.
+    """Return the calls among events (with entities) that issued credentials, the oldest first and one for each key.
 
-    Of a key's records that is the oldest one, but a record with the caller's key comes before one without.
+    If several records issued a key, one with the caller's key is preferred, then the oldest.
     """
     issued = frames.present_mask(frames.column_of(events, "issued_key"))
     if not issued.any():

@@ -4,8 +4,8 @@ Example:
     >>> credential_facts([record])
     CredentialFacts(kinds=(('access key', 1),), mfa=0, no_mfa=0, console=0, records=1)
 
-Nothing is guessed: a record of a long-term access key has no word about MFA, so it counts neither way. `mfaAuthenticated` is
-AWS's own MFA; of a role session that an identity provider opened, it says nothing about a second factor there.
+Nothing is guessed: the record of a long-term access key does not mention MFA, so it counts neither way. `mfaAuthenticated` is
+about AWS's own MFA. For a role session that an identity provider opened, it says nothing about a second factor at the provider.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _DECODER = msgspec.json.Decoder(_Record)
 
 
 def credential_facts(records: Iterable[str]) -> CredentialFacts:
-    """Return what records say, those that cannot be read left out."""
+    """Return the facts that records state; records that cannot be read are left out."""
     read = [found for record in records if (found := decode_record(_DECODER, record)) is not None]
     kinds: Counter[str] = Counter(kind for each in read if (kind := _kind(each)) is not None)
     used = [_mfa(each) for each in read]
@@ -57,9 +57,9 @@ def credential_facts(records: Iterable[str]) -> CredentialFacts:
 
 
 def signed_in_without_mfa(record: str) -> bool:
-    """Return whether a record is a sign-in of root or an IAM user that succeeded, and says that MFA was not used.
+    """Return whether a record is a successful sign-in of root or an IAM user that states that MFA was not used.
 
-    Of a person who comes from an identity provider it says so, too, whatever that provider asked for: they do not count.
+    Sign-ins from an identity provider do not count: their records state the same, whatever factor the provider required.
     """
     read = decode_record(_DECODER, record) if "ConsoleLogin" in record else None
     if read is None or read.eventName != "ConsoleLogin" or _mfa(read) is not False:
@@ -69,7 +69,7 @@ def signed_in_without_mfa(record: str) -> bool:
 
 
 def signed_in_as(principal: str, records: Iterable[str]) -> str:
-    """Return the e-mail address that a user of Identity Center signed in with, where a record says it: others have an id.
+    """Return the e-mail address with which a user of Identity Center signed in, if a record has it: other records have an id.
 
     >>> record = '{"eventName": "CredentialVerification", "additionalEventData": {"UserName": "ann@example.com"}}'
     >>> signed_in_as("123456789012:identitycenter/88af1797-f069155b", ["", record])
@@ -83,7 +83,7 @@ def signed_in_as(principal: str, records: Iterable[str]) -> str:
 
 
 def signed_in_with_device_code(record: str) -> bool:
-    """Return whether a call turned a device code into a token, as a phisher's does for whom someone else confirmed the code.
+    """Return whether a call exchanged a device code for a token, as a phisher's call does after a victim confirmed the code.
 
     >>> signed_in_with_device_code('{"eventName": "CreateToken", "requestParameters": {"deviceCode": "***"}}')
     True
@@ -96,9 +96,9 @@ def signed_in_with_device_code(record: str) -> bool:
 
 
 def is_of_instance(record: str) -> bool:
-    """Return whether a call was made with the credentials that EC2 gives a machine: AWS writes by which metadata service.
+    """Return whether a call was made with the credentials of an EC2 instance: AWS records the version of the metadata service.
 
-    The name of such a session, the machine's id, proves nothing: who assumes a role chooses any.
+    The name of such a session, the id of the machine, proves nothing: a caller who assumes a role may choose any name.
 
     >>> is_of_instance('{"userIdentity": {"sessionContext": {"ec2RoleDelivery": "2.0"}}}')
     True
@@ -109,9 +109,9 @@ def is_of_instance(record: str) -> bool:
 
 
 def issued_key(record: str) -> str:
-    """Return the access key that a call issued whose caller had none: SAML, a web identity, another account; else no text.
+    """Return the access key that a call issued to a caller without a key (SAML, web identity, another account); else empty.
 
-    The record alone says it: of a caller with a key its credential chain does, and a service's own calls are no one's session.
+    For a caller with a key, the credential chain has the link; calls of a service for itself are no session of a caller.
 
     >>> identity, credentials = '{"type": "SAMLUser"}', '{"credentials": {"accessKeyId": "ASIAEXAMPLE"}}'
     >>> issued_key(f'{{"userIdentity": {identity}, "responseElements": {credentials}}}')
@@ -124,9 +124,9 @@ def issued_key(record: str) -> str:
 
 
 def shared_call(record: str) -> str:
-    """Return the id by which the record of a call in the caller's account names the one in the account it was made on, and back.
+    """Return the id that two records of one call share: in the caller's account and in the account that it was made on.
 
-    Of the two, only the caller's own says who called. AWS writes UUIDs: any other text is none.
+    Only the record in the caller's account says who called. AWS writes UUIDs: any other text gives an empty one.
 
     >>> shared_call('{"sharedEventID": "7c5e1a2b-0000-4000-8000-000000000001"}')
     '7c5e1a2b-0000-4000-8000-000000000001'
@@ -137,7 +137,7 @@ def shared_call(record: str) -> str:
 
 
 def _kind(record: _Record) -> CredentialType | None:
-    """Return the kind of credential; None where the record names none."""
+    """Return the kind of credential; None if the record names none."""
     identity = as_members(record.userIdentity)
     named, key = identity.get("type"), as_text(identity.get("accessKeyId"))
     if named == "IAMUser":
@@ -147,7 +147,7 @@ def _kind(record: _Record) -> CredentialType | None:
 
 
 def _mfa(record: _Record) -> bool | None:
-    """Return whether MFA was used; None where the record does not say."""
+    """Return whether MFA was used; None if the record does not say so."""
     session = as_members(as_members(record.userIdentity).get("sessionContext"))
     mfa = as_members(session.get("attributes")).get("mfaAuthenticated")
     if mfa is None:
@@ -160,5 +160,5 @@ def _from_console(record: _Record) -> bool:
 
 
 def _flag(value: Any) -> str:
-    """Return a flag in small letters: AWS writes some as text, some as JSON's true and false."""
+    """Return a flag in lower case: AWS writes some as text, some as JSON booleans."""
     return str(value).lower() if isinstance(value, str | bool) else ""

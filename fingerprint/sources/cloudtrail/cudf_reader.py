@@ -1,12 +1,12 @@
-"""Records to events on a device: a JSON filter keeps members that have columns, cuDF parses them, the host reads the rest.
+"""Reader on a device: a JSON filter keeps the members that have columns, cuDF parses them, and the host reads the rest.
 
 Example:
     >>> flat = read_on_device(records, "cudf")           # the same events and rejects as by `duckdb_reader`
     >>> flat.events["service"].str.upper()               # a cuDF table: it lies on the device
 
-The records go up once, as they are. The filter (`json_filter.cu`) reads them strictly and passes on, of those that are
-*plain*, the members that have columns: so cuDF's reader is given nothing that two readers could take differently, and no member
-whose name a caller chose can become a column in it. All other records are read on the host; their events and rejects are put in
+The records are copied to the device once, unchanged. The filter (`json_filter.cu`) reads them strictly, and passes on the members
+that have columns, of those records that are *plain*. So cuDF gets nothing that two readers could read differently, and no member
+whose name a caller chose can become a column. All other records are read on the host, and their events and rejects are put in
 their places. docs/explanation/reading.md has the rules and their reasons.
 """
 
@@ -45,7 +45,7 @@ from fingerprint.sources.cloudtrail.schema import (
 from fingerprint.sources.joined_lines import join_lines
 
 FILTER = Path(__file__).with_name("json_filter.cu")
-MAX_RECORD_BYTES = 1 << 16  # bytes: one thread reads a record, and a long one keeps those beside it waiting
+MAX_RECORD_BYTES = 1 << 16  # one thread reads a record, and a long one makes its neighbours wait
 BATCH_BYTES = 1 << 30  # bytes of records at a time: a column of text ends at 2^31
 # Of the parameters, in their place
 DERIVED_KINDS = {"parameter_names": "names", "target_account": "target", "resource": "resource"}
@@ -91,7 +91,7 @@ RecordRange = tuple[int, int]  # the first of some records, and the one after th
 
 
 class MemberTree(NamedTuple):
-    """The members that are read, as a tree: each node's kind, first child, number of children, and the place of its key."""
+    """The tree of the members that are read: for each node its kind, first child, number of children, and place of its key."""
 
     kind: NDArray[np.int32]
     first: NDArray[np.int32]
@@ -104,9 +104,11 @@ class MemberTree(NamedTuple):
 class FilteredRecords(NamedTuple):
     """The filter's result for N records, of which P are plain.
 
-    `plain` (N,) lies on the host; on the device: `lines` (B,), UTF-8, a line that has every member and then those of the plain
-    records; `time` and `begun` (P,), the times of event and session in microseconds, NOT_A_TIME for none; `failed` (P,),
-    whether they failed.
+    - `plain` (N,), on the host: the mask of plain records
+    - `lines` (B,), UTF-8: a line with every member, then those of the plain records
+    - `time`, `begun` (P,): times of event and session in microseconds, NOT_A_TIME for none; `failed` (P,): the call failed
+
+    All but `plain` are on the device.
     """
 
     plain: NDArray[np.bool_]
@@ -117,14 +119,14 @@ class FilteredRecords(NamedTuple):
 
 
 def read_on_device(records: RecordBatch, dataframe_library: str) -> FlattenedRecords:
-    """Return one row per readable record, in their order; see `source.flatten`."""
+    """Return one row for each readable record, in order; see `source.flatten`."""
     parts = [_read_plain(records.lines, piece, dataframe_library) for piece in _record_ranges(records.lines)]
     careful = np.concatenate([rows for _, rows in parts])
     return _merge_results([events for events, _ in parts], _read_on_host(records, careful), dataframe_library)
 
 
 def _record_ranges(lines: list[bytes]) -> list[RecordRange]:
-    """Return ranges of records of about BATCH_BYTES each; one at least."""
+    """Return ranges of records of about BATCH_BYTES each; at least one range."""
     ends = np.cumsum(np.fromiter(map(len, lines), np.int64, len(lines)))
     cuts = np.searchsorted(ends, np.arange(BATCH_BYTES, int(ends[-1]), BATCH_BYTES)) if len(ends) else ends
     return list(pairwise([0, *np.unique(cuts[cuts > 0]).tolist(), len(lines)]))
@@ -136,7 +138,7 @@ def _read_plain(lines: list[bytes], piece: RecordRange, tables: str) -> tuple[Fr
     filtered = filter_records(lines[begin:end], frames.import_array_library(tables))
     rows = np.flatnonzero(filtered.plain) + begin
     members = _members(filtered.lines, tables)
-    there = members["eventTime"].notna().values  # what cuDF could not read is a row of nothing
+    there = members["eventTime"].notna().values  # a record that cuDF could not read is an empty row
     if len(members) != len(rows) + 1 or not bool(there.all()):
         return _empty_frame(tables), np.arange(begin, end)
     rest = np.flatnonzero(~filtered.plain) + begin
@@ -144,7 +146,7 @@ def _read_plain(lines: list[bytes], piece: RecordRange, tables: str) -> tuple[Fr
 
 
 def _read_on_host(records: RecordBatch, careful: NDArray[np.int64]) -> FlattenedRecords:
-    """Return what the host makes of the records at some places."""
+    """Return the events and rejects of the records at some places, read on the host."""
     lines, origins = ([each[row] for row in careful.tolist()] for each in (records.lines, records.origins))
     rest = duckdb_reader.read_on_host(RecordBatch(lines, origins, records.rejects, records.skipped))
     return rest._replace(events=rest.events.assign(row=careful[rest.events["row"].to_numpy(np.int64)]))
@@ -195,7 +197,7 @@ def filter_records(lines: list[bytes], xp: Any) -> FilteredRecords:
 
 
 def _copy_to_device(lines: list[bytes], xp: Any) -> tuple[Array, Array]:
-    """Return all bytes in one copy, and where each record begins and the last ends, (N + 1,)."""
+    """Return all bytes in one copy, and the offsets (N + 1,) at which each record begins and the last one ends."""
     text, borders = join_lines(lines)
     return xp.asarray(np.frombuffer(text, np.uint8)), xp.asarray(borders)
 
@@ -246,13 +248,13 @@ def _kind(member: dict[str, Any] | str) -> str:
 
 @cache
 def _every_member() -> NDArray[np.uint8]:
-    """Return a line that has every member that is passed on, so that no column of cuDF depends on the members of the records."""
+    """Return a line with every member that the filter passes on, so that the columns of cuDF do not depend on the records."""
     return np.frombuffer(json.dumps(forwarded_members(), separators=(",", ":")).encode() + b"\n", np.uint8)
 
 
 @cache
 def forwarded_members() -> dict[str, Any]:
-    """Return the members of a line of the filter, nested, an empty text for each."""
+    """Return the nested members of a line that the filter writes, each with an empty text."""
     return _empty(record_structure()) | {PARAMETERS: dict.fromkeys(DERIVED_KINDS.values(), "")}
 
 
@@ -268,10 +270,10 @@ def _empty(members: dict[str, Any]) -> dict[str, Any]:
 
 
 def _members(lines: Array, tables: str) -> Frame:
-    """Return the lines as cuDF reads them: a row each, a column a member, groups as structs.
+    """Return the lines as a cuDF table: a row for each line, a column for each member, groups as structs.
 
-    `cudf.read_json` takes the bytes of a host; these lie on the device, so its reader is called as it calls it. Recovery makes
-    an empty row of a line that it cannot read.
+    `cudf.read_json` takes bytes on the host. These are on the device, so its low-level reader is called directly. With recovery,
+    a line that it cannot read is an empty row.
     """
     low = frames.import_low_level_library(tables)
     options = (
@@ -328,7 +330,7 @@ def _column(column: ColumnSpec, members: Frame, filtered: FilteredRecords) -> An
 
 
 def _at(members: Frame, path: str) -> Any:
-    """Return a member of each record, without the line that has every one."""
+    """Return a member of each record, without the first line, which has every member."""
     first, *inside = path.split(".")
     values = members[first]
     for name in inside:
@@ -350,7 +352,7 @@ def _mfa_answer(text: str | None) -> str | None:
 
 
 def _errors(values: Any, failed: Array) -> Any:
-    """Return the code of each error; where there is none, `Failure` for a call that failed."""
+    """Return the error code of each call, `Failure` for a failed call without one."""
     codes, distinct = frames.factorize_values(values)
     xp, there = frames.array_module_of(values), np.array([bool(text) for text in [*distinct, None]])
     named = arrays.to_device_of(there, codes)[codes]

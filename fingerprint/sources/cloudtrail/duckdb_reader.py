@@ -1,13 +1,13 @@
-"""Records to events on a host: two queries of DuckDB over a batch of lines, and the lenient reader for what they refuse.
+"""Reader on a host: two queries of DuckDB over a batch of lines, and the lenient parser for lines that they refuse.
 
 Example:
     >>> read_on_host(split_message(b'{"eventTime": "2023-07-10T11:42:18Z"}')).events["action"].tolist()
     ['unknown']
 
-COLUMNS becomes a structure for DuckDB's `json_transform`, which reads each line once, gives NULL where a type conflicts, and
-runs over a whole batch in C++. The three columns that are made of a request's parameters cost half as much as all others, and
-calls repeat their parameters: a second query reads each distinct text of them once. What a query refuses goes through
-`lenient`, one by one. docs/explanation/performance.md has the figures, docs/explanation/experiments.md what was tried.
+COLUMNS becomes a structure for DuckDB's `json_transform`, which reads each line once, gives NULL for a conflicting type, and runs
+over a whole batch in C++. The three columns that are made of a request's parameters cost half as much as all others, and calls
+repeat their parameters. So a second query reads each distinct text of parameters once. Lines that a query refuses go through
+`lenient`, one by one. docs/explanation/performance.md has the figures, docs/explanation/experiments.md the other attempts.
 """
 
 from __future__ import annotations
@@ -124,14 +124,14 @@ _INPUTS = {  # what these are made of, by the names in their SQL: members of the
     "account": ("r.userIdentity.accountId", "account"),
     "given": (f"r.{GIVEN_ACCOUNT} || '/' || r.{GIVEN_ROLE}", "given"),
 }
-FEW_LINES = 2_000  # of fewer, one query for all columns takes less time than two
+FEW_LINES = 2_000  # for fewer, one query for all columns takes less time than two
 _TIMES = "SELECT TRY_STRPTIME(line, '%Y-%m-%dT%H:%M:%SZ') AS time FROM lines"
 _TIME_FORM = np.frombuffer(b"0000-00-00T00:00:00Z", np.uint8)
 _MARKS = [4, 7, 10, 13, 16, 19]  # places of what is no number in it
 
 
 def read_on_host(records: RecordBatch) -> FlattenedRecords:
-    """Return one row per readable record, in their order; see `source.flatten`."""
+    """Return one row for each readable record, in order; see `source.flatten`."""
     table, rejects = _extract(records)
     frame, no_time = _to_frame(table, records.lines)
     no_event, skipped = _classify_rows(frame, no_time, records)
@@ -153,7 +153,7 @@ def _structure() -> str:
 
 @cache
 def _query(of_parameters: bool) -> str:
-    """Return the query for all columns, or for those that are not made of the parameters, and for the inputs of these."""
+    """Return the query for all columns, or, without `of_parameters`, for the other columns and the _INPUTS of the rest."""
     fields = {
         c.name: _READ[c.type].replace("{f}", "r." + c.path)
         for c in COLUMNS
@@ -171,7 +171,7 @@ def _query(of_parameters: bool) -> str:
 
 @cache
 def _parameters_query() -> str:
-    """Return the query for the columns of the parameters, over a table of _INPUTS."""
+    """Return the query for the columns that are made of the parameters, over a table of _INPUTS."""
     fields = ", ".join(f"{_READ[c.type]} AS {c.name}" for c in COLUMNS if c.type in _PARAMETER_TYPES)
     return f"SELECT {fields} FROM ({_with_structures('SELECT * FROM lines')})"  # noqa: S608 - made of the tables above alone
 
@@ -226,9 +226,9 @@ class _PlannedQuery:
 
 
 def _print_no_progress(engine: duckdb.DuckDBPyConnection) -> None:
-    """DuckDB takes a worker process for a person at a prompt, and would print its bars among our figures.
+    """Turn off progress bars: DuckDB takes a worker process for an interactive one, and would print them among our figures.
 
-    Where they are off they stay so: in a notebook without ipywidgets the setting must not be touched at all.
+    If they are off, the setting is not touched: in a notebook without ipywidgets it must not be.
     """
     if engine.sql("SELECT current_setting('enable_progress_bar')").fetchall() == [(True,)]:
         engine.execute("SET enable_progress_bar = false")
@@ -240,7 +240,7 @@ def _reader(query: str, *columns: tuple[str, pa.DataType]) -> _PlannedQuery:
 
 
 def _run(query: str, lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
-    """Run a query over a table `lines(line, row)`. Raises duckdb.Error if one line is no strict JSON."""
+    """Run a query over a table `lines(line, row)`. Raise duckdb.Error if one line is no strict JSON."""
     text, borders = join_lines(lines)
     column = pa.LargeStringArray.from_buffers(len(lines), pa.py_buffer(borders), pa.py_buffer(text))
     return _read(query, pa.table({"line": column, "row": rows}))
@@ -251,7 +251,7 @@ def _read(query: str, table: pa.Table) -> pa.Table:
 
 
 def _read_columns(lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
-    """Return all columns of lines that are strict JSON, with times as texts. Raises duckdb.Error if one is not."""
+    """Return all columns of lines of strict JSON, with times as texts. Raise duckdb.Error if one line is no strict JSON."""
     few = len(lines) < FEW_LINES
     table = _run(_query(of_parameters=few), lines, rows)
     columns = dict(zip(table.column_names, table.columns, strict=True))
@@ -266,7 +266,7 @@ def _read_columns(lines: Sequence[bytes], rows: np.ndarray) -> pa.Table:
 
 
 def _distinct_rows(table: pa.Table) -> tuple[pa.Table, pa.Array]:
-    """Return the distinct rows of columns of texts, in the order in which they occur, and the number of each row's, (N,)."""
+    """Return the distinct rows of text columns, in the order of first occurrence, and the place of each row (N,) among them."""
     codes = np.zeros(len(table), np.int64)
     for column in table.columns:
         texts = column.combine_chunks().dictionary_encode(null_encoding="encode")
@@ -278,7 +278,7 @@ def _distinct_rows(table: pa.Table) -> tuple[pa.Table, pa.Array]:
 
 
 def _errors(table: pa.Table) -> pa.ChunkedArray:
-    """Return the code of each error; where there is none, `Failure` for a call that failed."""
+    """Return the error code of each call, `Failure` for a failed call without one."""
     explained = pc.greater(pc.binary_length(table["error_message"]), 0)
     failed = pc.or_(pc.fill_null(explained, False), pc.fill_null(table["login_failed"], False))
     code = table["error_code"]
@@ -286,7 +286,7 @@ def _errors(table: pa.Table) -> pa.ChunkedArray:
 
 
 def _extract(records: RecordBatch) -> tuple[pa.Table, list[Reject]]:
-    """Return all columns of the lines that are or can be made strict JSON, in their order, and rejects for the rest."""
+    """Return all columns of the lines that are strict JSON or can be repaired, in order, and rejects for the others."""
     rows = np.arange(len(records.lines))
     try:
         return _read_columns(records.lines, rows), []
@@ -324,7 +324,7 @@ def _repair_records(
 
 
 def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.ndarray]:
-    """Return a pandas frame with times repaired, keys cut and ids filled; and which rows have no usable time."""
+    """Return a pandas frame with times repaired, keys cut and ids filled, and a mask of the rows without a usable time."""
     columns: dict[str, Any] = {}
     for column in COLUMNS:
         values = table[column.name]
@@ -344,7 +344,7 @@ def _to_frame(table: pa.Table, lines: list[bytes]) -> tuple[pd.DataFrame, np.nda
 
 
 def _times(texts: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return times as UTC; those not written the usual way are parsed one by one."""
+    """Return times as UTC; unusual formats are parsed one by one."""
     parsed = _usual_times(texts.combine_chunks())
     if parsed is None:
         parsed = _read(_TIMES, pa.table({"line": texts}))["time"].cast(pa.timestamp("us"))
@@ -359,7 +359,7 @@ def _times(texts: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _usual_times(texts: pa.StringArray) -> pa.Array | None:
-    """Return times that are all written like `2023-07-10T11:42:18Z`, None if one is not."""
+    """Return times if all have the format `2023-07-10T11:42:18Z`, else None."""
     _, offsets, data = texts.buffers()
     borders = (
         np.frombuffer(offsets, np.int32)[texts.offset :][: len(texts) + 1]
@@ -379,7 +379,7 @@ def _usual_times(texts: pa.StringArray) -> pa.Array | None:
 
 
 def _map_distinct(texts: pa.ChunkedArray, convert: Callable[[str | None], str | None]) -> pa.Array:
-    """Return texts with each distinct one converted, once; missing ones stay missing."""
+    """Return converted texts; each distinct text is converted once, and missing ones stay missing."""
     encoded = texts.combine_chunks().dictionary_encode()
     converted = [convert(each) for each in encoded.dictionary.to_pylist()]
     return pa.array(converted, texts.type).take(encoded.indices)
@@ -404,7 +404,7 @@ def _ids(ids: pa.ChunkedArray, rows: pa.ChunkedArray, lines: list[bytes]) -> pa.
 def _classify_rows(
     frame: pd.DataFrame, no_time: np.ndarray, records: RecordBatch
 ) -> tuple[np.ndarray, tuple[list[Reject], int]]:
-    """Return which rows are no events, their rejects, and how many are no events by design (`_is_no_event`, digests, notices)."""
+    """Return a mask of the rows that are no events, their rejects, and the number of those that are no events by design."""
     by_design = _is_no_event(frame)
     notice = (frame["service"] == "aws:s3").to_numpy(bool)
     foreign = (frame["event_category"] == "ActivityAuditLog").to_numpy(bool)
@@ -422,9 +422,10 @@ def _classify_rows(
 
 
 def _is_no_event(frame: pd.DataFrame) -> np.ndarray:
-    """Return which rows are insights, or network activity of the account's own callers through its own VPC endpoints.
+    """Return a mask of the rows that are insights, or network activity of an account's callers through its own VPC endpoints.
 
-    Such a call has its own record. One that the policy of an endpoint denied, or that crosses accounts, has none here.
+    Such a call also has a record of its own. A call that the policy of an endpoint denied, or that crosses accounts, has none in
+    this account, so its network activity is an event.
     """
     insight = (frame["event_category"] == "Insight") | (frame["event_type"] == "AwsCloudTrailInsight")
     network = (frame["event_category"] == "NetworkActivity") | (frame["event_type"] == "AwsVpceEvent")

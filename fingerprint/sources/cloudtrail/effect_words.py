@@ -1,4 +1,4 @@
-"""Words of a title for what a request makes of a call: whose key, which machines, whom it lets in.
+"""Words of a title for the effect of a request: whose key, which machines, whom it lets in.
 
 Example:
     >>> request_words("encrypts stored data with a key that only the caller has")
@@ -6,7 +6,7 @@ Example:
     >>> access_words("changes who may assume a role", "account 210987654321")
     'to let account 210987654321 assume it'
 
-The name of an action says neither. The words follow a call that was made or tried, so they are no sentence of their own; an
+The name of an action does not say these. The words follow a call that was made or tried, so they are no sentence of their own. An
 effect is one of `impact_effects`, with or without its detail.
 """
 
@@ -46,11 +46,11 @@ _ACCESS_WORDS = {
 
 
 def request_words(effect: str) -> str:
-    """Return what a request made of a call, by its effect; empty where the name of the action says it."""
+    """Return the words for how a request changes the effect of a call; empty if the name of the action says it all."""
     return next((words for each, words in _REQUEST_WORDS.items() if effect.startswith(each)), "")
 
 
 def access_words(effect: str, accounts: str) -> str:
-    """Return what a call does for the accounts that it names, as `account 210987654321`, by its effect."""
+    """Return the words for the effect of a call on `accounts`, such as `account 210987654321`."""
     words = next((words for each, words in _ACCESS_WORDS.items() if effect.startswith(each)), "for {}")
     return words.replace("{}", accounts)

@@ -1,19 +1,23 @@
-"""Bytes to records: unwrap CloudTrail from every envelope it travels in, one bare record a line.
+"""Envelopes: unwrap CloudTrail records from every envelope that they come in, to one bare record for each line.
 
 Example:
     >>> split_message(b'{"Records": [{"eventName": "GetUser"}, {"eventName": "ListUsers"}]}').lines
     [b'{"eventName": "GetUser"}', b'{"eventName": "ListUsers"}']
 
-The envelopes, each also inside another: a bare record; `{"Records": [...]}` (delivery files); EventBridge (`detail-type`,
-`detail`); SNS (`Message`); CloudWatch Logs subscriptions (`logEvents[].message`, or `awslogs.data`, base64 of gzip); what the
-AWS CLI prints (`Events[].CloudTrailEvent` of `cloudtrail lookup-events`, `events[].message` of `logs filter-log-events`); what
-log shippers, searches and queries make of a record (`shipped_records`); a JSON array, a JSON string that holds an object, or
-several documents one after the other; gzip around any of them. Bare records, which are most, are recognised by their first key
-and by tests of the whole batch, and are not parsed here: `flatten` does that.
+Forms that are read, each also inside another one:
+- a bare record; `{"Records": [...]}` (delivery files)
+- EventBridge (`detail-type`, `detail`); SNS (`Message`)
+- CloudWatch Logs subscriptions (`logEvents[].message`, or `awslogs.data`, base64 of gzip)
+- output of the AWS CLI (`Events[].CloudTrailEvent` of `cloudtrail lookup-events`, `events[].message` of `logs filter-log-events`)
+- forms of log shippers, searches and queries (`shipped_records`)
+- a JSON array, a JSON string with an object in it, or several documents in a row
+- gzip around any of them
 
-What a message may cost is bounded, however it is wrapped: one budget of expanded bytes for everything inside it
-(`max_document_bytes`), MAX_RECORDS records, MAX_REJECTS_PER_MESSAGE rejects of its own (one more says how many others there
-are). Records are handed on in parts of about PART_BYTES. Everything here, the regular expressions too, is linear in the bytes.
+Most messages are bare records. They are recognised by their first key and by tests of the whole batch; `flatten` parses them.
+
+The cost of a message is bounded, however it is wrapped: by one budget of expanded bytes for everything in it
+(`max_document_bytes`), by MAX_RECORDS records, and by MAX_REJECTS_PER_MESSAGE rejects (one more has the number of the others).
+Records are returned in parts of about PART_BYTES. All functions and regular expressions take time linear in the bytes.
 """
 
 from __future__ import annotations
@@ -47,11 +51,11 @@ from fingerprint.sources.json_text import (
 )
 from fingerprint.sources.limits import ReadLimits
 
-PART_BYTES = 8 << 20  # of records that are handed on at a time, about ...
-PART_RECORDS = 16_384  # ... or so many records and rejects
-MAX_RECORDS = 1_000_000  # in one message or document: AWS writes some ten thousand
-MAX_REJECTS_PER_MESSAGE = 100  # of one message or document, each with its place; the rest is counted in one
-MAX_WRAPPINGS = 8  # an envelope in an envelope in ...: AWS makes three
+PART_BYTES = 8 << 20  # approximate bytes of a part of the records ...
+PART_RECORDS = 16_384  # ... or its number of records and rejects
+MAX_RECORDS = 1_000_000  # in one message or document: AWS writes about ten thousand
+MAX_REJECTS_PER_MESSAGE = 100  # of one message or document; one more reject counts the others
+MAX_WRAPPINGS = 8  # levels of envelopes in envelopes; AWS makes three
 _NO_BLANK = re.compile(rb"[^ \t\r\n\x00]")
 _GZIP_AS_BASE64 = b"H4sI"
 
@@ -108,7 +112,7 @@ _logs_data = msgspec.json.Decoder(_LogsData)
 def split_message(
     message: bytes, source: str = "", position: str = "", limits: ReadLimits | None = None
 ) -> RecordBatch:
-    """Return the records of one message or document, whatever wraps them; never raises, whatever the bytes.
+    """Return the records of one message or document, in any envelope. No bytes make it raise an error.
 
     `source` and `position` name the message; records inside it are `position/index`.
     """
@@ -122,9 +126,9 @@ def split_message_in_parts(
     limits: ReadLimits | None = None,
     budget: ExpansionBudget | None = None,
 ) -> Iterator[RecordBatch]:
-    """Yield the same a part at a time, in bounded memory; one part at least.
+    """Yield the same records as `split_message` a part at a time, in bounded memory; at least one part.
 
-    `budget` is what the document that the message lies in may still expand to.
+    `budget` is the expansion budget of the document that has the message in it.
     """
     limits = limits or ReadLimits()
     reader, own = _MessageReader(limits), ExpansionBudget(limits.max_document_bytes, budget)
@@ -146,7 +150,7 @@ def split_lines_in_parts(
     limits: ReadLimits | None = None,
     budget: ExpansionBudget | None = None,
 ) -> Iterator[RecordBatch]:
-    """Yield the same a part at a time; each line is a message with a budget of its own, and all spend of `budget`."""
+    """Yield the same records as `split_lines` a part at a time. Each line has a budget of its own, which is part of `budget`."""
     limits = limits or ReadLimits()
     reader, joined = _MessageReader(limits), join_lines(lines)
     bare = list(lines)
@@ -168,7 +172,7 @@ def split_lines_in_parts(
 
 
 def may_be_envelope(head: bytes) -> bool:
-    """Return whether a line that begins so may hold many records, and so may be longer than one record may be."""
+    """Return whether a line that begins with `head` may have many records, and so may be longer than one record."""
     head = head.removeprefix(BYTE_ORDER_MARK).lstrip(BLANK)
     if head.startswith((GZIP_MAGIC, _GZIP_AS_BASE64, b"[")) or b'}{"' in head or b'}\t{"' in head:
         return True
@@ -176,16 +180,16 @@ def may_be_envelope(head: bytes) -> bool:
 
 
 def _may_wrap(data: bytes) -> bool:
-    """Return whether an object, or the beginning of one, may hold records in a member."""
+    """Return whether an object, or the beginning of one, may have records in a member."""
     return _OF_LAKE in data or (not _BARE.match(data) and bool(_HINT.search(data)))
 
 
 @dataclass(slots=True)
 class _MessageReader:
-    """Reads messages one after the other, and collects their records until they are handed on as a batch.
+    """Reads messages one after another, and collects their records until they are a full part.
 
-    What a method yields was collected, and is a full part. Of the message that is being read: the `budget` of expanded bytes,
-    how many records and rejects it has had, and whether it is closed, as it had more than MAX_RECORDS.
+    Methods yield full parts of the collected records. For the current message it keeps the `budget` of expanded bytes, the number
+    of records and rejects, and whether the message is closed because it had more than MAX_RECORDS.
     """
 
     limits: ReadLimits
@@ -203,9 +207,9 @@ class _MessageReader:
     def read(
         self, data: bytes, origin: Origin, budget: ExpansionBudget, whole: bool = False
     ) -> Iterator[RecordBatch]:
-        """Collect one message's records, and one reject that counts those past the limit.
+        """Collect the records of one message, and one reject that counts the rejects beyond the limit.
 
-        A message that does not fit into memory is a reject.
+        A message that does not fit into memory becomes a reject.
         """
         self.budget, self.message_records, self.message_rejects, self.is_closed = budget, 0, 0, False
         try:
@@ -217,7 +221,7 @@ class _MessageReader:
             self.rejects.append(Reject(*origin, reason, more))
 
     def take(self) -> RecordBatch:
-        """Return what was collected, and forget it."""
+        """Return the collected records and rejects, and clear them."""
         taken = RecordBatch(self.lines, self.origins, self.rejects, self.skipped)
         self.lines, self.origins, self.rejects = [], [], []
         self.skipped = self.size = self.weighed = 0
@@ -230,14 +234,14 @@ class _MessageReader:
         self.message_records += len(lines)
 
     def reject(self, origin: Origin, reason: str) -> None:
-        """Collect a reject; of one message at most MAX_REJECTS_PER_MESSAGE."""
+        """Collect a reject, at most MAX_REJECTS_PER_MESSAGE for one message."""
         self.message_records += 1
         self.message_rejects += 1
         if self.message_rejects <= MAX_REJECTS_PER_MESSAGE:
             self.rejects.append(Reject(*origin, reason))
 
     def _remaining_records(self, origin: Origin) -> int:
-        """Return how many more records the message may have; add a reject, once, where it is none."""
+        """Return the number of records that the message may still have; if it is 0, add one reject, once."""
         room = MAX_RECORDS - self.message_records
         if room <= 0 and not self.is_closed:
             self.is_closed = True
@@ -245,7 +249,7 @@ class _MessageReader:
         return max(room, 0)
 
     def _take_full_parts(self) -> Iterator[RecordBatch]:
-        """Yield what was collected, where it has come to a part."""
+        """Yield the collected records if they are a full part."""
         new, self.weighed = self.lines[self.weighed :], len(self.lines)
         self.size += sum(map(len, new))
         if self.size >= PART_BYTES or len(self.lines) + len(self.rejects) >= PART_RECORDS:
@@ -254,7 +258,7 @@ class _MessageReader:
     def _unwrap(
         self, data: bytes, origin: Origin, wrappings: int, whole: bool = False
     ) -> Iterator[RecordBatch]:
-        """Collect one value that may be an envelope; a `whole` message or document may also be several values in a row."""
+        """Collect the records of a value that may be an envelope; a `whole` message may also be several values in a row."""
         if data.startswith(UTF16_MARKS):
             data = data.decode("utf-16", errors="replace").encode()
         data = _strip_padding(_strip_padding(data).removeprefix(BYTE_ORDER_MARK))
@@ -320,7 +324,7 @@ class _MessageReader:
                 return
 
     def _open_rows(self, items: list[bytes], inside: list[Origin]) -> tuple[list[bytes], list[Origin]]:
-        """Return the items with the records in place of the rows of a query that hold them; other arrays are rejects."""
+        """Return the items, with rows of a query replaced by the records in them; other arrays become rejects."""
         kept = []
         for item, where in zip(items, inside, strict=True):
             if not item.startswith(b"["):
@@ -337,9 +341,9 @@ class _MessageReader:
     def _recover(
         self, data: bytes, origin: Origin, wrappings: int, first: int = 0
     ) -> Generator[RecordBatch, None, int]:
-        """Collect what can be cut out of a document that is no JSON, or is several in a row; return the number of pieces.
+        """Collect the records in a text that is broken JSON or several documents in a row; return the number of pieces.
 
-        `first` is the number of the first piece where the text is a window of an array.
+        `first` is the number of the first piece, if the text is a window of an array.
         """
         pieces = json_pieces.recover_objects(data)
         head = list(islice(pieces, 2))
@@ -367,7 +371,7 @@ class _MessageReader:
         return first
 
     def _gather(self, lines: list[bytes], origins: list[Origin], wrappings: int) -> Iterator[RecordBatch]:
-        """Collect bare lines at once, and unwrap only those that a cheap test points at."""
+        """Collect bare lines together, and unwrap only those that a cheap test finds suspect."""
         room = self._remaining_records(origins[0]) if lines else 0
         lines, over = lines[:room], origins[room : room + 1]
         done = 0
@@ -431,7 +435,7 @@ class _MessageReader:
         yield from self._unwrap_text(message, where, wrappings)
 
     def _unwrap_text(self, text: str, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
-        """Collect what a JSON string holds, one level deeper."""
+        """Collect the records in a JSON string, one level of wrapping deeper."""
         return self._unwrap(text.encode(errors="replace"), origin, wrappings - 1, whole=True)
 
     def _awslogs(self, data: bytes, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
@@ -454,7 +458,7 @@ class _MessageReader:
         yield from self._gunzip(data, origin, wrappings)
 
     def _gunzip(self, data: bytes, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
-        """Expand up to what is left of the message's budget; several gzip members in a row are one document."""
+        """Expand gzip within the budget of the message, and collect its records; several members in a row are one document."""
         budget, inflate = self.budget, GzipInflater(strict=False)
         expanded: list[bytes] = []
         try:
@@ -470,7 +474,7 @@ class _MessageReader:
         yield from self._documents(b"".join(expanded), origin, wrappings - 1)
 
     def _documents(self, data: bytes, origin: Origin, wrappings: int) -> Iterator[RecordBatch]:
-        """Collect expanded text: JSON lines when its first line is a value by itself, else one document."""
+        """Collect the records of expanded text: JSON lines if its first line is a complete value, else one document."""
         start, end, more = _first_line(data)
         if not more or not is_json_object(data[start:end]):
             yield from self._unwrap(data, origin, wrappings, whole=True)
@@ -491,7 +495,7 @@ class _MessageReader:
 
 
 def _suspects(lines: list[bytes], joined: JoinedLines, limits: ReadLimits) -> list[int]:
-    """Return indices of lines that do not begin like a record, are not UTF-8, or may be past a bound; ascending."""
+    """Return the ascending indices of lines that do not begin like a record, are not UTF-8, or may exceed a limit."""
     text, borders = joined
     unusual = np.flatnonzero(~lines_with_prefix(RECORD_PREFIX, text, borders)).tolist()
     found = {index for index in unusual if not _BARE.match(lines[index]) or _OF_LAKE in lines[index]}
@@ -503,13 +507,13 @@ def _suspects(lines: list[bytes], joined: JoinedLines, limits: ReadLimits) -> li
 
 
 def _are_objects(text: bytes, borders: NDArray[np.int64]) -> bool:
-    """Return whether all of the joined lines begin and end with braces, so that no padding stands around any."""
+    """Return whether all of the joined lines begin and end with braces, so that none has padding."""
     codes, begin, end = np.frombuffer(text, np.uint8), borders[:-1], borders[1:]
     return bool((begin < end).all() and (codes[begin] == 0x7B).all() and (codes[end - 1] == 0x7D).all())
 
 
 def _brackets(text: bytes, borders: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return opening brackets per line, strings included: an upper bound of the depth, at a fraction of its price."""
+    """Return the opening brackets of each line, also those in strings: an upper bound of its depth that is cheap to compute."""
     # Numba takes half a second, and most commands read no records.
     from fingerprint.sources import compiled_lines
 
@@ -534,7 +538,7 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _take_up_to(size: int, pieces: Iterable[tuple[bytes, bool]]) -> list[tuple[bytes, bool]]:
-    """Return the next pieces, until they have come to a size or are PART_RECORDS."""
+    """Return the next pieces, until they reach `size` bytes or PART_RECORDS pieces."""
     found: list[tuple[bytes, bool]] = []
     for each in islice(pieces, PART_RECORDS):
         found.append(each)
@@ -545,7 +549,7 @@ def _take_up_to(size: int, pieces: Iterable[tuple[bytes, bool]]) -> list[tuple[b
 
 
 def _first_line(text: bytes) -> tuple[int, int, bool]:
-    """Return where the first line that is not blank begins and ends, and whether another one follows."""
+    """Return begin and end of the first line that is not blank, and whether another one follows."""
     mark = _NO_BLANK.search(text)
     start = mark.start() if mark else len(text)
     end = text.find(b"\n", start)

@@ -1,12 +1,12 @@
-"""Queries for everything that a principal did in a span: AWS CLI, CloudTrail Lake and Athena, with the names filled in.
+"""Queries for all events of a principal in a span: AWS CLI, CloudTrail Lake and Athena, with the names filled in.
 
 Example:
     >>> principal_queries("123456789012:user/ana", ("AKIAIOSFODNN7EXAMPLE",), since, until)[0].text
     "aws cloudtrail lookup-events --lookup-attributes '[{\"AttributeKey\":\"AccessKeyId\", ...
 
-Names come from records, so an attacker wrote them: control characters are left out, an argument of the shell is one quoted word,
-and a text in SQL has its quotes doubled. `lookup-events` reads the management events of one region and the last 90 days; Lake and
-Athena read what the trail holds.
+Names come from records, so an attacker wrote them: control characters are left out, a shell argument is one quoted word, and the
+quotes of an SQL text are doubled. `lookup-events` reads the management events of one region and the last 90 days; Lake and Athena
+read all events of the trail.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def principal_queries(
 
 
 def _identity(principal: str) -> tuple[str, str, str]:
-    """Return account, the field of `userIdentity` that names the principal, and the name; empty where none does."""
+    """Return the account, the field of `userIdentity` that names the principal, and the name; empty if no field does."""
     account, _, rest = principal.partition(":")
     kind, _, named = rest.partition("/")
     name = _plain(unquote(named.partition("/")[0]))
@@ -66,7 +66,7 @@ def _identity(principal: str) -> tuple[str, str, str]:
 
 
 def _user_name(principal: str) -> str:
-    """Return what `lookup-events` calls a user: a role's is the session's name, empty where the key has none of a person."""
+    """Return the user name for `lookup-events`: for a role the session's name, empty if the key has none of a person."""
     kind, *parts = principal.partition(":")[2].split("/")
     name, session = [*parts, "", ""][:2]
     return _plain(unquote({"user": name, "role": session}.get(kind, "")))

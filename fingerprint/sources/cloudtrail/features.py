@@ -1,4 +1,4 @@
-"""The features of CloudTrail events: which columns identify behaviour and are hard to mimic.
+"""The features of CloudTrail events: columns that identify behaviour and are hard to mimic.
 
 Example:
     >>> FEATURE_SET.names[:4]
@@ -44,8 +44,8 @@ from fingerprint.sources.cloudtrail.resources import ACCOUNT_DIGITS, fold
 
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
 
-# Error codes of failures of the service itself: the call did nothing, and its caller had no part in it. In an outage everyone's
-# calls fail so, and are tried again and again.
+# Error codes of failures of the service itself: the call did nothing, and not because of its caller. In an outage the calls of
+# all principals fail so, and are repeated.
 SERVICE_FAILURES = frozenset(
     {
         "InternalError",
@@ -148,7 +148,7 @@ BIN_WEIGHT = 0.4  # weight of a bin: how busy or early a day is says less than w
 
 
 def is_write(events: Frame) -> Array:
-    """Return which events (N,) changed something: by the record's own flag where it has one, else by the action's verb."""
+    """Return a mask (N,) of the events that changed something, by the record's flag if it has one, else by the action's verb."""
     code, distinct = DictionaryEncoded(events).combined_column(("action", "read_only"))
     return arrays.to_device_of(np.array([*(_writes(*values) for values in distinct), False]), code)[code]
 
@@ -203,7 +203,7 @@ def _credential(identity: str | None, key: str, mfa: bool | None, console: bool 
 
 
 def _key_kind(key: str | None) -> str:
-    """Return what an access key begins with: there are many keys and few kinds."""
+    """Return the prefix of an access key, which is its kind: there are many keys and few kinds."""
     return (key or "")[:4]
 
 

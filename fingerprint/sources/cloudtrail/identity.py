@@ -5,8 +5,9 @@ Example:
     ...               "arn": "arn:aws:sts::123456789012:assumed-role/deploy/build-7"}).key
     '123456789012:role/deploy'
 
-The account comes first, because the same name exists in many. A role's sessions collapse onto the role, because the caller
-chooses the session's name; only where the issuer fixes it (Identity Center, SAML) is the person at the role the principal.
+A key begins with the account, because the same name exists in many accounts. All sessions of a role have the key of the role,
+because the caller chooses the session's name. Only if the issuer fixes that name (Identity Center, SAML) is the principal the
+person at the role.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ IDENTITY_COLUMNS = (
 )
 
 MAX_PLAIN_LENGTH = 80  # characters of a subject with its provider
-SSO_ROLE = "AWSReservedSSO_"  # what names of Identity Center's roles begin with
+SSO_ROLE = "AWSReservedSSO_"  # prefix of the names of Identity Center's roles
 _PERSON_ROLES = (rf"^{SSO_ROLE}",)
 COGNITO = "cognito-identity.amazonaws.com"
 ANONYMOUS = "anonymous"  # in the key of callers without credentials
@@ -139,13 +140,13 @@ def _of_type(identity: Identity, account: str, person_roles: tuple[str, ...]) ->
 
 
 def _anonymous(identity: Identity) -> Principal:
-    """Return all callers without credentials of the account that was called, as one: nothing else tells them apart."""
+    """Return one principal for all callers without credentials of the called account: nothing distinguishes them."""
     account = escape_key(identity["recipient_account"]) or "unknown"
     return Principal(f"{account}:account/{ANONYMOUS}", "account")
 
 
 def _other_account(identity: Identity, account: str) -> Principal:
-    """Return a caller of another account by its unique id: a role's stands before the session's name, as `AROA…:session`."""
+    """Return a caller of another account by its unique id; the id of a role stands before the session's name: `AROA…:session`."""
     identifier, _, session = identity["principal_id"].partition(":")
     return Principal(f"{account}:account/{escape_key(identifier or account)}", "account", session=session)
 
@@ -199,7 +200,7 @@ def _patterns(person_roles: tuple[str, ...]) -> tuple[re.Pattern[str], ...]:
 
 
 def _federated_user(identity: Identity, account: str, person_roles: tuple[str, ...]) -> Principal:
-    """Return the caller of GetFederationToken, an IAM user or root, because the caller chose the federation's name."""
+    """Return the caller of GetFederationToken (an IAM user or root), because this caller chose the name of the federated user."""
     shown = _arn(identity["arn"])[1].partition("/")[2] or identity["principal_id"].partition(":")[2]
     issuer = _arn(identity["issuer_arn"])[1]
     if issuer == "root" or identity["issuer_type"] == "Root":
@@ -227,11 +228,13 @@ def _federated(identity: Identity, account: str) -> Principal:
 
 
 def plain_principal(principal: str) -> str:
-    """Return a principal's key without its account; of a federated one the subject as it is, and its provider if there is room.
+    """Return the name of a principal for people: its key without the account.
 
-    A caller of another account, of which records have an id alone, is named by that account. One of which they have nothing, as
-    the holder of a certificate that opens a session by IAM Roles Anywhere, is said to have no name: all such of an account are
-    one principal. So are callers without credentials, and all visitors to whom Cognito vouches in a region.
+    - A federated principal: its subject, unescaped, and its provider if there is room.
+    - A caller of another account, for which records have only an id: that account.
+    - A caller for which records have nothing, such as the holder of a certificate in IAM Roles Anywhere: `without a name`. All
+      such callers of an account are one principal. So are callers without credentials, and all visitors of Cognito's identity
+      pools in a region.
 
     `305577164829:federated/arn%3Aaws%3A...%2Foidc.example.com%2Fid%2FA1/repo%3Ao%2Fr` -> `repo:o/r (oidc.example.com)`.
     """
@@ -256,26 +259,26 @@ def plain_principal(principal: str) -> str:
 
 
 def _is_digest(provider: str) -> bool:
-    """Return whether all that records have of a provider is a digest, as of one of SAML: it says nothing to people.
+    """Return whether the name of a provider is only a digest, as for SAML, which says nothing to people.
 
-    It is base64, so a slash may stand anywhere in it: it is no path.
+    It is base64 and no path, although it may have slashes.
     """
     return provider.endswith("=")
 
 
 def is_anonymous(principal: str) -> bool:
-    """Return whether a principal, by its key, is all those who call an account without credentials."""
+    """Return whether a principal, by its key, stands for all callers of an account without credentials."""
     return principal.endswith(f":account/{ANONYMOUS}")
 
 
 def is_nameless(principal: str) -> bool:
-    """Return whether records name no one behind a principal, by its key: all such callers of an account are that principal."""
+    """Return whether a principal, by its key, stands for all callers of an account for which records have no name."""
     kind, _, rest = principal.rpartition(":")[2].partition("/")
     return is_anonymous(principal) or (kind == "unknown" and not rest.partition("/")[2])
 
 
 def person_and_access(principal: str) -> tuple[str, str]:
-    """Return the person in a principal's key, and the role or provider that they come by; both empty where it names no person.
+    """Return the person in a principal's key, and the role or provider that they use; both are empty for no person.
 
     `169329065363:role/AWSReservedSSO_Support_a3b4290dfeaa7eba/ann%40example.com` -> `ann@example.com`, `Support`.
     """
@@ -291,14 +294,14 @@ def person_and_access(principal: str) -> tuple[str, str]:
 
 
 def permission_set(role: str) -> str:
-    """Return the permission set that a role of Identity Center is made of: `AWSReservedSSO_Admin_0a1b` -> `Admin`."""
+    """Return the permission set of a role of Identity Center: `AWSReservedSSO_Admin_0a1b` -> `Admin`."""
     return role.removeprefix(SSO_ROLE).rpartition("_")[0]
 
 
 def _without_run(subject: str) -> str:
-    """Return what lasts of a subject with a run or a visitor, any other as it is.
+    """Return a subject without the part that changes with each run or visitor; other subjects are unchanged.
 
-    Other branches than the main one are one, and so are tags: `repo:o/r:ref:refs/heads/main` and `repo:o/r:pull_request` ->
+    All branches except the main one become one, and so do all tags: `repo:o/r:ref:refs/heads/main` and `repo:o/r:pull_request` ->
     `repo:o/r`, `repo:o/r:ref:refs/heads/fix-1` -> `repo:o/r:ref:refs/heads/*`.
     """
     run = _RUN.fullmatch(subject)
@@ -317,7 +320,7 @@ def _identity_center(identity: Identity, account: str) -> Principal:
 
 
 def _service(identity: Identity, account: str) -> Principal:
-    """Return an AWS service, keyed by the account it acted in, not its own. `AWS Internal` says no more than that it was AWS."""
+    """Return an AWS service, keyed by the account in which it acted, not by its own. `AWS Internal` only says that it was AWS."""
     account = escape_key(identity["recipient_account"]) or account
     source = identity["service"] or "unknown"
     service = identity["invoked_by"] or (
@@ -343,7 +346,7 @@ def _without_type(identity: Identity, account: str, person_roles: tuple[str, ...
 
 
 def _other(identity: Identity, account: str, type_: str) -> Principal:
-    """Return the principal of another type. Sign-ins to Identity Center say Unknown, with the account in place of a principal."""
+    """Return the principal of another type. Sign-ins to Identity Center have the type Unknown and the account as principal."""
     if identity["behalf_user"]:
         return _identity_center(identity, account)
     identifier = "" if identity["principal_id"] == identity["account"] else identity["principal_id"]
@@ -354,9 +357,9 @@ def _other(identity: Identity, account: str, type_: str) -> Principal:
 
 
 def _call_path(identity: Identity, principal: Principal) -> tuple[CallPath, str]:
-    """Return the call path and the service it leads through.
+    """Return the call path, and the service that it goes through, if any.
 
-    That is AWS itself, a service calling for a caller, or a service-linked role.
+    The service is AWS itself, a service that calls for a caller, or that of a service-linked role.
     """
     if principal.kind == "service":
         return "service", principal.via
@@ -370,10 +373,10 @@ def _call_path(identity: Identity, principal: Principal) -> tuple[CallPath, str]
 
 
 def _human(identity: Identity, principal: Principal) -> str:
-    """Return the person or machine behind it, for the screen: an e-mail, a person's name, an instance, or the user's name.
+    """Return the person or machine behind a principal, for the screen: an e-mail, a person's name, an instance, or a user's name.
 
-    The source identity comes first: roles that are assumed later keep it, while each session has a name of its own. Who assumes
-    the first role may choose either, so neither is in a key, and a source identity that names no one is passed over.
+    The source identity comes first: roles that are assumed later keep it, while each session has a name of its own. A caller who
+    assumes the first role may choose either, so neither is in a key. A source identity that names no person is ignored.
     """
     named = _visible_name(identity["user_name"])
     for text in (identity["source_identity"], principal.session, identity["behalf_user"], named):
@@ -385,7 +388,7 @@ def _human(identity: Identity, principal: Principal) -> str:
 
 
 def _visible_name(text: str) -> str:
-    """Return a name, or nothing where AWS hid it or had none."""
+    """Return a name, or an empty text if AWS hid it or had none."""
     return "" if text in _HIDDEN_NAMES else text
 
 
@@ -413,7 +416,7 @@ def record_account(record: str) -> str:
 
 
 def saml_provider(record: str) -> str:
-    """Return the ARN of the provider that a sign-in by SAML names; its identity has but a digest. Empty for any other record.
+    """Return the ARN of the provider of a SAML sign-in, whose identity has only a digest of it; empty for any other record.
 
     >>> record = '{"eventName": "AssumeRoleWithSAML", "requestParameters": {"principalArn": "arn:aws:iam::1:saml-provider/A"}}'
     >>> saml_provider(record)
@@ -425,7 +428,7 @@ def saml_provider(record: str) -> str:
 
 
 def signed_in_by(record: str) -> str:
-    """Return the provider by which a record's caller signed in, as people call it; empty where the record names none.
+    """Return the provider with which a record's caller signed in, by its name for people; empty if the record names none.
 
     `arn:aws:iam::111122223333:saml-provider/ADFS` -> `saml-provider/ADFS`.
     """

@@ -1,4 +1,4 @@
-"""Impact of AWS actions: stop the audit log, create credentials, open data, delete it ...; by a table, then by the verb.
+"""Impact of AWS actions, such as to stop the audit log or to create credentials: by a table, then by the verb.
 
 Example:
     >>> impact_of("cloudtrail", "StopLogging", "")[:4]
@@ -6,17 +6,19 @@ Example:
     >>> impact_of("s3", "GetBucketPolicy", "").gravity, impact_of("newservice", "PutResourcePolicy", "").gravity
     ('none', 'notable')
 
-Four degrees, each by what undoing it takes:
+There are four degrees, by how hard a call is to undo:
 
-- severe: blinds the defenders, or hands credentials, data or the account to an outsider;
-- grave: makes it easy to stay, to become more, to lose data or to spend money;
-- notable: one step of that which everyday work knows too: reading a secret, running a command, changing a policy;
-- minor: any other write. Reads that only look around are none.
+- severe: blinds the defenders, or gives credentials, data or the account to an outsider
+- grave: makes it easy to persist, to gain privileges, to lose data or to spend money
+- notable: one step of these that everyday work has as well: reading a secret, running a command, changing a policy
+- minor: any other write
 
-Techniques are MITRE ATT&CK's (v15), chosen by hand from its descriptions of Cloud techniques and from data/attack_tactics. An
-action that no line names is judged by the words of its name (`_by_name`), so a service that AWS makes tomorrow is judged too.
-What the request says can lower or raise an action (`impact_requests`): a bucket policy for everybody is severe, one that names
-no outsider is not.
+Reads that only look around have no impact.
+
+Techniques are from MITRE ATT&CK (v15), selected by hand from its descriptions of Cloud techniques and from data/attack_tactics.
+An action that is not in the table is judged by the words of its name (`_by_name`), so new services of AWS are judged as well. A
+request can lower or raise the impact of its action (`impact_requests`): a bucket policy for everybody is severe, one without
+outsiders is not.
 """
 
 from __future__ import annotations
@@ -58,7 +60,7 @@ _CREDENTIAL = (
     "Credential", "KeysAndCertificate", "LoginProfile", "LoginToken", "Password", "SSHPublicKey",
     "SshPublicKey",
 )  # fmt: skip
-_SIGNED_ADDRESS = ("Presigned", "StreamingURL")  # who opens it needs no credential
+_SIGNED_ADDRESS = ("Presigned", "StreamingURL")  # opening it needs no credential
 _NEW_USERS = ("CreateUser", "RegisterUser")
 _SHARING = ("Policy", "Permission", "PublicAccess", "Acl", "Grant", "Share", "Access")
 # Policies of other things
@@ -80,9 +82,9 @@ _GIVES = (
 
 
 def impact_of(service: str, action: str, record: str) -> CallImpact:
-    """Return what a call of an action can do; `record` is its JSON text, empty where it is not at hand.
+    """Return the impact of a call; `record` is its JSON text, or empty.
 
-    The verb says whether an unlisted action writes, and the record's own flag that it does not.
+    An unlisted action writes if its verb says so, unless the record's flag says that it does not.
     """
     plain, read = without_api_version(action), CallRecord(record)
     found = _impact_by_request(service, plain, read)
@@ -116,7 +118,7 @@ def _impact_by_request(service: str, action: str, record: CallRecord) -> CallImp
 
 
 def bulk_read(service: str, action: str) -> CallImpact:
-    """Return what calls of an action do that read data or secrets, where they are more than their principal ever made.
+    """Return the impact of an action that was called more often than ever, if it reads data or secrets; else no impact.
 
     >>> bulk_read("s3", "GetObject").effect, bulk_read("s3", "GetBucketPolicy").gravity
     ('takes stored data, more than ever in the history', 'none')
@@ -125,9 +127,9 @@ def bulk_read(service: str, action: str) -> CallImpact:
 
 
 def used_elsewhere(record: str, found: CallImpact) -> CallImpact:
-    """Return the impact of a call that came from a network new to its credential: `elsewhere` where that is an instance's.
+    """Return `found`, the impact of a call from a network new to its credential, with `elsewhere` set for an instance's.
 
-    Such credentials are read from the metadata service of a machine, which stays where it is; `found` is that of the call.
+    Such a credential is read from the metadata service of a machine, which stays in its network.
 
     >>> record = '{"userIdentity": {"sessionContext": {"ec2RoleDelivery": "2.0"}}}'
     >>> used_elsewhere(record, NO_IMPACT).effect_in_full, used_elsewhere("", NO_IMPACT).elsewhere
@@ -164,7 +166,7 @@ def _listed(effects: Iterable[Effect]) -> Iterator[tuple[tuple[str, str], CallIm
 
 
 def _by_name(service: str, action: str) -> CallImpact:
-    """Return the impact of a write that no line names, by the words of its name and by its service."""
+    """Return the impact of a write that is not in the table, by the words of its name and by its service."""
     tactics = mapped_tactics(service, action)
     listed = tactics[0] if tactics else ""
     if action.startswith(_TAKES_AWAY):

@@ -1,11 +1,11 @@
-"""The tables of `impact`: what AWS actions do, how grave that is, and the technique of attacks that it serves.
+"""The tables of `impact`: the effect of AWS actions, its gravity, and the attack technique that it serves.
 
 Example:
     >>> EFFECTS[0].gravity, EFFECTS[0].actions.split()[:2]
     ('severe', ['cloudtrail:StopLogging', 'DeleteTrail'])
 
-Gravity and effect are those of an action whose request is not known. A request can make a call graver, which is then another
-effect (GRAVER_EFFECTS), or milder, which may be none of the harm that the action can do (MILDER_EFFECTS).
+Gravity and effect are those of an action with an unknown request. A request can make a call graver, with another effect
+(GRAVER_EFFECTS), or milder, with an effect that does none of the action's harm (MILDER_EFFECTS).
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
-"""Whom a request lets in: everybody, other accounts, an organisation; by a policy, or by a member that names them.
+"""Grants of a request: whom it lets in (everybody, other accounts, an organisation), by a policy or by a member with names.
 
 Example:
     >>> policy = {"Statement": [{"Effect": "Allow", "Principal": {"AWS": "210987654321"}, "Action": "s3:*"}]}
     >>> admitted_by_policies({"bucketPolicy": policy}, "123456789012").outsiders
     ('210987654321',)
 
-A condition can hold everybody down to the account's own callers, as the policies have that AWS makes for topics and keys: that
-lets no one in. One that holds them down to an organisation or a network does not say whose that is. What denies, a service of
-AWS, and accounts from which AWS itself writes are no outsiders.
+A statement for everybody may have a condition. If it limits the statement to the account's own callers, as in the policies that
+AWS makes for topics and keys, no outsider gets in. If it limits it to an organisation or a network, the policy does not say whose
+these are. No outsiders are: statements that deny, services of AWS, and accounts from which AWS itself writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fingerprint.sources.cloudtrail.record_members import (
 Request = dict[str, Any]
 
 _EVERYBODY = (EVERYBODY, "all")
-# Operators of conditions that hold only where the key is there; with IfExists or ForAllValues it may be missing.
+# Operators of conditions that hold only if the key is present; with IfExists or ForAllValues it may be missing
 _OPERATORS = ("stringequals", "stringequalsignorecase", "stringlike", "arnequals", "arnlike")
 _CALLER_KEYS = (  # of conditions, in small letters: the account or the ARN of whom the call is made by or for
     "aws:principalaccount",
@@ -141,11 +141,12 @@ SHARED = (
 
 
 class Admitted(NamedTuple):
-    """Whom a request lets in.
+    """The callers that a request lets in.
 
-    `outsiders` are other accounts by their numbers, canonical users by their ids, `*` for everybody; `bounded`: everybody of an
-    organisation or a network, or who calls an address; `vouched`: whom a provider of identities or certificates vouches for;
-    `insiders`: the account's own, or a service.
+    - `outsiders`: other accounts by their numbers, canonical users by their ids, `*` for everybody
+    - `bounded`: all callers of an organisation, of a network, or of an address
+    - `vouched`: callers that a provider of identities or certificates vouches for
+    - `insiders`: the account's own callers, or a service
     """
 
     outsiders: tuple[str, ...] = ()
@@ -158,13 +159,13 @@ Reader = Callable[[Request, str], Admitted]  # request and the account that was 
 
 
 def outsiders_let_in(service: str, action: str, record: CallRecord) -> tuple[str, ...]:
-    """Return whom a call gives a right or a copy of data, as its record says: accounts, canonical users, `*` for everybody."""
+    """Return the outsiders that get a right or a copy of data from a call: accounts, canonical users, `*` for everybody."""
     reader = _READERS.get((service, action))
     return _read(reader, record).outsiders if reader else _by_unlisted_policy(service, record).outsiders
 
 
 def policy_gravity(service: str, record: CallRecord) -> Gravity | None:
-    """Return severe or grave where a call of an action that no table names has a policy for outsiders; None for any other."""
+    """Return severe or grave for a call of an unlisted action with a policy for outsiders; None for any other call."""
     gravity = outside_gravity(_by_unlisted_policy(service, record))
     return gravity if gravity in GRAVE_OR_SEVERE else None
 
@@ -180,17 +181,17 @@ def _read(reader: Reader, record: CallRecord) -> Admitted:
 
 
 def admitted_by_policies(request: Request, account: str) -> Admitted:
-    """Return whom the policies in a request let in; `account` is the one that the call was made on."""
+    """Return the callers that the policies in a request let in; `account` is the account that the call was made on."""
     return _together(_admitted_by_statement(each, account) for each in _statements(request) if _allows(each))
 
 
 def admitted_by_names(texts: Iterable[str], account: str) -> Admitted:
-    """Return whom a member lets in that has the accounts, ARNs or services themselves."""
+    """Return the callers that the texts of a member let in: accounts, ARNs or services."""
     return _together(_admitted(text, account) for text in texts)
 
 
 def admitted_by_member(member: str) -> Reader:
-    """Return what reads whom a request lets in from a member, in small letters, that has their accounts or ARNs."""
+    """Return a reader of the callers that a request lets in by a member (in lower case) with accounts or ARNs."""
 
     def read(request: Request, account: str) -> Admitted:
         members = (value for name, value in flat_members(request) if name.lower() == member)
@@ -200,7 +201,7 @@ def admitted_by_member(member: str) -> Reader:
 
 
 def admitted_by_arn(member: str) -> Reader:
-    """Return what reads to whom a request sends data from the ARNs of a member, in small letters, also of a policy in text."""
+    """Return a reader of the accounts that a request sends data to, by the ARNs of a member (in lower case), also in a policy."""
 
     def read(request: Request, account: str) -> Admitted:
         named = (text for name, text in request_values(request) if name.lower() == member)
@@ -210,13 +211,13 @@ def admitted_by_arn(member: str) -> Reader:
 
 
 def named_by_layers(request: Request, account: str) -> Admitted:
-    """Return whose layers a function is to run, of other accounts than the function's and those of AWS."""
+    """Return the accounts of the layers that a function will run, without its own account and those of AWS."""
     named = admitted_by_arn("layers")(request, account)
     return Admitted(tuple(each for each in named.outsiders if each not in _LAYERS_OF_AWS))
 
 
 def admitted_to_invoke(request: Request, account: str) -> Admitted:
-    """Return whom a function's permission lets in: everybody at its address only calls it, as another account's bucket does."""
+    """Return the callers that a function's permission lets in; everybody at its address can only call it, as can a bucket."""
     admitted = admitted_by_member("principal")(request, account)
     source = admitted_by_member("sourceaccount")(request, account)
     by_address = request.get("functionUrlAuthType") == "NONE" or "principalOrgID" in request
@@ -226,7 +227,7 @@ def admitted_to_invoke(request: Request, account: str) -> Admitted:
 
 
 def admitted_by_sharing(request: Request, account: str) -> Admitted:
-    """Return who is added to a snapshot, an image or a document; what is neither known nor one's own is another account."""
+    """Return the accounts that are added to a snapshot, an image or a document; an unknown name counts as another account."""
     added = (value for name, value in flat_members(request) if name in _ADDED)
     texts = [text for each in added for _, text in request_values(each) if text]
     found = admitted_by_names(texts, account)
@@ -235,7 +236,7 @@ def admitted_by_sharing(request: Request, account: str) -> Admitted:
 
 
 def admitted_by_acl(request: Request, account: str) -> Admitted:
-    """Return whom an ACL names beside the owner."""
+    """Return the callers that an ACL names, without the owner."""
     if any(word in text for _, text in request_values(request) for word in _PUBLIC_GROUPS):
         return Admitted((EVERYBODY,))
     members = list(flat_members(request))
@@ -253,9 +254,9 @@ def admitted_by_acl(request: Request, account: str) -> Admitted:
 
 
 def outside_gravity(admitted: Admitted) -> Gravity | None:
-    """Return severe for everybody or another account, grave for an organisation or a network, notable for one's own.
+    """Return severe for everybody or another account, grave for an organisation or a network, notable for the own account.
 
-    Whom a provider of identities lets in, a policy does not say: None.
+    None for a provider of identities, because a policy does not say whom it lets in.
     """
     if admitted.outsiders:
         return "severe"
@@ -265,7 +266,7 @@ def outside_gravity(admitted: Admitted) -> Gravity | None:
 
 
 def denies_only(request: Request) -> Gravity | None:
-    """Return notable for policies that only deny, grave where they deny everybody without a condition; None for others."""
+    """Return notable for policies that only deny, grave if they deny everybody without a condition; None for others."""
     statements = list(_statements(request))
     if not statements or any(map(_allows, statements)):
         return None
@@ -279,7 +280,7 @@ def denies_only(request: Request) -> Gravity | None:
 def gives_full_rights(request: Request, full: Collection[str] = _FULL_ACTIONS) -> bool:
     """Return whether a policy in a request allows all actions, or all of IAM, on every resource.
 
-    `full` has the words for such actions, in small letters.
+    `full` has the texts of such actions, in lower case.
     """
     return any(_allows(each) and _is_full(each, full) for each in _statements(request))
 
@@ -322,7 +323,7 @@ def _admitted_by_statement(statement: Request, account: str) -> Admitted:
 
 
 def _admitted_by_condition(condition: Any, account: str) -> Admitted:
-    """Return whom a statement for everybody lets in by its condition: each key of it holds for all who are let in."""
+    """Return the callers that a statement for everybody lets in by its condition, of which all keys must hold."""
     found = Admitted((EVERYBODY,))
     for operator, tests in condition.items() if isinstance(condition, dict) else ():
         if operator.lower() not in _OPERATORS or not isinstance(tests, dict):
@@ -338,7 +339,7 @@ def _admitted_by_condition(condition: Any, account: str) -> Admitted:
 
 
 def _admitted_by_key(text: str, account: str) -> Admitted:
-    """Return whom a value of a condition lets in; a bucket's ARN has no account."""
+    """Return the callers that a value of a condition lets in; the ARN of a bucket has no account."""
     named = _account_of(text)
     if not _is_account(named):
         return Admitted(bounded=True) if text.startswith("arn:aws:s3:") else Admitted((EVERYBODY,))
@@ -346,9 +347,9 @@ def _admitted_by_key(text: str, account: str) -> Admitted:
 
 
 def _admitted(text: str, account: str, kind: str = "") -> Admitted:
-    """Return whom a principal of a policy or a member lets in; `kind` is that of the principal.
+    """Return the callers that a principal of a policy or of a member lets in; `kind` is the kind of the principal.
 
-    A canonical user id is one of another account: policies name their own by its number.
+    A canonical user id counts as another account: policies name the own account by its number.
     """
     if kind == "Federated" or text.startswith("rolesanywhere."):
         return Admitted(vouched=True)
