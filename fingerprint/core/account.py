@@ -6,9 +6,9 @@ Example:
     >>> token_role("admin", ("read",))
     'viewer'
 
-Roles rise: a *viewer* reads; an *analyst* decides, assigns, notes and saves views; an *engineer* suppresses, sets thresholds
-and reads the audit; an *admin* manages accounts, all tokens and retention. A *secret* is 256 random bits that one side shows
-and the other keeps only as a digest: of a session, a token, an invitation.
+Each role includes the ones before it: a *viewer* reads; an *analyst* decides, assigns, writes notes and saves views; an
+*engineer* suppresses, sets thresholds and reads the audit; an *admin* manages accounts, all tokens and retention. The *secret* of
+a session, a token or an invitation is 256 random bits: the client sends it, the store keeps only its digest.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from typing import Literal, get_args
 from fingerprint.core.errors import FingerprintError
 
 Role = Literal["viewer", "analyst", "engineer", "admin"]
-ROLES: tuple[Role, ...] = get_args(Role)  # rising
+ROLES: tuple[Role, ...] = get_args(Role)  # lowest first
 Scope = Literal["read", "triage", "engineer", "admin"]
-# What a token of this scope may at most
+# The highest role of a token with this scope
 SCOPES: dict[Scope, Role] = dict(zip(get_args(Scope), ROLES, strict=True))
 
 LINK_EXPIRED = "this link was used, or is older than a day: ask for another"  # of an invitation
@@ -32,18 +32,18 @@ MAX_TOKEN_DAYS = 366
 NAME_RULE = (
     "Small letters, digits and . _ @ + -, up to 64, for example ola.nordmann. A name cannot be changed later."
 )
-RECENT_PROOF = timedelta(minutes=10)  # that a proof of identity counts for what needs a fresh one
+RECENT_PROOF = timedelta(minutes=10)  # age up to which a proof of identity counts as fresh
 
-ProofKind = Literal["password", "code", "recovery code", "passkey", "provider"]  # what opened a session
+ProofKind = Literal["password", "code", "recovery code", "passkey", "provider"]  # proof that opened a session
 FactorKind = Literal["code", "passkey"]
 
 
 class AuthenticationFailed(FingerprintError):
-    """Raised where a login is refused, for good or for now; the message may be shown to anyone."""
+    """Raised if a login is refused, for good or for now; the message may be shown to anyone."""
 
 
 class TooManyAttempts(AuthenticationFailed):
-    """Raised where too many attempts failed: try again after so many seconds, whatever the password."""
+    """Raised if too many attempts failed: even the right password is refused for `seconds`."""
 
     def __init__(self, seconds: int) -> None:
         unit, count = ("minute", -(-seconds // 60)) if seconds > 90 else ("second", seconds)
@@ -52,7 +52,7 @@ class TooManyAttempts(AuthenticationFailed):
 
 
 class SecondFactorNeeded(AuthenticationFailed):
-    """Raised where the password is right and a second factor is still needed; `login` is the secret of the login begun."""
+    """Raised if the password is right and a second factor is still needed; `login` is the secret of the pending login."""
 
     def __init__(self, login: str) -> None:
         super().__init__("a second factor is needed")
@@ -61,9 +61,9 @@ class SecondFactorNeeded(AuthenticationFailed):
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """A person's account. `name` is what the audit records for ever: it is never given to another person.
+    """A person's account. The audit records its `name` for ever, so a name is never given to another person.
 
-    A person who comes from an OpenID provider is `issuer` and `subject`, and nothing else: never a name or an address.
+    A person from an OpenID provider is identified by `issuer` and `subject` alone, never by a name or an e-mail address.
     """
 
     account_id: str
@@ -88,15 +88,16 @@ class Account:
 
     @property
     def is_assignable(self) -> bool:
-        """Return whether alerts can be assigned to the account: it is active, and may decide them."""
+        """Return whether alerts can be assigned to the account: it is active and its role may decide alerts."""
         return self.is_active and role_includes(self.role, "analyst")
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalIdentity:
-    """The identity that an OpenID provider asserts; `role` as its claim is mapped, None where roles are given in the web app.
+    """The identity that an OpenID provider asserts.
 
-    `authenticated_at` is when the provider last asked for a proof (`auth_time`), None where it does not say.
+    `role` is mapped from a claim; it is None if roles are given in the web app. `authenticated_at` is when the provider last
+    asked for a proof (`auth_time`), None if it does not say.
     """
 
     issuer: str
@@ -108,7 +109,7 @@ class ExternalIdentity:
 
 @dataclass(frozen=True, slots=True)
 class ClientInfo:
-    """The client of a login: an address, the browser's own description, and the secret of a device that logged in before."""
+    """The client of a login: its address, its user agent, and the secret of a device that logged in before."""
 
     address: str = ""
     agent: str = ""
@@ -119,8 +120,7 @@ class ClientInfo:
 class LoginSession:
     """A session as its owner sees it.
 
-    `proven_at` is when its owner last showed a password, a second factor or a fresh login at the provider; None where that is
-    unknown.
+    `proven_at` is when its owner last gave a password, a second factor or a fresh login at the provider; None if unknown.
     """
 
     session_id: str
@@ -151,7 +151,7 @@ class SecondFactor:
 
 @dataclass(frozen=True, slots=True)
 class PendingLogin:
-    """A login whose password was right and whose second factor is awaited; without `kinds` one must be set up now."""
+    """A login with the right password that still needs a second factor; if `kinds` is empty, one must be set up now."""
 
     name: str
     kinds: tuple[FactorKind, ...]
@@ -159,7 +159,7 @@ class PendingLogin:
 
 @dataclass(frozen=True, slots=True)
 class RelyingParty:
-    """The address of the web app, as WebAuthn binds a passkey to it: `https://alerts.example.com`, `alerts.example.com`."""
+    """The web app to which WebAuthn binds a passkey: origin `https://alerts.example.com`, id `alerts.example.com`."""
 
     origin: str
     rp_id: str
@@ -167,7 +167,7 @@ class RelyingParty:
 
 @dataclass(frozen=True, slots=True)
 class SecondFactorResponse:
-    """A second factor as it is shown: a code (of an app, or for recovery), or a passkey's answer as JSON to the challenge."""
+    """A person's response: a code (of an app, or for recovery), or a passkey's answer to the challenge, as JSON."""
 
     code: str = ""
     passkey: str = ""
@@ -176,7 +176,7 @@ class SecondFactorResponse:
 
 @dataclass(frozen=True, slots=True)
 class AccessToken:
-    """A program's substitute for a password: never more rights than its owner has, and never more than its scopes."""
+    """A program's substitute for a password, with at most the rights of its owner and of its scopes."""
 
     token_id: str
     owner: str
@@ -190,19 +190,19 @@ class AccessToken:
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """A link that sets a first or a new password, once. Without a name it is the first admin's, who chooses one."""
+    """A link that sets a first or a new password, once. The first admin's has no name: that person chooses one."""
 
     name: str
     expires_at: datetime
 
 
 def role_includes(role: Role, needed: Role) -> bool:
-    """Return whether a role includes another."""
+    """Return whether `role` has all rights of `needed`."""
     return ROLES.index(role) >= ROLES.index(needed)
 
 
 def token_role(owner: Role, scopes: tuple[Scope, ...]) -> Role:
-    """Return the role of a token: the highest of its scopes, capped by its owner's. Raises FingerprintError without a scope."""
+    """Return the role of a token: the highest of its scopes, capped by its owner's. Raise FingerprintError without a scope."""
     if not scopes:
         raise FingerprintError("a token needs a scope: read, triage, engineer or admin")
     widest = max((SCOPES[scope] for scope in scopes), key=ROLES.index)
@@ -210,7 +210,7 @@ def token_role(owner: Role, scopes: tuple[Scope, ...]) -> Role:
 
 
 def validate_name(name: str) -> str:
-    """Return a name as it is kept, in small letters. Raises FingerprintError for what cannot be one."""
+    """Return a name in small letters, as it is stored. Raise FingerprintError if it breaks the rule for names."""
     kept = name.strip().lower()
     if not ACCOUNT_NAME_PATTERN.fullmatch(kept):
         raise FingerprintError(
@@ -220,5 +220,5 @@ def validate_name(name: str) -> str:
 
 
 def derive_name(external_name: str) -> str:
-    """Return a name for a person whom a provider calls something else: what a name cannot have becomes a dash."""
+    """Return an account name made from a provider's name: characters that are not allowed become a dash."""
     return re.sub(r"[^a-z0-9._@+-]+", "-", external_name.lower()).strip("._@+-")[:50] or "person"

@@ -7,8 +7,8 @@ Example:
     >>> place.text
     'NL · AS64500 Example Hosting · VPN exits of Example'
 
-It is looked up where it is shown and not stored with an alert: tables are newer than alerts, and an alert store without tables
-needs nothing. The filters of the queue are the exception: they search what was known when the alert was saved.
+The facts are looked up when an alert is shown and are not stored with it: the tables are updated after the alert was saved, and
+an alert store works without any. Only the filters of the queue search the facts that were known when the alert was saved.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-AS_PREFIX = "AS"  # of the number of an autonomous system, as it is written
+AS_PREFIX = "AS"  # before the number of an autonomous system
 
 
 @dataclass(frozen=True, slots=True)
 class AddressPlace:
-    """Country (ISO 3166, two letters), network owner (`AS64500 Example`) and known ranges; empty where no table knows it."""
+    """Country (ISO 3166, two letters), network owner (`AS64500 Example`) and known ranges; empty if no table knows them."""
 
     country: str = ""
     owner: str = ""
@@ -29,12 +29,12 @@ class AddressPlace:
 
     @property
     def text(self) -> str:
-        """All of it in one line; empty where nothing is known."""
+        """All facts in one line; empty if none is known."""
         return " · ".join(each for each in (self.country, self.owner, *self.ranges) if each)
 
     @property
     def as_number(self) -> int | None:
-        """The number of the autonomous system, None where the table gives none."""
+        """The number of the autonomous system, None if the table gives none."""
         first = self.owner.partition(" ")[0].removeprefix(AS_PREFIX)
         return int(first) if self.owner.startswith(AS_PREFIX) and first.isdecimal() else None
 
@@ -51,7 +51,7 @@ class AddressTables(Protocol):
     """Tables that an operator names in the settings (`enrichment`)."""
 
     def place(self, address: str) -> AddressPlace:
-        """Return what is known about an address; UNKNOWN_PLACE for a name, or what no table has. Never raises."""
+        """Return the facts about an address; UNKNOWN_PLACE for a name, or for an address in no table. Never raises."""
         ...
 
 

@@ -1,6 +1,6 @@
 """Records that the packages exchange: rejects, votes, alerts, dispositions, feed gaps.
 
-Events are millions, so they travel as tables (one row an event, see `sources.base.EVENT_COLUMNS`); what is few travels as these
+Events are millions, so they travel as tables (one row an event, see `sources.base.EVENT_COLUMNS`). Rare things travel as these
 frozen records.
 
 Example:
@@ -23,7 +23,7 @@ from fingerprint.core.people import people_behind
 DetectorName = str
 Level = Literal["entity", "principal", "peer", "generic"]  # finest first
 Rarity = Literal["unseen", "rare", "infrequent", "frequent"]
-# Of the values seen; what is below both is rare.
+# Least share of all values seen; a value with a smaller share than both is rare.
 LEAST_SHARE: dict[Rarity, float] = {"frequent": 0.1, "infrequent": 0.01}
 CallPath = Literal["direct", "service"]
 Decision = Literal["true_positive", "benign", "false_positive", "duplicate"]
@@ -33,28 +33,29 @@ StepPhase = Literal["contain", "verify", "extent", "undo"]  # in the order of wo
 
 GRAVITIES: tuple[Gravity, ...] = get_args(Gravity)
 GRAVE_OR_SEVERE: tuple[Gravity, ...] = ("grave", "severe")
-MOVE_FEATURE = "another network"  # of the driver of a settled machine that is seen at another network
-MANY_PRINCIPALS = 5  # a network that more of them used in the history is usual for others
-ORDER_FEATURE = "next action"  # of a driver of the sequence detector
-NOTHING_USUAL = "nothing yet"  # what a driver expects where no usual value is known
-WEAK_VOTE_Z = 0.84  # a vote of a lower z, which one harmless event in five reaches, is a weak one
+MOVE_FEATURE = "another network"  # feature of a driver: a machine that never moved is seen at another network
+MANY_PRINCIPALS = 5  # if more principals used a network in the history, it is usual for others
+ORDER_FEATURE = "next action"  # feature of the sequence detector's drivers
+NOTHING_USUAL = "nothing yet"  # expectation of a driver if no usual value is known
+WEAK_VOTE_Z = 0.84  # a vote with a lower z is weak: one harmless event in five reaches this z
 LEVELS: tuple[Level, ...] = get_args(Level)
-ALERT_THRESHOLD_COLUMN = "alert_threshold"  # of a frame of events: the z that opens an alert
-NEWCOMER_COLUMN = "newcomer"  # of a frame of events: whether some detector judged them by how newcomers began
+ALERT_THRESHOLD_COLUMN = "alert_threshold"  # column of an event table: the z that opens an alert
+# Column of an event table: whether some detector compared the event with the first events of other principals
+NEWCOMER_COLUMN = "newcomer"
 
 
 def z_column(detector: DetectorName) -> str:
-    """Return the column of a frame of events that holds a detector's z (NaN for no opinion)."""
+    """Return the name of the event table's column with a detector's z (NaN for no opinion)."""
     return f"{detector}_z"
 
 
 def vote_column(detector: DetectorName) -> str:
-    """Return the column of a frame of events that holds whether a detector voted."""
+    """Return the name of the event table's column that says whether a detector voted."""
     return f"{detector}_vote"
 
 
 def threshold_column(detector: DetectorName) -> str:
-    """Return the column of a frame of events that holds the threshold that a detector's z was compared with."""
+    """Return the name of the event table's column with the threshold for a detector's z."""
     return f"{detector}_threshold"
 
 
@@ -62,8 +63,8 @@ def threshold_column(detector: DetectorName) -> str:
 class Reject:
     """A message or record that could not be read.
 
-    `position` is a line, an index in `Records`, or a byte offset. `count` is how many rejects it stands for: of one message or
-    document only the first ones have a reject each.
+    `position` is a line, an index in `Records`, or a byte offset. `count` is the number of unreadable records that it stands for:
+    only the first ones of a message or document have a reject each.
     """
 
     source: str
@@ -83,16 +84,17 @@ class AlertSpan(NamedTuple):
     last_event_time: datetime
 
 
-MAX_VOTE_ACTION_LENGTH = 200  # characters; those of AWS have 80 at most, and an attacker may write any
+MAX_VOTE_ACTION_LENGTH = 200  # characters; AWS's have at most 80, but an attacker may write longer ones
 
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """One detector's z of one event or interval (high is unusual), the threshold it was compared with, and whether it voted.
+    """One detector's z of one event or interval (high is unusual), its threshold, and whether the detector voted.
 
-    `bank_version` is that of the bank that measured the event, or that judged the interval when it closed. `alone`: no other
-    detector had an opinion, or but one on how newcomers begin. The `event_id` of an interval is a digest, which no event has.
-    `action` is that of the event, `s3:GetObject`: at most MAX_VOTE_ACTION_LENGTH characters of it, empty for an interval.
+    - `event_id`: for an interval, a digest that no event has.
+    - `bank_version`: the bank that measured the event, or that judged the interval when it closed.
+    - `alone`: no other detector had an opinion, except one that compares with how newcomers begin.
+    - `action`: the event's, such as `s3:GetObject`, cut to MAX_VOTE_ACTION_LENGTH characters; empty for an interval.
     """
 
     event_id: str
@@ -114,12 +116,14 @@ VOTE_COLUMNS = tuple(Vote.__dataclass_fields__)
 
 @dataclass(frozen=True, slots=True)
 class SurpriseDriver:
-    """One feature that drove the loss: the value that was seen, the expected ones, and how rare it is here.
+    """One feature that drove the loss: the value seen, the expected values, and the rarity of the value seen.
 
-    `surprise` is the loss of the feature in nats above what is usual for the fingerprint; `events` counts the alert's
-    events that share it. `peers` is how rare it is in the principal's peer group, None without one. `fingerprint` is the key of
-    the fingerprint that `expected` and `rarity` are of, empty where a detector asks none. `principals` is how many principals of
-    the history showed the value; of a network, how many did the rarest of the address ranges that the events came from.
+    - `surprise`: the loss of the feature, in nats above what is usual for the fingerprint.
+    - `events`: the number of the alert's events that share it.
+    - `peers`: the rarity of the value in the principal's peer group, None without a group.
+    - `fingerprint`: the key of the fingerprint behind `expected` and `rarity`, empty if the detector uses none.
+    - `principals`: the number of principals with this value in the history; for a network, that of the rarest address range
+      among those that the events came from.
     """
 
     feature: str
@@ -134,7 +138,7 @@ class SurpriseDriver:
 
     @property
     def unusual_together(self) -> bool:
-        """Return whether a value surprises more than its share explains: it is usual, but not with the rest of the call.
+        """Return whether a value surprises more than its share explains: usual by itself, unusual with the rest of the call.
 
         >>> SurpriseDriver("program", "Boto3 linux", "Boto3 linux, Terraform linux", "frequent", 4.1).unusual_together
         True
@@ -143,7 +147,7 @@ class SurpriseDriver:
 
 
 def rarity_of(share: float) -> Rarity:
-    """Return how rare a value is that has such a share of those seen."""
+    """Return the rarity of a value, given its share of all values seen (0 to 1)."""
     if share == 0:
         return "unseen"
     return next((rarity for rarity, least in LEAST_SHARE.items() if share >= least), "rare")
@@ -151,18 +155,24 @@ def rarity_of(share: float) -> Rarity:
 
 @dataclass(frozen=True, slots=True)
 class ActionImpact:
-    """One action of an alert that can do harm: what it does, and how often it was called, failed, and on which resources.
+    """One action of an alert that can do harm: its effect, how often it was called and failed, and on which resources.
 
-    `action` is `service:Action`, `effect` completes "the call ..." ("stops or removes an audit log"). `tactic` and `technique`
-    are MITRE ATT&CK's, empty where none fits. `new`: the principal never called it before, or gave a right by it to an account
-    that no one dealt with, or did harm by it as never before (`alerting.novel_impact`). `new_place`: it came from a network that
-    is new for the principal. `calls` counts its events in the alert, `failed` those of them that were refused or failed.
-    `resources` are the first few, `type:name`, with the accounts that it lies `in` or is opened `for`; of a call that names no
-    resource, whom it is `for` alone. `supporting`: the calls are those of events that support the alert, beside any row of its
-    own events, and count only where they are grave, new and succeeded (`alerting.impact`). `in_bulk`: it reads data or secrets,
-    and the principal never read as much. `dry_run`: its calls only asked whether they may, and may: `failed` counts them, for
-    none was carried out, and none was refused. `gravity_at_home`: its gravity had its credential been used where it belongs; None
-    where it was, else `gravity` is grave at least.
+    - `action`: `service:Action`.
+    - `effect`: completes "the call ..." ("stops or removes an audit log").
+    - `tactic`, `technique`: of MITRE ATT&CK, empty if none fits.
+    - `calls`: its events in the alert; `failed`: those of them that were refused or failed.
+    - `new`: the principal never called it before, or gave by it a right to an account that no one dealt with, or did harm by it
+      as never before (`alerting.novel_impact`).
+    - `new_place`: it came from a network that is new for the principal.
+    - `resources`: the first few, `type:name`, with the account that a resource lies `in` or is opened `for`. If the call names no
+      resource, only the account that it is `for`.
+    - `supporting`: the calls belong to supporting events; the alert's own events of the action have an entry of their own. Such
+      calls count only if they are grave, new and succeeded (`alerting.impact`).
+    - `in_bulk`: it reads data or secrets, and the principal never read as much.
+    - `dry_run`: its calls only asked whether they are permitted, and they are. None was carried out, so `failed` counts them,
+      although none was refused.
+    - `gravity_at_home`: the gravity that the action would have if its credential had been used in its own networks; None if it
+      was used there. If it was not, `gravity` is at least grave.
     """
 
     action: str
@@ -182,7 +192,7 @@ class ActionImpact:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Return whether its credential was used outside of its networks."""
+        """Return whether its credential was used outside its own networks."""
         return self.gravity_at_home is not None
 
     @property
@@ -202,7 +212,7 @@ class ActionImpact:
 
 
 def on_resources(resources: Sequence[str]) -> str:
-    """Return what follows a call that was made on resources, or opened something for accounts; empty for none.
+    """Return the words after a call that name its resources, or the accounts that it opened something for; empty for none.
 
     >>> on_resources(["bucket:logs", "bucket:cards"]), on_resources(["for account 210987654321"])
     (' on bucket:logs, bucket:cards', ' for account 210987654321')
@@ -214,9 +224,9 @@ def on_resources(resources: Sequence[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """One step of the response: its phase, one or two sentences, and commands to copy, empty where a person acts.
+    """One step of the response: its phase, one or two sentences, and commands to copy (empty if a person must act).
 
-    Commands are for a POSIX shell; what comes from a record is quoted in them.
+    Commands are for a POSIX shell; values from a record are quoted.
     """
 
     phase: StepPhase
@@ -244,10 +254,11 @@ class ActivityCurve:
 class AlertEvent:
     """One event of an alert as the analyst reads it.
 
-    `resource` is what the call touched, `type:name`, empty where the record names nothing. `scores` maps each detector that was
-    asked to its z, None where it had no opinion. `flagged_by` are the detectors that voted for it, and `thresholds` maps each
-    detector to what its z was compared with: lower beside another detector's z that opens an alert. `raw` is the record as AWS
-    wrote it, JSON text.
+    - `resource`: the resource of the call, `type:name`; empty if the record names none.
+    - `scores`: the z of each detector that was asked, None if it had no opinion.
+    - `flagged_by`: the detectors that voted for the event.
+    - `thresholds`: the threshold of each detector's z; it is lower if another detector's z is high enough to open an alert.
+    - `raw`: the record as AWS wrote it, JSON text.
     """
 
     event_id: str
@@ -275,22 +286,22 @@ class AlertEvent:
 
     @property
     def by_service(self) -> str:
-        """Return the service that made the call for its caller: its domain stands in place of an address; empty for their own."""
+        """Return the service that made the call for its caller, whose domain is in the address field; empty if none did."""
         return service_at(self.source_address)
 
     def has_weak_vote(self, detector: DetectorName) -> bool:
-        """Return whether a detector voted for a z that is usual by itself: enough beside another one that is very rare."""
+        """Return whether a detector voted with a z that is usual by itself, and suffices only beside a very rare z of another."""
         z = self.scores.get(detector)
         return detector in self.flagged_by and z is not None and z < WEAK_VOTE_Z
 
     @property
     def weak_votes(self) -> tuple[DetectorName, ...]:
-        """Return the detectors of `flagged_by` whose vote is a weak one."""
+        """Return the detectors of `flagged_by` whose vote is weak."""
         return tuple(filter(self.has_weak_vote, self.flagged_by))
 
 
 def service_at(place: str) -> str:
-    """Return the service whose domain stands in place of an address or a network; empty for a place.
+    """Return the text if it is the domain of a service, which a record may have instead of an address; else empty.
 
     >>> service_at("athena.amazonaws.com")
     'athena.amazonaws.com'
@@ -302,15 +313,16 @@ def service_at(place: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Alert:
-    """Verdicts of one principal in one run of intervals, explained: what the analyst reads.
+    """The verdicts of one principal in one run of intervals, explained for the analyst.
 
-    `alert_id` is a hash of principal and first interval, so scoring again overwrites instead of repeating. `urgency`, 0 to 100,
-    ranks it and makes its severity; it combines `rarity` (how unlikely its events are by chance) and `impact` (what its new calls
-    can do), 0 to 100 each. `impact_of` are the gravest actions behind the impact and of supporting events, the gravest first.
-    `supporting_events` have no verdict: a detector voted for them in an hour with one. They are few, have no records, and add
-    nothing to the rarity; the next steps undo what they did. `bank_version` is that of the bank that measured its newest
-    event. `degraded`: some losses were computed in process, because the inference server was unavailable; they are the same
-    to 1e-4.
+    - `alert_id`: a hash of principal and first interval, so scoring again overwrites the alert instead of repeating it.
+    - `urgency`, 0 to 100: ranks the alert and gives its severity. It combines `rarity` (how unlikely its events are by chance)
+      and `impact` (what its new calls can do), 0 to 100 each.
+    - `impact_of`: the gravest actions of its events and of supporting events, the gravest first.
+    - `supporting_events`: events without a verdict that a detector voted for in an hour with a verdict. They are few, have no
+      records, and add nothing to the rarity; the next steps undo their effects.
+    - `bank_version`: the bank that measured its newest event.
+    - `degraded`: some losses were computed in process, because the inference server was unavailable; they agree to 1e-4.
     """
 
     alert_id: str
@@ -341,12 +353,12 @@ class Alert:
 
     @property
     def people(self) -> str:
-        """Return the persons or the machine behind it, the one behind the call that leads the title first; empty for none."""
+        """Return the persons or the machine behind it, empty for none. The one behind the call in the title comes first."""
         return people_behind(self.human, self.events)
 
     @property
     def highest_scores(self) -> dict[DetectorName, float]:
-        """Return the highest z of each detector over the events; a detector without an opinion on any of them is left out."""
+        """Return each detector's highest z over the events, without detectors that had no opinion on any event."""
         highest: dict[DetectorName, float] = {}
         for event in self.events:
             for name, z in event.scores.items():
@@ -361,14 +373,14 @@ class Alert:
 
     @property
     def weak_votes(self) -> tuple[DetectorName, ...]:
-        """Return the detectors of `flagged_by` all of whose votes are weak ones."""
+        """Return the detectors of `flagged_by` whose votes are all weak."""
         full = {name for event in self.events for name in event.flagged_by if name not in event.weak_votes}
         return tuple(name for name in self.flagged_by if name not in full)
 
 
 def alert_fields(alert: Alert) -> dict[str, Any]:
-    """Return an alert for JSON: its fields, and of each event its `weak_votes` beside `flagged_by`."""
-    import msgspec  # what lists alerts starts without it
+    """Return an alert for JSON: its fields, and `weak_votes` for each event."""
+    import msgspec  # late: a command that only lists alerts starts without it
 
     fields: dict[str, Any] = msgspec.to_builtins(replace(alert, events=(), supporting_events=()))
     for name in ("events", "supporting_events"):
@@ -377,7 +389,7 @@ def alert_fields(alert: Alert) -> dict[str, Any]:
 
 
 def event_fields(event: AlertEvent) -> dict[str, Any]:
-    """Return an event for JSON: its fields, and its `weak_votes` beside `flagged_by`."""
+    """Return an event for JSON: its fields and its `weak_votes`."""
     import msgspec
 
     fields: dict[str, Any] = msgspec.to_builtins(event)
@@ -386,7 +398,7 @@ def event_fields(event: AlertEvent) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class CredentialIssue:
-    """A call that issued credentials: `issued_key` is the access key of the session it began, the rest is the caller's."""
+    """A call that issued credentials. `issued_key` is the access key of the new session; all other fields are the caller's."""
 
     issued_key: str
     at: datetime
@@ -403,8 +415,8 @@ class CredentialIssue:
 class Disposition:
     """An analyst's decision on an alert, when, and why. The newest one of an alert counts.
 
-    `events` is how many events the alert had when it was decided; one that has grown since is open again. `duplicate_of` is the
-    id of the other alert, where the decision is `duplicate`.
+    `events` is the number of events that the alert had at the decision; if it has grown since, it is open again. `duplicate_of`
+    is the id of the other alert if the decision is `duplicate`.
     """
 
     alert_id: str
@@ -418,12 +430,14 @@ class Disposition:
 
 @dataclass(frozen=True, slots=True)
 class FeedGap:
-    """A feed (an account, a region of it, a source) from which no event comes although many were expected.
+    """A gap of a feed (an account, a region of it, a source): no event came although many were expected.
 
-    `notice_id` is a hash of the feed and the first silent interval. `since` is that interval's start; `expected` events were
-    missed up to `seen_at`, the end of the interval last examined; `hourly` is how many usually come in an hour. `ending` is empty
-    while the feed is silent; then `heard again`, or `given up` when its past is too long ago to expect anything, and `ended_at`
-    is when.
+    - `notice_id`: a hash of the feed and the first interval of the gap.
+    - `since`: the start of that interval.
+    - `expected`: the number of events missed up to `seen_at`, the end of the interval examined last.
+    - `hourly`: the usual number of events in an hour.
+    - `ending`: empty while the gap lasts; `heard again` when events come again; `given up` when the feed's past is too long ago
+      to expect anything. `ended_at` is when the gap ended.
     """
 
     notice_id: str
@@ -439,9 +453,9 @@ class FeedGap:
     ending: str = ""
 
 
-# From 50 on is what harmless surprises hardly ever reach (docs/explanation/experiments.md, "Ranking and impact").
+# Harmless surprises hardly ever reach 50 (docs/explanation/experiments.md, "Ranking and impact").
 SEVERITY_LEVELS = ((75, "critical"), (50, "high"), (35, "medium"), (0, "low"))
-MINIMUM_URGENCY = {word: least for least, word in SEVERITY_LEVELS}  # the urgency from which a word holds
+MINIMUM_URGENCY = {word: least for least, word in SEVERITY_LEVELS}  # the least urgency of each severity
 
 
 def severity_of(urgency: int) -> str:

@@ -4,10 +4,12 @@ Example:
     >>> [(term.field, term.values) for term in parse_alert_query("action:(StopLogging, DeleteTrail) region:eu-*")]
     [('action', ('StopLogging', 'DeleteTrail')), ('region', ('eu-*',))]
 
-A term is `field:value`, `field:(one, other)`, a comparison of a number or severity, or a word of free text. All terms must match;
-one of a term's values must. `-` before a term excludes what matches. `*` in a value stands for any text. Quotes hold a value with
-blanks, commas or brackets together. Small and capital letters are alike. An action, an ARN or a link is free text, although a
-word and a colon begin it; what begins so otherwise is refused where the word is no field.
+- A term is `field:value`, `field:(one, other)`, a comparison of a number or severity, or a word of free text.
+- An alert matches a query if it matches all terms; it matches a term if it has one of the term's values.
+- `-` before a term excludes the alerts that match it. `*` in a value stands for any text.
+- Quotes enclose a value with blanks, commas or brackets. Case does not matter.
+- An action, an ARN or a link is free text, although it begins with a word and a colon. Any other term whose word before the colon
+  is no field is refused.
 
 The grammar is a regular expression and a loop: a parser generator would be a dependency for fifty lines.
 """
@@ -29,14 +31,14 @@ from fingerprint.core.sanitize import storable
 MAX_QUERY_LENGTH = 1000  # characters
 MAX_TERMS = 30
 MAX_VALUES = 50  # of a term
-# Of a query: patterns with a `*` elsewhere than at the end, and alternatives of free text. Each is a look at every alert of the
-# store: 450 words took 6 s of 100,000 alerts, and a page counts them several times.
+# Of a query: patterns with a `*` that is not at the end, and alternatives of free text. Each scans every alert of the store: 450
+# words took 6 s with 100,000 alerts, and a page counts several times.
 MAX_WIDE_VALUES = 20
-MAX_VALUE_LENGTH = 300  # characters of a value that a link asks for
-MAX_WORD_LENGTH = 64  # characters of a word of free text; longer ones are found by their beginning
+MAX_VALUE_LENGTH = 300  # characters of a value that a link may ask for
+MAX_WORD_LENGTH = 64  # characters of a word of free text; a longer word is cut
 
 Comparison = Literal[":", ">=", "<=", ">", "<"]
-FIELDS = (  # what a query can ask for, in the order in which it is suggested; pages explain each (`web.query_words`)
+FIELDS = (  # fields of a query, in the order of suggestions; pages explain each (`web.query_words`)
     "action",
     "service",
     "principal",
@@ -72,9 +74,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
 NO_VALUE = "none"  # the value of `assignee` and `decision` for alerts without one
 READER = "me"  # the value of `assignee` for the reader of a page
 TEXT = ""  # the field of free text
-# Of a misspelt field: `acton` is 0.91 like `action`, the service `sts` 0.67 like `status`.
+# Similarity from which a word is taken for a misspelt field: `acton` has 0.91 to `action`, the service `sts` 0.67 to `status`.
 MIN_LIKENESS = 0.85
-SYNONYMS = {"human": "person"}  # what exports call a field: what the query calls it
+SYNONYMS = {"human": "person"}  # name of a field in exports -> its name in queries
 _IPV4_CHARACTERS, _IPV6_CHARACTERS = frozenset("0123456789./*"), frozenset("0123456789abcdef:./*")
 _TOKEN = re.compile(
     r"""\s*(?:
@@ -92,7 +94,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9.*_/@+=][A-Za-z0-9.*_/@+=:-]*")  # a value that 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A condition: one of the values of a field; with `negated`, none of them. The field of free text is empty."""
+    """A condition: the field has one of the values, or with `negated` none of them. `field` is empty for free text."""
 
     field: str
     values: tuple[str, ...]
@@ -100,7 +102,7 @@ class Term:
     compare: Comparison = ":"
 
     def __str__(self) -> str:
-        """Return the term as it is typed."""
+        """Return the term as a person types it."""
         parts = [_quote(self.field, value) for value in self.values]
         values = parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
         return f"{'-' * self.negated}{self.field}{self.compare if self.field else ''}{values}"
@@ -111,7 +113,7 @@ Terms = tuple[Term, ...]
 
 @lru_cache(maxsize=256)
 def parse_alert_query(text: str) -> Terms:
-    """Return the terms of a query. Raise FingerprintError with the place of what cannot be read."""
+    """Return the terms of a query. Raise FingerprintError that names the part that cannot be read."""
     if len(text) > MAX_QUERY_LENGTH:
         raise FingerprintError(f"q: at most {MAX_QUERY_LENGTH} characters")
     terms = tuple(_terms(storable(text)))
@@ -125,7 +127,7 @@ def parse_alert_query(text: str) -> Terms:
 
 
 def is_pattern(value: str) -> bool:
-    """Return whether a value has a `*` elsewhere than at its end: no index finds what is like it.
+    """Return whether a value has a `*` that is not at its end, so that no index helps to find it.
 
     >>> is_pattern("*Logging"), is_pattern("Stop*")
     (True, False)
@@ -134,25 +136,26 @@ def is_pattern(value: str) -> bool:
 
 
 def _wide_values(term: Term) -> int:
-    """Return how many values of a term are looked for in all alerts, each by itself."""
+    """Return the number of a term's values that each need a scan of all alerts."""
     if term.field == TEXT:
         return len(term.values) if len(term.values) > 1 else 0
     return sum(map(is_pattern, term.values))
 
 
 def format_alert_query(terms: Terms) -> str:
-    """Return the text that `parse_alert_query` reads as these terms."""
+    """Return the text of a query with these terms: the inverse of `parse_alert_query`."""
     return " ".join(map(str, terms))
 
 
 def with_term(text: str, field: str, value: str, negated: bool = False) -> str:
-    """Return a query that also accepts a value of a field, or with `negated` that excludes it.
+    """Return a query that also accepts a value of a field, or with `negated` excludes it.
 
     Example:
         >>> with_term("tactic:Impact severity>=high", "tactic", "Discovery")
         'tactic:(Impact, Discovery) severity>=high'
 
-    A value joins those that the query accepts of the field already, or excludes; it is no longer among those of the other kind.
+    The value is added to the query's term of the same field and kind (accepting or excluding) if there is one, and removed from a
+    term of the other kind.
     """
     terms = without_value(text, field, value, not negated)
     for index, term in enumerate(terms):
@@ -163,7 +166,7 @@ def with_term(text: str, field: str, value: str, negated: bool = False) -> str:
 
 
 def without_value(text: str, field: str, value: str, negated: bool) -> Terms:
-    """Return the terms of a query without one value of a field; a term that has no other goes."""
+    """Return the terms of a query without one value of a field; a term with no other value is dropped."""
     found = []
     for term in parse_alert_query(text):
         if (term.field, term.negated) == (field, negated):
@@ -175,7 +178,7 @@ def without_value(text: str, field: str, value: str, negated: bool) -> Terms:
 
 
 def is_searchable_value(value: str) -> bool:
-    """Return whether a query can ask for exactly this value: it has no quote, no `*`, and is not empty or long."""
+    """Return whether a query can ask for exactly this value: it has no quote and no `*`, and is neither empty nor too long."""
     return 0 < len(value) <= MAX_VALUE_LENGTH and not set(value) & set('"*')
 
 
@@ -186,12 +189,12 @@ def without_term(text: str, index: int) -> str:
 
 
 def asks_status(text: str) -> bool:
-    """Return whether a query asks for a status, other than to exclude it."""
+    """Return whether a query asks for a status; to exclude one does not count."""
     return any(term.field == "status" and not term.negated for term in parse_alert_query(text))
 
 
 def asks_for_me(text: str) -> bool:
-    """Return whether a query names its reader as `me`, which pages and the API know."""
+    """Return whether a query asks for `assignee:me`, which pages and the API replace by their reader's name."""
     return any(term.field == "assignee" and READER in term.values for term in parse_alert_query(text))
 
 
@@ -207,7 +210,7 @@ def resolve_me(text: str, name: str) -> str:
 
 
 def words_of(text: str) -> list[str]:
-    """Return the words of a text in small letters, and the parts of words such as `StopLogging`, each once."""
+    """Return the distinct words of a text in small letters, and the parts of words such as `StopLogging`."""
     found: dict[str, None] = {}
     for word in _WORD.findall(text):
         found[word[:MAX_WORD_LENGTH].lower()] = None
@@ -217,30 +220,30 @@ def words_of(text: str) -> list[str]:
 
 
 def query_words(text: str) -> list[str]:
-    """Return the words of free text to look for."""
+    """Return the distinct words of free text in small letters, each cut to MAX_WORD_LENGTH."""
     return list(dict.fromkeys(word[:MAX_WORD_LENGTH].lower() for word in _WORD.findall(text)))
 
 
 def like_pattern(value: str) -> str:
-    """Return a pattern of LIKE with the escape character `!`: `*` is any text, everything else is itself.
+    """Return a LIKE pattern with the escape character `!`: `*` stands for any text, everything else for itself.
 
-    Letters stay as they are: the database makes both sides small, and each makes other letters small than Python does.
+    The case of letters is kept: the database lowers both sides, and databases lower other letters than Python does.
     """
     return "%".join(map(literal_pattern, value.split("*")))
 
 
 def literal_pattern(value: str) -> str:
-    """Return a pattern of LIKE that stands for a text itself, with the escape character `!`."""
+    """Return a LIKE pattern with the escape character `!` that matches exactly this text."""
     return "".join(f"!{each}" if each in "%_!" else each for each in value)
 
 
 def is_address(value: str) -> bool:
-    """Return whether a value of `network` is an address, a range or a pattern of one; else it is an owner."""
+    """Return whether a value of `network` is an address, a range or a pattern of an address; otherwise it is an owner's name."""
     return set(value) <= _IPV4_CHARACTERS or (":" in value and set(value.lower()) <= _IPV6_CHARACTERS)
 
 
 def address_pattern(value: str) -> str:
-    """Return the beginning that all addresses of a range have, with `*`: `203.0.113.0/24` is `203.0.113.*`."""
+    """Return a range as a pattern of addresses: `203.0.113.*` for `203.0.113.0/24`; other values are unchanged."""
     if "/" not in value:
         return value
     try:
@@ -291,7 +294,7 @@ def _term(found: re.Match[str]) -> Iterator[Term]:
 
 
 def _is_pasted(value: str) -> bool:
-    """Return whether what follows `word:` is the rest of an action, an ARN, a link or another name, and no field's value.
+    """Return whether the text after `word:` is the rest of an action, an ARN, a link or another name, not a field's value.
 
     >>> _is_pasted("CreateUser"), _is_pasted("aws:iam::1:user/x"), _is_pasted("maria"), _is_pasted("10.0.0.0/8")
     (True, True, False, False)
@@ -306,9 +309,9 @@ def _values(found: re.Match[str]) -> list[str]:
 
 
 def _checked(field: str, value: str) -> str:
-    """Return a value as it is kept; raise FingerprintError for one that the field cannot have."""
+    """Return a value as the term keeps it; raise FingerprintError for one that the field cannot have."""
     if field == "status":
-        value = value.replace("_", "-")  # as an API's filter has it
+        value = value.replace("_", "-")  # filters of the API write in_progress
     if field in CHOICES:
         if value.lower() not in CHOICES[field]:
             raise _error(f"{field} is one of {', '.join(CHOICES[field])}", f"{field}:{CHOICES[field][0]}")

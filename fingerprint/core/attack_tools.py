@@ -1,11 +1,11 @@
-"""Programs and systems that are made for attacks: who calls with one that is new to them is hardly at their usual work.
+"""Attack tools: programs and systems made for attacks. A principal that uses one for the first time is hardly at its usual work.
 
 Example:
     >>> is_made_for_attacks("Boto3 kali"), is_made_for_attacks("Boto3 linux")
     (True, False)
 
-A secret scanner calls only with a key that it found. What an attacker's program calls itself is the attacker's choice, so the
-lack of such a name says nothing.
+A secret scanner calls only with a key that it found. An attacker chooses the name of a program, so the lack of such a name proves
+nothing.
 """
 
 from __future__ import annotations
@@ -15,5 +15,5 @@ ATTACK_PROGRAMS = frozenset(("trufflehog", "pacu", "cloudfox", "weirdaal", "enum
 
 
 def is_made_for_attacks(program: str) -> bool:
-    """Return whether the text of a program, its name and operating system, names one that is made for attacks."""
+    """Return whether a program's text (name and operating system) names one that is made for attacks."""
     return not ATTACK_PROGRAMS.isdisjoint(program.lower().split())

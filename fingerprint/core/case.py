@@ -1,4 +1,4 @@
-"""Cases: the rows, filters and changes of the alert queue, and how an alert stands by its dispositions. Alerts are in `alert`.
+"""Cases: rows, filters and changes of the alert queue, and the decision in force on an alert. Alerts are in `alert`.
 
 Example:
     >>> own_alerts = AlertFilter(status="open", assignee="maria", least_urgency=50)
@@ -7,10 +7,11 @@ Example:
     >>> store.cases.change(seen, SetDisposition("benign", "a migration"), by="maria")
     [ActionOutcome(alert_id='397edb7b6806', done=True, version=2, reason='')]
 
-A *case* is the work on an alert: its assignee, its decision, and how often it was changed. An alert without any change has
-version 0. It is *closed* while its newest disposition covers all of its events; one that has *grown* since is open again. An open
-alert is *new* until a person assigns it, writes a note on it or says that it is *in progress*. It is new again only where a
-person says so: who gives an alert back has looked at it.
+A *case* is the work on an alert: its assignee, its decision, and its version, the number of changes (0: never changed).
+
+- An alert is *closed* while its newest disposition covers all of its events. If it has *grown* since, it is open again.
+- An open alert is *new* until a person assigns it, writes a note on it or sets it *in progress*.
+- Only a person sets it to new again. To remove the assignee does not, because that person has looked at the alert.
 """
 
 from __future__ import annotations
@@ -26,25 +27,25 @@ from fingerprint.core.alert_query import asks_status
 CaseStatus = Literal["open", "new", "in_progress", "closed", "all"]  # open: new or in progress
 WorkStatus = Literal["new", "in_progress"]
 QueueOrder = Literal["urgency", "newest", "oldest", "events", "lowest", "fewest"]
-# To group by
+# Fields to group alerts by
 GroupField = Literal["principal", "service", "account", "tactic", "assignee", "level", "day", "human"]
 
 Within = Literal["1h", "24h", "7d", "30d"]  # ages of an alert's last event
 
-# Training learns from these
+# Decisions that need a reason: training learns from them
 REASONED_DECISIONS: frozenset[Decision] = frozenset({"benign", "false_positive"})
 MAX_PAGE_SIZE = 500
 MAX_NOTE_LENGTH = 10_000  # characters
-MAX_REASON_LENGTH = 2_000  # characters of why something was decided
+MAX_REASON_LENGTH = 2_000  # characters of the reason for a decision
 MAX_TREND_DAYS = 366  # days of counts by day
 MAX_GROUP_FIELDS = 3  # fields
-MAX_QUORUM = 16  # votes; the settings say how many detectors there are
+MAX_QUORUM = 16  # votes; the number of detectors is in the settings
 MIN_THRESHOLD, MAX_THRESHOLD = 1.0, 37.0  # below, every event passes; above, a double has no probability left
 
 
 @dataclass(frozen=True, slots=True)
 class AlertFilter:
-    """A filter of alerts. An empty field or None does not restrict; of `service`, `account` and `tactic` an alert has several."""
+    """A filter of alerts. An empty field or None does not restrict. An alert can have several services, accounts and tactics."""
 
     status: CaseStatus = "open"
     least_urgency: int = 0
@@ -53,18 +54,18 @@ class AlertFilter:
     service: str = ""
     account: str = ""
     tactic: str = ""
-    assignee: str | None = None  # "" asks for those without one
+    assignee: str | None = None  # "" asks for alerts without an assignee
     decision: Decision | None = None
     level: Level | None = None
     q: str = ""  # a query of `alert_query`
-    within: Within | None = None  # of the alert's last event: so long ago at most
-    since: datetime | None = None  # of the alert's last event
-    until: datetime | None = None  # of its first
-    day: date | None = None  # of the alert's last event, in UTC: what groups and the trend count by
-    suppressed: bool = False  # those that a suppression hides, instead of those that none does
+    within: Within | None = None  # the greatest age of the alert's last event
+    since: datetime | None = None  # bound of the alert's last event
+    until: datetime | None = None  # bound of its first event
+    day: date | None = None  # of the alert's last event, in UTC; groups and the trend count by it
+    suppressed: bool = False  # True asks for the alerts that a suppression hides, False for all others
 
     def total_in(self, counts: Mapping[str, int]) -> int | None:
-        """Return how many alerts this filter finds, given its counts; None for suppressed ones, counted without status."""
+        """Return the number of alerts that this filter finds, given its counts by status; None for suppressed alerts."""
         if self.suppressed:
             return None
         if self.status == "all" or (self.status == "open" and asks_status(self.q)):  # the query says which
@@ -76,7 +77,8 @@ class AlertFilter:
 class QueueRow:
     """One alert in the queue, without its events.
 
-    `urgency` is what it is worked by: `own_urgency`, lowered by how many other principals (`sharing`) show the same surprise.
+    The queue is ordered by `urgency`: `own_urgency`, lowered by the number of other principals with the same surprise
+    (`sharing`).
     """
 
     alert_id: str
@@ -97,22 +99,22 @@ class QueueRow:
     services: tuple[str, ...]
     accounts: tuple[str, ...]
     tactics: tuple[str, ...]
-    stored_at: datetime  # when it came
+    stored_at: datetime  # when the store received it
     incident_id: str
     incident_size: int  # alerts of its incident, this one among them
     open: bool
-    in_progress: bool = False  # while it is open: a person took it, wrote a note, or said so
+    in_progress: bool = False  # it is open, and a person took it, wrote a note or set the status
     grown: int = 0  # events since it was judged
     assignee: str = ""
     decision: Decision | None = None
     notes: int = 0
     suppressed_by: str = ""  # a suppression's id
-    actions: tuple[str, ...] = ()  # service:action; of each of these three at most some hundred
+    actions: tuple[str, ...] = ()  # service:action; this and the next two have at most some hundred values
     addresses: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     rarity: int = 0
     impact: int = 0
-    gravest_action: str = ""  # `service:Action` that counts most towards the impact, empty for none
+    gravest_action: str = ""  # the `service:Action` that adds most to the impact, empty for none
 
     @property
     def status(self) -> Literal["new", "in_progress", "closed"]:
@@ -122,7 +124,7 @@ class QueueRow:
 
 @dataclass(frozen=True, slots=True)
 class QueuePage:
-    """Rows of one filter; `following` asks for the next ones, None at the end. `total` counts all."""
+    """A page of a filter's rows. `total` counts all rows; `following` is the cursor of the next page, None at the end."""
 
     rows: tuple[QueueRow, ...]
     total: int
@@ -131,7 +133,7 @@ class QueuePage:
 
 @dataclass(frozen=True, slots=True)
 class EvidencePage:
-    """Some of the `total` events of an alert, the oldest first; `following` asks for the next ones, None at the end."""
+    """A page of an alert's `total` events, the oldest first; `following` is the cursor of the next page, None at the end."""
 
     events: tuple[AlertEvent, ...]
     total: int
@@ -156,7 +158,7 @@ class PrincipalEvents:
 
 @dataclass(frozen=True, slots=True)
 class AlertGroup:
-    """Alerts of one filter that share their values of up to three fields."""
+    """A group: alerts of one filter that have the same values in up to three fields."""
 
     values: tuple[str, ...]
     alerts: int
@@ -182,7 +184,7 @@ class DayCount:
 class AlertRevision(NamedTuple):
     """An alert as an analyst saw it: a change applies only if it still has that `version`.
 
-    A decision covers the `events` it had then, so an alert that has grown stays open; None covers all that it has by now.
+    A decision covers the `events` that it had then, so an alert that has grown stays open. None covers all of its current events.
     """
 
     alert_id: str
@@ -191,7 +193,7 @@ class AlertRevision(NamedTuple):
 
 
 class AlertChange(NamedTuple):
-    """An alert that is new or has changed, and the number of its newest change: a later change has a higher one."""
+    """A new or changed alert, and the number of its newest change. Later changes have higher numbers."""
 
     number: int
     alert_id: str
@@ -203,7 +205,7 @@ class SetDisposition:
 
     decision: Decision
     why: str = ""
-    duplicate_of: str = ""  # an alert's id, where the decision is `duplicate`
+    duplicate_of: str = ""  # an alert's id, if the decision is `duplicate`
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +224,14 @@ class ReopenCase:
 
 @dataclass(frozen=True, slots=True)
 class SetStatus:
-    """Say that an open alert is worked on, or that it is not."""
+    """Set an open alert to new or in progress."""
 
     status: WorkStatus
 
 
 @dataclass(frozen=True, slots=True)
 class UndoDecision:
-    """Take the last decision on an alert back: it is as before, decided otherwise or not at all."""
+    """Undo the last decision on an alert: the decision before it is in force again, or the alert is open."""
 
     why: str = ""
 
@@ -238,16 +240,17 @@ CaseAction = SetDisposition | AssignCase | ReopenCase | UndoDecision | SetStatus
 
 
 def lacks_reason(decision: str, why: str) -> bool:
-    """Return whether a decision needs a reason and has none: a benign alert or a false positive teaches the detector.
+    """Return whether a decision lacks the reason that it needs: detectors learn from benign alerts and false positives.
 
-    A true positive may be closed in haste; a duplicate names the other alert, which has the reason.
+    A true positive needs none, because it may be closed in haste; neither does a duplicate, because the other alert has the
+    reason.
     """
     return decision in REASONED_DECISIONS and not why.strip()
 
 
 @dataclass(frozen=True, slots=True)
 class ActionOutcome:
-    """The outcome of one change. If it was not done, `reason` says why; `version` is the current one (-1: no such alert)."""
+    """The outcome of one change. `reason` says why it was not done; `version` is the alert's current one (-1: no such alert)."""
 
     alert_id: str
     done: bool
@@ -268,7 +271,7 @@ class CaseNote:
 
 @dataclass(frozen=True, slots=True)
 class AuditEntry:
-    """One line of the audit, which only grows: who changed what, of which alert, and when."""
+    """One line of the audit: actor, action, target and time. The audit only grows."""
 
     number: int
     at: datetime
@@ -280,7 +283,7 @@ class AuditEntry:
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """A filter of the audit; an empty field does not restrict. `action` is whole, or its noun: `alert`, `alert.decide`."""
+    """A filter of the audit; an empty field does not restrict. `action` is an action (`alert.decide`) or its noun (`alert`)."""
 
     target: str = ""
     by: str = ""
@@ -291,7 +294,7 @@ class AuditFilter:
 
 @dataclass(frozen=True, slots=True)
 class SavedView:
-    """A filter that was saved under a name: the query of the queue's address, `status=open&service=iam`."""
+    """A filter of the queue, saved under a name. `query` is the query string of the queue's URL: `status=open&service=iam`."""
 
     owner: str
     name: str
@@ -300,7 +303,7 @@ class SavedView:
 
 @dataclass(frozen=True, slots=True)
 class SuppressionMatch:
-    """The alerts that a suppression hides: those all of whose events match.
+    """A match of a suppression, which hides an alert if all of the alert's events match.
 
     An empty field does not restrict; not all may be empty.
     """
@@ -317,9 +320,9 @@ class SuppressionMatch:
 
 @dataclass(frozen=True, slots=True)
 class Suppression:
-    """Alerts that are hidden for a reason until a day, with the person who decided it.
+    """A suppression: hides alerts until a time, for a reason that its owner gave.
 
-    The votes behind them are never hidden; confirmed attacks and critical alerts only by one that was `forced`, with a reason.
+    It never hides the votes behind them. It hides confirmed attacks and critical alerts only if it was `forced`, with a reason.
     """
 
     suppression_id: str
@@ -330,14 +333,14 @@ class Suppression:
     created_at: datetime
     expires_at: datetime
     ended_at: datetime | None = None
-    forced: str = ""  # why it may hide confirmed attacks and critical alerts; empty: it may not
-    hits: int = 0  # alerts that it fits or has fitted
+    forced: str = ""  # reason to hide confirmed attacks and critical alerts; empty: it may not hide them
+    hits: int = 0  # alerts that it matches or has matched
     last_hit: datetime | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownValue:
-    """A value of a match that no stored alert has: it may come later, or be a slip for one of those that are `similar`."""
+    """A value of a match that no stored alert has: one may still come, or the value is misspelt and a `similar` one is meant."""
 
     field: str  # of SuppressionMatch
     value: str
@@ -346,22 +349,22 @@ class UnknownValue:
 
 @dataclass(frozen=True, slots=True)
 class SuppressionPreview:
-    """The stored alerts that a match would hide; where it hides none, the values that none of them has."""
+    """The stored alerts that a match would hide; if there are none, its values that no stored alert has (`unknown`)."""
 
     alerts: int
     open: int
     urgent: int  # with an urgency of 50 or more
-    critical: int  # with an urgency of 75 or more: these are hidden by force alone ...
-    confirmed: int  # ... and so are those that were judged true positive
+    critical: int  # with an urgency of 75 or more: hidden only by force
+    confirmed: int  # judged true positive: hidden only by force
     rows: tuple[QueueRow, ...]
     unknown: tuple[UnknownValue, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdOverride:
-    """A threshold override from the web app, which goes before settings files: the threshold of alerts (a z), and a quorum.
+    """A threshold override from the web app: the threshold of alerts (a z) and the quorum. It takes precedence over settings.
 
-    None leaves a value to the files. `cleared` removes the override.
+    None leaves a value to the settings. `cleared` removes the override.
     """
 
     number: int
@@ -375,11 +378,12 @@ class ThresholdOverride:
 
 @dataclass(frozen=True, slots=True)
 class ThresholdEstimate:
-    """The effect of a threshold and a quorum on the last days: alerts a day, and attacks found.
+    """The estimated effect of a threshold and a quorum on recent days: alerts a day, and attacks found.
 
-    `found` counts attacks that analysts `confirmed`. `sessions` counts known attack sessions (`training.attack_injection`) and
-    `sessions_found` those with a call that reaches the threshold by the autoencoder's z; both are None without a bank. An
-    estimate for a number of alerts a day says in `unmet` why that number cannot be met, and in `note` what limits it.
+    - `confirmed`: attacks that analysts confirmed; `found`: those of them that would still be found.
+    - `sessions`: known attack sessions (`training.attack_injection`); `sessions_found`: those with a call whose autoencoder z
+      reaches the threshold. Both are None without a bank.
+    - `unmet`: why a wanted number of alerts a day cannot be met; `note`: what limits the estimate.
     """
 
     threshold: float
@@ -394,15 +398,15 @@ class ThresholdEstimate:
 
     @property
     def session_share(self) -> float | None:
-        """The share of the known attack sessions that is found; None without a bank, or without any."""
+        """The share of the known attack sessions that is found; None without a bank or without sessions."""
         return (self.sessions_found or 0) / self.sessions if self.sessions else None
 
 
 @dataclass(frozen=True, slots=True)
 class ProgramStatus:
-    """The status of a program as it reports it.
+    """The status that a program reports.
 
-    `lag` messages are not read yet (None: unknown), `figures` are counted since it began, `trouble` is a sentence where
+    `lag` is the number of messages not read yet (None: unknown), `figures` are counts since it began, `trouble` is a sentence if
     something fails.
     """
 
@@ -415,10 +419,10 @@ class ProgramStatus:
 
 
 def current_decisions(newest: Iterable[Disposition], evidence: Mapping[str, int]) -> dict[str, Decision]:
-    """Return the decision on each alert, by its id, given the newest disposition of each and how many events it has.
+    """Return the decision in force on each closed alert, by id.
 
-    A duplicate stands as the alert it is a duplicate of. Open alerts are left out: those without a decision, those that have
-    grown since, and duplicates of such.
+    `newest` are the newest dispositions of the alerts, `evidence` their current numbers of events. A duplicate has the decision
+    of the other alert. Open alerts are left out: those without a decision, those that have grown since, and duplicates of such.
 
     Example:
         >>> one = Disposition("a1", "benign", "maria", "a new laptop", datetime(2026, 3, 4, tzinfo=UTC), events=3)
@@ -433,14 +437,14 @@ def current_decisions(newest: Iterable[Disposition], evidence: Mapping[str, int]
 def current_dispositions(
     newest: Iterable[Disposition], evidence: Mapping[str, int]
 ) -> dict[str, Disposition]:
-    """Return the disposition by which each alert stands, by its id: its own, or that of the alert it is a duplicate of."""
+    """Return the disposition in force on each closed alert, by id: its own, or that of the alert that it duplicates."""
     valid = {each.alert_id: each for each in newest if evidence.get(each.alert_id, 0) <= each.events}
     found = {alert_id: _resolve_duplicate(alert_id, valid) for alert_id in valid}
     return {alert_id: each for alert_id, each in found.items() if each is not None}
 
 
 def _resolve_duplicate(alert_id: str, newest: Mapping[str, Disposition]) -> Disposition | None:
-    """Return the disposition at the end of a chain of duplicates; None where it ends at an open alert or is a circle."""
+    """Return the disposition at the end of a chain of duplicates; None if the chain is a circle or ends at an open alert."""
     passed: set[str] = set()
     while (each := newest.get(alert_id)) and each.decision == "duplicate":
         if alert_id in passed:

@@ -1,4 +1,4 @@
-"""Stop asking a server that failed several times in a row, and try again after a cool-down.
+"""Circuit breaker: send no request to a server that failed several times in a row until a cool-down is over.
 
 Example:
     >>> breaker = CircuitBreaker(3, 10.0)
@@ -12,9 +12,9 @@ from __future__ import annotations
 
 
 class CircuitBreaker:
-    """Open for `cooldown_seconds` after `max_failures` failures in a row; then one request may try.
+    """A circuit that is open for `cooldown_seconds` after `max_failures` failures in a row; then requests may be tried again.
 
-    For one caller at a time. `now` is the time in seconds of a clock that never goes back.
+    For one caller at a time. `now` is the time of a monotonic clock, in seconds.
     """
 
     def __init__(self, max_failures: int, cooldown_seconds: float) -> None:

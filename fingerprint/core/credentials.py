@@ -1,4 +1,4 @@
-"""Find passwords and tokens inside text, so that settings refuse them and no sentence, log line or traceback repeats them.
+"""Find passwords and tokens in text, so that settings refuse them and no message, log line or traceback repeats them.
 
 Example:
     >>> mask_credentials("cannot reach postgresql://alerts:hunter2@db/alerts?sslpassword=hunter2")
@@ -6,9 +6,12 @@ Example:
     >>> holds_credentials("postgresql://alerts@db/alerts?password_file=/run/secrets/database")
     False
 
-A credential is a password before the `@` of a URL, anything there of http:// and https:// (a token may stand for the name), and
-the value of a query parameter that is called like one, as in presigned URLs. Both expressions take time linear in the text:
-attackers write what is logged.
+A credential is
+
+- the password before the `@` of a URL; in http:// and https:// also the name, which may be a token;
+- the value of a query parameter with a name such as `token`, as in presigned URLs.
+
+Both expressions take time linear in the text, because attackers write text that is logged.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import re
 
 MASK = "***"
 
-_USERINFO = re.compile(  # the password of a database may hold what ends a host elsewhere
+_USERINFO = re.compile(  # a database password may contain `/`, `?` and `#`, which end the host in http URLs
     r"(https?://)[^\s/?#]+@|(?<!http)(?<!https)(://[^\s/?#@:]{0,200}:)[^\s@]{1,200}@", re.IGNORECASE
 )
 _PARAMETER = re.compile(r"(^|[?&;\s])([\w.-]++)=([^\s&;'\"<>]++)")
@@ -33,7 +36,7 @@ def holds_credentials(text: str) -> bool:
 
 
 def mask_credentials(text: str) -> str:
-    """Return the text with every credential replaced by MASK; what is masked already stays as it is."""
+    """Return the text with every credential replaced by MASK; masked text stays as it is."""
     return _PARAMETER.sub(_parameter, _USERINFO.sub(_userinfo, text))
 
 

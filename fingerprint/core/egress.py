@@ -1,4 +1,4 @@
-"""Egress guard: the addresses that a webhook may reach are those of the internet, and inner networks only as settings allow.
+"""Egress guard: a webhook may reach addresses of the internet, and addresses of inner networks only if settings allow them.
 
 Example:
     >>> refusal_reason("169.254.169.254")
@@ -8,9 +8,9 @@ Example:
     >>> refusal_reason("10.0.0.1", allowed=parse_networks(["10.0.0.0/24"])) is None
     True
 
-Addresses are judged, never names: whatever a name or an odd spelling (2130706433, 0x7f.1) resolves to is judged when a
-connection is opened, and that very address is connected to. A cloud's metadata service gives credentials to any caller inside,
-which is what an attacker would use a chosen URL for.
+Addresses are judged, never names: when a connection is opened, the address that a name or an odd spelling (2130706433, 0x7f.1)
+resolves to is judged, and exactly that address is connected to. The reason: a cloud's metadata service gives credentials to any
+caller inside, so an attacker who chooses a URL would choose that one.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from urllib.parse import unquote, urlsplit
 from fingerprint.core.credentials import MASK
 from fingerprint.core.errors import FingerprintError
 
-MIN_SECRET_LENGTH = 6  # letters of a part of a path that may be a secret
-PLAIN_URL = re.compile(r"[!-~]+")  # ASCII that is seen
+MIN_SECRET_LENGTH = 6  # characters from which a part of a path may be a secret
+PLAIN_URL = re.compile(r"[!-~]+")  # visible ASCII
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 METADATA_NETWORKS: dict[
     Network, str
-] = {  # beyond what every Python of today knows of IANA's registries of special addresses
-    ip_network("168.63.129.16/32"): "Azure's metadata",  # public to look at
+] = {  # special addresses that the `ipaddress` of some current Python version does not know
+    ip_network("168.63.129.16/32"): "Azure's metadata",  # looks like a public address
     ip_network("192.0.0.0/24"): "reserved",  # Oracle's metadata is 192.0.0.192
-    ip_network("64:ff9b:1::/48"): "private",  # NAT64 of a network's own, RFC 8215
+    ip_network("64:ff9b:1::/48"): "private",  # local NAT64, RFC 8215
     ip_network("3fff::/20"): "reserved",  # documentation, RFC 9637
 }
 NAT64_NETWORK = ip_network("64:ff9b::/96")  # NAT64, RFC 6052
-IPV4_COMPATIBLE_NETWORK = ip_network("::/96")  # RFC 4291, given up, and still understood by some
+IPV4_COMPATIBLE_NETWORK = ip_network("::/96")  # RFC 4291: deprecated, but some systems still understand it
 
 
 class WebhookTarget(NamedTuple):
-    """A URL that may be posted to. It is shown without its path, which is a secret with Slack."""
+    """A URL that may be posted to. Its text omits the path, which for Slack is a secret."""
 
     scheme: str
     host: str
@@ -68,7 +68,7 @@ class WebhookTarget(NamedTuple):
         return str(self)
 
     def redact_path(self, text: str) -> str:
-        """Return what a receiver answered without the parts of the URL that it repeats: many name the path that they lack."""
+        """Return a receiver's answer with the URL's parts masked: many receivers repeat the path that they did not find."""
         parts = urlsplit(self.url)
         secret = {
             each
@@ -81,7 +81,7 @@ class WebhookTarget(NamedTuple):
 
 
 def parse_target(url: str, plain_http: bool = False) -> WebhookTarget:
-    """Return a receiver's URL. Raises FingerprintError, which does not repeat the URL: it may hold a secret."""
+    """Return a receiver's URL, parsed. Raise FingerprintError, which does not repeat the URL: it may hold a secret."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname or "", parts.port
@@ -101,7 +101,7 @@ def parse_target(url: str, plain_http: bool = False) -> WebhookTarget:
 
 
 def parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
-    """Return networks as settings write them, CIDR or one address. Raises FingerprintError for what is none."""
+    """Return the networks of the settings, each a CIDR or one address. Raise FingerprintError for any other text."""
     try:
         return tuple(ip_network(text) for text in texts)
     except ValueError as error:
@@ -109,7 +109,7 @@ def parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
 
 
 def refusal_reason(text: str, allowed: Collection[Network] = ()) -> str | None:
-    """Return why an address is not connected to; None if it may be."""
+    """Return why a connection to an address is refused; None if it is not."""
     address = ip_address(text.partition("%")[0])
     if _within(address, allowed):
         return None
@@ -126,7 +126,10 @@ def _within(address: Address, allowed: Collection[Network]) -> bool:
 
 
 def _kind(address: Address) -> str | None:
-    """Return the kind of an address that is not one of the internet's; one that leads to another is judged by that one."""
+    """Return the kind of an address that is not of the internet, else None.
+
+    It is None as well for an address with an embedded one: `refusal_reason` judges the embedded address.
+    """
     for network, kind in METADATA_NETWORKS.items():
         if _within(address, [network]):
             return kind
@@ -144,7 +147,7 @@ def _kind(address: Address) -> str | None:
 
 
 def _embedded_addresses(address: Address) -> list[IPv4Address]:
-    """Return the IPv4 addresses that an IPv6 address leads to: mapped, translated (NAT64), by 6to4 or by Teredo."""
+    """Return the IPv4 addresses embedded in an IPv6 address: mapped, compatible, NAT64, 6to4 or Teredo."""
     if isinstance(address, IPv4Address):
         return []
     if address.ipv4_mapped:

@@ -1,4 +1,4 @@
-"""Errors: those that people read, one sentence each, and two that a program answers itself.
+"""Errors: those for people, one sentence each, and two that programs handle themselves.
 
 Example:
     >>> str(FingerprintError("postgresql://ana:secret@db/alerts does not answer"))
@@ -25,15 +25,15 @@ class NotFound(FingerprintError):
 
 
 class Conflict(FingerprintError):
-    """It was changed since it was read: read it again, then decide."""
+    """The object was changed since it was read: read it again, then decide."""
 
 
 class ServerUnavailable(FingerprintError):
-    """A server that this program needs does not answer: try again later."""
+    """A server that the program needs does not answer: try again later."""
 
 
 class QueryTimeout(ServerUnavailable):
-    """A query of the database was stopped: it took longer than one reader may.
+    """A query of the database was stopped, because it took longer than a query may.
 
     Example:
         >>> str(QueryTimeout(15))
@@ -47,8 +47,8 @@ class QueryTimeout(ServerUnavailable):
 
 
 class Unavailable(Exception):
-    """A server does not answer, or refuses for now: the call may be repeated later."""
+    """A server does not answer, or refuses for now: repeat the call later."""
 
 
 class ObjectNotFound(Exception):
-    """The object does not exist, or cannot be read until a person intervenes: repeating the call is of no use."""
+    """The object does not exist, or a person must intervene before it can be read: do not repeat the call."""

@@ -1,11 +1,11 @@
-"""Name the command that installs an optional part of the program.
+"""Installation commands for optional parts of the program.
 
 Example:
     >>> how_to_install("kafka")
     "`pip install '.[kafka]'` in a checkout of cloudtrail-fingerprint"
 
-The distribution is not on a package index, and the index has a stranger's package of the import name: nothing here may
-send a person there by name.
+The distribution is not on PyPI, but PyPI has another author's package with our import name. So no message may tell a person to
+install `fingerprint` by name.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Incidents: alerts that belong together (`core.incident_rule`), changed as one, as programs and pages read them.
+"""Incidents: alerts that belong together (`core.incident_rule`) and are changed as one; the records that programs and pages read.
 
 Example:
     >>> IncidentFilter(status="all", principal="123456789012:user/maria").least_urgency
@@ -23,13 +23,13 @@ IncidentStatus = Literal["new", "in_progress", "closed"]
 IncidentStatusFilter = Literal["open", "new", "in_progress", "closed", "all"]
 IncidentOrder = Literal["urgency", "newest", "oldest"]
 EditKind = Literal["split", "join"]
-MAX_OTHER_RECORDS = 5  # alerts that are named beside one as holding other records of its calls
+MAX_OTHER_RECORDS = 5  # alerts, named with an alert, that have other records of its calls
 
 
 class OtherRecord(NamedTuple):
-    """An alert that holds another account's record of a call that this alert holds, and whom that record names.
+    """An alert with another account's record of a call of this alert, and the principal and person in that record.
 
-    The caller's own account knows its user or role, any other account an id alone.
+    The caller's own account records its user or role, any other account only an id.
     """
 
     alert_id: str
@@ -38,10 +38,11 @@ class OtherRecord(NamedTuple):
 
 
 class SessionOrigin(NamedTuple):
-    """The opener of an alert's session, as far as the store knows.
+    """The opener of an alert's session, as far as the store knows it.
 
-    `chain` are the calls that led to the access key that most events used, the nearest first; `distinct_keys` counts the keys of
-    the alert. `same_opener`: of several keys each is known to be opened by the one who opened the first.
+    - `chain`: the calls that led to the access key of most events, the nearest first.
+    - `distinct_keys`: the number of the alert's access keys.
+    - `same_opener`: there are several keys, and one principal is known to have opened the sessions of all of them.
     """
 
     chain: tuple[CredentialIssue, ...]
@@ -51,15 +52,15 @@ class SessionOrigin(NamedTuple):
 
     @property
     def has_one_opener(self) -> bool:
-        """Return whether it is known who opened the session, or all sessions, of the alert."""
+        """Return whether one opener is known for all sessions of the alert."""
         return bool(self.chain) and (self.distinct_keys == 1 or self.same_opener)
 
     @property
     def opener(self) -> str:
-        """Return the nearest person who opened an alert's session, empty for none, and where several sessions had several."""
+        """Return the nearest person who opened the alert's session; empty for none, or if its sessions had several openers."""
         if not self.has_one_opener:
             return ""
-        # Of several sessions, what led to the others may be another's.
+        # With several sessions, the earlier calls of the chain may concern the first session alone.
         calls = self.chain if self.distinct_keys == 1 else self.chain[:1]
         return next((call.human for call in calls if names_person(call.human)), "")
 
@@ -69,7 +70,7 @@ UNKNOWN_ORIGIN = SessionOrigin((), 0, ())
 
 @dataclass(frozen=True, slots=True)
 class IncidentEdit:
-    """A correction by a person: a set of alerts was split off, or the first of them joined another alert's incident."""
+    """A person's correction: the alerts were split off (`split`), or the first of them joined another alert's incident."""
 
     edit_id: str
     kind: EditKind
@@ -82,17 +83,17 @@ class IncidentEdit:
 
 @dataclass(frozen=True, slots=True)
 class IncidentFilter:
-    """A filter of incidents. An empty field or None does not restrict; `open` is new or in progress."""
+    """A filter of incidents. An empty field or None does not restrict; `open` means new or in progress."""
 
     status: IncidentStatusFilter = "open"
-    assignee: str | None = None  # "" asks for those without one
+    assignee: str | None = None  # "" asks for incidents without an assignee
     principal: str = ""
     least_urgency: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentRow:
-    """One incident in a list. `revision` changes when an alert joins, leaves, grows or is changed by a person."""
+    """One incident in a list. `revision` changes when an alert joins, leaves, grows, or is changed by a person."""
 
     incident_id: str
     revision: str
@@ -100,7 +101,7 @@ class IncidentRow:
     urgency: int  # the highest of its alerts
     first_event_time: datetime
     last_event_time: datetime
-    stored_at: datetime  # when the first of its alerts came
+    stored_at: datetime  # when the store received the first of its alerts
     alerts: int
     open_alerts: int
     principals: tuple[str, ...]
@@ -112,7 +113,7 @@ class IncidentRow:
 
 @dataclass(frozen=True, slots=True)
 class IncidentPage:
-    """Rows of one filter; `following` asks for the next ones, None at the end. `total` counts all."""
+    """A page of a filter's rows. `total` counts all rows; `following` is the cursor of the next page, None at the end."""
 
     rows: tuple[IncidentRow, ...]
     total: int
@@ -121,7 +122,7 @@ class IncidentPage:
 
 @dataclass(frozen=True, slots=True)
 class IncidentAlert:
-    """An alert of an incident, and what it shares with which other one there: `value` is the key or address."""
+    """An alert of an incident, and its link to the alert `with_alert`: the reason, and the shared value (a key or an address)."""
 
     row: QueueRow
     reason: LinkReason
@@ -131,7 +132,7 @@ class IncidentAlert:
 
 @dataclass(frozen=True, slots=True)
 class Incident:
-    """An incident with its alerts, the oldest first, and what people changed about it, the newest first."""
+    """An incident with its alerts, the oldest first, and people's edits of it, the newest first."""
 
     row: IncidentRow
     alerts: tuple[IncidentAlert, ...]
@@ -139,5 +140,5 @@ class Incident:
 
     @property
     def alike_principals(self) -> int:
-        """Return how many principals called the same new actions on one day, where that joined their alerts; else 0."""
+        """Return the number of principals if alerts were joined by the same new actions on one day; else 0."""
         return len(self.row.principals) if any(each.reason == "new_action" for each in self.alerts) else 0

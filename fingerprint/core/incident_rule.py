@@ -1,36 +1,42 @@
-"""The rule of incidents: which alerts are of one attack, by what they share and by what people said.
+"""The rule of incidents: group alerts of one attack by shared values and by people's corrections.
 
 Example:
     >>> links = [AlertLink("a1", "principal", "maria", 0, 600), AlertLink("a2", "principal", "maria", 4_000, 4_600)]
     >>> group_alerts(links)["a2"]
     Membership(incident_id='a1', reason='principal', value='maria', with_alert='a1')
 
-Two alerts are linked where they share a principal, a person (at several roles, or in several accounts), an access key, a
-credential chain (one used a key that issued the other's, or both have an issuer in common, or one is the sign-in that began the
-other's session) or a source address, and at most GAP_SECONDS lie between the end of one and the beginning of the other; and where
-they hold two records of one call, the caller's and that of the account it was made on. Linked alerts are one incident. Some
-things keep an incident from swallowing its surroundings:
+Linked alerts are one incident. Two alerts with at most GAP_SECONDS between the end of one and the beginning of the other are
+linked if they share
 
-- An address links only alerts whose principals had never or hardly used its network before, and not where more than
-  MANY_PRINCIPALS used it in the history: the address of an office, a VPN or a NAT gateway is usual for those behind it, also when
-  a colleague comes by it for the first time. Names of cloud services and private addresses are no addresses.
+- a principal, or a person (in several roles or accounts);
+- an access key, or a credential chain: one used a key that issued the other's, both have a common issuer, or one is the sign-in
+  that began the other's session;
+- a source address.
+
+They are also linked if they have two records of one call: the caller's, and that of the account it was made on. These rules
+keep an incident from growing too large, or add links:
+
+- An address links only alerts whose principals had never or hardly used its network before, and only if at most MANY_PRINCIPALS
+  used that network in the history. The address of an office, a VPN or a NAT gateway is usual for those behind it, even if a
+  colleague uses it for the first time. Names of cloud services and private addresses do not count as addresses.
 - A key, address or call that more than MAX_PRINCIPALS principals showed within RECENT_SECONDS links none of these alerts.
-  Principals of one name in several accounts (a role that is rolled out, or root) are linked by such an address all the same.
-- An alert whose calls made a user or role, or let someone into one, is linked with that one's alerts of the next day. The name is
-  that of a call which AWS carried out, at most MAX_OPENED an alert.
-- Principals of one name in several accounts, no persons, are linked where one service made all calls for them, as a rollout of
-  stacks does, with at most an hour between them, and where an action is new to both that does not serve attackers.
-- MIN_PRINCIPALS or more that call the same new action on one day (UTC), or the same few, are linked where one surprises most,
-  their impact is minor at most, and nothing else is grave, or new to the organisation as a network or tool may be: a certificate
-  that every machine fetches is one incident, and so is a scanner's upgrade. An alert that another link joins with one that does
-  not show the same actions stays there: an attack of several steps does not join.
-- Links are taken in order, the surest kind and the shortest gap first, and none that makes an incident larger than MAX_ALERTS.
+  Principals with one name in several accounts (a role that is rolled out, or root) are linked by such an address all the same.
+- An alert whose calls created a user or role, or gave access to one, is linked with the alerts of that principal of the next day.
+  Only calls that AWS carried out count, and at most MAX_OPENED principals an alert.
+- Principals with one name in several accounts, not persons, are linked if one service made all calls for them (a rollout of
+  stacks) with at most an hour between them, or if the same action, one that does not serve attackers, is new to both.
+- MIN_PRINCIPALS or more principals that call the same new action, or the same few, on one day (UTC) are linked. Conditions: one
+  of the actions surprises most, their impact is at most minor, and nothing else is grave or, such as a network or tool, new to
+  the organisation. So a certificate that every machine fetches is one incident, and so is a scanner's upgrade. An alert is
+  exempt if another link joins it with an alert without these actions: an attack of several steps is not joined.
+- Links are taken in order, the surest kind and the shortest gap first. A link is skipped if it would make an incident larger than
+  MAX_ALERTS.
 
-An incident has the id of its oldest alert, so an older alert that joins changes the id; every alert's id finds its incident. The
-result is a function of the alerts and of what people said, and not of the order in which alerts were saved.
+An incident has the id of its oldest alert, so an older alert that joins changes the id. The id of any of its alerts finds an
+incident. The result depends on the alerts and on people's edits, not on the order in which alerts were saved.
 
-What a person says goes before the rule: an alert that was split off is linked by hand alone, whatever comes later, and alerts
-that were joined stay together. Edits are replayed in their order, so one can be undone without losing the others.
+Edits take precedence over the rule: an alert that was split off is linked by hand alone from then on, and alerts that were joined
+stay together. Edits are replayed in their order, so one can be undone without losing the others.
 """
 
 from __future__ import annotations
@@ -47,24 +53,24 @@ from fingerprint.core.time_range import DAY_SECONDS
 
 Network = IPv4Network | IPv6Network
 
-GAP_SECONDS = 6 * 3600  # between two alerts that touch
-GAPS: Mapping[LinkKind, int] = {  # of kinds that link over another gap
-    "shared_call": 3600,  # both alerts hold it: its two records have one time
+GAP_SECONDS = 6 * 3600  # largest gap between two linked alerts
+GAPS: Mapping[LinkKind, int] = {  # kinds with another largest gap, in seconds
+    "shared_call": 3600,  # short, because the two records of a call have the same time
     "service": 3600,
     "opened": DAY_SECONDS,
 }
-# Before and after an alert, in which principals of a key or an address are counted
+# Principals of a key or an address are counted for so long before and after an alert.
 RECENT_SECONDS = 7 * DAY_SECONDS
-# Of a key, an address or a call that links; a call is recorded for its caller, and where what it touched lies.
+# Most principals of a key, address or call that links. A call is recorded for its caller and in the account of its resource.
 MAX_PRINCIPALS: Mapping[LinkKind, int] = {"access_key": 20, "address": 5, "shared_call": 5}
 MIN_PRINCIPALS = 5  # that call the same new actions on one day
-MAX_NEW_ACTIONS = 6  # of an alert: beside three transitions they are among the ten drivers that are stored
+MAX_NEW_ACTIONS = 6  # of an alert: with three transitions they fit into the ten stored drivers
 MAX_ALERTS = 200  # of one incident
 MAX_VALUES = 50  # keys, addresses, and shared calls, of one alert
-MAX_OPENED = 10  # users and roles that one alert made or opened
-NEW_RARITIES = ("unseen", "rare")  # of a network whose addresses link
+MAX_OPENED = 10  # users and roles that one alert created or gave access to
+NEW_RARITIES = ("unseen", "rare")  # of a network whose addresses link alerts
 _KINDS: tuple[LinkKind, ...] = get_args(LinkKind)
-_INSIDE = tuple(  # networks whose addresses many hosts have
+_INSIDE = tuple(  # private networks: many hosts have the same address
     ip_network(each)
     for each in (
         "10.0.0.0/8",
@@ -81,10 +87,11 @@ _INSIDE = tuple(  # networks whose addresses many hosts have
 
 
 class AlertLink(NamedTuple):
-    """A value by which an alert may be linked, and its first and last event in seconds since 1970.
+    """A value by which an alert may be linked, and the times of the alert's first and last event in seconds since 1970.
 
-    The value of `opened` is that of the `principal` which an alert made, or let someone into. `inherited`: the key is not one
-    that the alert used, but issued one of those, or was issued to a caller without a key, or to a user whom the alert gave it.
+    The value of an `opened` link is the `principal` value of the user or role that the alert created or gave access to.
+    `inherited`: the alert did not use the key. The key issued one of the alert's keys, or an alert's call issued it: to a caller
+    without a key, or to a user.
     """
 
     alert_id: str
@@ -96,7 +103,7 @@ class AlertLink(NamedTuple):
 
 
 class Membership(NamedTuple):
-    """The incident of an alert, and what it shares with which other alert there; the first alert has no other."""
+    """The incident of an alert, and its link there: the reason, shared value and other alert. The first alert has no link."""
 
     incident_id: str
     reason: LinkReason = "first"
@@ -105,7 +112,7 @@ class Membership(NamedTuple):
 
 
 def new_addresses(addresses: Iterable[str], drivers: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the addresses of an alert that lie in a network which was new to its principal, as its drivers say.
+    """Return the addresses of an alert in networks that were new to its principal, according to the alert's drivers.
 
     Example:
         >>> new_addresses(["203.0.113.7", "lambda.amazonaws.com"], [{"seen": "203.0.113.0/24", "rarity": "unseen"}])
@@ -117,7 +124,7 @@ def new_addresses(addresses: Iterable[str], drivers: Iterable[Mapping[str, Any]]
 
 
 def linking_addresses(addresses: Iterable[str], drivers: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the new addresses of an alert whose network is not usual for others: the narrowest one that is named says it.
+    """Return the new addresses of an alert whose network is not usual for others; the narrowest network in the drivers counts.
 
     Example:
         >>> proxy = {"seen": "203.0.113.0/24", "rarity": "unseen", "principals": 40}
@@ -135,7 +142,7 @@ def linking_addresses(addresses: Iterable[str], drivers: Iterable[Mapping[str, A
 
 
 def _new_networks(drivers: Iterable[Mapping[str, Any]]) -> list[tuple[Network, int]]:
-    """Return the networks that drivers say are new, and how many principals used each in the history."""
+    """Return the networks that are new according to the drivers, with the number of principals of each in the history."""
     found = []
     for driver in drivers:
         seen = str(driver["seen"])
@@ -148,7 +155,7 @@ def _new_networks(drivers: Iterable[Mapping[str, Any]]) -> list[tuple[Network, i
 
 
 def name_at_address(principal: str, address: str) -> str:
-    """Return what principals of one name in several accounts share at an address: the name without its account, and the address.
+    """Return the value that links principals of one name in several accounts: the name without its account, and the address.
 
     Example:
         >>> name_at_address("123456789012:role/Audit", "203.0.113.7")
@@ -158,7 +165,7 @@ def name_at_address(principal: str, address: str) -> str:
 
 
 def new_actions(drivers: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the actions that were new to an alert's principal, sorted, as its drivers say.
+    """Return the actions that were new to an alert's principal according to its drivers, sorted.
 
     Example:
         >>> new_actions([{"feature": "action", "seen": "s3:ListAccessGrants", "rarity": "unseen"}])
@@ -168,9 +175,9 @@ def new_actions(drivers: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def names_with_actions(principal: str, actions: Iterable[str]) -> list[str]:
-    """Return what principals of one name in several accounts share that begin to do the same: the name and each action.
+    """Return the values that link principals of one name in several accounts by new actions: the name with each action.
 
-    An upgrade of a scanner that runs in fourteen accounts is one incident, wherever it comes from and however much it reads.
+    So the upgrade of a scanner in fourteen accounts is one incident, wherever it calls from and however much it reads.
 
     Example:
         >>> names_with_actions("123456789012:role/Audit", ["s3:ListAccessGrants"])
@@ -187,10 +194,10 @@ def _is_new_action(driver: Mapping[str, Any]) -> bool:
 def shared_new_actions(
     drivers: Iterable[Mapping[str, Any]], actions: Iterable[Mapping[str, Any]]
 ) -> tuple[str, ...]:
-    """Return the new actions of an alert, sorted, where one surprises most and nothing else is grave or new to the organisation.
+    """Return the new actions of an alert, sorted, if one surprises most and nothing else is grave or new to the organisation.
 
-    `drivers` and `actions` (`Alert.impact_of`) are the alert's. Empty where anything surprises more, an action has an impact, or
-    there are more than MAX_NEW_ACTIONS: the drivers of an alert are not all stored.
+    `drivers` and `actions` (`Alert.impact_of`) are the alert's. The result is empty if anything else surprises more, if a new
+    action has a notable impact or any action a graver one, or for more than MAX_NEW_ACTIONS, because not all drivers are stored.
 
     Example:
         >>> action = {"feature": "action", "seen": "acm:GetCertificate", "rarity": "unseen", "surprise": 10.0, "principals": 0}
@@ -217,12 +224,12 @@ def shared_new_actions(
 
 
 def _is_new_to_most(driver: Mapping[str, Any]) -> bool:
-    """Return whether a driver is new to its principal, and at most MANY_PRINCIPALS of the history showed it."""
+    """Return whether a driver's value is new to its principal, and at most MANY_PRINCIPALS showed it in the history."""
     return driver["rarity"] in NEW_RARITIES and driver.get("principals", 0) <= MANY_PRINCIPALS
 
 
 def forwarding_service(calls: Iterable[tuple[str, str]]) -> str:
-    """Return the service that made all calls of an alert for its principal; calls are (entity, source), empty text for none.
+    """Return the service that made all calls (entity, source) of an alert for its principal; empty if there is none.
 
     Example:
         >>> forwarding_service([("123456789012:role/stacks-exec|iam|service", "cloudformation.amazonaws.com")])
@@ -253,7 +260,7 @@ def _is_in(address: str, networks: Sequence[object]) -> bool:
 
 
 class _Edge(NamedTuple):
-    """A link of two alerts; sorted, the surest comes first."""
+    """A link of two alerts. Edges sort by the surest kind, then by the shortest gap."""
 
     rank: int
     gap: int
@@ -267,9 +274,9 @@ class _Edge(NamedTuple):
 def group_alerts(
     links: Iterable[AlertLink], edits: Iterable[IncidentEdit] = (), most: int = MAX_ALERTS
 ) -> dict[str, Membership]:
-    """Return the membership of each alert, given all links of these alerts that are not too common.
+    """Return the membership of each alert, given all links of the alerts that are not too common.
 
-    Every alert has a link by its principal, which gives its time.
+    Every alert must have a link by its principal, from which its time is taken.
     """
     listed = list(links)
     order = {each.alert_id: (each.first_at, each.alert_id) for each in listed}
@@ -296,7 +303,7 @@ def group_alerts(
 
 
 def replay_edits(edits: Iterable[IncidentEdit]) -> tuple[set[str], set[tuple[str, str]]]:
-    """Return the alerts that no rule links any more, and the pairs that are joined by hand; undone edits count for nothing."""
+    """Return the alerts that the rule no longer links, and the pairs that are joined by hand. Undone edits are ignored."""
     apart: set[str] = set()
     pairs: set[tuple[str, str]] = set()
     for edit in sorted(edits, key=lambda each: (each.at, each.edit_id)):
@@ -317,7 +324,7 @@ def _pair(one: str, other: str) -> tuple[str, str]:
 
 
 def _opening_edges(links: Sequence[AlertLink]) -> Iterator[_Edge]:
-    """Yield a link of each alert that made or opened a principal with each alert of that one which does not end before it."""
+    """Yield a link from each alert that created or opened a principal to that principal's alerts that do not end before it."""
     own: dict[str, list[AlertLink]] = defaultdict(list)
     for each in links:
         if each.kind == "principal":
@@ -335,7 +342,7 @@ def _opening_edges(links: Sequence[AlertLink]) -> Iterator[_Edge]:
 
 
 def _rule_edges(links: Sequence[AlertLink]) -> Iterator[_Edge]:
-    """Yield a link of each alert with the one before it that shares a value and ends last, where they touch."""
+    """Yield a link of each alert with the earlier alert of the same value that ends last, if the gap is not too large."""
     rows = sorted(
         (each for each in links if each.kind not in ("opened", "new_action")),
         key=lambda each: (each.kind, each.value, each.first_at, each.alert_id),
@@ -355,9 +362,9 @@ def _rule_edges(links: Sequence[AlertLink]) -> Iterator[_Edge]:
 
 
 def _new_action_edges(links: Sequence[AlertLink], groups: _Groups) -> Iterator[_Edge]:
-    """Yield a link of each alert with the one before it of those whose principals call the same new actions on one day.
+    """Yield a link of each alert with the one before it, among alerts with the same new actions on one day.
 
-    `groups` are what other links joined: one with any alert that does not show the same actions is left alone, whole.
+    `groups` are joined by the other links; a group with any alert that lacks these actions is left out as a whole.
     """
     principal = {each.alert_id: each.value for each in links if each.kind == "principal"}
     shown = {each.alert_id: each for each in links if each.kind == "new_action"}
@@ -381,7 +388,7 @@ def _reasons(
     groups: _Groups,
     order: Mapping[str, tuple[int, str]],
 ) -> dict[str, tuple[LinkReason, str, str]]:
-    """Return the surest link of each alert with one of its incident: an older one if there is any; by hand before all."""
+    """Return the surest link of each alert inside its incident, preferably to an older alert; links by hand come first."""
     found: dict[str, tuple[LinkReason, str, str]] = {}
     for pair in pairs:
         older, newer = sorted(pair, key=order.__getitem__)

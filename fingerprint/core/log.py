@@ -1,11 +1,11 @@
-"""Loggers whose lines are a message and fields.
+"""Loggers whose lines have a message and fields.
 
 Example:
     >>> log = get_logger("fingerprint.ingest")
     >>> log.warning("paused", partitions=3)
 
-They are structlog's, on top of the standard library's: a record carries the fields as `record.fields`, so any handler takes it,
-and pytest's `caplog` too. `fingerprint.adapters.logs` writes the lines of a running program.
+They are structlog's, on top of the standard library's. A record has its fields in `record.fields`, so any handler can read them,
+and so can pytest's `caplog`. `fingerprint.adapters.logs` writes the lines of a running program.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _STANDARD_OPTIONS = ("exc_info", "stack_info", "stacklevel")
 
 
 def get_logger(name: str) -> BoundLogger:
-    """Return the logger of a name. A field `event` is given as `_event`: structlog calls the message so."""
+    """Return the logger of a name. Pass a field `event` as `_event`, because structlog's name for the message is `event`."""
     return cast("BoundLogger", _LazyLogger(name))
 
 
 class _LazyLogger:
-    """A logger made at its first line: structlog takes 0.1 s of CPU to import, which a short command need not spend."""
+    """A logger that is made at its first line: importing structlog takes 0.1 s of CPU, which a short command can save."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -48,8 +48,8 @@ class _LazyLogger:
 def _to_record(_: Any, __: str, entry: MutableMapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return the arguments for the standard library's logger.
 
-    The fields are one attribute of the record; `structlog.stdlib.render_to_log_kwargs` makes each an attribute, and fails for
-    one called `name` or `message`.
+    All fields are one attribute of the record. `structlog.stdlib.render_to_log_kwargs` would make each an attribute, and fail for
+    a field called `name` or `message`.
     """
     message = (entry.pop("event"), *entry.pop("positional_args", ()))
     options = {option: entry.pop(option) for option in _STANDARD_OPTIONS if option in entry}

@@ -4,9 +4,9 @@ Example:
     >>> LOG_SOURCE_PACKAGE
     'fingerprint.sources.cloudtrail'
 
-Estimators and state take the positions of feature columns when they are imported, so one process reads one log source. The choice
-is therefore an environment variable, which worker processes inherit, and no setting. `fingerprint.features.encoding` loads
-`features` of that package, `fingerprint.sources.active` loads `source` of it (`fingerprint.sources.protocol.LogSource`).
+Estimators and state read the positions of feature columns when they are imported, so one process reads one log source. The choice
+is therefore not a setting but an environment variable, which worker processes inherit. `fingerprint.features.encoding` loads the
+module `features` of the package, `fingerprint.sources.active` the module `source` (`fingerprint.sources.protocol.LogSource`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Figures for a lead: what came, what was decided, how long it took, and how often alerts were attacks.
+"""Figures for a lead: alerts received, decisions, durations, and the share of alerts that were attacks.
 
 Example:
     >>> wilson_interval(3, 4)
@@ -7,10 +7,12 @@ Example:
     >>> overview.first_response.median, overview.first_response.late
     (1800.0, 2)
 
-An alert counts on the day on which the store received it, not on that of its events: a backfill of old records is work of today.
-Times are of alerts that were answered or closed; those that still wait are counted beside them, because leaving them out would
-make a slow month look fast. *Precision* is the share of true positives among alerts that were decided as true positive, benign or
-false positive; duplicates are left out. Small numbers say little, so each share has its 95 % Wilson interval.
+- An alert counts on the day on which the store received it, not on the day of its events: a backfill of old records is work of
+  today.
+- Durations are of alerts that were answered or closed. Waiting alerts are counted separately, because a slow month would look
+  fast without them.
+- *Precision* is the share of true positives among alerts that were decided as true positive, benign or false positive; duplicates
+  are left out. Small numbers prove little, so each share has its 95 % Wilson interval.
 """
 
 from __future__ import annotations
@@ -23,14 +25,14 @@ from datetime import UTC, date, datetime, timedelta
 
 from fingerprint.core.alert import SEVERITY_LEVELS, Decision, severity_of
 
-MIN_FOR_P90 = 10  # durations; of fewer the ninetieth percentile is the slowest one
-_Z95 = 1.959964  # of the normal distribution
+MIN_FOR_P90 = 10  # durations; with fewer the ninetieth percentile is about the slowest one
+_Z95 = 1.959964  # standard deviations of the normal distribution that hold 95 %
 SEVERITIES = tuple(word for _, word in SEVERITY_LEVELS)
 
 
 @dataclass(frozen=True, slots=True)
 class AlertTimes:
-    """An alert as the figures need it; `decision` is the one in force, None while it is open."""
+    """The fields of an alert that the figures need; `decision` is the one in force, None while the alert is open."""
 
     alert_id: str
     urgency: int
@@ -42,7 +44,7 @@ class AlertTimes:
 
 @dataclass(frozen=True, slots=True)
 class DayFigures:
-    """Alerts that came on a day (UTC), by severity."""
+    """Alerts received on a day (UTC), by severity."""
 
     day: date
     critical: int
@@ -53,10 +55,10 @@ class DayFigures:
 
 @dataclass(frozen=True, slots=True)
 class DurationFigures:
-    """Seconds that something took.
+    """Durations of alerts, in seconds.
 
-    `done` alerts took `median` and `p90` (None for too few). `waiting` ones are not done; `late` of these wait longer than
-    `target` seconds.
+    `done` alerts took `median` and `p90` (None for too few). `waiting` alerts are not done; `late` of these have waited longer
+    than `target` seconds.
     """
 
     done: int
@@ -71,7 +73,7 @@ class DurationFigures:
 class PrecisionFigures:
     """Decided alerts of a week, a detector or a suppression: the share of true positives, with its 95 % interval.
 
-    `undecided` are open alerts or duplicates. The share and its ends are None without a decision.
+    `undecided` counts open alerts and duplicates. `share`, `low` and `high` are None without a decision.
     """
 
     name: str
@@ -85,13 +87,13 @@ class PrecisionFigures:
 
     @property
     def decided(self) -> int:
-        """Return how many were decided."""
+        """Return the number of decided alerts."""
         return self.true_positives + self.benign + self.false_positives
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """All figures of alerts that came from `since` on and before `until`."""
+    """All figures of the alerts received from `since` on and before `until`."""
 
     since: datetime
     until: datetime
@@ -102,7 +104,7 @@ class Overview:
     time_to_close: DurationFigures
     total: PrecisionFigures
     by_week: tuple[PrecisionFigures, ...]
-    by_detector: tuple[PrecisionFigures, ...]  # the one with the highest z
+    by_detector: tuple[PrecisionFigures, ...]  # by the detector with the alert's highest z
     by_suppression: tuple[PrecisionFigures, ...]
 
 
@@ -115,7 +117,7 @@ def summarise(
     detectors: Mapping[str, str] | None = None,
     suppressions: Mapping[str, Sequence[AlertTimes]] | None = None,
 ) -> Overview:
-    """Return the figures of these alerts; `detectors` names the leading one of each decided alert."""
+    """Return the figures of these alerts; `detectors` maps a decided alert to its leading detector."""
     weeks, led = defaultdict(list), defaultdict(list)
     for each in alerts:
         weeks[_week_of(each.stored_at)].append(each)
@@ -144,7 +146,7 @@ def summarise(
 def measure_durations(
     spans: Iterable[tuple[datetime, datetime | None]], now: datetime, target: float
 ) -> DurationFigures:
-    """Return how long spans took from their beginning to their end, None while they have none."""
+    """Return the durations of spans (beginning, end); the end is None while a span lasts."""
     took: list[float] = []
     waiting: list[float] = []
     for begin, end in spans:
@@ -159,7 +161,7 @@ def measure_durations(
 
 
 def percentile(ascending: Sequence[float], share: float) -> float:
-    """Return a percentile of values in ascending order, between the two next to it as NumPy does."""
+    """Return a percentile of values in ascending order, interpolated between its neighbours as in NumPy."""
     place = share * (len(ascending) - 1)
     below = math.floor(place)
     above = min(below + 1, len(ascending) - 1)
@@ -177,9 +179,9 @@ def measure_precision(name: str, alerts: Iterable[AlertTimes]) -> PrecisionFigur
 
 
 def wilson_interval(successes: float, trials: float, deviations: float = _Z95) -> tuple[float, float]:
-    """Return the Wilson score interval of a share, for one trial or more: of 95 %, or of so many standard `deviations`.
+    """Return the Wilson score interval of a share: of 95 %, or of so many standard `deviations`. `trials` is at least 1.
 
-    By hand and not by `scipy.stats`, whose import is slow: commands and the web app start without it.
+    It does not use `scipy.stats`, whose import is slow: commands and the web app start without it.
     """
     square = deviations**2
     share, scale = successes / trials, 1 + square / trials
@@ -195,7 +197,7 @@ def _week_of(moment: datetime) -> date:
 
 
 def _count_days(alerts: Iterable[AlertTimes], since: datetime, until: datetime) -> Iterable[DayFigures]:
-    """Yield all days of the span, also those without an alert."""
+    """Yield the figures of all days of the span, including days without an alert."""
     counts: dict[date, Counter[str]] = defaultdict(Counter)
     for each in alerts:
         counts[each.stored_at.astimezone(UTC).date()][severity_of(each.urgency)] += 1

@@ -6,8 +6,8 @@ Example:
     >>> weak_password("four plain english words", "maria") is None
     True
 
-Length counts and composition does not (NIST SP 800-63B-4, ASVS 5 6.2). How many guesses a password would take is estimated by
-zxcvbn, with its lists of 30,000 common passwords, of words and of names, and with keyboard rows, sequences, repeats and dates.
+Length counts, composition does not (NIST SP 800-63B-4, ASVS 5 6.2). zxcvbn estimates the number of guesses from lists of 30,000
+common passwords, of words and of names, and from keyboard rows, sequences, repeats and dates.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import unicodedata
 
 MIN_LENGTH, MAX_LENGTH = 12, 1024  # characters
 MIN_GUESSES = 10**8  # online, a name can be tried 769 times a day (docs/how-to/accounts.md)
-MAX_CHECKED_LENGTH = 32  # characters that are estimated: half a second of processor time at the very worst
+MAX_CHECKED_LENGTH = 32  # characters that zxcvbn is given: it takes half a second of CPU at worst
 # Words of the product, which attackers try first
 PRODUCT_WORDS = ("fingerprint", "cloudtrail", "aws", "analyst", "admin", "security", "alert", "queue")
 WORD_PATTERN = re.compile(r"\w{3,}")
 
 
 def weak_password(password: str, name: str, organisation: str = "") -> str | None:
-    """Return why a password is refused, a sentence; None for a good one. `name` and `organisation` are words to avoid."""
+    """Return a sentence that says why a password is refused; None for a good one. It must not use `name` or `organisation`."""
     typed = unicodedata.normalize("NFC", password)
     if len(typed) < MIN_LENGTH:
         return f"a password has at least {MIN_LENGTH} characters"

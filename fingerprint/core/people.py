@@ -1,4 +1,4 @@
-"""People behind an alert: which names are persons', and whose sessions of a shared role its events were made in.
+"""People behind an alert: names that are persons', and the persons whose sessions of a shared role made its calls.
 
 Example:
     >>> names_person("ann.lee"), names_person("etl.runner"), names_person("ann@example.org")
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from fingerprint.core.alert import AlertEvent
 
-MAX_SESSIONS_NAMED, MAX_SESSION_NAME_LENGTH = 5, 64  # in one text; characters, the most that AWS allows
-# Words for what runs. None is a first or last name, as Dev, Job and Jenkins are.
+MAX_SESSIONS_NAMED, MAX_SESSION_NAME_LENGTH = 5, 64  # in one text; characters, as many as AWS allows
+# Words for programs. None is a first or last name: Dev, Job and Jenkins are names, so they are missing.
 _WORKLOADS = (
     "api backend backup build client cluster controller daemon database default deploy etl frontend function gateway lambda "
     "monitoring node operator pipeline prod production proxy queue runner scheduler server service staging svc sync system "
@@ -26,10 +26,10 @@ SESSION_NAMES_CHOSEN = "chosen by the caller or the service that opened the sess
 
 
 def session_names(events: Sequence[AlertEvent]) -> str:
-    """Return the names of sessions that events were made in, the most used first, a handful; empty for none.
+    """Return the session names of events in one text, the most used first, at most MAX_SESSIONS_NAMED; empty for none.
 
-    The caller chooses the name and says who it wants to be, or the service does that opened the session, as of a function: which
-    of them it was, records of the session do not tell.
+    A session's name is chosen by its caller, who may take any name, or by the service that opened it, such as Lambda. Records of
+    the session do not say which.
     """
     counts = Counter(event.session for event in events if event.session)
     names = sorted(counts, key=lambda name: (-counts[name], name))
@@ -39,22 +39,22 @@ def session_names(events: Sequence[AlertEvent]) -> str:
 
 
 def names_person(human: str) -> bool:
-    """Return whether a name is a person's: an e-mail address, or a first and a last name, as `ann.lee`."""
+    """Return whether a name is a person's: an e-mail address, or first and last name, such as `ann.lee`."""
     first, _, last = human.lower().partition(".")
     named = first.isalpha() and last.isalpha() and WORKLOAD_WORDS.isdisjoint((first, last))
     return "@" in human or named
 
 
 def people_behind(human: str, events: Sequence[AlertEvent]) -> str:
-    """Return the person behind the leading call, then the others whose sessions of a shared role are among the events."""
+    """Return the person behind the leading call, then the other sessions of a shared role among the events."""
     others = other_sessions(human, events)
     return f"{human}, {others}" if others else human
 
 
 def other_sessions(human: str, events: Sequence[AlertEvent]) -> str:
-    """Return the names of the sessions of a shared role that are not the person's; empty where no session has the person's name.
+    """Return the names of the sessions of a shared role that are not the person's; empty if no session has the person's name.
 
-    A name that was chosen freely counts too: it may be a thief's, and the person can answer for their own session alone.
+    A freely chosen name counts too: it may be a thief's, and the person can answer only for their own session.
     """
     shared = names_person(human) and any(event.session == human for event in events)
     return session_names([event for event in events if event.session != human]) if shared else ""

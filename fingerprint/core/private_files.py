@@ -1,7 +1,7 @@
-"""Files that only their owner may read: how they are made and replaced, and a warning about those that others can read.
+"""Files that only their owner may read: make and replace them, and warn about files that others can read.
 
 Example:
-    >>> make_private_folder(Path("checkpoints"))                    # mode 0700, and so are folders above it that were missing
+    >>> make_private_folder(Path("checkpoints"))                    # mode 0700, like missing folders above it
     >>> with open("checkpoints/part", "xb", opener=private_opener) as file:   # mode 0600, whatever the umask
     ...     file.write(b"...")
 
@@ -23,8 +23,8 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 
 PRIVATE_FOLDER_MODE, PRIVATE_FILE_MODE = 0o700, 0o600
-STAGING_PREFIX = ".staged-"  # of a file that is being written; left behind by a process that was killed
-# What an orchestrator puts there is 0444 by its own default; the container guards it.
+STAGING_PREFIX = ".staged-"  # of a file that is being written; a killed process leaves it behind
+# Orchestrators put secrets here with mode 0444 by default; the container guards them.
 SECRETS_MOUNT = "/run/secrets/"
 
 log = get_logger("fingerprint.core.private_files")
@@ -32,12 +32,12 @@ _warned: set[Path] = set()
 
 
 def restrict_new_files() -> None:
-    """Make everything that this process writes from now on readable by its owner alone."""
+    """Make all files and folders that this process creates from now on readable by their owner alone."""
     os.umask(0o777 & ~PRIVATE_FOLDER_MODE)
 
 
 def make_private_folder(folder: Path) -> list[Path]:
-    """Make a folder, and those above it, with mode FOLDER; return those that were missing, the innermost first."""
+    """Make a folder and the missing ones above it with PRIVATE_FOLDER_MODE; return the folders made, the innermost first."""
     missing = [each for each in (folder, *folder.parents) if not each.exists()]
     for each in reversed(missing):
         each.mkdir(PRIVATE_FOLDER_MODE, exist_ok=True)
@@ -46,19 +46,19 @@ def make_private_folder(folder: Path) -> list[Path]:
 
 @contextmanager
 def private_folder(folder: Path) -> Iterator[None]:
-    """Make a folder as `make_private_folder` does; what was made and is empty after an error is removed again."""
+    """Make a folder as `make_private_folder` does; after an error, remove the folders made that are empty."""
     made = make_private_folder(folder)
     try:
         yield
     except BaseException:
-        with suppress(OSError):  # one that is not empty, and so those above it
+        with suppress(OSError):  # a folder that is not empty stays, and so do those above it
             for each in made:
                 each.rmdir()
         raise
 
 
 def private_opener(path: str, flags: int) -> int:
-    """Open a file for `open(..., opener=opener)`; a new one has mode FILE."""
+    """Open a file for `open(..., opener=private_opener)`; a new one has PRIVATE_FILE_MODE."""
     return os.open(path, flags, PRIVATE_FILE_MODE)
 
 
@@ -69,10 +69,10 @@ def replace_file(
     publish: Callable[[Path, Path], object] = os.replace,
     staged_in: Path | None = None,
 ) -> None:
-    """Let `write` write a file under another name, and put it in its place: whole or not at all, also after a loss of power.
+    """Replace a file atomically: `write` writes it under a temporary name, and `publish` moves it. Survives a loss of power.
 
-    The other name is one that no other process uses, in `staged_in` or beside the file. With `os.link` to `publish` nothing is
-    replaced. OSError where the folder cannot be written.
+    No other process uses the temporary name, which is in `staged_in` or beside the file. With `publish=os.link`, an existing file
+    is not replaced. Raise OSError if the folder cannot be written.
     """
     staged = (staged_in or file.parent) / f"{STAGING_PREFIX}{secrets.token_hex(8)}"
     try:
@@ -80,7 +80,7 @@ def replace_file(
             pass
         write(staged)
         staged.chmod(mode)
-        sync(staged)  # else the name may survive and not the content
+        sync(staged)  # else the name may survive a loss of power without the content
         publish(staged, file)
     finally:
         staged.unlink(missing_ok=True)
@@ -98,9 +98,9 @@ def sync(path: Path) -> None:
 
 @contextmanager
 def exclusive_lock(file: Path, busy: str) -> Iterator[None]:
-    """Hold a lock file, made for the block; it is let go with the process, however that ends.
+    """Hold a lock file, which exists only during the block. The lock ends with the process, however the process ends.
 
-    Raise FingerprintError with the sentence `busy` if another process holds it, OSError where it cannot be made.
+    Raise FingerprintError with the sentence `busy` if another process holds it, OSError if the file cannot be made.
     """
     with file.open("w") as lock:
         try:
@@ -116,20 +116,20 @@ def exclusive_lock(file: Path, busy: str) -> Iterator[None]:
 
 
 def _is_at(handle: int, file: Path) -> bool:
-    """Return whether an open file is still the one of that name: who held its lock before may have removed it."""
+    """Return whether an open file still has its name: the previous holder of the lock may have removed it."""
     with suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(handle), file.stat())
     return False
 
 
 def restrict_files(folder: Path) -> None:
-    """Set the mode FILE for the files of a folder that was made with `make_private_folder`."""
+    """Set PRIVATE_FILE_MODE for the files of a folder that was made with `make_private_folder`."""
     for each in folder.iterdir():
         each.chmod(PRIVATE_FILE_MODE)
 
 
 def is_exposed(path: Path) -> bool:
-    """Return whether every user of this machine can read a file: by its own mode, and that of each folder above it."""
+    """Return whether every user of this machine can read a file, given its own mode and those of all folders above it."""
     try:
         own, above = path.stat().st_mode, [each.stat().st_mode for each in path.absolute().parents]
     except OSError:
@@ -138,9 +138,9 @@ def is_exposed(path: Path) -> bool:
 
 
 def warn_if_exposed(path: Path, remedy: Path | None = None) -> None:
-    """Log a warning, once in a process, about a file that every user can read.
+    """Log a warning, once per process, about a file that every user can read.
 
-    `remedy` names what to close, if it is not the file itself.
+    `remedy` is the path to restrict, if it is not the file itself.
     """
     if path in _warned or str(path.absolute()).startswith(SECRETS_MOUNT) or not is_exposed(path):
         return

@@ -1,10 +1,10 @@
-"""Read ahead: a thread makes the next item of an iterator while this one is worked on.
+"""Read ahead: a thread makes the next item of an iterator while the caller works on the current one.
 
 Example:
-    >>> for events in read_ahead(history.batches()):     # the disk and Arrow beside the scoring
+    >>> for events in read_ahead(history.batches()):     # disk and Arrow work while the events are scored
     ...     pipeline.process(events)
 
-It pays where making an item waits, or works outside Python's lock: zlib, Arrow, DuckDB, an object store.
+It pays if making an item waits, or works without the GIL: an object store, zlib, Arrow, DuckDB.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ END: Any = object()  # after the last item
 
 
 def read_ahead(items: Iterable[T]) -> Iterator[T]:
-    """Yield the items of an iterator; one more than without it is in memory.
+    """Yield the items of an iterator, at the cost of one more item in memory.
 
-    What the iterator raises is raised where its item would have come. Who stops early waits for the item under way.
+    An error of the iterator is raised in place of its item. A caller that stops early waits for the item under way.
     """
     iterator = iter(items)
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="read-ahead") as thread:

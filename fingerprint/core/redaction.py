@@ -5,9 +5,9 @@ Example:
     >>> redactor.redact('{"requestParameters":{"password":"hunter2","name":"x"}}')
     '{"requestParameters":{"password":"[redacted]","name":"x"}}'
 
-A path names fields from the outside in, case-sensitive; `*` is any one name, and lists are walked through. A record that holds
-none of them stays as it was written, byte for byte; one that cannot be read, or has a name twice, is replaced whole, because
-its values cannot be known.
+A path names fields from the outermost to the innermost, case-sensitive. `*` stands for any one name, and a path goes through
+lists. A record without any of the fields keeps every byte. A record that cannot be parsed, or has a name twice, is replaced as a
+whole, because its values cannot be known.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FieldPath = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Redactor:
-    """Paths, parsed once: `a.b.*.c`. Raises FingerprintError for one that names no field."""
+    """A redactor of paths such as `a.b.*.c`. Raise FingerprintError for a path that names no field."""
 
     paths: Sequence[str] = ()
 
@@ -42,7 +42,7 @@ class Redactor:
         return bool(self.paths)
 
     def redact(self, raw: str) -> str:
-        """Return a record, JSON text, without the values at these paths. Empty text stays empty."""
+        """Return a record (JSON text) with the values at the paths replaced. Empty text stays empty."""
         if not self.paths or not raw:
             return raw
         try:
@@ -54,7 +54,7 @@ class Redactor:
 
 
 def _redact(value: Any, path: FieldPath) -> int:
-    """Replace in place what lies at `path` and return how many values that were. Lists are walked through."""
+    """Replace the values at `path` in place, also inside lists; return their number."""
     if isinstance(value, list):
         return sum(_redact(part, path) for part in value)
     if not isinstance(value, dict):
@@ -67,7 +67,7 @@ def _redact(value: Any, path: FieldPath) -> int:
 
 
 def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object whose names are distinct; raise for one with a name twice, of which readers see only the last."""
+    """Return an object of JSON; raise ValueError if a name comes twice, because parsers see only the last value."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a name comes twice")

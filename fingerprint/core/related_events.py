@@ -1,4 +1,4 @@
-"""Events that belong to one another: the call behind a service's call, what a session did beside an alert, who issued its key.
+"""Related events: the call behind a service's call, a session's calls near an alert, and the issuers of its access key.
 
 Example:
     >>> find_cause(decrypt, [read_secret], SOURCE.changes_something).action_name  # of kms:Decrypt by secretsmanager.amazonaws.com
@@ -13,17 +13,17 @@ from datetime import datetime, timedelta
 
 from fingerprint.core.alert import AlertEvent, CredentialIssue
 
-MAX_CHAIN_LENGTH = 20  # calls; AWS allows any number, one after the other
-CAUSED_WITHIN = timedelta(seconds=10)  # between an own call to a service and what that service calls for it
-MINUTES_BESIDE = timedelta(minutes=5)  # between an alert's event and what the same session did beside it
+MAX_CHAIN_LENGTH = 20  # calls; AWS sets no limit
+CAUSED_WITHIN = timedelta(seconds=10)  # from a principal's call to the service's call that it caused
+MINUTES_BESIDE = timedelta(minutes=5)  # between an alert's event and another call of the same access key
 
 
 def succeeded_beside(
     action: str, events: Sequence[AlertEvent], supporting: Sequence[AlertEvent]
 ) -> list[AlertEvent]:
-    """Return the supporting calls of an action that succeeded, the most unusual first.
+    """Return the supporting events of an action that succeeded, the most unusual first.
 
-    They come from an address that the alert's own calls of it, among `events`, came from.
+    Only those from an address count from which the alert's own `events` of that action came.
     """
     addresses = {event.source_address for event in events if event.action_name == action}
     done = (
@@ -37,9 +37,10 @@ def succeeded_beside(
 def find_cause(
     event: AlertEvent, events: Sequence[AlertEvent], changes: Callable[[str], bool]
 ) -> AlertEvent | None:
-    """Return the last own call to the service that made a call for them, with the same key and just before; None without one.
+    """Return the caller's own call that caused a service's call `event`; None if there is none.
 
-    One whose action `changes` something comes first: a query was started before it was asked whether it is done.
+    It is the last call to that service with the same access key, at most CAUSED_WITHIN before. Calls whose action `changes`
+    something are preferred: the call that starts a query causes it, not a later one that asks whether it is done.
 
     >>> find_cause(decrypt, [read_secret], SOURCE.changes_something).action_name  # of kms:Decrypt by secretsmanager.amazonaws.com
     'secretsmanager:GetSecretValue'
@@ -56,7 +57,7 @@ def find_cause(
 
 
 def made_beside(events: Sequence[AlertEvent], supporting: Sequence[AlertEvent]) -> list[AlertEvent]:
-    """Return the supporting events that succeeded, by an access key of an alert's events and within minutes of one of that key's.
+    """Return the supporting events that succeeded with an alert's access key, near one of the alert's events of that key.
 
     >>> sorted(event.action for event in made_beside(events, supporting))
     ['PutRule', 'PutTargets']
@@ -76,7 +77,7 @@ def made_beside(events: Sequence[AlertEvent], supporting: Sequence[AlertEvent]) 
 
 
 def _is_near(time: datetime, times: Sequence[datetime]) -> bool:
-    """Return whether one of some sorted times is at most MINUTES_BESIDE from another one."""
+    """Return whether one of the sorted `times` is at most MINUTES_BESIDE from `time`."""
     place = bisect_left(times, time)
     return any(abs(time - each) <= MINUTES_BESIDE for each in times[max(0, place - 1) : place + 1])
 
@@ -84,7 +85,7 @@ def _is_near(time: datetime, times: Sequence[datetime]) -> bool:
 def trace_credentials(
     access_key: str, find_issue: Callable[[str], CredentialIssue | None]
 ) -> Iterator[CredentialIssue]:
-    """Yield the call that issued a session's access key, then the call that issued its caller's key, and so on."""
+    """Yield the call that issued an access key, then the call that issued that caller's key, and so on."""
     passed: set[str] = set()
     while access_key and access_key not in passed and len(passed) < MAX_CHAIN_LENGTH:
         passed.add(access_key)

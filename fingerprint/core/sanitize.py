@@ -1,13 +1,13 @@
-"""Strings that an attacker wrote, made fit to store and to show. Every string in a record is one.
+"""Sanitisation: make strings safe to store and to show. An attacker may have written any string in a record.
 
 Example:
-    >>> visible("evil\\u202eexe.txt\\x1b[2J")                     # what would steer a screen becomes text
+    >>> printable("evil\\u202eexe.txt\\x1b[2J")                   # characters that control a terminal become text
     'evil\\\\u202eexe.txt\\\\x1b[2J'
-    >>> storable("nul\\x00, half a pair \\ud800")                 # what no database takes becomes U+FFFD
+    >>> storable("nul\\x00, half a pair \\ud800")                 # characters that databases refuse become U+FFFD
     'nul\ufffd, half a pair \ufffd'
 
-Invisible and steering characters are those of Unicode's categories Cc, Cf, Cs, Zl and Zp, and the blanks and
-selectors that have no shape of their own (Unicode 15, tests/test_hostile.py compares).
+Control and invisible characters are those of Unicode's categories Cc, Cf, Cs, Zl and Zp, and blanks and selectors without a shape
+of their own (Unicode 15; tests/core/test_sanitize.py compares).
 """
 
 from __future__ import annotations
@@ -23,19 +23,17 @@ _SCRIPTS = r"\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3"
 _TAGS = r"\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 _SHAPELESS = r"\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\ufe00-\ufe0f\uffa0"
 _UNPRINTABLE = re.compile(f"[{_CONTROL}{_BIDI}{_FORMAT}{_SCRIPTS}{_TAGS}{_SHAPELESS}\ud800-\udfff]")
-_PIECE = (
-    re.compile(  # a string that is not closed goes to the end: no quote in it is tried as another beginning
-        r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]|\s+|[^"{}\[\],:\s]+', re.DOTALL
-    )
+_PIECE = re.compile(  # an unclosed string extends to the end, so that no quote inside it is tried as a new beginning
+    r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)|[{}\[\],:]|\s+|[^"{}\[\],:\s]+', re.DOTALL
 )
 MAX_KEY_LENGTH = 500  # characters, of at most 4 bytes each: PostgreSQL's B-trees take 2,704 bytes
-# Characters of a longer text that a key keeps; an ellipsis and a digest follow.
+# Characters of a longer text that its key keeps, before an ellipsis and a digest
 CUT_KEY_LENGTH = MAX_KEY_LENGTH - 33
-_DEEPEST = 32  # levels of indentation shown; what is deeper stays at that depth
+_DEEPEST = 32  # levels of indentation; deeper levels are not indented further
 
 
 def printable(text: str, lines: bool = False) -> str:
-    """Return the text with characters that would steer a screen written as escapes; with `lines`, line ends and tabs stay."""
+    """Return the text with control and invisible characters as escapes; with `lines`, line ends and tabs stay."""
     return _UNPRINTABLE.sub(lambda match: _escape(match[0], lines), text)
 
 
@@ -47,9 +45,9 @@ def _escape(character: str, lines: bool) -> str:
 
 
 def storable(value: Any) -> Any:
-    """Return the same value with NULs and lone surrogates in its strings replaced by U+FFFD, in lists and dicts too.
+    """Return a value with NULs and lone surrogates in its strings replaced by U+FFFD, also inside lists and dicts.
 
-    NumPy's scalars become Python's.
+    Tuples become lists, and NumPy's scalars become Python's.
     """
     if isinstance(value, str):
         return _storable_text(value)
@@ -77,7 +75,7 @@ def truncate(text: str, max_length: int) -> str:
 
 
 def index_key(text: str) -> str:
-    """Return text as it is stored as a key: `storable`; its beginning and a digest where it is longer than MAX_KEY_LENGTH."""
+    """Return a text as an index key: `storable`, and cut with a digest if it is longer than MAX_KEY_LENGTH."""
     text = _storable_text(text)
     if len(text) <= MAX_KEY_LENGTH:
         return text
@@ -85,9 +83,9 @@ def index_key(text: str) -> str:
 
 
 def indent_json(json_text: str) -> str:
-    """Return JSON text over several lines.
+    """Return JSON text in several indented lines.
 
-    Only white space between tokens changes, so that numbers, repeated keys and even broken JSON stay as they were written.
+    Only white space between tokens changes, so numbers, repeated keys and even broken JSON stay as they were written.
     """
     out: list[str] = []
     depth, opened = 0, False

@@ -1,12 +1,12 @@
-"""An alert's events in sum: its calls with outcomes and resources, tallies of who and where, and runs of repeated calls.
+"""Summaries of an alert's events: calls with outcomes and resources, tallies of fields, and runs of repeated calls.
 
 Example:
     >>> for call in summarise_calls(alert.events):
     ...     print(call.name, call.events, call.failed, call.resources.values)
     cloudtrail:StopLogging 3 3 (('trail:organisation', 3),)
 
-A store counts the same over all events of an alert, without reading them (`EvidenceRepository.calls`, `.tallies`, `.runs`). The
-functions here are the plain version: for reports of whole alerts, and what tests compare the queries with.
+A store computes the same in the database, without loading the events (`EvidenceRepository.calls`, `.tallies`, `.runs`). The
+functions here are the plain version, for reports of whole alerts; tests compare the store's queries with them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from datetime import datetime
 
 from fingerprint.core.alert import AlertEvent
 
-# The fields of events that are tallied. Their names are columns of the alert store, too.
+# The fields of events that are tallied; the alert store has columns of the same names.
 TALLIED = (
     "source_address",
     "user_agent",
@@ -31,27 +31,27 @@ TALLIED = (
 )
 MAX_RESOURCES = 5  # of one call, the most frequent
 MAX_TALLIED = 500  # values of one field, the most frequent
-MAX_RUN_EVENTS = 10  # events of one run that come with it
+MAX_RUN_EVENTS = 10  # events of a run that a page includes
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Distinct values with their counts, the most frequent first; `distinct` counts those that are not among them, too."""
+    """The most frequent values with their counts, the most frequent first; `distinct` is the number of all distinct values."""
 
     values: tuple[tuple[str, int], ...] = ()
     distinct: int = 0
 
     @property
     def left_out(self) -> int:
-        """Return how many distinct values are not among `values`."""
+        """Return the number of distinct values that are not in `values`."""
         return self.distinct - len(self.values)
 
 
 @dataclass(frozen=True, slots=True)
 class CallSummary:
-    """All events of one service and action: how many, when, how they ended, and what they touched.
+    """A summary of all events of one service and action: number, times, outcomes and resources.
 
-    `outcomes` are error codes with their counts, an empty code for success.
+    `outcomes` are error codes with their counts; an empty code is success.
     """
 
     service: str
@@ -80,9 +80,10 @@ class CallSummary:
 
 @dataclass(frozen=True, slots=True)
 class EventRun:
-    """The same call with the same outcome, one after the other: how often, from when to when, on how many resources.
+    """A run of events with the same call and outcome, one after the other: count, times, numbers of resources and addresses.
 
-    `events` are the first of them, MAX_RUN_EVENTS at most; `following` asks `EvidenceRepository.events` for those after them.
+    A store's run has only its first events, at most MAX_RUN_EVENTS; `following` is the cursor with which
+    `EvidenceRepository.events` returns the next ones.
     """
 
     events: tuple[AlertEvent, ...]
@@ -100,7 +101,7 @@ class EventRun:
 
 @dataclass(frozen=True, slots=True)
 class EventSelection:
-    """A selection of an alert's events: those of some calls, (service, action), or of any; all, or those that failed."""
+    """A selection of an alert's events: `calls` (service, action), None for all of them; with `failed` only failed events."""
 
     calls: frozenset[tuple[str, str]] | None = None
     failed: bool = False
@@ -113,9 +114,9 @@ class EventSelection:
 
 @dataclass(frozen=True, slots=True)
 class RunPage:
-    """Some of an alert's runs, the oldest first; `following` asks for the next ones, None at the end.
+    """A page of an alert's runs, the oldest first; `following` is the cursor of the next page, None at the end.
 
-    `total` counts the runs and `total_events` the events of the selection.
+    `total` is the number of runs, `total_events` the number of events in the selection.
     """
 
     runs: tuple[EventRun, ...]
@@ -125,7 +126,7 @@ class RunPage:
 
 
 def summarise_calls(events: Iterable[AlertEvent]) -> list[CallSummary]:
-    """Return a summary for each service and action, the first one called first."""
+    """Return a summary for each service and action, in the order of their first calls."""
     groups: dict[tuple[str, str], list[AlertEvent]] = {}
     for event in in_order(events):
         groups.setdefault((event.service, event.action), []).append(event)
@@ -148,13 +149,13 @@ def tally_events(events: Sequence[AlertEvent]) -> dict[str, Tally]:
 
 
 def tally(values: Iterable[str], most: int = MAX_TALLIED) -> Tally:
-    """Return distinct values with their counts, without empty ones."""
+    """Return the tally of values, with at most `most` of them; empty values are ignored."""
     counts = Counter(value for value in values if value)
     return Tally(ranked(counts)[:most], len(counts))
 
 
 def ranked(counts: Mapping[str, int]) -> tuple[tuple[str, int], ...]:
-    """Return values and counts, the most frequent first, then in alphabetical order."""
+    """Return values with their counts, the most frequent first; equal counts are in alphabetical order."""
     return tuple(sorted(counts.items(), key=lambda each: (-each[1], each[0])))
 
 

@@ -1,12 +1,12 @@
-"""A range of event time, and which days and months of delivery may hold events of it.
+"""A range of event time, and tests whether a day or month of delivery may have events of the range.
 
 Example:
     >>> january = parse_time_range("2026-01-01", "2026-02-01")
     >>> january.may_contain_day(date(2026, 2, 1)), january.may_contain_day(date(2026, 2, 2))
     (True, False)
 
-Objects are named by the day of delivery. What happened just before midnight is delivered after it, and late deliveries are: a day
-either way may still hold events.
+Objects are named by the day of delivery. An event just before midnight is delivered after it, so objects of the neighbouring days
+may have events of the range as well.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
 DAY_SECONDS = 86_400
 DAY_MICROSECONDS = DAY_SECONDS * 1_000_000
-MAX_DAYS = 36_500  # that a range counts back: a hundred years
-KEY_DAY_MARGIN = timedelta(days=1)  # between the day in a key and the day of an event in it, at most
+MAX_DAYS = 36_500  # most days that a range counts back: a hundred years
+KEY_DAY_MARGIN = timedelta(days=1)  # most days between the day in a key and an event of the object
 
 
 @dataclass(frozen=True, slots=True)
 class TimeRange:
-    """From `since` on and before `until`, UTC; None is no bound.
+    """The times from `since` on and before `until`, UTC; None is no bound.
 
-    `days` counts back from the newest event, until that is known.
+    `days` counts back from the newest event: `anchored_at` turns it into `since` once that event is known.
     """
 
     since: datetime | None = None
@@ -41,7 +41,7 @@ class TimeRange:
     days: float | None = None
 
     def __bool__(self) -> bool:
-        """Return whether the range leaves anything out."""
+        """Return whether the range has any bound."""
         return (self.since, self.until, self.days) != (None, None, None)
 
     def __str__(self) -> str:
@@ -51,8 +51,8 @@ class TimeRange:
         return " ".join(part for part in (days, begin, end) if part) or "ever"
 
     def contains(self, times: pd.Series) -> NDArray[np.bool_]:
-        """Return which event times (n,), UTC, lie in the range: a mask (n,)."""
-        import numpy as np  # with a table of times it is here already; what lists alerts has none
+        """Return a mask (n,) of the event times (n,), UTC, that lie in the range."""
+        import numpy as np  # late: commands that only list alerts start without it
 
         inside = np.ones(len(times), bool)
         if self.since:
@@ -66,18 +66,18 @@ class TimeRange:
         return self if self.days is None else replace(self, since=newest - timedelta(days=self.days))
 
     def anchored_at_day(self, newest: date | None) -> TimeRange:
-        """Return the same range, as wide as it can still become, where `newest` is the latest day of delivery."""
+        """Return the widest range that `days` can still give, if `newest` is the latest day of delivery."""
         return self if newest is None else self.anchored_at(_midnight(newest) - KEY_DAY_MARGIN)
 
     def may_contain_day(self, day: date | None) -> bool:
-        """Return whether objects of a day of delivery may hold events in it; yes where no day is known."""
+        """Return whether objects of a day of delivery may have events of the range; True for None, an unknown day."""
         if day is None:
             return True
         begin, end = _midnight(day) - KEY_DAY_MARGIN, _midnight(day) + timedelta(days=1) + KEY_DAY_MARGIN
         return self._overlaps(begin, end)
 
     def may_contain_month(self, first: date) -> bool:
-        """Return whether objects of the month with this first day may hold events of the range."""
+        """Return whether objects of the month with this first day may have events of the range."""
         after = last_day_of_month(first) + timedelta(days=1)
         return self._overlaps(_midnight(first) - KEY_DAY_MARGIN, _midnight(after) + KEY_DAY_MARGIN)
 
@@ -91,9 +91,9 @@ ALL_TIME = TimeRange()
 def parse_time_range(
     since: str | None = None, until: str | None = None, days: float | None = None
 ) -> TimeRange:
-    """Return a range as people write it: ISO dates or date-times, UTC unless they say otherwise; a date is its first moment.
+    """Return the range that a person gave as ISO dates or date-times, UTC without an offset; a date means its midnight.
 
-    Raises FingerprintError for what is no date, for a range that ends before it begins, and for two beginnings.
+    Raise FingerprintError for a text that is no date, for a range that does not begin before its end, and for two beginnings.
     """
     if days is not None and since is not None:
         raise FingerprintError(
@@ -110,7 +110,7 @@ def parse_time_range(
 
 
 def check_days(days: float, most: float = MAX_DAYS) -> float:
-    """Return a number of days. Raise FingerprintError for one that is not above 0, is above `most`, or is no number."""
+    """Return `days`. Raise FingerprintError if it is not above 0, is above `most`, or is not a number."""
     if not 0 < days <= most:
         raise FingerprintError(
             f"--days {days:g} is no stretch of time: give a number above 0, and {most:g} at most"
@@ -119,7 +119,7 @@ def check_days(days: float, most: float = MAX_DAYS) -> float:
 
 
 def newest_day(days: Iterable[date | None], today: date) -> date | None:
-    """Return the latest of the days that have begun somewhere on earth, while it is `today` in UTC."""
+    """Return the latest of the days that have already begun in some time zone, when the day in UTC is `today`."""
     latest = today + KEY_DAY_MARGIN
     return max((day for day in days if day and day <= latest), default=None)
 
@@ -130,12 +130,12 @@ def last_day_of_month(first: date) -> date:
 
 
 def format_iso(at: datetime, timespec: str = "auto") -> str:
-    """Return ISO 8601 in UTC with a Z: 2026-03-04T14:02:00Z; by default fractions of a second only where there are any."""
+    """Return ISO 8601 in UTC with a Z, such as 2026-03-04T14:02:00Z; by default a fraction of a second only if it is not 0."""
     return at.astimezone(UTC).isoformat(timespec=timespec).replace("+00:00", "Z")
 
 
 def format_instant(at: datetime) -> str:
-    """Return a time as people write it: a date alone at midnight, UTC."""
+    """Return a UTC time as people write it: only the date at midnight, else date and time."""
     return at.strftime("%Y-%m-%d" if at.time() == time() else "%Y-%m-%dT%H:%M:%S")
 
 

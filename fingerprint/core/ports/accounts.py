@@ -1,4 +1,4 @@
-"""Ports of accounts: those stored here, and an OpenID provider that identifies others.
+"""Ports of accounts: the repositories of stored accounts, and an OpenID provider.
 
 Example:
     >>> secret = store.logins.log_in("maria", "four plain english words", ClientInfo("192.0.2.7"))
@@ -38,25 +38,28 @@ class AccountRepository(Protocol):
         ...
 
     def get(self, name: str) -> Account:
-        """Return an account. Raise NotFound where there is none."""
+        """Return an account. Raise NotFound if there is none."""
         ...
 
     def create_first_invitation(self) -> str | None:
-        """Return the secret of the first admin's invitation in place of the one before; None where there is an admin."""
+        """Return the secret of a new invitation for the first admin; earlier ones stay valid.
+
+        Return None if there is an admin, or if the provider makes all accounts.
+        """
         ...
 
     def awaits_first_account(self) -> bool:
-        """Return whether there is no admin yet who could log in or invite: the first invitation makes one."""
+        """Return whether no admin can log in yet, so that the first invitation must make one."""
         ...
 
     def invitation(self, secret: str) -> Invitation | None:
-        """Return an invitation by its secret; None for one that is unknown, used, too old, or no longer needed."""
+        """Return an invitation by its secret; None if it is unknown, used, expired or no longer needed."""
         ...
 
     def invite(self, name: str, role: Role | None, by: str) -> str:
-        """Return an invitation's secret: for a new account with a role, or for a new password of an existing one (role None).
+        """Return an invitation's secret: for a new account with `role`, or (None) for a new password of an existing account.
 
-        Raise FingerprintError where the account exists already, or does not, or comes from a provider.
+        Raise FingerprintError if a new account exists already, or an existing one does not or comes from a provider.
         """
         ...
 
@@ -78,23 +81,23 @@ class AccountRepository(Protocol):
 
 
 class LoginRepository(Protocol):
-    """Logins, and authenticating again in a session; every attempt is counted before anything is verified.
+    """Logins, and repeated authentication in a session. Every attempt is counted before anything is verified.
 
-    A *pending login* is one whose password was right and that still needs a second factor.
+    A *pending login* has the right password and still needs a second factor.
     """
 
     def log_in(self, name: str, password: str, client: ClientInfo) -> str:
         """Return a new session's secret.
 
-        Raise AuthenticationFailed, with the same sentence after the same time whatever was wrong; TooManyAttempts inside a delay;
-        SecondFactorNeeded where the password is right and not enough.
+        Raise AuthenticationFailed, with the same sentence and after the same time for every cause; TooManyAttempts during a
+        delay; SecondFactorNeeded if the password is right and a second factor is needed.
         """
         ...
 
     def log_in_as(
         self, identity: ExternalIdentity, default: Role | None = None, client: ClientInfo = ...
     ) -> str:
-        """Return the secret of a session for a provider's identity; create an account of the role `default` where there is none.
+        """Return the secret of a session for a provider's identity; if it has no account, create one with the role `default`.
 
         Raise AuthenticationFailed without a role, and for a disabled account.
         """
@@ -103,19 +106,19 @@ class LoginRepository(Protocol):
     def accept_invitation(self, secret: str, name: str, password: str, client: ClientInfo = ...) -> str:
         """Use an invitation: set the password, end sessions and tokens, and return a session's secret.
 
-        `name` counts only where the invitation has none. Raise AuthenticationFailed for one that is no longer valid;
-        FingerprintError for a weak password, which does not use it up; SecondFactorNeeded where the password is not enough.
+        `name` counts only if the invitation has none. Raise AuthenticationFailed if the invitation is no longer valid;
+        FingerprintError for a weak password, which does not use it up; SecondFactorNeeded if a second factor is needed.
         """
         ...
 
     def pending(self, secret: str) -> PendingLogin | None:
-        """Return what a pending login still needs; None for one that expired."""
+        """Return the remaining steps of a pending login; None if it expired."""
         ...
 
     def finish(self, secret: str, response: SecondFactorResponse, client: ClientInfo) -> str:
         """Finish a pending login with a second factor; return a new session's secret.
 
-        Raise AuthenticationFailed for what is wrong, was used before, or comes too late; TooManyAttempts inside a delay.
+        Raise AuthenticationFailed if the response is wrong, was used before, or comes too late; TooManyAttempts during a delay.
         """
         ...
 
@@ -126,13 +129,13 @@ class LoginRepository(Protocol):
         ...
 
     def begin_passkey(self, secret: str, party: RelyingParty) -> str:
-        """Return the options with which a browser is asked for a passkey, as JSON, in a session or pending login."""
+        """Return the options (JSON) to ask a browser for a passkey, in a session or pending login."""
         ...
 
     def reauthenticate(
         self, session: str, password: str = "", response: SecondFactorResponse | None = None
     ) -> None:
-        """Authenticate again in a session: with a second factor, or with the password where there is none.
+        """Authenticate again in a session: with a second factor, or with the password if the account has none.
 
         Raise AuthenticationFailed, TooManyAttempts.
         """
@@ -148,16 +151,16 @@ class LoginRepository(Protocol):
         ...
 
     def remember_browser(self, session: str, device: str) -> str:
-        """Return a new secret for the browser of a new session, in place of the one it had (or none)."""
+        """Return a new secret for the browser of a new session; it replaces `device`, the browser's previous secret, if any."""
         ...
 
     def delete_expired(self) -> None:
-        """Delete expired pending logins, counters of failures, and browsers that were not used for long."""
+        """Delete expired pending logins, counters of failures, and browsers that were not used for a long time."""
         ...
 
 
 class SessionRepository(Protocol):
-    """Live sessions: neither idle for too long, nor too old, nor ended, nor of a disabled account."""
+    """Live sessions: those that are not idle for too long, too old, ended, or of a disabled account."""
 
     def get(self, secret: str) -> LoginSession | None:
         """Return a live session by its secret, None without one."""
@@ -168,9 +171,9 @@ class SessionRepository(Protocol):
         ...
 
     def authenticate(self, secret: str, is_activity: bool = True) -> Account | None:
-        """Return the account of a live session, and record that it was used.
+        """Return the account of a live session, and record that the session was used.
 
-        Without `is_activity`, a request that the page makes by itself, the session stays as idle as before.
+        A request that the page makes by itself is not `is_activity`: the session's idle time goes on.
         """
         ...
 
@@ -179,11 +182,11 @@ class SessionRepository(Protocol):
         ...
 
     def end(self, session_id: str, by: str, owner: str | None = None) -> None:
-        """End a session by its id. Raise NotFound where there is none, or, with `owner`, none of that account."""
+        """End a session by its id. Raise NotFound if there is none, or with `owner` if it is not that account's."""
         ...
 
     def end_others(self, name: str, secret: str) -> int:
-        """End all sessions of an account but the one of this secret; return how many there were."""
+        """End all sessions of an account except the one of this secret; return their number."""
         ...
 
     def end_all(self, name: str, by: str) -> None:
@@ -209,11 +212,11 @@ class TokenRepository(Protocol):
         ...
 
     def revoke(self, token_id: str, by: str, owner: str | None = None) -> None:
-        """Revoke a token. Raise NotFound where there is none, or, with `owner`, none of that account."""
+        """Revoke a token. Raise NotFound if there is none, or with `owner` if it is not that account's."""
         ...
 
     def authenticate(self, secret: str) -> tuple[Account, AccessToken] | None:
-        """Return the account and the token of a secret, if it is alive."""
+        """Return the account and the token of a secret; None if the token is not valid."""
         ...
 
 
@@ -221,19 +224,19 @@ class SecondFactorRepository(Protocol):
     """Second factors of accounts with a password here."""
 
     def new_authenticator_app(self, name: str, secret: str = "") -> tuple[str, str]:
-        """Return the secret of an authenticator app, a new one if none is given, and the URI of its QR code."""
+        """Return the secret of an authenticator app (a new one if none is given) and the URI for its QR code."""
         ...
 
     def add_authenticator_app(self, session: str, label: str, secret: str, code: str) -> list[str]:
-        """Add an app; return recovery codes, if it is the first factor. Raise FingerprintError for a wrong code."""
+        """Add an app; return recovery codes if it is the first factor. Raise FingerprintError for a wrong code."""
         ...
 
     def begin_passkey_registration(self, session: str, party: RelyingParty) -> str:
-        """Return the options with which a browser is asked to make a passkey, as JSON."""
+        """Return the options (JSON) to ask a browser for a new passkey."""
         ...
 
     def add_passkey(self, session: str, label: str, answer: str, party: RelyingParty) -> list[str]:
-        """Add a passkey; return recovery codes, if it is the first factor. Raise FingerprintError for an invalid answer."""
+        """Add a passkey; return recovery codes if it is the first factor. Raise FingerprintError for an invalid answer."""
         ...
 
     def of_account(self, name: str) -> list[SecondFactor]:
@@ -255,7 +258,7 @@ class SecondFactorRepository(Protocol):
     def remove(self, session: str, factor_id: str) -> None:
         """Remove a factor.
 
-        Raise NotFound where it is not the account's; FingerprintError for the last one where one is required.
+        Raise NotFound if it is not the account's; FingerprintError if it is the last one and one is required.
         """
         ...
 
@@ -270,9 +273,9 @@ class SecondFactorRepository(Protocol):
 
 @dataclass(frozen=True)
 class AccountStore:
-    """The repositories of accounts, one a noun. Every change has its line in the audit log, in the same transaction.
+    """The repositories of accounts. Every change and its line in the audit log are one transaction.
 
-    Secrets are returned once and stored as digests. A disabled account has neither session nor token from that moment on.
+    Secrets are returned once and stored as digests. When an account is disabled, its sessions and tokens end at once.
     """
 
     accounts: AccountRepository
@@ -288,16 +291,19 @@ class AccountStore:
 
 
 class IdentityProvider(Protocol):
-    """An OpenID provider: authorization code flow with PKCE. One secret in the browser identifies one login."""
+    """An OpenID provider: authorization code flow with PKCE. A secret in the browser identifies the login."""
 
     def authorization_url(self, secret: str, redirect_url: str, force_login: bool = False) -> str:
-        """Return where the browser is sent; with `force_login` the provider authenticates known users, too.
+        """Return the URL that the browser is sent to; with `force_login` the provider also authenticates users it knows.
 
-        `redirect_url` is our own address that the provider sends the browser back to. Raise FingerprintError where the provider
+        `redirect_url` is our own address, to which the provider sends the browser back. Raise FingerprintError if the provider
         does not answer, or is not the configured one.
         """
         ...
 
     def authenticate(self, secret: str, state: str, code: str, redirect_url: str) -> ExternalIdentity:
-        """Return who logged in. Raise AuthenticationFailed for one that this browser did not begin, or that proves nothing."""
+        """Return the identity that logged in.
+
+        Raise AuthenticationFailed for a login that this browser did not begin, or that proves nothing.
+        """
         ...

@@ -1,4 +1,4 @@
-"""Checkpoints of the scorer's state as a port, and the fence by which the newest of them is known.
+"""Checkpoints of the scorer's state as a port, and the fence that orders the checkpoints of a partition.
 
 Example:
     >>> def resume_offset(checkpoints: CheckpointStore, partition: Partition) -> int:
@@ -16,7 +16,7 @@ from fingerprint.core.ports.message_stream import Partition
 
 
 class Fence(NamedTuple):
-    """A fence: the order of the checkpoints of a partition. The highest one counts, not the one that was written last.
+    """A fence orders the checkpoints of a partition: the one with the highest fence counts, not the one written last.
 
     Example:
         >>> Fence(0, 7, 12).successor()
@@ -24,8 +24,9 @@ class Fence(NamedTuple):
         >>> Fence(0, 7, 12).for_owner(generation=1)   # Kafka forgot the group, and its generations restarted
         Fence(era=1, generation=1, sequence=0)
 
-    `era` counts how often the generations restarted: Kafka forgets the generation of a group that was empty for long.
-    `generation` is the owner's (`Consumer.generation`); `sequence` counts the owner's checkpoints.
+    - `era` counts the restarts of generations: Kafka forgets the generation of a group that was empty for a long time.
+    - `generation` is the owner's (`Consumer.generation`).
+    - `sequence` counts the owner's checkpoints.
     """
 
     era: int = 0
@@ -37,7 +38,7 @@ class Fence(NamedTuple):
         return self._replace(sequence=self.sequence + 1)
 
     def for_owner(self, generation: int) -> Fence:
-        """Return the first fence of an owner after this one; a replica restarted under its old name may keep its generation."""
+        """Return the first fence of the next owner, which has the same generation if a replica restarted under its old name."""
         if generation == self.generation:
             return self.successor()
         return Fence(self.era + (generation < self.generation), generation, 0)
@@ -47,9 +48,9 @@ class Fence(NamedTuple):
 class Checkpoint:
     """A checkpoint: the state of one partition at one position. A program that restores it reads on at `offset`.
 
-    `metadata` is small and in JSON's types (bank version, partitions of the topic, digest of the settings, counts). `blobs` are
-    bytes by name ("series.past", "pending"), opaque here. `referenced_blobs` are names of blobs that `put_blob` stored and this
-    state still refers to.
+    - `metadata` is small and has JSON's types (bank version, partitions of the topic, digest of the settings, counts).
+    - `blobs` are bytes by name ("series.past", "pending"), opaque to the store.
+    - `referenced_blobs` are names of blobs that `put_blob` stored and that the state still refers to.
     """
 
     partition: Partition

@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """The time of day, where it matters. Detection uses event time alone."""
+    """The time of the wall clock. Detection does not use it: it uses event time alone."""
 
     def now(self) -> datetime:
         """Return the current time, in UTC."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-if TYPE_CHECKING:  # what only names the port starts without NumPy
+if TYPE_CHECKING:  # so that programs which only name the port start without NumPy
     import numpy as np
     from numpy.typing import NDArray
 
@@ -15,8 +15,8 @@ class Inference(Protocol):
     Example:
         >>> losses, known = inference.losses(fingerprint, codes)
 
-    Every answer is computed with the bank `version`, or there is no answer. All implementations agree to 1e-4 nats, however the
-    rows are batched. Results are on the same device as the arguments.
+    Every answer is computed with the bank `version`; otherwise the call fails. All implementations agree to 1e-4 nats, however
+    the rows are batched. Results are on the same device as the arguments.
     """
 
     @property
@@ -32,9 +32,9 @@ class Inference(Protocol):
     def losses(
         self, fingerprint: NDArray[np.int32], codes: NDArray[np.uint64]
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        """Return the loss of each feature in nats, and whether the fingerprint knew its value: both (N, F).
+        """Return the loss of each feature in nats (N, F), and whether the fingerprint knew its value (N, F).
 
         `fingerprint` (N,) are rows of the stacked bank, `codes` (N, F) the encoded values. Raise FingerprintError for rows or
-        codes that the bank cannot have; Unavailable without an answer in time.
+        codes that the bank cannot have; Unavailable if there is no answer in time.
         """
         ...

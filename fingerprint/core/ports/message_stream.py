@@ -1,4 +1,4 @@
-"""The stream of messages as ports: topics in partitions, a consumer that shares them with its group, and a producer.
+"""The message stream as ports: topics in partitions, a consumer that shares them with its group, and a producer.
 
 Example:
     >>> def drain(consumer: Consumer) -> list[Message]:
@@ -29,10 +29,10 @@ class Partition(NamedTuple):
 
 
 class Message(NamedTuple):
-    """A message of a topic. A tuple, because a hundred thousand a second are made.
+    """A message of a topic. It is a tuple for speed: a hundred thousand are made a second.
 
-    `offset` counts from 0 within the partition. `timestamp` is set by the producer, in milliseconds since 1970 UTC. A value of
-    None is not an empty one (in a compacted topic it is a deletion); the same goes for a key.
+    `offset` counts from 0 within the partition. The producer sets `timestamp`, in milliseconds since 1970 UTC. A value or key of
+    None differs from an empty one: in a compacted topic, the value None is a deletion.
     """
 
     topic: str
@@ -50,7 +50,7 @@ class Message(NamedTuple):
 
 
 Offsets = Mapping[Partition, int]
-# Of a message: as functions of C, a tenth of a property's time.
+# Fields of a message. As functions in C they take a tenth of a property's time.
 _partition_of = itemgetter(0, 1)
 _offset_of = itemgetter(2)
 _timestamp_of = itemgetter(6)
@@ -60,7 +60,7 @@ OnRevoked = Callable[[Collection[Partition]], None]
 
 
 def next_offsets(messages: Sequence[Message]) -> dict[Partition, int]:
-    """Return the offset after the last message of each partition; messages lie in order within each.
+    """Return the offset after the last message of each partition. Messages must be in order within a partition.
 
     Example:
         >>> next_offsets([Message("events", 3, 17), Message("events", 3, 18)])
@@ -70,7 +70,7 @@ def next_offsets(messages: Sequence[Message]) -> dict[Partition, int]:
 
 
 def last_timestamps(messages: Sequence[Message]) -> dict[Partition, int]:
-    """Return the timestamp of the last message of each partition (milliseconds); messages lie in order within each.
+    """Return the timestamp (ms) of the last message of each partition. Messages must be in order within a partition.
 
     Example:
         >>> last_timestamps([Message("events", 3, 17, timestamp=940_000), Message("events", 3, 18, timestamp=950_000)])
@@ -87,7 +87,7 @@ def _last_of_partition(
 
 
 class PartitionNotOwned(Exception):
-    """The partition has another owner now: drop its state, because the new owner repeats the work from the last checkpoint."""
+    """The partition has another owner: drop its state. The new owner repeats the work since the last checkpoint."""
 
 
 class RebalanceInProgress(Exception):
@@ -95,7 +95,7 @@ class RebalanceInProgress(Exception):
 
 
 class QueueFull(Exception):
-    """The message was not accepted, because too much is in flight: pause the consumer, go on polling, and send it again later."""
+    """The message was not accepted, because too much is in flight. Pause the consumer, keep polling, and send it again later."""
 
 
 class DeliveryFailed(Exception):
@@ -112,10 +112,11 @@ class Consumer(Protocol):
         ...         process(messages)
         ...         consumer.commit(next_offsets(messages))
 
-    The *position* of a partition is the offset of the next message that `poll` returns. The *committed position* is the one that
-    the group has stored: the next owner of the partition begins there. *Beginning* and *end* are the first offset that is still
-    retained, and the offset that the next message will get. *Lag* is end minus position. Only `commit` commits, so messages that
-    were not committed are read again.
+    - The *position* of a partition is the offset of the next message that `poll` returns.
+    - The *committed position* is stored by the group: the next owner of the partition begins there. Only `commit` commits, so
+      messages that were not committed are read again.
+    - The *beginning* is the first offset that is still retained, the *end* the offset that the next message will get.
+    - *Lag* is end minus position.
 
     Rebalancing is cooperative: a member goes on with the partitions that it keeps. `on_assigned` and `on_revoked` are called on
     the thread that is in `poll` or `close`, and their errors are raised there. `on_revoked` may still commit. It is also called
@@ -132,18 +133,19 @@ class Consumer(Protocol):
     ) -> None:
         """Join the group with the next poll.
 
-        `on_assigned` may return positions for some or all of its partitions; the others begin at the committed position, or at
-        their beginning without one.
+        `on_assigned` may return positions for some or all of its partitions. The others begin at the committed position, or at
+        the beginning if there is none.
         """
         ...
 
     def poll(
         self, timeout_seconds: float, max_messages: int | None = None, max_bytes: int | None = None
     ) -> list[Message]:
-        """Return the next messages, in order within each partition, as soon as there are any; none after `timeout_seconds`.
+        """Return the next messages as soon as there are any, in order within each partition; none after `timeout_seconds`.
 
-        At most `max_messages` and `max_bytes` of keys and values (default: settings), but at least one message if there is any.
-        Raise FingerprintError where a position is no longer retained, so messages were lost (setting `auto_offset_reset`).
+        The result has at most `max_messages` and `max_bytes` of keys and values (default: settings), but at least one message if
+        there is any. Raise FingerprintError if a position is no longer retained, so that messages were lost (setting
+        `auto_offset_reset`).
         """
         ...
 
@@ -152,7 +154,7 @@ class Consumer(Protocol):
         ...
 
     def generation(self) -> int:
-        """Return the generation of the group, higher for every later owner of a partition; checkpoints are fenced with it."""
+        """Return the group's generation, with which checkpoints are fenced: each later owner of a partition has a higher one."""
         ...
 
     def seek(self, partition: Partition, offset: int) -> None:
@@ -160,39 +162,39 @@ class Consumer(Protocol):
         ...
 
     def pause(self, partitions: Collection[Partition]) -> None:
-        """Return no messages of these until they are resumed; they stay assigned, at the same positions."""
+        """Stop returning messages of these partitions until `resume`; they stay assigned, at the same positions."""
         ...
 
     def resume(self, partitions: Collection[Partition]) -> None:
-        """Return messages of these again."""
+        """Return messages of these partitions again."""
         ...
 
     def commit(self, offsets: Offsets, metadata: Mapping[Partition, str] = NO_METADATA) -> None:
         """Store positions for the group, durably when it returns.
 
-        `metadata` is a short text beside an offset; a commit without one removes it. Raise PartitionNotOwned if a partition was
-        assigned to another member, RebalanceInProgress if it may be about to.
+        `metadata` has a short text for an offset; a commit without one removes it. Raise PartitionNotOwned if a partition was
+        assigned to another member, RebalanceInProgress if that may be about to happen.
         """
         ...
 
     def committed(self, partitions: Collection[Partition]) -> dict[Partition, int | None]:
-        """Return the committed position of each, None where the group has committed none."""
+        """Return the committed position of each partition, None if the group has committed none."""
         ...
 
     def committed_metadata(self, partitions: Collection[Partition]) -> dict[Partition, tuple[int, str]]:
-        """Return the committed position of each with its text, which may be empty; partitions without a commit are left out."""
+        """Return the committed position of each partition with its text, which may be empty; without a commit it is left out."""
         ...
 
     def beginning_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """Return the first offset of each that is still retained."""
+        """Return the first offset of each partition that is still retained."""
         ...
 
     def end_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """Return the offset that the next message of each will get."""
+        """Return the offset that the next message of each partition will get."""
         ...
 
     def offsets_for_time(self, partitions: Collection[Partition], milliseconds: int) -> dict[Partition, int]:
-        """Return the offset of the first message with this timestamp (ms since 1970) or a later one; the end without any."""
+        """Return the offset of the first message with this timestamp (ms since 1970) or a later one; the end if there is none."""
         ...
 
     def partition_count(self, topic: str) -> int:
@@ -220,9 +222,9 @@ class Consumer(Protocol):
 class Producer(Protocol):
     """An idempotent producer whose messages are acknowledged by all replicas.
 
-    Messages are *in flight* from being accepted until they are acknowledged. Their size is bounded, so an unavailable broker
-    costs no memory. Messages of one key go to one partition, the same with every client, and keep their order. Only `flush`
-    proves delivery.
+    An accepted message is *in flight* until it is acknowledged. The size of all messages in flight is bounded, so an unavailable
+    broker does not exhaust memory. Messages of one key go to one partition, the same with every client, and keep their order.
+    Only `flush` proves delivery.
     """
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:

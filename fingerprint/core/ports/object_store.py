@@ -16,9 +16,8 @@ from fingerprint.core.ports.message_stream import Message
 class ReceivedMessage(NamedTuple):
     """A message of a queue that one worker has received.
 
-    `message.topic` is the queue's name; `message.offset` and `message.timestamp` are when it was sent, in ms since 1970.
-    `receive_count` is about how often it was received, this time included, and `first_received` when it first was, in ms since
-    1970.
+    `message.topic` is the queue's name; `message.offset` and `message.timestamp` are both the time it was sent, in ms since 1970.
+    `receive_count` is about how often it was received, including this time; `first_received` is the first time, in ms since 1970.
     """
 
     id: str
@@ -36,9 +35,9 @@ class MessageQueue(Protocol):
         >>> process(received)
         >>> queue.delete(received)
 
-    A *received* message is hidden from the other workers until it is deleted, returned (visible at once) or its time to be hidden
-    is over. A worker that dies does none of these, so its messages become visible after their visibility timeout. Every method
-    raises Unavailable, and FingerprintError for what a person must correct.
+    A *received* message is hidden from the other workers until it is deleted, returned (visible at once), or its visibility
+    timeout is over. So the messages of a worker that dies become visible after that timeout. Every method raises Unavailable, and
+    FingerprintError if a person must correct something.
     """
 
     @property
@@ -52,11 +51,11 @@ class MessageQueue(Protocol):
         ...
 
     def receive(self) -> list[ReceivedMessage]:
-        """Return some messages as soon as there are any; none after a while."""
+        """Return some messages as soon as there are any; an empty list after a while."""
         ...
 
     def delete(self, received: Sequence[ReceivedMessage]) -> int:
-        """Delete messages for good; return how many had already become visible to other workers."""
+        """Delete messages for good; return the number of those that had already become visible to other workers."""
         ...
 
     def return_to_queue(self, received: Sequence[ReceivedMessage]) -> None:
@@ -72,11 +71,11 @@ class MessageQueue(Protocol):
         ...
 
     def approximate_depth(self) -> int:
-        """Return about how many messages can be received."""
+        """Return the approximate number of messages that can be received."""
         ...
 
     def close(self) -> None:
-        """Stop extending all received messages, and close the connection. A second call does nothing."""
+        """Stop extending the visibility timeouts of received messages, and close the connection. A second call does nothing."""
         ...
 
 
@@ -84,5 +83,5 @@ class ObjectStore(Protocol):
     """A store of objects by bucket and key."""
 
     def read(self, bucket: str, key: str) -> Iterator[bytes]:
-        """Yield the bytes as they are stored, chunk by chunk. Raise ObjectNotFound; Unavailable, also after some chunks."""
+        """Yield the stored bytes in chunks. Raise ObjectNotFound, and Unavailable, which may come after some chunks."""
         ...

@@ -1,12 +1,14 @@
-"""The alert store as ports: what programs and the web app need of it, one repository a noun.
+"""The alert store as ports for programs and the web app: one repository for each noun.
 
 Example:
     >>> def has_alerts(store: Store) -> bool:
     ...     return bool(store.alerts.by_urgency(limit=1))
 
-*Evidence* is the set of an alert's events: it may grow, and it never shrinks. *Saved* means durable: when a method that saves
-returns, the input may be forgotten. Saving the same again changes nothing, because ids come from content. Programs never write
-what analysts decide. Every method is one transaction.
+- *Evidence* is the set of an alert's events: it may grow, and it never shrinks.
+- *Saved* means durable: when a method that saves returns, the input may be forgotten. Saving the same again changes nothing,
+  because ids come from content.
+- Programs never write what analysts decide.
+- Every method is one transaction.
 """
 
 from __future__ import annotations
@@ -64,7 +66,7 @@ from fingerprint.core.ports.message_stream import Partition
 from fingerprint.core.settings import Retention
 from fingerprint.core.story import CallSummary, EventSelection, RunPage, Tally
 
-if TYPE_CHECKING:  # what lists alerts starts without pandas
+if TYPE_CHECKING:  # so that commands which only list alerts start without pandas
     import pandas as pd
 
 VoteTable: TypeAlias = "Sequence[Vote] | pd.DataFrame"  # a table has the fields of Vote as its columns
@@ -79,15 +81,15 @@ class AlertRepository(Protocol):
         votes: VoteTable = (),
         credential_issues: Sequence[CredentialIssue] = (),
     ) -> None:
-        """Save all of it or, if it raises, none of it. Of calls that issued one access key the first stays."""
+        """Save everything or, if it raises, nothing. If several calls issued one access key, the first is kept."""
         ...
 
     def by_urgency(self, limit: int | None = None, raw: bool = True) -> list[Alert]:
-        """Return the most urgent first; then the oldest, then by id. Without `raw`, records are empty text."""
+        """Return alerts by falling urgency, then the oldest first, then by id. Without `raw`, records are empty text."""
         ...
 
     def get(self, id_or_prefix: str) -> Alert:
-        """Return one alert by its id or its first characters. Raise FingerprintError if there is not exactly one."""
+        """Return one alert by its id or the first characters of it. Raise FingerprintError if not exactly one matches."""
         ...
 
     def ids_since(self, since: datetime) -> list[str]:
@@ -99,7 +101,7 @@ class AlertRepository(Protocol):
         ...
 
     def credential_chain(self, access_key: str) -> list[CredentialIssue]:
-        """Return the call that issued an access key, the one that issued its caller's, and so on: the nearest first."""
+        """Return the call that issued an access key, then the one that issued that caller's key, and so on."""
         ...
 
 
@@ -127,9 +129,9 @@ class VoteRepository(Protocol):
         size: int = 1_000,
         cursor: str | None = None,
     ) -> tuple[pd.DataFrame, str | None]:
-        """Return votes from `since` on and before `until`, the oldest first, and the cursor of the page that follows.
+        """Return a page of votes from `since` on and before `until`, the oldest first, and the cursor of the next page.
 
-        Raise FingerprintError for a cursor of another question.
+        Raise FingerprintError for a cursor of another query.
         """
         ...
 
@@ -141,10 +143,11 @@ class VoteRepository(Protocol):
         limit: int,
         principals: Sequence[str] | None = None,
     ) -> pd.DataFrame:
-        """Return at most `limit` votes of a detector of events, the highest z first, and then what others voted beside them.
+        """Return at most `limit` votes of an event detector, the highest z first, followed by other detectors' related votes.
 
-        Its votes have a z of `least` or more, on events at `since` or later of these `principals` (None: of all), outside the
-        time of each alert of theirs. The others' votes are those on the same events, and those for intervals of the principals.
+        The detector's votes have a z of at least `least`, on events at `since` or later of these `principals` (None: of all) that
+        are outside the times of the principal's alerts. The related votes are on the same events, or for intervals of the
+        principals.
         """
         ...
 
@@ -168,16 +171,16 @@ class QueueRepository(Protocol):
         cursor: str | None = None,
         total: int | None = None,
     ) -> QueuePage:
-        """Return a page of rows and the number of all of them.
+        """Return a page of rows and the number of all rows.
 
-        Raise FingerprintError for a cursor that no page had, or a size beyond MAX_PAGE_SIZE.
+        Raise FingerprintError for a cursor that no page had, or a size above MAX_PAGE_SIZE.
         """
         ...
 
     def first_rows(
         self, alert_filter: AlertFilter, order: QueueOrder = "urgency", size: int = 50
     ) -> list[QueueRow]:
-        """Return the first rows of a filter, which takes less than a page: nothing is counted."""
+        """Return the first rows of a filter. It is faster than `page`, because nothing is counted."""
         ...
 
     def ids(self, alert_filter: AlertFilter, order: QueueOrder = "urgency") -> list[str]:
@@ -189,25 +192,25 @@ class QueueRepository(Protocol):
         ...
 
     def rows(self, alert_ids: Sequence[str]) -> list[QueueRow]:
-        """Return the rows of those of these alerts that exist, in the order given."""
+        """Return the rows of these alerts in the given order, without alerts that do not exist."""
         ...
 
     def similar(self, alert_id: str, limit: int = 10) -> list[QueueRow]:
-        """Return alerts that share its strongest surprises: those of its principal first, then the newest."""
+        """Return alerts that share one of its strongest surprises: those of its principal first, then the newest."""
         ...
 
     def counts(self, alert_filter: AlertFilter) -> dict[str, int]:
-        """Return how many alerts of a filter are `open`, `closed` and `suppressed`.
+        """Return the numbers of a filter's alerts that are `open`, `closed` and `suppressed`.
 
-        Of the open ones also how many are `new`, `in_progress`, `unassigned`, `critical`, `high`, `medium` and `low`. The
-        filter's own status and `suppressed` are ignored.
+        The open ones are also counted by `new`, `in_progress`, `unassigned`, `critical`, `high`, `medium` and `low`. The filter's
+        own status and `suppressed` are ignored.
         """
         ...
 
     def daily_counts(self, alert_filter: AlertFilter, days: int = 30) -> list[DayCount]:
-        """Return counts by day of the last event and by severity, the oldest day first; the filter's days are ignored.
+        """Return counts by day of the last event and by severity, the oldest day first; the filter's times are ignored.
 
-        The last day is today, or the day of the newest alert where no alert is from these days.
+        The last day is today, or the day of the newest alert if the store has no alert from these days.
         """
         ...
 
@@ -221,9 +224,9 @@ class QueueRepository(Protocol):
         ...
 
     def suggest(self, field: str, begins: str, limit: int = 10) -> list[str]:
-        """Return values that alerts have of a field of the query language (`alert_query.FIELDS`) and that begin so.
+        """Return values of a query field (`alert_query.FIELDS`) that begin with `begins`, in alphabetical order.
 
-        They come in alphabetical order. Fields that alerts have no values of, such as `urgency`, have none.
+        Only values of stored alerts are returned. Fields such as `urgency`, whose values are not stored as text, have none.
         """
         ...
 
@@ -236,7 +239,7 @@ class EvidenceRepository(Protocol):
         ...
 
     def find_ids(self, id_or_prefix: str) -> list[str]:
-        """Return the alert of an id, else up to four whose ids begin so; none for empty text."""
+        """Return the alert with this id, else up to four whose ids begin with it; none for empty text."""
         ...
 
     def events(
@@ -255,7 +258,7 @@ class EvidenceRepository(Protocol):
         ...
 
     def calls(self, alert_ids: Sequence[str]) -> list[CallSummary]:
-        """Return a summary of each call over all events of these alerts, the first one called first."""
+        """Return a summary of each call over all events of these alerts, in the order of first calls."""
         ...
 
     def tallies(self, alert_ids: Sequence[str]) -> dict[str, Tally]:
@@ -278,13 +281,13 @@ class EvidenceRepository(Protocol):
         ...
 
     def records(self, alert_id: str, event_ids: Sequence[str]) -> Mapping[str, str]:
-        """Return the raw records of those of these events that the alert has, by their ids."""
+        """Return the raw records of these events by id, without events that the alert does not have."""
         ...
 
     def full_alerts(self, alert_ids: Sequence[str]) -> Iterator[tuple[Alert, Disposition | None]]:
-        """Yield those of these alerts that exist, in their order, with all events and the decision in force, without records.
+        """Yield these alerts in the given order, with all events and the decision in force, without records.
 
-        Few are in memory at a time, each as it is when it is read.
+        Alerts that do not exist are left out. Few alerts are in memory at a time, each as it is when it is read.
         """
         ...
 
@@ -293,12 +296,12 @@ class EvidenceRepository(Protocol):
         ...
 
     def records_removed_at(self, alert_id: str) -> datetime | None:
-        """Return when raw records of it were removed; None while all are stored."""
+        """Return when raw records of the alert were removed; None while all are stored."""
         ...
 
 
 class PrincipalRepository(Protocol):
-    """Principals as their alerts show them."""
+    """Principals: their events, credentials and notes, from their alerts."""
 
     def events(self, principal: str, limit: int) -> PrincipalEvents:
         """Return the newest events of all alerts of a principal, the oldest first, without their records."""
@@ -311,9 +314,10 @@ class PrincipalRepository(Protocol):
     def credential_issues(
         self, principal: str, access_keys: Sequence[str], limit: int
     ) -> list[CredentialIssue]:
-        """Return the newest calls of a principal, or with one of the keys, that issued credentials, and those that issued a key.
+        """Return the newest calls that issued credentials, the oldest of them first.
 
-        The oldest comes first. An empty principal asks for the keys alone.
+        They are the calls of the principal, the calls made with one of the keys, and the calls that issued one of the keys. An
+        empty principal asks for the keys alone.
         """
         ...
 
@@ -326,15 +330,15 @@ class PrevalenceRepository(Protocol):
     """Surprises that several principals show."""
 
     def of_alert(self, alert_id: str) -> list[tuple[str, str, int]]:
-        """Return its surprises that others show within a day of it: feature, value seen, and how many other principals."""
+        """Return its surprises that others show within a day of it: feature, value seen, number of other principals."""
         ...
 
 
 class CaseRepository(Protocol):
     """Decisions and notes of analysts.
 
-    A change of one alert and its line in the audit are one transaction. An alert that was changed since it was seen is left as it
-    is, and the outcome says so.
+    A change of one alert and its line in the audit are one transaction. If an alert was changed since the analyst saw it, it
+    stays as it is, and the outcome says so.
     """
 
     def change(self, revisions: Sequence[AlertRevision], action: CaseAction, by: str) -> list[ActionOutcome]:
@@ -344,7 +348,7 @@ class CaseRepository(Protocol):
     def add_disposition(self, disposition: Disposition) -> None:
         """Add a disposition; the newest counts, and a repeat changes nothing.
 
-        Raise FingerprintError where there is no such alert, or none that it is a duplicate of.
+        Raise FingerprintError if the alert does not exist, or the alert that it is a duplicate of does not.
         """
         ...
 
@@ -361,7 +365,7 @@ class CaseRepository(Protocol):
         ...
 
     def add_note(self, alert_id: str, text: str, by: str) -> CaseNote:
-        """Add a note. Raise FingerprintError where there is no such alert, or no text."""
+        """Add a note. Raise FingerprintError if the alert does not exist or the text is empty."""
         ...
 
     def notes(self, alert_id: str) -> list[CaseNote]:
@@ -379,23 +383,23 @@ class IncidentRepository(Protocol):
         size: int = 50,
         cursor: str | None = None,
     ) -> IncidentPage:
-        """Return a page of incidents and the number of all of them; those that suppressions hide whole are left out."""
+        """Return a page of incidents and the number of all; incidents with only suppressed alerts are left out."""
         ...
 
     def counts(self, incident_filter: IncidentFilter) -> dict[str, int]:
-        """Return how many incidents of a filter, but for its status, are `new`, `in_progress`, `open` and `closed`."""
+        """Return the numbers of incidents that are `new`, `in_progress`, `open` and `closed`; the filter's status is ignored."""
         ...
 
     def count(self, incident_filter: IncidentFilter) -> int:
-        """Return how many incidents a filter has; those that suppressions hide whole are left out."""
+        """Return the number of a filter's incidents; incidents with only suppressed alerts are left out."""
         ...
 
     def get(self, id_or_prefix: str) -> Incident:
-        """Return the incident of an alert, which its id or first characters name. Raise NotFound without one."""
+        """Return the incident of an alert, given the alert's id or its first characters. Raise NotFound without one."""
         ...
 
     def other_records(self, alert_id: str) -> list[OtherRecord]:
-        """Return the alerts that hold other records of an alert's calls, and whom these name: a few, the oldest first."""
+        """Return a few alerts with other records of an alert's calls, and whom these records name, the oldest first."""
         ...
 
     def activity(self, incident_id: str, limit: int = 500) -> tuple[list[AuditEntry], list[CaseNote]]:
@@ -410,18 +414,19 @@ class IncidentRepository(Protocol):
         by: str,
         alert_ids: Collection[str] | None = None,
     ) -> list[AlertRevision]:
-        """Change all alerts of an incident that the action concerns (of `alert_ids` alone, if given), or none; return those.
+        """Change all alerts of an incident that the action concerns, or none of them; return the changed ones.
 
-        Raise Conflict where it is not as it was at `revision`, or nothing is left to change.
+        `alert_ids` restricts the change to some alerts. Raise Conflict if the incident has changed since `revision`, or if
+        nothing is left to change.
         """
         ...
 
     def add_note(self, incident_id: str, text: str, by: str) -> int:
-        """Write a note on each alert of an incident, and return how many those are."""
+        """Write a note on each alert of an incident, and return the number of alerts."""
         ...
 
     def split(self, incident_id: str, alert_ids: Sequence[str], by: str) -> IncidentEdit:
-        """Split alerts off an incident, into one of their own, whatever the rule would say."""
+        """Split alerts off an incident into one of their own, whatever the rule says."""
         ...
 
     def join(self, incident_id: str, other_id: str, by: str) -> IncidentEdit:
@@ -439,7 +444,7 @@ class OverviewRepository(Protocol):
     def figures(
         self, since: datetime, until: datetime, response_target: float, close_target: float
     ) -> Overview:
-        """Return the figures of alerts that came from `since` on and before `until`; targets are in seconds."""
+        """Return the figures of the alerts received from `since` on and before `until`; targets are in seconds."""
         ...
 
 
@@ -460,10 +465,10 @@ class ViewRepository(Protocol):
 
 
 class SuppressionRepository(Protocol):
-    """Rules that hide alerts. What is hidden stays stored, and votes are never touched."""
+    """Rules that hide alerts. Hidden alerts stay stored, and votes are never touched."""
 
     def preview(self, match: SuppressionMatch, limit: int = 20) -> SuppressionPreview:
-        """Return what a match would hide, and where that is nothing, the values that no stored alert has.
+        """Return what a match would hide; if that is nothing, the values that no stored alert has.
 
         Raise FingerprintError for a match that is empty or cannot be read.
         """
@@ -474,22 +479,22 @@ class SuppressionRepository(Protocol):
     ) -> Suppression:
         """Hide matching alerts, stored and future ones.
 
-        Raise FingerprintError without a reason, for an end that has passed or lies more than a year ahead, and for a match that
-        would hide confirmed attacks or critical alerts without a reason to `force` it. A suppression that was not forced never
-        hides such alerts, whenever they come.
+        Raise FingerprintError without a reason, for an end in the past or more than a year ahead, and for a match that would hide
+        confirmed attacks or critical alerts, unless `force` gives a reason. A suppression that was not forced never hides such
+        alerts, including future ones.
         """
         ...
 
     def list_all(self, ended: bool = False) -> list[Suppression]:
-        """Return those in force, the next to expire first; with `ended` those that are over, too."""
+        """Return the suppressions in force, the next to expire first; with `ended` also those that are over."""
         ...
 
     def get(self, suppression_id: str) -> Suppression:
-        """Return one by its whole id. Raise NotFound without it."""
+        """Return a suppression by its whole id. Raise NotFound without one."""
         ...
 
     def end(self, suppression_id: str, version: int, by: str) -> Suppression:
-        """End a suppression; what it hid is shown again. Raise Conflict where it was changed since `version`."""
+        """End a suppression, so that its alerts are shown again. Raise Conflict if it was changed since `version`."""
         ...
 
 
@@ -497,27 +502,28 @@ class FeedbackRepository(Protocol):
     """Labels for training."""
 
     def flagged_events(self, since: datetime, until: datetime) -> Iterator[pd.DataFrame]:
-        """Yield tables of flagged events, from `since` on and before `until`: event_id, event_time, entity and label.
+        """Yield tables of flagged events from `since` on and before `until`: event_id, event_time, entity and label.
 
-        The label is the decision on the event's alert, `open` while there is none, or `vote` where a detector voted on it.
+        The label of an alert's event is the decision on the alert, `open` while there is none. It is `vote` for an event that a
+        detector voted on.
         """
         ...
 
     def decided_entities(self, until: datetime) -> pd.DataFrame:
         """Return a row for each decided alert and entity.
 
-        Columns: alert (the id of what was decided on: a duplicate's original), principal, entity, event_time (of its newest event
-        before `until`) and decision.
+        Columns: alert (the id of the alert decided on; for a duplicate, of its original), principal, entity, event_time (of the
+        newest event before `until`) and decision.
         """
         ...
 
     def confirmed_attacks(self) -> dict[str, list[bytes]]:
-        """Return the newest confirmed attacks: by alert, the records of its events."""
+        """Return the records of the events of the newest confirmed attacks, by alert."""
         ...
 
 
 class ThresholdRepository(Protocol):
-    """Thresholds that people set over those of the settings."""
+    """Thresholds that people set, which take precedence over the settings."""
 
     def override(
         self,
@@ -527,7 +533,7 @@ class ThresholdRepository(Protocol):
         threshold: float | None = None,
         quorum: int | None = None,
     ) -> ThresholdOverride:
-        """Override threshold or quorum from now on; without both, the settings are in force again."""
+        """Override threshold or quorum from now on; if both are None, the settings are in force again."""
         ...
 
     def current(self) -> ThresholdOverride | None:
@@ -545,28 +551,28 @@ class FeedRepository(Protocol):
     def save_counts(self, partition: Partition, complete_until: int, counts: pd.DataFrame) -> None:
         """Save a partition's counts: columns kind, feed, at (start of an interval) and events.
 
-        They are complete until `complete_until`. Neither a count nor `complete_until` ever falls.
+        They are complete until `complete_until`. Neither a stored count nor `complete_until` ever decreases.
         """
         ...
 
     def complete_until(self) -> dict[Partition, int]:
-        """Return until when the counts of each partition are complete."""
+        """Return the time until which the counts of each partition are complete."""
         ...
 
     def forget(self, partitions: Collection[Partition]) -> None:
-        """Forget until when the counts of these partitions are complete. Their counts stay: their feeds' past is true."""
+        """Forget `complete_until` of these partitions. Their counts stay, because the past of their feeds stays true."""
         ...
 
     def counts(self, since: int = 0) -> pd.DataFrame:
-        """Return columns kind, feed, at and events over all partitions, of intervals that start at `since` or later."""
+        """Return the counts over all partitions of intervals that start at `since` or later: kind, feed, at and events."""
         ...
 
     def gaps(self, ended: bool = True) -> list[FeedGap]:
-        """Return open gaps first, then the newest end; of these the most urgent, then the oldest, then by id."""
+        """Return gaps: open ones first, then by the newest end; equal ones by urgency, then the oldest first, then by id."""
         ...
 
     def checked_until(self) -> int:
-        """Return until when feeds were checked for gaps; 0 if they never were."""
+        """Return the time until which feeds were checked for gaps; 0 if they never were."""
         ...
 
     def save_gaps(self, gaps: Sequence[FeedGap], checked_until: int, delete_before: int = 0) -> None:
@@ -581,7 +587,7 @@ class HeartbeatRepository(Protocol):
     """The last status of each running program."""
 
     def save(self, status: ProgramStatus) -> None:
-        """Save a program's status over its last one."""
+        """Save a program's status; it replaces the last one."""
         ...
 
     def recent(self) -> list[ProgramStatus]:
@@ -606,7 +612,7 @@ class AuditRepository(Protocol):
 class ChangeRepository(Protocol):
     """New and changed alerts, for pages that stay open.
 
-    Changes have numbers, which become visible in their order: a reader that has seen one has missed none before it.
+    Changes are numbered and become visible in their order: a reader that has seen a change has missed none before it.
     """
 
     def newest_number(self) -> int:
@@ -616,26 +622,27 @@ class ChangeRepository(Protocol):
     def since(self, number: int, limit: int = 500) -> list[AlertChange]:
         """Return alerts that changed after `number`, each once, the oldest change first.
 
-        About `limit`: what one transaction changed comes together, so the last number says where to go on.
+        The result has about `limit` alerts: the changes of one transaction are never divided, so the last number is the place to
+        go on.
         """
         ...
 
 
 class RetentionRepository(Protocol):
-    """Removal of what is no longer kept."""
+    """Retention: removal of rows that are older than the settings keep them."""
 
     def apply(
         self, retention: Retention, by: str, progress: Callable[[str, int], None] = ...
     ) -> dict[str, int]:
-        """Remove what is older than it is kept, and return how many rows that were, by kind."""
+        """Remove rows that are older than the settings keep them, and return the numbers of rows by kind."""
         ...
 
     def paused_since(self, retention: Retention) -> datetime | None:
-        """Return when the store last received a row, where removal waits until it is asked for; else None."""
+        """Return when the store last received a row if removal waits until a person asks for it; else None."""
         ...
 
     def purge_principal(self, principal: str, by: str) -> dict[str, int]:
-        """Remove all rows of a principal, and return how many they were, by table. Raise NotFound where there are none."""
+        """Remove all rows of a principal, and return the numbers of rows by table. Raise NotFound if there are none."""
         ...
 
 

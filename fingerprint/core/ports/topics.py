@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple, Protocol, Self
 
-VIRTUAL_PARTITIONS = 256  # into which a scorer's state is cut; a topic's partitions divide them
-DEAD_LETTER_SUFFIX = ".dlq"  # of the topic of messages that could not be read
+VIRTUAL_PARTITIONS = 256  # parts of the scorer's state; the number of a topic's partitions divides it
+DEAD_LETTER_SUFFIX = ".dlq"  # of the topic for messages that could not be read
 RETENTION_CONFIG = "retention.ms"  # this and the next two are the broker's names
 MAX_MESSAGE_BYTES_CONFIG = "max.message.bytes"
 TIMESTAMP_TYPE_CONFIG = "message.timestamp.type"
 
 
 class TopicSpec(NamedTuple):
-    """A topic as it is, or as it should be. None leaves a value to the broker."""
+    """A topic that exists or is to be created. None leaves a value to the broker."""
 
     name: str
     partitions: int
@@ -28,7 +28,7 @@ class TopicSpec(NamedTuple):
     timestamp_type: str | None = None  # LogAppendTime: set by the broker; CreateTime: set by the producer
 
     def configs(self) -> dict[str, str]:
-        """Return its configuration in the broker's names, as it is sent when the topic is created."""
+        """Return the configuration under the broker's names, to create the topic with."""
         configs = {
             RETENTION_CONFIG: self.retention_ms,
             MAX_MESSAGE_BYTES_CONFIG: self.max_message_bytes,
@@ -38,21 +38,21 @@ class TopicSpec(NamedTuple):
 
 
 class TopicAdmin(Protocol):
-    """The topics of a broker. Every method raises Unavailable, and FingerprintError for what a person must correct.
+    """The topics of a broker. Every method raises Unavailable, and FingerprintError if a person must correct something.
 
     Only `create` and `add_partitions` change anything; no topic, partition or message is ever removed.
     """
 
     def describe(self, names: Collection[str]) -> dict[str, TopicSpec]:
-        """Return the existing ones of these topics, by name."""
+        """Return those of these topics that exist, by name."""
         ...
 
     def create(self, topic: TopicSpec) -> bool:
-        """Create a topic, visible to all clients on return; False where one of that name exists, which stays as it is."""
+        """Create a topic, visible to all clients on return. Return False if the name is taken; that topic stays as it is."""
         ...
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Set the number of partitions of a topic. Raise FingerprintError where it has as many or more, or does not exist."""
+        """Set a larger number of partitions. Raise FingerprintError if the topic has as many or more, or does not exist."""
         ...
 
     def close(self) -> None:

@@ -26,10 +26,10 @@ class WorkerPool(Protocol):
         ...
 
     def map_unordered(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """Yield (index of the piece, its result) as they finish, in any order.
+        """Yield (index of the piece, result) as the pieces finish, in any order.
 
-        A piece whose worker died is repeated by another, so `work` must be repeatable: it writes to a file of its own and renames
+        If a worker dies, another repeats its piece, so `work` must be repeatable: it writes to a file of its own and renames
         it. An error of `work` ends the iteration and is raised unchanged. Raise FingerprintError for a piece that killed every
-        worker that ran it, and where the cluster is unavailable.
+        worker that ran it, and if the cluster is unavailable.
         """
         ...

@@ -10,7 +10,7 @@ A section of the file is a class in this package, one file a theme:
     clusters    workers, triton
     enrichment  enrichment
     web         web, web.oidc, deliver.NAME
-    base        what every section is; files that hold secrets
+    base        the base class of sections; files that hold secrets
     loading     the order of the sources, and errors in one sentence
 
 Example:
@@ -131,7 +131,7 @@ class Settings(Section):
     @field_validator("deliver")
     @classmethod
     def check_receiver_names(cls, receivers: dict[str, ReceiverSettings]) -> dict[str, ReceiverSettings]:
-        """Refuse a receiver's name that could not be an environment variable or a label of a metric."""
+        """Refuse a receiver's name that cannot be part of an environment variable or a label of a metric."""
         for name in receivers:
             if not re.fullmatch(r"[a-z0-9][a-z0-9_-]{0,39}", name):
                 raise ValueError(f"{name!r} is no receiver's name: a-z, 0-9, _ and -, 40 at most")
@@ -139,7 +139,7 @@ class Settings(Section):
 
     @model_validator(mode="after")
     def check_retention(self) -> Settings:
-        """Refuse a reference bank that has been retired before it is compared."""
+        """Refuse settings under which the reference bank is retired before it is compared."""
         if self.promotion.reference_versions_back >= self.bank.retained_versions:
             raise ValueError(
                 f"promotion.reference_versions_back {self.promotion.reference_versions_back} is further back than the "
@@ -153,7 +153,7 @@ class Settings(Section):
         return -(-self.alerts.group_gap_seconds // self.spectral.interval_seconds)
 
     def without_receivers(self) -> Settings:
-        """Return the settings without receivers: their URLs are secrets, and a scheduler may be spoken to in clear."""
+        """Return the settings without receivers: their URLs are secrets, and a connection to a scheduler may be in clear."""
         return self.model_copy(update={"deliver": {}})
 
 

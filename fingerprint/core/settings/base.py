@@ -32,7 +32,7 @@ class Section(BaseModel):
     @field_validator("*")
     @classmethod
     def reject_credentials(cls, value: Any) -> Any:
-        """Refuse a text that holds a credential: settings are shown, copied to workers and stored in banks."""
+        """Refuse a text with a credential, because settings are shown, copied to workers and stored in banks."""
         if any(holds_credentials(text) for text in _strings(value)):
             raise ValueError(
                 "it holds a password or token, which others would see: name the file that holds it "
@@ -52,7 +52,7 @@ class Section(BaseModel):
 def read_secret(file: str | None) -> str | None:
     """Return the content of a file that the settings name, without the newline that editors add; None for None.
 
-    Warns if other users can read the file. Raises FingerprintError if it cannot be read.
+    Warn if other users can read the file. Raise FingerprintError if it cannot be read.
     """
     if file is not None:
         private_files.warn_if_exposed(Path(file))
@@ -76,7 +76,7 @@ def _read_file(file: str | None) -> str | None:
 
 
 def _strings(value: Any) -> list[str]:
-    """Return the texts in the value of a setting: one, the items of a tuple, or keys and values of a mapping."""
+    """Return the texts in a setting's value: itself, the items of a tuple, or the keys and values of a mapping."""
     values: list[Any] = [value]
     if isinstance(value, dict):
         values = [*value, *value.values()]

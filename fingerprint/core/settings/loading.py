@@ -44,7 +44,7 @@ def load_settings(
     environment: Mapping[str, str] | None = None,
     options: Mapping[str, dict[str, Any]] = NO_OPTIONS,
 ) -> Settings:
-    """Return the settings from `file` (TOML), overridden by the environment, and that by options of the command line.
+    """Return the settings of `file` (TOML). The environment overrides the file, command-line options override both.
 
     Args:
         file: a TOML file; a section is a table.
@@ -52,7 +52,7 @@ def load_settings(
             environment if None.
         options: values by section and key; None means that the option was not given.
 
-    Raises FingerprintError with one line that names each bad key, and what was expected.
+    Raise FingerprintError with one line that names each bad key and what was expected.
     """
     variables = dict(os.environ) if environment is None else dict(environment)
     variables = {
@@ -75,7 +75,7 @@ def load_settings(
 
 
 def _merge_sources(given: dict[str, Any], variables: dict[str, str], table: dict[str, Any]) -> dict[str, Any]:
-    """Return the sources merged key by key; `given` wins over the environment, and that over the file."""
+    """Return the sources merged key by key: `given` overrides the environment, which overrides the file."""
     merged: dict[str, Any] = {}
     for source in (table, _read_environment(variables), given):
         _update(merged, source)
@@ -91,10 +91,10 @@ def _update(merged: dict[str, Any], source: Mapping[str, Any]) -> None:
 
 
 def _read_environment(variables: Mapping[str, str]) -> dict[str, Any]:
-    """Return the variables as nested tables, read by pydantic-settings; lists are items between commas.
+    """Return the variables as nested tables, read by pydantic-settings; commas separate the items of a list.
 
-    Settings itself is no BaseSettings: every `Settings(...)` and `model_validate` of a bank's settings would read the
-    environment then.
+    Settings itself is not a BaseSettings, because then every `Settings(...)`, and every `model_validate` of a bank's settings,
+    would read the environment.
     """
     if not variables:
         return {}
@@ -119,7 +119,7 @@ def _read_environment(variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _check_names(variables: Mapping[str, str]) -> None:
-    """Raise FingerprintError for variables of no section; pydantic-settings would ignore them."""
+    """Raise FingerprintError for variables that fit no section, which pydantic-settings would ignore."""
     if problems := "; ".join(_name_problems(variables)):
         raise FingerprintError(problems)
 
@@ -218,18 +218,18 @@ def _explain_problem(problem: ErrorDetails) -> str:
     return f"{where}: {problem['msg'].removeprefix('Value error, ')}"
 
 
-# Of a name that is proposed, or of one of its words: `brokers` means `bootstrap_servers`.
+# Least similarity of a proposed name, or of one of its words, so that `brokers` finds `bootstrap_servers`.
 _LEAST_LIKENESS = 0.55
 
 
 def _suggest(name: str, known: list[str]) -> str:
-    """Return the sentence about an unknown name: the nearest known one, or all of them where none is near."""
+    """Return the sentence about an unknown name: it proposes the nearest known name, or lists all if none is near."""
     near = _nearest(name, known)
     return f"there is no {name!r}" + (f"; did you mean {near}?" if near else f" (known: {', '.join(known)})")
 
 
 def _nearest(name: str, known: list[str]) -> str | None:
-    """Return the known name that is most like this one, or else the one that has such a word; None if none is near."""
+    """Return the most similar known name, else the one with the most similar word; None if none is near."""
     by_word = {word: each for each in known for word in each.split("_")}
     for candidates in ({each: each for each in known}, by_word):
         if near := difflib.get_close_matches(name, candidates, n=1, cutoff=_LEAST_LIKENESS):
