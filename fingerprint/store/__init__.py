@@ -1,4 +1,4 @@
-"""The alert store: alerts, cases and accounts in SQLite or PostgreSQL, one repository a noun.
+"""The alert store: alerts, cases and accounts in SQLite or PostgreSQL, one repository for each noun.
 
 Example:
     >>> store = open_store("sqlite:///fingerprint.sqlite")
@@ -82,11 +82,13 @@ def open_store(
     now: NowFunction = utc_now,
     addresses: AddressTables = NO_ADDRESS_TABLES,
 ) -> SqlStore:
-    """Open the alert store at an SQLAlchemy URL; create its tables where there are none, unless `create` is false.
+    """Open the alert store at an SQLAlchemy URL; create its tables if there are none and `create` is true.
 
-    `redact` names fields of raw records that are not stored (`core.redaction`); `now` is the clock of changes; `addresses`
-    says what is known of addresses when an alert is saved, for filters. Raise FingerprintError for a URL, folder, file, server
-    or schema version that cannot be used.
+    - `redact`: fields of raw records that are not stored (`core.redaction`).
+    - `now`: the clock for the times of changes.
+    - `addresses`: tables with facts about addresses, which are looked up when an alert is saved, for filters.
+
+    Raise FingerprintError for a URL, folder, file, server or schema version that cannot be used.
     """
     parsed = parse_database_url(url)
     if not create and _is_missing_file(parsed):
@@ -95,7 +97,9 @@ def open_store(
         engine = create_store_engine(parsed)
         prepare_schema(engine, create)
     session = Session(engine, now)
-    weakref.finalize(session, engine.dispose)  # when the process ends, at the latest: SQLite leaves one file
+    weakref.finalize(
+        session, engine.dispose
+    )  # at the latest when the process ends, so that SQLite leaves one file
     return compose_store(session, Redactor(redact), addresses)
 
 
@@ -144,7 +148,7 @@ def store_exists(url: str) -> bool:
 
 
 def masked_url(url: str) -> str:
-    """Return a database URL without its password, as it may be shown."""
+    """Return a database URL that may be shown, without its password."""
     return str(parse_database_url(url))
 
 

@@ -18,7 +18,7 @@ from fingerprint.store.database import Locking, Repository, Session
 from fingerprint.store.schema import Row, accounts, invitations, pending_logins, sessions, tokens
 
 PASSWORDS_DISABLED = "passwords are switched off here: log in through the provider"
-INVITATION_LIFETIME = timedelta(hours=24)  # that an invitation is good for
+INVITATION_LIFETIME = timedelta(hours=24)
 
 T = TypeVar("T")
 _can_log_in = sql.or_(accounts.c.password.is_not(None), accounts.c.subject != "")
@@ -26,10 +26,10 @@ _active_admin = sql.and_(accounts.c.role == "admin", accounts.c.disabled_at.is_(
 
 
 class AccountTable(Repository):
-    """Base of the repositories of accounts, which share the settings of the web app and write under their own lock.
+    """Base of the repositories of accounts, which share the settings of the web app and write under a lock of their own.
 
-    Changes come one after the other, so the last admin cannot be lost between two of them; and a login does not wait for the
-    scorer.
+    The lock puts changes in sequence, so two changes at once cannot remove the last admin. It is not the scorer's lock, so a
+    login does not wait for the scorer.
     """
 
     def __init__(self, session: Session, web: Web) -> None:
@@ -45,13 +45,13 @@ class AccountTable(Repository):
         return self._session.write(work, Locking.ACCOUNTS)
 
     def _try_write(self, work: Callable[[sql.Connection], None]) -> None:
-        """Write what may as well be written the next time: an unavailable database is no error."""
+        """Write if the database is available: `work` can as well be written the next time."""
         with suppress(FingerprintError):
             self._write(work)
 
 
 def raise_refused(sentence: str) -> NoReturn:
-    """Raise AuthenticationFailed; an expression can end with it."""
+    """Raise AuthenticationFailed; as a function it can stand in an expression."""
     raise AuthenticationFailed(sentence)
 
 
@@ -63,7 +63,7 @@ def to_account(row: Row) -> Account:
 
 def find_account(connection: sql.Connection, name: str) -> Row | None:
     """Return an account's row by its stored name, None without one."""
-    if not ACCOUNT_NAME_PATTERN.fullmatch(name):  # a database may refuse some of what people type
+    if not ACCOUNT_NAME_PATTERN.fullmatch(name):  # the database may refuse some typed texts
         return None
     row = connection.execute(sql.select(accounts).where(accounts.c.name == name)).mappings().first()
     return dict(row) if row else None
@@ -77,9 +77,9 @@ def require_account(connection: sql.Connection, name: str) -> Row:
 
 
 def password_unchanged(connection: sql.Connection, row: Row) -> bool:
-    """Return whether the password that was verified is still the account's.
+    """Return whether the password that was verified is still the account's, and the account is not disabled.
 
-    Verifying takes time, in which another password may be set or the account disabled.
+    Both may change while a password is verified, which takes time.
     """
     now = require_account(connection, row["name"])
     return not now["disabled_at"] and now["password"] == row["password"]
@@ -91,13 +91,13 @@ def is_local_login_disabled(row: Row, web: Web) -> bool:
 
 
 def require_local_login(name: str, web: Web) -> None:
-    """Raise AuthenticationFailed where a local account of this name cannot log in."""
+    """Raise AuthenticationFailed if a local account of this name cannot log in."""
     if is_local_login_disabled({"subject": "", "name": name}, web):
         raise AuthenticationFailed(PASSWORDS_DISABLED)
 
 
 def has_active_admin(connection: sql.Connection, except_account_id: str = "") -> bool:
-    """Return whether an account that can log in is an admin, apart from the one with this id."""
+    """Return whether there is an admin who can log in, apart from the account with this id."""
     query = (
         sql.select(accounts.c.name).where(_active_admin, accounts.c.account_id != except_account_id).limit(1)
     )
@@ -105,7 +105,7 @@ def has_active_admin(connection: sql.Connection, except_account_id: str = "") ->
 
 
 def add_account(connection: sql.Connection, now: datetime, name: str, role: Role, **more: Any) -> Row:
-    """Create an account and return its row. Raise FingerprintError where the name is taken, or ever was."""
+    """Create an account and return its row. Raise FingerprintError if the name is taken or ever was."""
     if find_account(connection, name):
         raise FingerprintError(f"there is an account {name} already: choose another name")
     row = {"account_id": uuid4().hex, "name": name, "role": role, "created_at": now} | more
@@ -119,20 +119,20 @@ def update_account(connection: sql.Connection, row: Row, **new: Any) -> None:
 
 
 def delete_account_sessions(connection: sql.Connection, account_id: str, except_digest: str = "") -> int:
-    """End an account's sessions, but the one of this digest, and pending logins; return how many sessions there were."""
+    """End an account's pending logins and its sessions, except the one of this digest; return the number of ended sessions."""
     connection.execute(sql.delete(pending_logins).where(pending_logins.c.account_id == account_id))
     those = (sessions.c.account_id == account_id) & (sessions.c.digest != except_digest)
     return connection.execute(sql.delete(sessions).where(those)).rowcount
 
 
 def revoke_account_tokens(connection: sql.Connection, now: datetime, account_id: str) -> int:
-    """Revoke all tokens of an account; return how many there were."""
+    """Revoke all valid tokens of an account; return their number."""
     live = (tokens.c.account_id == account_id) & tokens.c.revoked_at.is_(None) & (tokens.c.expires_at > now)
     return connection.execute(sql.update(tokens).where(live).values(revoked_at=now)).rowcount
 
 
 def insert_invitation(connection: sql.Connection, now: datetime, name: str) -> str:
-    """Return the secret of a new invitation, beside those of the name that there are."""
+    """Return the secret of a new invitation; earlier invitations of the name stay valid."""
     secret = secret_hashes.generate_secret()
     row = {
         "digest": secret_hashes.secret_digest(secret),
@@ -144,7 +144,7 @@ def insert_invitation(connection: sql.Connection, now: datetime, name: str) -> s
 
 
 def find_invitation(connection: sql.Connection, now: datetime, secret: str) -> Invitation | None:
-    """Return an invitation by its secret, None for one that expired; the first admin's expires once there is an admin."""
+    """Return an invitation by its secret, None if it expired. The first admin's expires as soon as there is an admin."""
     query = sql.select(invitations).where(invitations.c.digest == secret_hashes.secret_digest(secret))
     row = connection.execute(query).mappings().first()
     if row is None or row["expires_at"] <= now or (not row["name"] and has_active_admin(connection)):

@@ -49,14 +49,14 @@ class SqlAccountRepository(AccountTable):
 
     @reads
     def get(self, connection: sql.Connection, name: str) -> Account:
-        """Return an account. Raise NotFound where there is none."""
+        """Return an account. Raise NotFound if there is none."""
         return account_rows.to_account(account_rows.require_account(connection, name))
 
     @writes(Locking.ACCOUNTS)
     def create_first_invitation(self, connection: sql.Connection) -> str | None:
-        """Return the secret of an invitation for the first admin, None where there is an admin or the provider has them all.
+        """Return the secret of an invitation for the first admin; None if there is an admin, or the provider has all admins.
 
-        Earlier ones stay: each replica of the web app makes one. All end once there is an admin.
+        Earlier invitations stay valid, because each replica of the web app makes one. All end as soon as there is an admin.
         """
         if not self._awaits_first_account(connection):
             return None
@@ -64,7 +64,7 @@ class SqlAccountRepository(AccountTable):
 
     @reads
     def awaits_first_account(self, connection: sql.Connection) -> bool:
-        """Return whether there is no admin yet who could log in or invite: the first invitation makes one."""
+        """Return whether no admin can log in yet, so that the first invitation must make one."""
         return self._awaits_first_account(connection)
 
     def _awaits_first_account(self, connection: sql.Connection) -> bool:
@@ -78,7 +78,7 @@ class SqlAccountRepository(AccountTable):
 
     @writes(Locking.ACCOUNTS)
     def invite(self, connection: sql.Connection, name: str, role: Role | None, by: str) -> str:
-        """Return an invitation's secret: for a new account, or, without a role, for a new password of an existing one."""
+        """Return an invitation's secret: for a new account with `role`, or (None) for a new password of an existing account."""
         account_rows.require_local_login(name.strip().lower(), self._web)
         name, now = validate_name(name), self._now()
         if role is None:

@@ -1,4 +1,4 @@
-"""Alerts, their evidence and the credentials they used, as the pipeline writes them.
+"""Alerts, their evidence and the credentials issued to their callers, which the pipeline writes.
 
 Example:
     >>> store = open_store("sqlite:///fingerprint.sqlite")
@@ -58,7 +58,7 @@ CREDENTIAL_ISSUE_COLUMNS = tuple(
     column.name for column in credential_issues.columns if column.name != STORED_AT
 )
 _IMPACT_COLUMNS = ("impact", "impact_of", "gravest_action")
-_MERGED_COLUMNS = {  # of a stored alert, what a save compares or keeps; the rest is long, and the newest save's
+_MERGED_COLUMNS = {  # columns of a stored alert that a save compares or keeps; it overwrites the others, which are long
     *VISIBLE_COLUMNS,
     *_IMPACT_COLUMNS,
     "alert_id",
@@ -71,9 +71,9 @@ _MERGED_COLUMNS = {  # of a stored alert, what a save compares or keeps; the res
 class SqlAlertRepository(Repository):
     """Alerts and their evidence.
 
-    When an alert's evidence grows, what is derived from it is the newest save's. If that save has fewer events than the stored
-    evidence, first and last time cover both, urgency, rarity and impact never fall, nor do supporting events and tactics
-    get fewer, and degraded stays.
+    When an alert's evidence grows, the newest save provides all values derived from it. If that save has fewer events than the
+    stored evidence, the first and last time cover both; urgency, rarity and impact do not fall; supporting events and tactics do
+    not get fewer; and `degraded` stays set.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class SqlAlertRepository(Repository):
         votes: VoteTable = (),
         credential_issues: Sequence[CredentialIssue] = (),
     ) -> None:
-        """Save all of it or none. Votes without an opinion (z is NaN) are left out; a repeat overwrites itself."""
+        """Save everything or nothing. Votes without an opinion (z is NaN) are left out; a repeated save changes nothing."""
         now = self._session.now()
         stored = {STORED_AT: now}
         rows = [alert_row(alert) | stored for alert in alerts]
@@ -111,7 +111,7 @@ class SqlAlertRepository(Repository):
 
     @reads
     def get(self, connection: sql.Connection, id_or_prefix: str) -> Alert:
-        """Return one alert, by its id or its first characters. Raise FingerprintError if there is not exactly one."""
+        """Return one alert by its id or the first characters of it. Raise FingerprintError if not exactly one matches."""
         alert_id = evidence.resolve_alert_id(connection, id_or_prefix)
         return _read_alerts(connection, sql.select(alerts).where(alerts.c.alert_id == alert_id))[0]
 
@@ -130,14 +130,14 @@ class SqlAlertRepository(Repository):
 
     @reads
     def credential_chain(self, connection: sql.Connection, access_key: str) -> list[CredentialIssue]:
-        """Return the call that issued an access key, the one that issued its caller's, and so on: the nearest first."""
+        """Return the call that issued an access key, then the call that issued that caller's key, and so on."""
         return list(trace_credentials(access_key, lambda key: _find_issue(connection, key)))
 
 
 def upsert_statement(insert: Any, keep_if_empty: Sequence[str] = ()) -> sql.Insert:
-    """Return the INSERT of a dialect (`insert_into`) that overwrites the row of the same key.
+    """Return an INSERT (`insert_into`) that overwrites the row of the same key.
 
-    Empty text does not overwrite the columns `keep_if_empty`, and the first `stored_at` stays.
+    Empty text does not overwrite the columns `keep_if_empty`, and the first `stored_at` is kept.
     """
     table: sql.Table = insert.table
     keys = [column.name for column in table.primary_key]
@@ -191,12 +191,14 @@ def _upsert(
     execute_batches(connection, _upsert_into(insert_into(connection, table), keep_if_empty), rows)
 
 
-_upsert_into = cache(upsert_statement)  # `insert_into` gives the same object for the same table
+_upsert_into = cache(
+    upsert_statement
+)  # works because `insert_into` returns the same object for the same table
 
 
 @cache
 def _insert_issue(insert: Any) -> sql.Insert:
-    """Return the INSERT that keeps the first issue of a key, but puts one with the caller's key in place of one without.
+    """Return an INSERT that keeps the first issue of a key, but replaces one without the caller's key by one with it.
 
     A call from another account is recorded in both accounts, and only the caller's own record has the caller's key.
     """
@@ -211,13 +213,13 @@ def _insert_issue(insert: Any) -> sql.Insert:
 def _vote_rows(votes: VoteTable) -> list[Row]:
     if not len(votes):
         return []
-    from fingerprint.store import tables  # what saves no votes has no use for pandas
+    from fingerprint.store import tables  # late: programs that save no votes start without pandas
 
     return tables.vote_rows(votes)
 
 
 def _existing_alerts(connection: sql.Connection, ids: Sequence[str]) -> dict[str, Row]:
-    """Return the _MERGED_COLUMNS of alerts that are stored already, by id, and lock their rows."""
+    """Return the _MERGED_COLUMNS of the alerts that are already stored, by id, and lock their rows."""
     columns = [column for column in alerts.columns if column.name in _MERGED_COLUMNS]
     queries = (
         sql.select(*columns).where(alerts.c.alert_id.in_(batch)).with_for_update()
@@ -229,7 +231,7 @@ def _existing_alerts(connection: sql.Connection, ids: Sequence[str]) -> dict[str
 def _merge_evidence(
     connection: sql.Connection, rows: Sequence[Row], events: Sequence[Row], known: Mapping[str, Row]
 ) -> list[Row]:
-    """Return the rows of alerts, given that more of their evidence may be stored than is in `events`."""
+    """Return the rows of alerts, merged with stored ones whose evidence has more events than `events`."""
     stored = _evidence_sizes(connection, [row["alert_id"] for row in rows])
     saved = Counter(row["alert_id"] for row in events)
     merged = []
@@ -271,9 +273,9 @@ def _cover_both(new: Row, old: Row) -> Row:
 
 
 def _keep_lowered_urgency(row: Row, old: Row | None) -> Row:
-    """Lower the urgency as much as before, until prevalence is counted again."""
+    """Lower the shown urgency by as much as before; this holds until prevalence is counted again."""
     lowered_by = old["urgency"] - old["urgency_shown"] if old else 0
-    shown = max(0, row["urgency"] - lowered_by)  # counting it again minds the floor
+    shown = max(0, row["urgency"] - lowered_by)  # the next count of prevalence applies the lower bound
     return row | {"urgency_shown": shown, "sharing": old["sharing"] if old else 0}
 
 

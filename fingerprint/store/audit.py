@@ -1,4 +1,4 @@
-"""The audit log and the change feed: who did what when, and which alerts changed since a number.
+"""The audit log (actor, action, time), and the change feed: the alerts that changed since a number.
 
 Example:
     >>> store.audit.entries("397edb7b6806")[0].action
@@ -6,12 +6,12 @@ Example:
     >>> store.changes.since(41)
     [AlertChange(number=42, alert_id='397edb7b6806')]
 
-Triggers refuse to change or remove a row of the audit. That binds everybody with the rights of the programs; the owner of the
+Triggers refuse to change or remove a row of the audit. They bind all users with the rights of the programs; only the owner of the
 tables could remove the triggers.
 
-Numbers of changes become visible in their order: a transaction that marks changes locks the counter's row until it commits, so a
-reader who has seen number 42 cannot later find a 41 that was missed. A sequence cannot promise that. Marking comes last in a
-transaction, because others wait for what follows it.
+Numbers of changes become visible in their order: a transaction that marks changes locks the counter's row until it commits. So a
+reader who has seen number 42 has not missed number 41. A sequence does not guarantee that. Marking is the last step of a
+transaction, because other transactions wait from there until the commit.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from fingerprint.store.schema import (
 
 
 class SqlAuditRepository(Repository):
-    """The audit log. Repositories add to it in the transaction that they report (`add_audit_entry`)."""
+    """The audit log. Repositories add an entry in the same transaction as the change (`add_audit_entry`)."""
 
     @reads
     def entries(
         self, connection: sql.Connection, target: str = "", limit: int = 200, before: int | None = None
     ) -> list[AuditEntry]:
-        """Return the newest entries, of one target or of all; `before` is the number of the last one seen."""
+        """Return the newest entries, of one target or of all. For the next page, `before` is the number of the last entry."""
         return _find_entries(connection, AuditFilter(target), limit, before)
 
     @reads
@@ -54,7 +54,7 @@ class SqlAuditRepository(Repository):
         limit: int = 200,
         before: int | None = None,
     ) -> list[AuditEntry]:
-        """Return the newest entries of a filter; `before` is the number of the last one seen."""
+        """Return the newest entries of a filter. For the next page, `before` is the number of the last entry."""
         return _find_entries(connection, audit_filter, limit, before)
 
 
@@ -75,7 +75,7 @@ class SqlChangeRepository(Repository):
 def _find_entries(
     connection: sql.Connection, audit_filter: AuditFilter, limit: int, before: int | None
 ) -> list[AuditEntry]:
-    """Return entries, the newest first. By target an index is read; others are read from the newest number on."""
+    """Return entries, the newest first. A filter by target uses an index; others read entries from the newest on."""
     table = audit_entries.c
     query = sql.select(audit_entries).order_by(table.number.desc()).limit(max(0, limit))
     if audit_filter.target:
@@ -93,7 +93,7 @@ def _find_entries(
 
 
 def audit_digest(text: str) -> str:
-    """Return a digest that stands for a name, or text that may have one, in the audit, which is never erased."""
+    """Return a digest of a name, or of text that may contain one: the audit is never erased, so it must not store names."""
     return blake2b(storable(text).encode(), digest_size=8).hexdigest()
 
 
@@ -105,7 +105,7 @@ def add_audit_entry(
     target: str,
     detail: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add an entry. `action` is `noun.verb`, `target` the id of what was changed; never put a secret into `detail`."""
+    """Add an entry. `action` is `noun.verb`, `target` the id of the changed object; never put a secret into `detail`."""
     row = {
         "at": at,
         "by": storable(by),
@@ -117,7 +117,7 @@ def add_audit_entry(
 
 
 def mark_changed(connection: sql.Connection, alert_ids: Collection[str]) -> None:
-    """Give these alerts the next number. Nothing may follow in the transaction but the commit."""
+    """Give these alerts the next number. It must be the last step of the transaction before the commit."""
     rows = [{"alert_id": alert_id} for alert_id in sorted({storable(alert_id) for alert_id in alert_ids})]
     if not rows:
         return
@@ -132,7 +132,10 @@ def latest_change_number(connection: sql.Connection) -> int:
 
 
 def changes_after(connection: sql.Connection, number: int, limit: int = 500) -> list[AlertChange]:
-    """Return about `limit` changes after a number, never a part of one transaction's: the last number says where to go on."""
+    """Return about `limit` changes after a number; the next page begins after the last number.
+
+    The changes of one transaction have one number and are never divided.
+    """
     table = alert_changes.c
     later = sql.select(table.number, table.alert_id).where(table.number > number)
     in_order = later.order_by(table.number, table.alert_id)

@@ -1,4 +1,4 @@
-"""Cases: what analysts decide on alerts, whom they assign them to, and what they write about them.
+"""Cases: the decisions, assignments and notes of analysts on alerts.
 
 Example:
     >>> revision = AlertRevision("397edb7b6806", version=0)
@@ -7,8 +7,8 @@ Example:
     >>> store.cases.change([revision], AssignCase("kim"), by="kim")
     [ActionOutcome(alert_id='397edb7b6806', done=False, version=1, reason='maria changed it since')]
 
-A change is an UPDATE of the version that was seen, or an INSERT where the alert has no case yet; the database lets one of two
-concurrent changes through. Rows are changed in the order of their ids, so that two changes of the same alerts never deadlock.
+A change is an UPDATE of the version that was seen, or an INSERT if the alert has no case yet, so that the database accepts only
+one of two concurrent changes. Rows are changed in the order of their ids, so that two changes of the same alerts never deadlock.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _CASE_COLUMNS = tuple(column for column in cases.columns if column.name != "aler
 
 
 class SqlCaseRepository(Repository):
-    """Cases, their dispositions and notes. Versions of rows guard them, so no change waits for the scorer."""
+    """Cases, their dispositions and notes. Rows have versions instead of a common lock, so no change waits for the scorer."""
 
     @writes(Locking.ROW_VERSIONS)
     def change(
@@ -75,7 +75,7 @@ class SqlCaseRepository(Repository):
     def add_disposition(self, connection: sql.Connection, disposition: Disposition) -> None:
         """Add a disposition, whatever version its case has; the newest counts, and a repeat changes nothing.
 
-        Raise FingerprintError where there is no such alert, or no other alert that it is a duplicate of.
+        Raise FingerprintError if the alert does not exist, or the other alert that it is a duplicate of does not.
         """
         new = _with_full_ids(connection, disposition)
         if not _insert_disposition(connection, new, _decided_before(connection, new)):
@@ -103,7 +103,7 @@ class SqlCaseRepository(Repository):
 
     @writes(Locking.ROW_VERSIONS)
     def add_note(self, connection: sql.Connection, alert_id: str, text: str, by: str) -> CaseNote:
-        """Add a note: the alert is in progress then. Raise FingerprintError without the alert or text, or for a long one."""
+        """Add a note, which sets the alert in progress. Raise FingerprintError without the alert, or for empty or long text."""
         note = insert_note(connection, alert_id, text, by, self._session.now())
         finish_changes(connection, [note.alert_id])
         return note
@@ -114,7 +114,7 @@ class SqlCaseRepository(Repository):
     ) -> list[ActionOutcome]:
         """Add the same note to each alert that exists, and return the outcomes in their order.
 
-        A note changes no version, so it conflicts with nothing. Raise FingerprintError without text, or for a long one.
+        A note changes no version, so it conflicts with nothing. Raise FingerprintError for an empty or too long text.
         """
         now, noted = self._session.now(), set()
         for alert_id in sorted({storable(each.alert_id) for each in revisions}):
@@ -144,9 +144,9 @@ def change_cases(
     now: datetime,
     incident_id: str = "",
 ) -> list[ActionOutcome]:
-    """Change each alert or leave it, and return the outcomes in their order; `finish_changes` comes last.
+    """Change each alert or leave it, and return the outcomes in their order. The caller must end with `finish_changes`.
 
-    `incident_id` is the incident that was changed as a whole, for the audit.
+    `incident_id`, for the audit, is the incident if it is changed as a whole.
     """
     change = _check_change(connection, action, storable(by), now, incident_id)
     known = _read_cases(connection, {storable(each.alert_id) for each in revisions})
@@ -156,14 +156,14 @@ def change_cases(
 
 
 def finish_changes(connection: sql.Connection, alert_ids: Sequence[str]) -> None:
-    """Update what is derived from the cases of these alerts. Nothing may follow in the transaction but the commit."""
+    """Update the tables derived from the cases of these alerts. It must be the last step before the commit."""
     shared = prevalence.update_decided_prevalence(connection, alert_ids)
     incident_groups.refresh_incidents_of(connection, {*alert_ids, *shared})
     mark_changed(connection, [*alert_ids, *shared])
 
 
 def insert_note(connection: sql.Connection, alert_id: str, text: str, by: str, now: datetime) -> CaseNote:
-    """Insert a note, and set the alert in progress; `finish_changes` comes last."""
+    """Insert a note, and set the alert in progress. The caller must end with `finish_changes`."""
     note = CaseNote(secrets.token_hex(8), storable(alert_id), now, storable(by), storable(text).strip())
     if not 0 < len(note.text) <= MAX_NOTE_LENGTH:
         raise FingerprintError(f"a note has 1 to {MAX_NOTE_LENGTH:,} characters, not {len(note.text):,}")
@@ -190,7 +190,7 @@ def read_current_decisions(connection: sql.Connection) -> dict[str, Decision]:
 
 
 def read_current_dispositions(connection: sql.Connection) -> dict[str, Disposition]:
-    """Return the disposition in force of each alert, by id; a duplicate has its original's, a reopened alert none."""
+    """Return the disposition in force on each alert, by id: a duplicate has its original's, a reopened alert has none."""
     decided = sql.select(dispositions.c.alert_id).distinct()
     open_again = sql.select(cases.c.alert_id).where(cases.c.decision.is_(None), cases.c.alert_id.in_(decided))
     reopened = set(connection.scalars(open_again))
@@ -213,7 +213,7 @@ def _read_dispositions(connection: sql.Connection, alert_id: str | None = None) 
 def _insert_disposition(
     connection: sql.Connection, disposition: Disposition, replaced_at: datetime | None
 ) -> bool:
-    """Insert a disposition; return False where the same is there already."""
+    """Insert a disposition; return False if the same one is stored already."""
     row = {column.name: storable(getattr(disposition, column.name)) for column in DISPOSITION_COLUMNS}
     same = (dispositions.c.alert_id == row["alert_id"]) & (dispositions.c.at == row["at"])
     known = connection.execute(sql.select(*DISPOSITION_COLUMNS).where(same)).mappings().one_or_none()
@@ -225,13 +225,13 @@ def _insert_disposition(
 
 
 def _decided_before(connection: sql.Connection, disposition: Disposition) -> datetime | None:
-    """Return when an alert was decided that a disposition decides again; None where it is open, or that decision is newer."""
+    """Return the time of the alert's previous decision; None if there is none, or if it is newer than the disposition."""
     own = (cases.c.alert_id == disposition.alert_id) & cases.c.decision.is_not(None)
     return connection.scalar(sql.select(cases.c.decided_at).where(own, cases.c.decided_at < disposition.at))
 
 
 def _replaced_disposition(connection: sql.Connection, case: Row) -> Disposition | None:
-    """Return the disposition in force before that of a case; None where there was none."""
+    """Return the disposition that was in force before the current one of a case; None if there was none."""
     own = dispositions.c.alert_id == case["alert_id"]
     before = sql.select(dispositions.c.replaced_at).where(own, dispositions.c.at == case["decided_at"])
     query = sql.select(*DISPOSITION_COLUMNS).where(own, dispositions.c.at == before.scalar_subquery())
@@ -249,7 +249,7 @@ def _with_full_ids(connection: sql.Connection, disposition: Disposition) -> Disp
 
 
 def _decision_columns(disposition: Disposition | None, at: datetime | None = None) -> Row:
-    """Return the columns of a case that stands by a disposition; without one, it is undecided since `at`."""
+    """Return the decision columns of a case, given the disposition in force; without one, it is undecided since `at`."""
     if disposition is None:
         return {"decision": None, "decided_events": 0, "decided_at": at, "duplicate_of": ""}
     return {
@@ -265,14 +265,14 @@ def _decision_columns(disposition: Disposition | None, at: datetime | None = Non
 
 @dataclass(frozen=True, slots=True)
 class _CheckedChange:
-    """A change of many alerts, checked; `excluded_originals` cannot become duplicates of `duplicate_of`."""
+    """A checked change of many alerts. The `excluded_originals` cannot become duplicates of `duplicate_of`."""
 
     action: CaseAction
     by: str
     now: datetime
     duplicate_of: str = ""
     excluded_originals: frozenset[str] = frozenset()
-    incident_id: str = ""  # that was changed as a whole
+    incident_id: str = ""  # of the incident that is changed as a whole
 
 
 def _check_change(
@@ -292,7 +292,7 @@ def _check_change(
 
 
 def _duplicate_chain(connection: sql.Connection, alert_id: str) -> list[str]:
-    """Return an alert, what it is a duplicate of, and so on."""
+    """Return the chain of an alert, the alert that it is a duplicate of, and so on."""
     found: list[str] = []
     while alert_id and alert_id not in found:
         found.append(alert_id)
@@ -302,7 +302,7 @@ def _duplicate_chain(connection: sql.Connection, alert_id: str) -> list[str]:
 
 
 def _read_cases(connection: sql.Connection, alert_ids: set[str]) -> dict[str, Row]:
-    """Return the case of each alert that exists, and how many events it has; version 0 stands for no case."""
+    """Return the case and number of events of each alert that exists; version 0 stands for no case."""
     query = sql.select(alerts.c.alert_id, alerts.c.event_count, *_CASE_COLUMNS).select_from(ALERTS_WITH_CASES)
     found = connection.execute(query.where(alerts.c.alert_id.in_(alert_ids))).mappings()
     return {row["alert_id"]: dict(row) | {"version": row["version"] or 0} for row in found}
@@ -331,7 +331,7 @@ def _change_one(
 
 
 def _conflict_reason(case: Row, revision: AlertRevision, change: _CheckedChange) -> str:
-    """Return why this alert is not changed; empty if it may be."""
+    """Return why this alert must not be changed; empty if it may be."""
     if case["version"] != revision.version:
         return _describe_last_change(case)
     if case["alert_id"] in change.excluded_originals:
@@ -362,7 +362,7 @@ def _changed_row(
 
 
 def _update_case(connection: sql.Connection, alert_id: str, seen: int, row: Row) -> int | None:
-    """Return the version after the change; None where another change, which the database waited for, was faster."""
+    """Return the version after the change; None if a concurrent change, which the database waited for, came first."""
     if seen == 0:
         first = insert_into(connection, cases).values(alert_id=alert_id, version=1, **row)
         noted = {"version": 1, **row}  # a note on an alert without a case left one of version 0
@@ -376,7 +376,7 @@ def _update_case(connection: sql.Connection, alert_id: str, seen: int, row: Row)
 
 
 def _record_change(connection: sql.Connection, case: Row, change: _CheckedChange, row: Row) -> None:
-    """Add to the history that training reads, and to the audit; `case` is as before the change."""
+    """Add the change to the history that training reads, and to the audit. `case` is the row before the change."""
     alert_id, action, at, by = case["alert_id"], change.action, row["at"], change.by
     whole = {"incident": change.incident_id} if change.incident_id else {}
     if isinstance(action, AssignCase):
@@ -394,7 +394,9 @@ def _record_change(connection: sql.Connection, case: Row, change: _CheckedChange
             "events": events,
         }
         add_audit_entry(connection, at, by, "alert.decide", alert_id, detail | whole)
-    elif isinstance(action, UndoDecision):  # a slip is no history: the audit keeps it, training never sees it
+    elif isinstance(
+        action, UndoDecision
+    ):  # a mistake is no history: the audit has it, training never sees it
         own = (dispositions.c.alert_id == alert_id) & (dispositions.c.at == case["decided_at"])
         connection.execute(sql.delete(dispositions).where(own))
         detail = {"why": action.why, "undone": case["decision"], "decision": row["decision"] or ""}
@@ -408,7 +410,7 @@ def _missing_outcome(alert_id: str) -> ActionOutcome:
 
 
 def _conflict_outcome(connection: sql.Connection, alert_id: str) -> ActionOutcome:
-    """Return the outcome of a change that came second."""
+    """Return the outcome of the slower of two concurrent changes."""
     query = sql.select(cases.c.version, cases.c.by).where(cases.c.alert_id == alert_id)
     now = connection.execute(query).mappings().one_or_none()
     return ActionOutcome(

@@ -5,9 +5,9 @@ Example:
     >>> session = Session(create_store_engine(url))
     >>> session.write(lambda connection: connection.execute(sql.insert(meta).values(name="a", value="b")))
 
-SQLite has one writer at a time. On PostgreSQL a transaction says by a `Locking` what it waits for. A password is never part of
-the URL, which settings, process lists and descriptions of containers show: it is read from a file (`?password_file=...`) at each
-new connection, so it can be changed while programs run.
+SQLite has one writer at a time. On PostgreSQL, each writing transaction names its lock by a `Locking`. A password is never part
+of the URL, because settings, process lists and descriptions of containers show the URL. It is read from a file
+(`?password_file=...`) at each new connection, so it can be changed while programs run.
 """
 
 from __future__ import annotations
@@ -33,18 +33,20 @@ from fingerprint.core.errors import FingerprintError, NotFound, QueryTimeout, Se
 from fingerprint.core.extras import how_to_install
 from fingerprint.core.log import get_logger
 
-LOCK_TIMEOUT_SECONDS = 30  # that a writer waits for another one
+LOCK_TIMEOUT_SECONDS = 30  # time that a writer waits for another one
 RETRYABLE_SQLSTATES = ("40001", "40P01")  # PostgreSQL's serialization_failure and deadlock_detected
 QUERY_CANCELED_SQLSTATE = "57014"  # PostgreSQL's, after statement_timeout or by hand
 MAX_ATTEMPTS = 5  # of one transaction
-PROGRESS_INSTRUCTIONS = 10_000  # of SQLite between two looks at the clock: some 0.1 ms
-CONNECTION_TIMEOUTS = {  # of a server that does not answer; what the URL says takes precedence
+PROGRESS_INSTRUCTIONS = 10_000  # SQLite's instructions between two checks of the clock: some 0.1 ms
+CONNECTION_TIMEOUTS = {  # for a server that does not answer; options in the URL take precedence
     "connect_timeout": "10",  # seconds
     "tcp_user_timeout": "30000",  # milliseconds
 }
-ENCODING_OPTIONS = {"client_encoding": "utf8"}  # of a database without an encoding psycopg would return bytes
-CACHE_KIB = 32 * 1024  # of a SQLite connection: what counting 100,000 alerts reads; the default is 2 MiB
-POOL_OPTIONS = {"pool_size": 5, "max_overflow": 45}  # connections kept, and more under load
+ENCODING_OPTIONS = {"client_encoding": "utf8"}  # if a database has no encoding, psycopg would return bytes
+CACHE_KIB = (
+    32 * 1024
+)  # of a SQLite connection: as much as a count of 100,000 alerts reads; the default is 2 MiB
+POOL_OPTIONS = {"pool_size": 5, "max_overflow": 45}  # connections kept, and additional ones under load
 PASSWORD_FILE_PARAMETER = "password_file"  # noqa: S105 - the name of a parameter of the URL
 
 VISITOR_UNAVAILABLE = "the alert store does not answer: try again in a moment; this server's log says why"
@@ -58,11 +60,13 @@ NowFunction = Callable[[], datetime]
 
 
 class Locking(Enum):
-    """The lock of a writing transaction on PostgreSQL; its value is the advisory lock. SQLite always has one writer at a time."""
+    """The lock of a writing transaction on PostgreSQL; the value is the advisory lock. SQLite always has one writer at a time."""
 
-    SERIALIZED = 0x73746F72  # one writer at a time, who sees what the one before wrote ("stor" in ASCII)
-    ROW_VERSIONS = None  # nothing: rows carry versions that are compared, so the scorer is not waited for
-    # One writer of accounts at a time: the last admin cannot be lost between two ("acct").
+    SERIALIZED = 0x73746F72  # one writer at a time, which sees the writes of the one before ("stor" in ASCII)
+    ROW_VERSIONS = (
+        None  # no lock: versions of rows are compared, so the transaction does not wait for the scorer
+    )
+    # One writer of accounts at a time, so that two at once cannot remove the last admin ("acct").
     ACCOUNTS = 0x61636374
 
 
@@ -77,9 +81,10 @@ def utc_now() -> datetime:
 class Session:
     """The engine and the clock that all repositories share, and their transactions.
 
-    With a `query_timeout` it is for visitors of the web app. A query that reads for longer (seconds) is stopped: QueryTimeout.
-    Writers wait for each other, so their statements have `LOCK_TIMEOUT_SECONDS` instead. Errors do not name the server, which is
-    for the log alone: who has not logged in may see them.
+    With a `query_timeout` (seconds) the session is for visitors of the web app:
+    - A query that reads for longer is stopped with QueryTimeout. Statements of writers have LOCK_TIMEOUT_SECONDS instead, because
+      writers wait for each other.
+    - Errors do not name the server, because visitors who have not logged in may see them. Only the log names it.
     """
 
     def __init__(
@@ -101,7 +106,7 @@ class Session:
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
-        """Open a transaction that sees the database as of one moment."""
+        """Open a transaction that sees one snapshot of the database."""
         with (
             translate_database_errors(self.engine.url, self.query_timeout),
             self.engine.connect().execution_options(query_timeout=self.query_timeout) as connection,
@@ -110,7 +115,7 @@ class Session:
             yield connection
 
     def read(self, work: Callable[[sql.Connection], T]) -> T:
-        """Return the result of `work` in a transaction that sees the database as of one moment."""
+        """Return the result of `work` in a transaction that sees one snapshot of the database."""
         with self.reading() as connection:
             return work(connection)
 
@@ -121,7 +126,7 @@ class Session:
 
 
 class Repository:
-    """Base of the repositories: the rows of one noun, each public method one transaction."""
+    """Base of the repositories. Each is for the rows of one noun, and each public method is one transaction."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -154,7 +159,7 @@ def writes(
 ]:
     """Decorate a method so that it runs in a writing transaction, whose connection is its first argument.
 
-    The method may run several times: it must not change anything but the database.
+    The method may run several times, so it must not change anything except the database.
     """
 
     def decorate(
@@ -172,7 +177,7 @@ def writes(
 def run_write_transaction(
     engine: sql.Engine, work: Callable[[sql.Connection], T], locking: Locking = Locking.SERIALIZED
 ) -> T:
-    """Return the result of `work` in one writing transaction; repeat it where PostgreSQL ended it in favour of another."""
+    """Return the result of `work` in one writing transaction; repeat it if PostgreSQL aborted it in favour of another."""
     for attempts_left in reversed(range(MAX_ATTEMPTS)):
         try:
             with engine.connect().execution_options(writing=locking) as connection, connection.begin():
@@ -184,7 +189,7 @@ def run_write_transaction(
 
 
 def acquire_writer_lock(connection: sql.Connection, locking: Locking = Locking.SERIALIZED) -> None:
-    """Wait for the other writers of this kind until the end of the transaction; on SQLite every writer already has."""
+    """Take the lock until the end of the transaction, after other writers of this kind. On SQLite every writer has it already."""
     if connection.dialect.name == "postgresql" and locking.value is not None:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({locking.value})")
 
@@ -192,9 +197,10 @@ def acquire_writer_lock(connection: sql.Connection, locking: Locking = Locking.S
 def _begin_postgresql(connection: sql.Connection) -> None:
     """Begin a transaction with SQLite's guarantees.
 
-    Readers see the database as of one moment, and their queries are planned for their values: one that all alerts have needs
-    another plan than a rare one. Times are in UTC: the last hours of the year 9999 cannot be represented by Python in other
-    zones. Nothing is compiled, because compiling a page's query takes longer than running it.
+    - Readers see one snapshot of the database. Their queries are planned for the actual values, because a value that all alerts
+      have needs another plan than a rare one.
+    - Times are in UTC, because Python cannot represent the last hours of the year 9999 in all other zones.
+    - JIT compilation is off, because compiling a page's query takes longer than running it.
     """
     options = connection.get_execution_options()
     writing: Locking | None = options.get("writing")
@@ -210,13 +216,13 @@ def _begin_postgresql(connection: sql.Connection) -> None:
 
 
 def _begin_sqlite(connection: sql.Connection) -> None:
-    """Begin a transaction; a writer locks first, because one that has read before would be refused without waiting."""
+    """Begin a transaction. A writer locks at once: after a read, SQLite would refuse the lock without waiting."""
     writing = connection.get_execution_options().get("writing")
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writing else "BEGIN")
 
 
 def _limit_sqlite_query(connection: sql.Connection, cursor: Any, *_: object) -> None:
-    """Have SQLite stop the statement that follows when its time is over; it has no setting for that."""
+    """Make SQLite stop the next statement when its time is over, by a progress handler: SQLite has no setting for that."""
     seconds = connection.get_execution_options().get("query_timeout")
     handler = None if seconds is None else _is_over(time.monotonic() + seconds)
     cursor.connection.set_progress_handler(handler, PROGRESS_INSTRUCTIONS)
@@ -244,7 +250,7 @@ _REASONS = {
 
 @contextmanager
 def translate_database_errors(url: sql.URL, query_timeout: float | None = None) -> Iterator[None]:
-    """Raise what the database refuses as one sentence, and ServerUnavailable where it does not answer; passwords are masked.
+    """Raise errors of the database as FingerprintError, one sentence without passwords; ServerUnavailable without an answer.
 
     With a `query_timeout` (seconds) a query that was stopped is a QueryTimeout, and only the log names the server and the reason.
     """
@@ -268,7 +274,7 @@ def translate_database_errors(url: sql.URL, query_timeout: float | None = None) 
 
 
 def _for_visitors(error: FingerprintError) -> FingerprintError:
-    """Log an error, and return what visitors of the web app see of it: nothing of the server, nor of its password file."""
+    """Log an error, and return the error for visitors of the web app, which names neither the server nor its password file."""
     log.warning("the alert store fails", reason=str(error))
     if isinstance(error, ServerUnavailable):
         return ServerUnavailable(VISITOR_UNAVAILABLE)
@@ -312,12 +318,12 @@ def parse_database_url(url: str) -> sql.URL:
 
 
 def is_sqlite_file(url: sql.URL) -> bool:
-    """Return whether the database is a file of this machine."""
+    """Return whether the database is an SQLite file."""
     return url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
 
 
 def create_store_engine(url: sql.URL) -> sql.Engine:
-    """Return connections to a database; their transactions lock as the execution option `writing` says."""
+    """Return the engine of a database. The execution option `writing` of a connection determines its lock."""
     if url.get_backend_name() != "sqlite":
         return _create_postgresql_engine(url)
     if is_sqlite_file(url):
@@ -333,21 +339,21 @@ def create_store_engine(url: sql.URL) -> sql.Engine:
 
 
 def _create_sqlite_file(url: sql.URL) -> None:
-    """Create the file for its owner alone, and warn of one that others can read: it holds records and hashes of passwords.
+    """Create the file for its owner alone; warn if others can read it, because it has records and password hashes.
 
     SQLite gives the files beside it (-wal, -shm) the same mode.
     """
     file = Path(str(url.database))
     if not (folder := file.absolute().parent).is_dir():
         raise FingerprintError(f"database {url}: the folder {folder} does not exist")
-    if not url.query:  # SQLite's own URIs say more than a path
-        with suppress(OSError):  # SQLite has the better message
+    if not url.query:  # with a query it may be one of SQLite's own URIs, which is not only a path
+        with suppress(OSError):  # SQLite's message is better
             os.close(private_files.private_opener(str(file), os.O_RDWR | os.O_CREAT))
         private_files.warn_if_exposed(file)
 
 
 def _create_postgresql_engine(url: sql.URL) -> sql.Engine:
-    """Return connections to PostgreSQL; a broken one is replaced when it is next used (`pool_pre_ping`)."""
+    """Return the engine of a PostgreSQL database; a broken connection is replaced at its next use (`pool_pre_ping`)."""
     timeouts = {name: value for name, value in CONNECTION_TIMEOUTS.items() if name not in url.query}
     server, file = split_password_file(url)
     engine = sql.create_engine(
@@ -360,9 +366,11 @@ def _create_postgresql_engine(url: sql.URL) -> sql.Engine:
 
 
 def _set_up_sqlite(connection: Any, _: Any) -> None:
-    """Let readers see the last commit while a writer writes, and let SQLAlchemy begin the transactions."""
+    """Set the WAL mode, in which readers see the last commit while a writer writes; let SQLAlchemy begin transactions."""
     connection.isolation_level = None
-    with suppress(sqlite3.OperationalError):  # locked: another process sets it, and the file keeps it
+    with suppress(
+        sqlite3.OperationalError
+    ):  # locked: another process is setting it, and the file keeps the mode
         connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
@@ -372,13 +380,13 @@ def _set_up_sqlite(connection: Any, _: Any) -> None:
 
 
 def split_password_file(url: sql.URL) -> tuple[sql.URL, str | None]:
-    """Return the URL as a driver wants it, and the password file that it names, if any."""
+    """Return the URL for the driver, and the password file that the URL named, if any."""
     file = url.query.get(PASSWORD_FILE_PARAMETER)
     return url.difference_update_query([PASSWORD_FILE_PARAMETER]), file if isinstance(file, str) else None
 
 
 def check_password_source(url: sql.URL) -> None:
-    """Raise FingerprintError, without the URL, for one that holds a password; and for a password_file that cannot be used."""
+    """Raise FingerprintError for a URL with a password, which the error does not repeat, or with an unusable password_file."""
     if url.password is not None or holds_credentials(url.render_as_string(hide_password=False)):
         raise FingerprintError(
             f"the URL of the database holds a password, which others would see: write it into a file and name that, "
@@ -396,7 +404,7 @@ def check_password_source(url: sql.URL) -> None:
 
 
 def _read_password_on_connect(engine: sql.Engine, url: sql.URL, file: str) -> None:
-    """Have each new connection of the engine read its password from the file."""
+    """Make each new connection of the engine read its password from the file."""
 
     def add_password(dialect: Any, record: Any, positional: Any, named: dict[str, Any]) -> None:
         named["password"] = _read_password(url, file)
@@ -405,7 +413,10 @@ def _read_password_on_connect(engine: sql.Engine, url: sql.URL, file: str) -> No
 
 
 def _read_password(url: sql.URL, file: str) -> str:
-    """Raise ServerUnavailable where it cannot be read: a first start or a rotation may be about to write it."""
+    """Return the password in a file.
+
+    Raise ServerUnavailable if it cannot be read: a first start or a rotation may be about to write it.
+    """
     private_files.warn_if_exposed(Path(file))
     try:
         password = Path(file).read_text().rstrip("\r\n")

@@ -1,10 +1,10 @@
-"""Queries that sum up the events of alerts in the database: calls, tallies and runs of repeated calls.
+"""Queries that summarise the events of alerts in the database: calls, tallies and runs of repeated calls.
 
 Example:
     >>> [call.name for call in read_calls(connection, ["397edb7b6806"])]
     ['iam:ListUsers', 'cloudtrail:StopLogging']
 
-`core.story` has the records that they return and the plain version of each. No query reads raw records, and what it returns is
+`core.story` has the records that they return, and a plain version of each query. No query reads raw records, and each result is
 bounded: an alert has up to 10,000 events, and an attacker chooses how many resources and user agents they name.
 """
 
@@ -38,7 +38,7 @@ Position = tuple[sql.BindParameter[Any], sql.BindParameter[Any]]  # time and id 
 
 
 def read_calls(connection: sql.Connection, alert_ids: Sequence[str]) -> list[CallSummary]:
-    """Return a summary of each call of these alerts, the first one called first."""
+    """Return a summary of each call of these alerts, in the order of first calls."""
     groups: dict[tuple[str, str], list[sql.RowMapping]] = {}
     moments = (sql.func.min(EVENTS.event_time).label("first"), sql.func.max(EVENTS.event_time).label("last"))
     query = (
@@ -64,7 +64,7 @@ def read_calls(connection: sql.Connection, alert_ids: Sequence[str]) -> list[Cal
 
 
 def _read_resources(connection: sql.Connection, alert_ids: Sequence[str]) -> dict[tuple[str, str], Tally]:
-    """Return what each call touched: the most frequent resources, and how many there are."""
+    """Return the tally of each call's resources: the most frequent ones, and the number of all."""
     counted = (
         sql.select(*CALL, EVENTS.resource, sql.func.count().label("events"))
         .where(EVENTS.alert_id.in_(alert_ids), EVENTS.resource != "")
@@ -111,7 +111,7 @@ def read_runs(
     after: Position | None = None,
     newest_first: bool = False,
 ) -> tuple[list[EventRun], int]:
-    """Return `size` runs of an alert's selected events in the order asked for, and how many runs there are."""
+    """Return a page of `size` runs of an alert's selected events, and the number of all runs."""
     numbered = _number_runs(alert_id, selection)
     begins = numbered.c.begins == 1
     total = connection.scalar(sql.select(sql.func.count()).select_from(numbered).where(begins)) or 0
@@ -128,7 +128,7 @@ def read_runs(
 def _read_run_range(
     connection: sql.Connection, numbered: sql.Subquery, first: int, last: int
 ) -> list[EventRun]:
-    """Return the runs of consecutive numbers, each with its first events."""
+    """Return the runs with the numbers `first` to `last`, each with its first events."""
     columns = numbered.c
     shown = columns.run.between(first, last)
     counted = (
@@ -189,5 +189,5 @@ def selected(selection: EventSelection | None) -> list[sql.ColumnElement[bool]]:
 
 
 def _by_code_point(connection: sql.Connection, column: sql.ColumnElement[str]) -> sql.ColumnElement[str]:
-    """Return a column that both databases sort alike, as Python does."""
+    """Return a column with a collation by which both databases sort as Python does."""
     return sql.collate(column, "BINARY" if connection.dialect.name == "sqlite" else "C")

@@ -38,8 +38,8 @@ from fingerprint.store.schema import (
     removed_records,
 )
 
-EXPORT_BATCH = 100  # alerts in memory at once, with their events ...
-EXPORT_EVENTS = 20_000  # ... or fewer: as many as have so many events together
+EXPORT_BATCH = 100  # most alerts in memory at once, with their events
+EXPORT_EVENTS = 20_000  # most events of these alerts in total
 RECORDS_AT_ONCE = 20  # records read together: each has at most 1 MiB
 PAGE_RECORD_LENGTH = 16 << 20  # characters of records after which a page of events ends
 _URGENCY_ORDER = (alerts.c.urgency_shown.desc(), alerts.c.first_event_time, alerts.c.alert_id)
@@ -57,7 +57,7 @@ class SqlEvidenceRepository(Repository):
 
     @reads
     def find_ids(self, connection: sql.Connection, id_or_prefix: str) -> list[str]:
-        """Return the alert of an id, else up to four whose ids begin so."""
+        """Return the alert with this id, else up to four whose ids begin with it."""
         return _find_ids(connection, id_or_prefix)
 
     @reads
@@ -73,8 +73,8 @@ class SqlEvidenceRepository(Repository):
     ) -> EvidencePage:
         """Return a page of an alert's selected events; without `raw`, records are empty text.
 
-        A page ends early, after its first events, where their records have PAGE_RECORD_LENGTH characters together.
-        Raise NotFound without the alert, and FingerprintError for a page too large or a cursor of no page.
+        A page ends early if the records of its events reach PAGE_RECORD_LENGTH characters.
+        Raise NotFound without the alert, and FingerprintError if the page is too large or no page had the cursor.
         """
         _check_size(size)
         table = alert_events.c
@@ -94,7 +94,7 @@ class SqlEvidenceRepository(Repository):
 
     @reads
     def calls(self, connection: sql.Connection, alert_ids: Sequence[str]) -> list[CallSummary]:
-        """Return a summary of each call over all events of these alerts, the first one called first."""
+        """Return a summary of each call over all events of these alerts, in the order of first calls."""
         return read_calls(connection, [storable(each) for each in alert_ids])
 
     @reads
@@ -114,7 +114,7 @@ class SqlEvidenceRepository(Repository):
     ) -> RunPage:
         """Return a page of an alert's selected events with repeats folded, without raw records.
 
-        Raise NotFound without the alert, and FingerprintError for a page too large or a cursor of no page.
+        Raise NotFound without the alert, and FingerprintError if the page is too large or no page had the cursor.
         """
         _check_size(size)
         selection = selection or EventSelection()
@@ -141,14 +141,14 @@ class SqlEvidenceRepository(Repository):
 
     @reads
     def records(self, connection: sql.Connection, alert_id: str, event_ids: Sequence[str]) -> dict[str, str]:
-        """Return the raw records of those of these events that the alert has, by their ids."""
+        """Return the raw records of these events by id, without events that the alert does not have."""
         return _read_records(connection, alert_id, event_ids)
 
     def full_alerts(self, alert_ids: Sequence[str]) -> Iterator[AlertWithDisposition]:
-        """Yield those of these alerts that exist, in their order, with all events and the decision in force.
+        """Yield these alerts in the given order, with all events and the decision in force; missing ones are left out.
 
-        Few are in memory at a time, each as it is when it is read: no transaction lasts as long as a caller takes. Records are
-        left out: they are most of an alert's bytes, and their length is an attacker's choice.
+        Few alerts are in memory at a time, each as it is when it is read, so no transaction lasts while the caller works. Records
+        are left out: they are most of an alert's bytes, and an attacker chooses their length.
         """
         for ids in id_batches(alert_ids, EXPORT_BATCH):
             with self._session.reading() as connection:
@@ -159,7 +159,7 @@ class SqlEvidenceRepository(Repository):
                 yield from found
 
     def iterate_full_alerts(self) -> Iterator[AlertWithDisposition]:
-        """Yield all alerts as of one moment, in the order of the queue, without records, few of them in memory at a time."""
+        """Yield all alerts of one snapshot in the order of the queue, without records; few are in memory at a time."""
         with self._session.reading() as connection:
             every = connection.scalars(sql.select(alerts.c.alert_id).order_by(*_URGENCY_ORDER)).all()
             for ids in id_batches(every, EXPORT_BATCH):
@@ -175,9 +175,9 @@ class SqlEvidenceRepository(Repository):
 
 
 def resolve_alert_id(connection: sql.Connection, id_or_prefix: str) -> str:
-    """Return the whole id of an alert named by its id or its first characters.
+    """Return the whole id of an alert, given the id or its first characters.
 
-    Raise NotFound where no id begins so, FingerprintError where several do.
+    Raise NotFound if no id begins so, FingerprintError if several do.
     """
     found = _find_ids(connection, id_or_prefix)
     if not found:
@@ -191,7 +191,7 @@ def resolve_alert_id(connection: sql.Connection, id_or_prefix: str) -> str:
 
 
 def _find_ids(connection: sql.Connection, id_or_prefix: str) -> list[str]:
-    """Return the alert of an id, else up to four whose ids begin so; each is found by an index."""
+    """Return the alert with this id, else up to four whose ids begin with it; both queries use an index."""
     prefix, alert_id = storable(id_or_prefix), alerts.c.alert_id
     if not prefix:
         return []
@@ -202,7 +202,7 @@ def _find_ids(connection: sql.Connection, id_or_prefix: str) -> list[str]:
 
 
 def _begins_with(connection: sql.Connection, prefix: str) -> sql.ColumnElement[bool]:
-    """Return the condition of ids that begin so. SQLite orders text by its bytes; PostgreSQL has an index for LIKE."""
+    """Return the condition that an id begins with a prefix. SQLite orders text by bytes; PostgreSQL has an index for LIKE."""
     alert_id = alerts.c.alert_id
     if connection.dialect.name == "sqlite":
         return (alert_id >= prefix) & (alert_id < prefix + chr(sys.maxunicode))
@@ -210,7 +210,7 @@ def _begins_with(connection: sql.Connection, prefix: str) -> sql.ColumnElement[b
 
 
 def read_full_alerts(connection: sql.Connection, ids: Sequence[str]) -> list[AlertWithDisposition]:
-    """Return those of these alerts that exist, in their order, as urgent as the queue shows them, without records."""
+    """Return these alerts in the given order, with the queue's urgency and without records; missing ones are left out."""
     query = sql.select(alerts).where(alerts.c.alert_id.in_(ids))
     rows = {row["alert_id"]: dict(row) for row in connection.execute(query).mappings()}
     events = read_events_by_alert(connection, list(rows), raw=False)
@@ -225,7 +225,7 @@ def read_full_alerts(connection: sql.Connection, ids: Sequence[str]) -> list[Ale
 def _with_records(
     connection: sql.Connection, alert_id: str, events: Sequence[AlertEvent]
 ) -> list[AlertEvent]:
-    """Return events with their records: the first ones, where records are long. An attacker chooses their length."""
+    """Return events with their records; only the first events if records are long, because attackers choose their length."""
     read: list[AlertEvent] = []
     length = 0
     for some in id_batches(events, RECORDS_AT_ONCE):
@@ -248,7 +248,7 @@ def _read_records(connection: sql.Connection, alert_id: str, event_ids: Sequence
 
 
 def _bounded_batches(connection: sql.Connection, ids: Sequence[str]) -> Iterator[list[str]]:
-    """Yield ids in their order in batches, each of one alert or of alerts that have at most EXPORT_EVENTS events together."""
+    """Yield ids in their order in batches of alerts with at most EXPORT_EVENTS events in total; a larger alert comes alone."""
     query = sql.select(alerts.c.alert_id, alerts.c.event_count).where(alerts.c.alert_id.in_(ids))
     sizes = {row[0]: row[1] for row in connection.execute(query)}
     batch: list[str] = []
@@ -290,7 +290,7 @@ def _check_size(size: int) -> None:
 
 
 def _count_events(connection: sql.Connection, alert_id: str, own: sql.ColumnElement[bool]) -> int:
-    """Return how many events there are of an alert. Raise NotFound without the alert."""
+    """Return the number of an alert's events that match `own`. Raise NotFound without the alert."""
     total = connection.scalar(sql.select(sql.func.count()).select_from(alert_events).where(own)) or 0
     if not total:
         _read_summary(connection, alert_id)
@@ -298,7 +298,7 @@ def _count_events(connection: sql.Connection, alert_id: str, own: sql.ColumnElem
 
 
 def _select_events(raw: bool) -> sql.Select[Any]:
-    """Return a query of events; without `raw`, records stay in the database: they are most of an event's bytes."""
+    """Return a query of events; without `raw`, records, which are most of an event's bytes, stay in the database."""
     empty = sql.literal("").label("raw")
     return sql.select(*(column if raw or column.name != "raw" else empty for column in alert_events.columns))
 

@@ -5,9 +5,11 @@ Example:
     >>> verify_second_factor(connection, now, row, SecondFactorResponse(code="105721"), challenge="")
     'code'
 
-A code is good for its half minute and the ones beside it, and once: the time step of the last one used is kept. A passkey's
-answer is good for the one challenge that it was asked with. Recovery codes are 80 random bits, kept as digests, each good once.
-The secret of an app must be kept as it is, because codes are computed from it: the database is readable by its owner alone.
+- A code is valid in its half minute and the two beside it, and only once: the time step of the last used code is stored.
+- A passkey's answer is valid only for the challenge that it was asked with.
+- A recovery code is 80 random bits, stored as a digest and valid once.
+
+An app's secret is stored in clear, because codes are computed from it. The database is readable by its owner alone.
 """
 
 from __future__ import annotations
@@ -43,11 +45,11 @@ from fingerprint.store.schema import Row, accounts, second_factors
 MAX_FACTORS = 10  # of one person
 MAX_LABEL_LENGTH = 60  # characters
 TOTP_STEP_SECONDS = 30  # seconds that a code is shown for
-TOTP_STEP_OFFSETS = (0, -1, 1)  # steps that a clock may be off
+TOTP_STEP_OFFSETS = (0, -1, 1)  # steps by which a clock may be off
 RECOVERY_CODE_COUNT = 10
-TOTP_SECRET_PATTERN = re.compile(r"[A-Z2-7]{32}")  # 160 bits, as RFC 4226 wants them
+TOTP_SECRET_PATTERN = re.compile(r"[A-Z2-7]{32}")  # 160 bits, as RFC 4226 recommends
 MAX_RESPONSE_LENGTH = 20_000  # characters of a passkey's answer
-# what hostile JSON makes the library raise beside its own errors
+# Errors, besides its own, that the library raises for malicious JSON
 MALFORMED_RESPONSE_ERRORS = (
     WebAuthnException,
     ValueError,
@@ -65,12 +67,12 @@ def new_totp_secret() -> str:
 
 
 def totp_uri(secret: str, name: str, title: str) -> str:
-    """Return what the QR code for an authenticator app says: an `otpauth://` address."""
+    """Return the `otpauth://` URI for the QR code of an authenticator app."""
     return pyotp.TOTP(secret).provisioning_uri(name=name, issuer_name=title)
 
 
 def read_factors(connection: sql.Connection, account_id: str) -> list[SecondFactor]:
-    """Return the factors of a person, the oldest first; recovery codes are none."""
+    """Return the factors of a person, the oldest first, without recovery codes."""
     names = ("factor_id", "kind", "label", "created_at", "last_used")
     return [
         SecondFactor(**{name: row[name] for name in names})
@@ -79,18 +81,18 @@ def read_factors(connection: sql.Connection, account_id: str) -> list[SecondFact
 
 
 def read_factor_kinds(connection: sql.Connection, account_id: str) -> tuple[FactorKind, ...]:
-    """Return which kinds of factors a person has."""
+    """Return the kinds of factors that a person has."""
     return tuple(sorted({factor.kind for factor in read_factors(connection, account_id)}))
 
 
 def count_recovery_codes(connection: sql.Connection, account_id: str) -> int:
-    """Return how many recovery codes are left."""
+    """Return the number of unused recovery codes."""
     those = (second_factors.c.account_id == account_id) & (second_factors.c.kind == "recovery")
     return connection.scalar(sql.select(sql.func.count()).select_from(second_factors).where(those)) or 0
 
 
 def names_with_second_factor(connection: sql.Connection) -> frozenset[str]:
-    """Return the names of those who have a second factor."""
+    """Return the names of accounts with a second factor."""
     joined = sql.select(accounts.c.name).join(
         second_factors, second_factors.c.account_id == accounts.c.account_id
     )
@@ -100,7 +102,7 @@ def names_with_second_factor(connection: sql.Connection) -> frozenset[str]:
 def add_totp_factor(
     connection: sql.Connection, now: datetime, row: Row, label: str, secret: str, code: str
 ) -> list[str]:
-    """Add an authenticator app that shows the right code; return recovery codes, if it is the first factor."""
+    """Add an authenticator app if its code is right; return recovery codes if it is the first factor."""
     if not TOTP_SECRET_PATTERN.fullmatch(secret):
         raise FingerprintError("this is no secret of an authenticator app: begin again")
     step = _matching_totp_step(secret, code, now, after=-1)
@@ -112,7 +114,7 @@ def add_totp_factor(
 def passkey_registration_options(
     connection: sql.Connection, row: Row, party: RelyingParty, title: str
 ) -> tuple[str, str]:
-    """Return what a browser is asked with to make a passkey, as JSON, and the challenge in it."""
+    """Return the options (JSON) to ask a browser for a new passkey, and the challenge in them."""
     ids = passkey_ids(connection, row["account_id"])
     options = generate_registration_options(
         rp_id=party.rp_id,
@@ -133,7 +135,7 @@ def add_passkey_factor(
     challenge: str,
     party: RelyingParty,
 ) -> list[str]:
-    """Add the passkey that a browser made for this challenge; return recovery codes, if it is the first factor."""
+    """Add the passkey that a browser made for this challenge; return recovery codes if it is the first factor."""
     try:
         made = verify_registration_response(
             credential=_parse_response(answer),
@@ -151,7 +153,7 @@ def add_passkey_factor(
 def passkey_request_options(
     connection: sql.Connection, account_id: str, party: RelyingParty
 ) -> tuple[str, str]:
-    """Return what a browser is asked with for a passkey, as JSON, and the challenge in it."""
+    """Return the options (JSON) to ask a browser for a passkey, and the challenge in them."""
     ids = passkey_ids(connection, account_id)
     allowed = [PublicKeyCredentialDescriptor(base64url_to_bytes(each)) for each in ids]
     options = generate_authentication_options(rp_id=party.rp_id, allow_credentials=allowed)
@@ -168,7 +170,7 @@ def passkey_ids(connection: sql.Connection, account_id: str) -> list[str]:
 def verify_second_factor(
     connection: sql.Connection, now: datetime, row: Row, what: SecondFactorResponse, challenge: str
 ) -> ProofKind | None:
-    """Return what was proven, and use it up; None where nothing was."""
+    """Return the kind of the proof, and use the proof up; None if the response proves nothing."""
     if what.passkey:
         return _verify_passkey(connection, now, row, what, challenge)
     code = re.sub(r"[\s-]", "", what.code).upper()
@@ -176,7 +178,7 @@ def verify_second_factor(
 
 
 def remove_factor(connection: sql.Connection, account_id: str, factor_id: str) -> SecondFactor:
-    """Remove a factor, and with the last one its recovery codes. Raise NotFound where it is not the account's."""
+    """Remove a factor, and with the last one the recovery codes. Raise NotFound if it is not the account's."""
     there = {factor.factor_id: factor for factor in read_factors(connection, account_id)}
     if factor_id not in there:
         raise NotFound("there is no such second factor")
@@ -192,7 +194,7 @@ def remove_all_factors(connection: sql.Connection, account_id: str) -> None:
 
 
 def replace_recovery_codes(connection: sql.Connection, now: datetime, account_id: str) -> list[str]:
-    """Return recovery codes, each good once; those before are no longer good."""
+    """Return new recovery codes, each valid once; earlier ones become invalid."""
     those = (second_factors.c.account_id == account_id) & (second_factors.c.kind == "recovery")
     connection.execute(sql.delete(second_factors).where(those))
     codes = [b32encode(secrets.token_bytes(10)).decode() for _ in range(RECOVERY_CODE_COUNT)]
@@ -288,7 +290,7 @@ def _verify_passkey(
 
 
 def _parse_response(text: str) -> dict[str, Any]:
-    """Return a browser's answer. Raise ValueError for what cannot be one."""
+    """Return a browser's answer. Raise ValueError for a text that cannot be one."""
     answer = json.loads(text) if len(text) <= MAX_RESPONSE_LENGTH else None
     if not isinstance(answer, dict) or not isinstance(answer.get("id"), str):
         raise ValueError("no passkey's answer")
@@ -296,7 +298,7 @@ def _parse_response(text: str) -> dict[str, Any]:
 
 
 def _decode_challenge(kept: str) -> bytes:
-    """Return the bytes of a challenge. Raise ValueError where there is none."""
+    """Return the bytes of a challenge. Raise ValueError if there is none."""
     if not kept:
         raise ValueError("nothing was asked")
     return base64url_to_bytes(kept)

@@ -1,4 +1,4 @@
-"""Labels for training: which events were flagged, what was decided on them, and which attacks were confirmed.
+"""Labels for training: flagged events, the decisions on them, and confirmed attacks.
 
 Example:
     >>> for table in store.feedback.flagged_events(since, until):      # event_id, event_time, entity, label

@@ -42,7 +42,7 @@ class SqlFeedRepository(Repository):
     def save_counts(
         self, connection: sql.Connection, partition: Partition, complete_until: int, counts: pd.DataFrame
     ) -> None:
-        """Save counts and progress of a partition; neither falls, so what is read again after a crash changes nothing."""
+        """Save counts and progress of a partition. Neither decreases, so reading again after a crash changes nothing."""
         columns = (counts[name].tolist() for name in ("kind", "feed", "at", "events"))
         label = partition.label
         rows = [
@@ -55,20 +55,20 @@ class SqlFeedRepository(Repository):
 
     @reads
     def complete_until(self, connection: sql.Connection) -> dict[Partition, int]:
-        """Return until when the counts of each partition are complete."""
+        """Return the time until which the counts of each partition are complete."""
         rows = connection.execute(sql.select(feed_progress)).all()
         parts = ((label.rpartition("/"), until) for label, until in rows)
         return {Partition(topic, int(number)): until for (topic, _, number), until in parts}
 
     @writes(Locking.SERIALIZED)
     def forget(self, connection: sql.Connection, partitions: Collection[Partition]) -> None:
-        """Forget until when the counts of these partitions are complete. Their counts stay: their feeds' past is true."""
+        """Forget `complete_until` of these partitions. Their counts stay, because the past of their feeds stays true."""
         gone = feed_progress.c.partition.in_([each.label for each in partitions])
         connection.execute(sql.delete(feed_progress).where(gone))
 
     @reads
     def counts(self, connection: sql.Connection, since: int = 0) -> pd.DataFrame:
-        """Return columns kind, feed, at and events, summed over partitions, of intervals that start at `since` or later."""
+        """Return the counts of intervals that start at `since` or later, summed over partitions: kind, feed, at and events."""
         table = feed_counts.c
         key = (table.kind, table.feed, table.at)
         events = sql.cast(sql.func.sum(table.events), sql.BigInteger)
@@ -80,7 +80,7 @@ class SqlFeedRepository(Repository):
 
     @reads
     def gaps(self, connection: sql.Connection, ended: bool = True) -> list[FeedGap]:
-        """Return open gaps first, the most urgent on top; without `ended` only those."""
+        """Return gaps: open ones first, the most urgent of them at the top; without `ended` only open ones."""
         table = feed_gaps.c
         over = table.ended_at.is_not(None)
         order = (over, table.ended_at.desc(), table.urgency.desc(), table.since, table.notice_id)
@@ -90,7 +90,7 @@ class SqlFeedRepository(Repository):
 
     @reads
     def checked_until(self, connection: sql.Connection) -> int:
-        """Return until when feeds were checked for gaps; 0 if they never were."""
+        """Return the time until which feeds were checked for gaps; 0 if they never were."""
         return _read_checked_until(connection)
 
     @writes(Locking.SERIALIZED)
@@ -101,9 +101,9 @@ class SqlFeedRepository(Repository):
         checked_until: int,
         delete_before: int = 0,
     ) -> None:
-        """Save gaps and until when feeds were checked, and delete counts of intervals before `delete_before`.
+        """Save gaps and the time `checked_until`, and delete counts of intervals before `delete_before`.
 
-        An older check that comes late changes nothing; a check that lies in the future was misled by a clock, and any other
+        An older check that comes late changes nothing. A stored check in the future came from a wrong clock, so any other check
         replaces it. A gap that has ended stays as it is.
         """
         if checked_until < _read_checked_until(connection) <= int(self._session.now().timestamp()):
@@ -122,7 +122,7 @@ def _read_checked_until(connection: sql.Connection) -> int:
 def _upsert_maximum(
     connection: sql.Connection, table: sql.Table, column: sql.Column[Any], rows: list[Row]
 ) -> None:
-    """Insert rows, or raise a figure that is there already to a higher one."""
+    """Insert rows; in rows that exist, replace the figure if the new one is higher."""
     statement = insert_into(connection, table)
     new = statement.excluded[column.name]
     statement = statement.on_conflict_do_update(

@@ -1,13 +1,13 @@
-"""Values that the queue is filtered, searched and grouped by, derived from saved alerts.
+"""Values to filter, search and group the queue by, derived from saved alerts.
 
 Example:
     >>> values = derive_filter_values("123456789012:user/ola", "ola", ["Persistence"], [event_row])
     >>> sorted(values["action"]), sorted(values["call"])
     (['CreateUser'], ['iam:CreateUser'])
 
-All values but tactics and surprises cover all evidence and are never removed; those two are the newest save's, as on the alert.
-An alert keeps the first MAX_VALUES of a kind of each save, so that a flood of resources or addresses stays bounded. `alert_texts`
-holds the words of all of them, with those of the title, for full text search.
+- Tactics and surprises are those of the newest save, as on the alert. All other values cover all evidence and are never removed.
+- An alert keeps the first MAX_VALUES of each kind from each save, so that a flood of resources or addresses is bounded.
+- `alert_texts` has the words of all values and of the title, for full text search.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fingerprint.store.schema import (
     insert_into,
 )
 
-MAX_VALUES = 300  # of a kind of one save of an alert
+MAX_VALUES = 300  # of a kind, in one save of an alert
 MAX_WORDS = 3_000  # of an alert, in its full text
 EVENT_VALUES = {  # kind: column of `alert_events`
     "service": "service",
@@ -46,10 +46,10 @@ EVENT_VALUES = {  # kind: column of `alert_events`
     "agent": "user_agent",
     "region": "region",
 }
-# what tables know of the addresses when the alert is saved; pages look it up when they are shown
+# Facts from address tables when the alert is saved; pages look them up again when an alert is shown.
 PLACE_VALUES = ("country", "network_owner", "known_range")
 CALL = "call"  # service:action
-TECHNIQUE = "technique"  # of its calls; of a sub-technique also the technique it is of
+TECHNIQUE = "technique"  # of its calls; for a sub-technique also its parent
 _ACCOUNT = re.compile(r"[0-9]{12}")
 _TEXT_COLUMNS = ("title", "principal", "human", "alert_id")
 
@@ -60,7 +60,7 @@ def update_filter_values(
     events: Iterable[Row],
     tables: AddressTables = NO_ADDRESS_TABLES,
 ) -> None:
-    """Replace the values that are derived from the rows of these alerts and of their events."""
+    """Update the values derived from the rows of these alerts and of their events."""
     by_alert: dict[str, list[Row]] = defaultdict(list)
     for event in events:
         by_alert[event["alert_id"]].append(event)
@@ -89,10 +89,11 @@ def derive_filter_values(
 ) -> dict[str, list[str]]:
     """Return the distinct values of each kind.
 
-    Accounts are the principal's and those whose trails recorded its calls. A principal is found as a whole, without its account,
-    and by its last part; a person also by what comes before an @; an action as titles call it and as the log does.
+    Accounts are the principal's and those whose trails recorded its calls. A principal is found by its whole name, by the name
+    without its account, and by its last part; a person also by the part before an @; an action by its name in titles and by its
+    name in the log.
     """
-    # saving needs the readers' package, reading the queue does not
+    # late: saving needs the package that reads records, reading the queue does not
     from fingerprint.sources.active import SOURCE
 
     accounts = (principal.partition(":")[0], *(SOURCE.record_account(row["raw"]) for row in events))
@@ -163,7 +164,7 @@ def surprise_id(feature: str, seen: str) -> str:
 
 
 def _delete_values(connection: sql.Connection, alert_ids: Collection[str]) -> None:
-    """Delete what the newest save replaces; the values of events and accounts stay."""
+    """Delete tactics and surprises, which the newest save replaces; the values of events and accounts stay."""
     tactics = (alert_values.c.kind == "tactic") & alert_values.c.alert_id.in_(alert_ids)
     connection.execute(sql.delete(alert_values).where(tactics))
     connection.execute(sql.delete(alert_surprises).where(alert_surprises.c.alert_id.in_(alert_ids)))

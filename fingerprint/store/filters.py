@@ -4,7 +4,7 @@ Example:
     >>> query = sql.select(alerts.c.alert_id).select_from(ALERTS_WITH_CASES)
     >>> query.where(*filter_conditions(AlertFilter(status="open", service="iam"), now))
 
-Whether an alert is open is never stored: it is, unless a decision covers all of its events.
+The store has no column for open alerts: an alert is open unless a decision covers all of its events.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ AGES: Mapping[Within, timedelta] = {
 
 
 def filter_conditions(alert_filter: AlertFilter, now: datetime, many: bool = False) -> list[Condition]:
-    """Return all conditions of a filter, written for a page if `many` alerts hold them.
+    """Return all conditions of a filter. With `many`, they are written for a page of a filter with many alerts.
 
-    The plain `open` gives way to a query that asks for a status.
+    If the filter's query asks for a status, the default status `open` is ignored.
     """
     shown = is_hidden(now) if alert_filter.suppressed else ~is_hidden(now)
     status = alert_filter.status
     if status == "open" and asks_status(alert_filter.q):
-        status = "all"  # the query says which, and `status:closed` would find nothing among the open ones
+        status = "all"  # the query names the status, and `status:closed` would find nothing among open alerts
     return [*STATUS_CONDITIONS[status], *property_conditions(alert_filter, now, many), shown]
 
 
@@ -75,10 +75,10 @@ def _equality_conditions(alert_filter: AlertFilter) -> Iterator[Condition]:
 
 
 def _multi_value_conditions(alert_filter: AlertFilter) -> Iterator[Condition]:
-    """Yield conditions on what an alert has several of.
+    """Yield conditions on fields of which an alert has several values.
 
-    They are checked alert by alert: a service that nearly all alerts have then costs as much as a rare one, where a list of its
-    alerts would be long.
+    They are checked alert by alert, so a service that nearly all alerts have costs as much as a rare one. A list of its alerts
+    would be long.
     """
     for kind in ("service", "account", "tactic"):
         if value := getattr(alert_filter, kind):

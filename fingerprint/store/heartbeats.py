@@ -17,7 +17,7 @@ from fingerprint.core.sanitize import storable
 from fingerprint.store.database import Locking, Repository, reads, writes
 from fingerprint.store.schema import heartbeats, replace_into
 
-# After which a silent program is not shown any more, and then removed
+# After this time a silent program is no longer shown, and then removed.
 HEARTBEAT_RETENTION = timedelta(days=7)
 
 
@@ -26,7 +26,7 @@ class SqlHeartbeatRepository(Repository):
 
     @writes(Locking.SERIALIZED)
     def save(self, connection: sql.Connection, status: ProgramStatus) -> None:
-        """Save a program's status over its last one. Others' stay: its clock may be wrong (`remove_silent`)."""
+        """Save a program's status over its last one. Other programs' rows are not removed: this program's clock may be wrong."""
         row = {name: storable(getattr(status, name)) for name in ProgramStatus.__slots__}
         connection.execute(replace_into(connection, heartbeats).values(**row))
 
@@ -40,5 +40,5 @@ class SqlHeartbeatRepository(Repository):
 
 
 def remove_silent(connection: sql.Connection, now: datetime) -> None:
-    """Remove programs that have been silent for HEARTBEAT_RETENTION: once a day, by one clock."""
+    """Remove programs that have been silent for HEARTBEAT_RETENTION. The daily retention calls it, so one clock decides."""
     connection.execute(sql.delete(heartbeats).where(heartbeats.c.at < now - HEARTBEAT_RETENTION))

@@ -1,4 +1,4 @@
-"""Incidents of alerts: found in the transaction that saves alerts, and again where a person changes them.
+"""Incidents of alerts: computed in the transaction that saves alerts, and again when a person changes them.
 
 Example:
     >>> regrouped = update_incidents(connection, alert_rows, event_rows, issue_rows, known={})
@@ -6,9 +6,9 @@ Example:
     >>> read_memberships(connection, ["3fa94c1be0d27a58"])["3fa94c1be0d27a58"].incident_id
     '3fa94c1be0d27a58'
 
-The rule is that of `core.incident_rule`. A save looks at the alerts that it saves, at those that touch them
-(`store.incident_links`), and at the members of their incidents, which are few. So its cost does not depend on how many alerts are
-stored. An alert that is deleted is left out of its incident, and counts of principals stay as they were.
+The rule is in `core.incident_rule`. A save reads the saved alerts, the alerts near them that share a value
+(`store.incident_links`), and the members of their incidents. These are few, so the cost does not depend on the number of stored
+alerts. A deleted alert leaves its incident, but counts of principals stay as they were.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from fingerprint.store.schema import (
 )
 
 ALERTS_PER_STATEMENT = 100
-MAX_NEARBY_ALERTS = 2_000  # looked at for one alert, where incidents were cut by hand or by their size
+MAX_NEARBY_ALERTS = 2_000  # alerts read for one alert, if incidents were cut by hand or by their size
 
 
 class Regrouped(NamedTuple):
-    """Stored alerts that came into another incident, and the incidents whose figures have to be computed again."""
+    """The stored alerts that moved to another incident, and the incidents whose figures must be computed again."""
 
     moved: set[str]
     incidents: set[str]
@@ -58,9 +58,10 @@ def update_incidents(
     issues: Sequence[Row],
     known: Collection[str],
 ) -> Regrouped:
-    """Find the incidents of saved alerts again; their figures are left to `refresh_incidents`, the last step of a save.
+    """Compute the incidents of saved alerts again. Their figures are left to `refresh_incidents`, the last step of a save.
 
-    `known` are alerts that were stored before. A call that issued a key may be saved after the alert that used the key.
+    `known` are alerts that were stored before. `issues` may belong to such alerts: a call that issued a key may be saved after
+    the alert that used the key.
     """
     first_at = {row["alert_id"]: row["first_event_time"] for row in saved}
     incident_links.save_links(connection, saved, events, known)
@@ -78,7 +79,7 @@ def update_incidents(
 
 
 def regroup(connection: sql.Connection, alert_ids: Collection[str], recount: bool = False) -> Regrouped:
-    """Find the incidents of these alerts and of all that may be affected by them."""
+    """Compute the incidents of these alerts, and of all alerts that they may affect, again."""
     seeds = set(alert_ids)
     if recount:
         seeds |= incident_links.mark_common_values(connection, alert_ids)
@@ -100,7 +101,7 @@ def regroup(connection: sql.Connection, alert_ids: Collection[str], recount: boo
 
 
 def read_memberships(connection: sql.Connection, alert_ids: Collection[str]) -> dict[str, Membership]:
-    """Return the incident of each of these alerts, and why it is there."""
+    """Return the incident of each of these alerts, and its link there."""
     columns = (incident_alerts.c.alert_id, *(incident_alerts.c[name] for name in Membership._fields))
     queries = (
         sql.select(*columns).where(incident_alerts.c.alert_id.in_(batch))
@@ -126,7 +127,8 @@ def incidents_of(connection: sql.Connection, alert_ids: Collection[str]) -> set[
 def refresh_incidents_of(connection: sql.Connection, alert_ids: Collection[str]) -> None:
     """Compute the figures of the incidents of these alerts again.
 
-    While their rows are waited for, a save may move an alert to another incident: that one is locked and computed as well.
+    While this transaction waits for their locks, a save may move an alert to another incident: that one is locked and computed
+    as well.
     """
     locked: set[str] = set()
     while new := incidents_of(connection, alert_ids) - locked:
@@ -138,8 +140,8 @@ def refresh_incidents_of(connection: sql.Connection, alert_ids: Collection[str])
 def refresh_incidents(connection: sql.Connection, incident_ids: Collection[str]) -> None:
     """Compute the figures of incidents again, and delete those without an alert.
 
-    Their rows are locked first, in the order of ids: of two who change alerts of one incident the second counts what the first
-    left.
+    Their rows are locked first, in the order of ids. So if two transactions change alerts of one incident, the second one counts
+    after the first one's changes.
     """
     _lock_incidents(connection, incident_ids)
     for batch in id_batches(sorted(incident_ids)):
@@ -181,10 +183,10 @@ def _figures(incident_ids: Sequence[str]) -> sql.Select[Any]:
 def _affected_alerts(
     connection: sql.Connection, seeds: Collection[str]
 ) -> tuple[set[str], list[IncidentEdit]]:
-    """Return these alerts, those that touch them, and all of their incidents; with the edits of any of them.
+    """Return these alerts, the alerts near them that share a value, and all alerts of their incidents, with all their edits.
 
-    An incident that a person edited, or that is as large as one may be, is cut from alerts that it touches; these are then looked
-    at too, because the cut may come to lie elsewhere.
+    An incident that was edited or has reached the largest size is separated from alerts near it. Those are included too, because
+    the place of the cut may change.
     """
     members = set(seeds) | incident_links.nearby_alerts(connection, seeds)
     edits: list[IncidentEdit] = []

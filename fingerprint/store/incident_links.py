@@ -1,11 +1,11 @@
-"""The values by which alerts are linked (`core.incident_rule`), in SQL: saved with the alerts, and asked for what shares them.
+"""The values by which alerts are linked (`core.incident_rule`), in SQL: saved with alerts, and queried for alerts that share one.
 
 Example:
     >>> save_links(connection, alert_rows, event_rows, known={})
     >>> nearby_alerts(connection, ["3fa94c1be0d27a58"])
     {'91c7e0a25d4408bf'}
 
-A key or address that too many principals show is marked once, and links nothing from then on.
+A key or address that too many principals show is marked as common, and links nothing from then on.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ _same_value = (_other.c.kind == alert_links.c.kind) & (_other.c.value == alert_l
 
 
 class _LinkValues(NamedTuple):
-    """Values of an alert in the events of one save, by which incidents are linked."""
+    """Values of an alert by which it may be linked, from the events of one save."""
 
     keys: set[str]  # digests of the access keys that it used
-    issued: set[str]  # and of those that its calls were given
+    issued: set[str]  # digests of the access keys that its calls issued
     calls: set[tuple[str, str]]  # entity and source address
-    opened: set[str]  # digests of principals that it made, or whose access it opened
-    shared: set[str]  # ids of calls that another account's log has, too
+    opened: set[str]  # digests of principals that it created or gave access to
+    shared: set[str]  # ids of calls that another account's log has as well
 
 
 def save_links(
@@ -101,9 +101,9 @@ def _values_of_events(events: Iterable[Row]) -> defaultdict[str, _LinkValues]:
 
 
 def _link_rows(alert: Row, values: _LinkValues, service: str | None) -> Iterator[Row]:
-    """Yield the links of one alert, at most `MAX_VALUES` of them keys; `service` made all of its calls for the principal.
+    """Yield the links of one alert, at most MAX_VALUES of them by keys. `service` made all of its calls for the principal.
 
-    Of shared calls those whose ids are smallest: of two alerts that hold the same ones, however many, both keep the same.
+    The shared calls with the smallest ids are kept, so that two alerts with the same calls, however many, keep the same ones.
     """
     from fingerprint.sources.active import SOURCE  # as in `_values_of_events`
 
@@ -132,7 +132,7 @@ def _link_rows(alert: Row, values: _LinkValues, service: str | None) -> Iterator
 
 
 def _new_actions(alert: Row) -> list[str]:
-    """Return the new actions, with their day, that others may have called on the same one; none if any serves attackers."""
+    """Return the value that links alerts by new actions: the actions and their day; empty if any action serves attackers."""
     names = shared_new_actions(alert["drivers"], alert["impact_of"])
     if not names or any(map(_serves_attackers, names)):
         return []
@@ -140,21 +140,21 @@ def _new_actions(alert: Row) -> list[str]:
 
 
 def _serves_attackers(action: str) -> bool:
-    """Return whether a public mapping says that an action, as `iam:ListUsers`, serves attackers."""
+    """Return whether an action, such as `iam:ListUsers`, serves attackers according to a public mapping."""
     from fingerprint.sources.active import SOURCE  # as in `_values_of_events`
 
     return SOURCE.serves_attackers(*action.partition(":")[::2])
 
 
 def _forget_new_actions(connection: sql.Connection, alert_ids: Collection[str]) -> None:
-    """Delete the links by new actions of these alerts, which have grown: something else may surprise more by now."""
+    """Delete the links of grown alerts by new actions: something else may surprise more now."""
     for batch in id_batches(sorted(alert_ids)):
         own = alert_links.c.alert_id.in_(batch) & (alert_links.c.kind == "new_action")
         connection.execute(sql.delete(alert_links).where(own))
 
 
 def _update_times(connection: sql.Connection, saved: Sequence[Row]) -> None:
-    """Move the times of all links of these alerts, which have grown."""
+    """Update the times of all links of grown alerts."""
     times: Row = {name: sql.bindparam(f"new_{name}") for name in ("first_at", "last_at")}
     moved = sql.update(alert_links).where(alert_links.c.alert_id == sql.bindparam("own")).values(**times)
     new = [
@@ -171,9 +171,9 @@ def _forwarding_services(
     calls: Mapping[str, set[tuple[str, str]]],
     known: Collection[str],
 ) -> dict[str, str]:
-    """Return the service that made all calls of an alert, of no person, for its principal; forget it where that is over.
+    """Return, by alert without a person, the service that made all of its calls; delete links by a service otherwise.
 
-    `calls` are those of this save; of alerts that were `known`, stored ones count, too.
+    `calls` are those of this save. For `known` alerts, stored calls count as well.
     """
     machines = {alert["alert_id"] for alert in saved if not alert["human"]}
     found = {alert_id: set(calls[alert_id]) for alert_id in machines}
@@ -196,7 +196,7 @@ def _timed_link(alert: Row) -> Row:
 
 def _insert_links(connection: sql.Connection, rows: Sequence[Row]) -> None:
     statement = insert_into(connection, alert_links)
-    own = {"inherited": statement.excluded.inherited}  # an own key is surer than an issuer's
+    own = {"inherited": statement.excluded.inherited}  # a used key is surer than an inherited one
     again = statement.on_conflict_do_update(
         index_elements=["alert_id", "kind", "value"], set_=own, where=alert_links.c.inherited
     )
@@ -204,7 +204,7 @@ def _insert_links(connection: sql.Connection, rows: Sequence[Row]) -> None:
 
 
 def _trim_shared_calls(connection: sql.Connection, alert_ids: Sequence[str]) -> None:
-    """Keep the MAX_VALUES smallest of each alert's shared calls, as if it had been saved at once."""
+    """Keep the MAX_VALUES smallest of each alert's shared calls, as if all events had been saved at once."""
     shared = alert_links.c.kind == "shared_call"
     for batch in id_batches(alert_ids):
         query = sql.select(alert_links.c.alert_id, alert_links.c.value)
@@ -218,7 +218,7 @@ def _trim_shared_calls(connection: sql.Connection, alert_ids: Sequence[str]) -> 
 
 
 def read_other_records(connection: sql.Connection, alert_id: str) -> list[OtherRecord]:
-    """Return the first alerts that hold other records of an alert's calls; of a call that too many principals show, none."""
+    """Return the first alerts with other records of an alert's calls, without calls that too many principals show."""
     query = (
         sql.select(alerts.c.alert_id, alerts.c.principal, alerts.c.human, alerts.c.first_event_time)
         .join_from(alert_links, _other, _same_value & ~_other.c.common)
@@ -233,7 +233,7 @@ def read_other_records(connection: sql.Connection, alert_id: str) -> list[OtherR
 
 
 def alerts_with_keys(connection: sql.Connection, keys: Collection[str]) -> set[str]:
-    """Return the alerts that used these keys, or keys that these issued."""
+    """Return the alerts that are linked by these keys."""
     queries = (
         sql.select(alert_links.c.alert_id).where(
             alert_links.c.kind == "access_key", alert_links.c.value.in_(batch)
@@ -244,8 +244,8 @@ def alerts_with_keys(connection: sql.Connection, keys: Collection[str]) -> set[s
 
 
 def extend_chains(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
-    """Link alerts by the keys that issued theirs, and so on; return the alerts that have new links."""
-    links: dict[str, dict[str, Row]] = defaultdict(dict)  # of an alert, by key
+    """Link alerts by the keys that issued their keys, and so on; return the alerts with new links."""
+    links: dict[str, dict[str, Row]] = defaultdict(dict)  # alert -> key -> link
     of_key = alert_links.c.kind == "access_key"
     for batch in id_batches(sorted(alert_ids)):
         query = sql.select(alert_links).where(alert_links.c.alert_id.in_(batch), of_key)
@@ -275,7 +275,7 @@ def extend_chains(connection: sql.Connection, alert_ids: Collection[str]) -> set
 
 
 def _read_issuers(connection: sql.Connection, keys: Collection[str]) -> list[tuple[str, str]]:
-    """Return keys with the key that issued them, where that is known."""
+    """Return pairs of a key and the key that issued it, as far as that is known."""
     table = credential_issues.c
     queries = (
         sql.select(table.issued_key, table.access_key).where(
@@ -287,7 +287,7 @@ def _read_issuers(connection: sql.Connection, keys: Collection[str]) -> list[tup
 
 
 def mark_common_values(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
-    """Mark links near these alerts whose value too many principals show by now; return the alerts that they belong to."""
+    """Mark links near these alerts whose value too many principals show now; return the alerts of these links."""
     marked: set[str] = set()
     for kind, value in _suspect_values(connection, alert_ids):
         marked |= _mark_common_value(connection, kind, value, alert_ids)
@@ -295,9 +295,9 @@ def mark_common_values(connection: sql.Connection, alert_ids: Collection[str]) -
 
 
 def _suspect_values(connection: sql.Connection, alert_ids: Collection[str]) -> list[tuple[LinkKind, str]]:
-    """Return kinds and values of these alerts that too many principals show in the whole time around them.
+    """Return kinds and values of these alerts that too many principals show in the whole time around the alerts.
 
-    One count a value: to count around each link of hundreds of alerts of one principal took a minute.
+    Each value is counted once: to count around each link of hundreds of alerts of one principal took a minute.
     """
     own = (
         sql.select(
@@ -324,7 +324,7 @@ def _suspect_values(connection: sql.Connection, alert_ids: Collection[str]) -> l
 def _mark_common_value(
     connection: sql.Connection, kind: LinkKind, value: str, alert_ids: Collection[str]
 ) -> set[str]:
-    """Mark the links of a value near these alerts that have too many principals around them; return their alerts."""
+    """Mark those links of a value near these alerts that have too many principals around them; return their alerts."""
     of_value = (alert_links.c.kind == kind) & (alert_links.c.value == value)
     near_ones = sql.exists().where(
         _other.c.alert_id.in_(alert_ids), _same_value, _touching(alert_links, _other, RECENT_SECONDS)
@@ -349,12 +349,12 @@ def _mark_common_value(
 
 
 def _touching(one: Any, other: Any, seconds: int) -> sql.ColumnElement[bool]:
-    """Return the condition that at most so many seconds lie between two links."""
+    """Return the condition that at most `seconds` lie between two links."""
     return (other.c.last_at >= one.c.first_at - seconds) & (other.c.first_at <= one.c.last_at + seconds)
 
 
 def nearby_alerts(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
-    """Return the alerts that share a value with these and touch them."""
+    """Return the alerts that share a value with these and are near them in time."""
     found: set[str] = set()
     for batch in id_batches(sorted(alert_ids)):
         touching = _same_value & _touching(alert_links, _other, GAP_SECONDS) & ~_other.c.common
@@ -372,7 +372,7 @@ def nearby_alerts(connection: sql.Connection, alert_ids: Collection[str]) -> set
 
 
 def alerts_with_the_same_new_action(connection: sql.Connection, alert_ids: Collection[str]) -> set[str]:
-    """Return the alerts that show the new actions of one of these on the same day: it takes several principals to link them."""
+    """Return the alerts with the same new actions on the same day as one of these; only several principals are linked by them."""
     queries = (
         sql.select(_other.c.alert_id)
         .join_from(alert_links, _other, _same_value)
@@ -384,7 +384,7 @@ def alerts_with_the_same_new_action(connection: sql.Connection, alert_ids: Colle
 
 
 def _opens(opener: Any, opened: Any) -> sql.ColumnElement[bool]:
-    """Return the condition that an alert made or opened the principal of another one, which acts then or the day after."""
+    """Return the condition that an alert created or opened the principal of another alert, which follows within a day."""
     soon = opened.c.first_at <= opener.c.last_at + GAPS["opened"]
     whose = (opener.c.kind == "opened") & (opened.c.kind == "principal") & (opener.c.value == opened.c.value)
     condition: sql.ColumnElement[bool] = whose & soon & (opened.c.last_at >= opener.c.first_at)

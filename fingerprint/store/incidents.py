@@ -1,4 +1,4 @@
-"""Incidents: listed, read whole, decided as one, and split or joined by hand.
+"""Incidents: list, read, decide them as one, and split or join them by hand.
 
 Example:
     >>> page = store.incidents.page(IncidentFilter(status="new"), size=50)
@@ -8,9 +8,10 @@ Example:
     >>> edit = store.incidents.split(whole.row.incident_id, [whole.alerts[3].row.alert_id], by="maria")
     >>> store.incidents.undo(edit.edit_id, by="maria")
 
-A change of an incident is a change of all its alerts, in one transaction: all of them or none. It names the revision that was
-seen, which covers which alerts there are, their versions and their events. An alert that joins or grows afterwards is open, and
-so is its incident. Every alert's id names its incident, and so does the beginning of the id.
+- A change of an incident changes all of its alerts, or none, in one transaction.
+- It names the revision that the analyst saw: a digest of the incident's alerts, their versions and numbers of events.
+- An alert that joins or grows afterwards is open, and so is its incident.
+- An incident is found by the id of any of its alerts, or by the first characters of the id.
 """
 
 from __future__ import annotations
@@ -108,9 +109,9 @@ class SqlIncidentRepository(Repository):
         size: int = 50,
         cursor: str | None = None,
     ) -> IncidentPage:
-        """Return a page of incidents and the number of all of them; those that suppressions hide whole are left out.
+        """Return a page of incidents and the number of all; incidents with only suppressed alerts are left out.
 
-        Raise FingerprintError for a cursor that no page of this filter and order had, or a size beyond MAX_PAGE_SIZE.
+        Raise FingerprintError for a cursor that no page of this filter and order had, or a size above MAX_PAGE_SIZE.
         """
         if not 0 < size <= MAX_PAGE_SIZE:
             raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} incidents, not {size}")
@@ -129,7 +130,7 @@ class SqlIncidentRepository(Repository):
 
     @reads
     def counts(self, connection: sql.Connection, incident_filter: IncidentFilter) -> dict[str, int]:
-        """Return how many incidents of a filter, but for its status, are `new`, `in_progress`, `open` and `closed`."""
+        """Return the numbers of incidents that are `new`, `in_progress`, `open` and `closed`; the filter's status is ignored."""
         state = sql.case((~_OPEN, "closed"), (_TOUCHED, "in_progress"), else_="new")
         conditions = _conditions(incident_filter, self._session.now(), status=False)
         query = sql.select(state.label("state"), sql.func.count()).select_from(incidents).where(*conditions)
@@ -139,19 +140,19 @@ class SqlIncidentRepository(Repository):
 
     @reads
     def count(self, connection: sql.Connection, incident_filter: IncidentFilter) -> int:
-        """Return how many incidents a filter has; those that suppressions hide whole are left out."""
+        """Return the number of a filter's incidents; incidents with only suppressed alerts are left out."""
         conditions = _conditions(incident_filter, self._session.now())
         query = sql.select(sql.func.count()).select_from(incidents).where(*conditions)
         return connection.scalar(query) or 0
 
     @reads
     def get(self, connection: sql.Connection, id_or_prefix: str) -> Incident:
-        """Return the incident of an alert, which its id or first characters name. Raise NotFound without one."""
+        """Return the incident of an alert, given the alert's id or its first characters. Raise NotFound without one."""
         return _read_incident(connection, _resolve(connection, id_or_prefix), self._session.now())
 
     @reads
     def other_records(self, connection: sql.Connection, alert_id: str) -> list[OtherRecord]:
-        """Return the alerts that hold other accounts' records of an alert's calls, and whom these name."""
+        """Return the alerts with other accounts' records of an alert's calls, and whom these records name."""
         return incident_links.read_other_records(connection, storable(alert_id))
 
     @reads
@@ -179,11 +180,11 @@ class SqlIncidentRepository(Repository):
         by: str,
         alert_ids: Collection[str] | None = None,
     ) -> list[AlertRevision]:
-        """Change all alerts of an incident that the action concerns, and return those, as they are then.
+        """Change all alerts of an incident that the action concerns, or none; return the changed ones in their new state.
 
-        A decision concerns alerts that are open or decided otherwise, a status open ones, a reopening decided ones; where
-        `alert_ids` are given, of these alone. Raise NotFound without the incident, and Conflict where it is not as it was
-        seen, or nothing is left to change.
+        A decision concerns alerts that are open or decided otherwise, a status open ones, a reopening decided ones. `alert_ids`
+        restricts the change to some alerts. Raise NotFound without the incident; Conflict if it has changed since `revision`, or
+        if nothing is left to change.
         """
         name = _resolve(connection, incident_id)
         members = _read_members(connection, [name])[name]
@@ -198,14 +199,14 @@ class SqlIncidentRepository(Repository):
             raise Conflict("nothing is left to change: every alert of the incident is so already")
         outcomes = change_cases(connection, concerned, action, by, self._session.now(), name)
         for each in outcomes:
-            if not each.done:  # which rolls the others back
+            if not each.done:  # the error rolls the other changes back
                 raise Conflict(f"alert {each.alert_id}: {each.reason}")
         finish_changes(connection, [each.alert_id for each in outcomes])
         return [seen._replace(version=each.version) for seen, each in zip(concerned, outcomes, strict=True)]
 
     @writes(Locking.ROW_VERSIONS)
     def add_note(self, connection: sql.Connection, incident_id: str, text: str, by: str) -> int:
-        """Write a note on each alert of an incident, and return how many those are."""
+        """Write a note on each alert of an incident, and return the number of alerts."""
         members = sorted(incident_groups.members_of(connection, {_resolve(connection, incident_id)}))
         now = self._session.now()
         for alert_id in members:
@@ -221,7 +222,7 @@ class SqlIncidentRepository(Repository):
     ) -> IncidentEdit:
         """Split alerts off an incident, into one of their own.
 
-        Raise Conflict where one of them is not in it any more, and FingerprintError for none or all of them.
+        Raise Conflict if one of them has left the incident, FingerprintError if there are none or they are all of its alerts.
         """
         name = _resolve(connection, incident_id)
         members = incident_groups.members_of(connection, {name})
@@ -236,7 +237,7 @@ class SqlIncidentRepository(Repository):
     def join(self, connection: sql.Connection, incident_id: str, other_id: str, by: str) -> IncidentEdit:
         """Join another incident with this one.
 
-        Raise FingerprintError where they are one already, or would have more than MAX_ALERTS alerts.
+        Raise FingerprintError if they are one already, or would have more than MAX_ALERTS alerts.
         """
         name, other = _resolve(connection, incident_id), _resolve(connection, other_id)
         if name == other:
@@ -247,7 +248,7 @@ class SqlIncidentRepository(Repository):
 
     @writes(Locking.SERIALIZED)
     def undo(self, connection: sql.Connection, edit_id: str, by: str) -> IncidentEdit:
-        """Undo a split or a join. Raise NotFound without it, and Conflict where it is undone already."""
+        """Undo a split or a join. Raise NotFound if there is none, Conflict if it is undone already."""
         found = incident_groups.read_edits_by_id(connection, [storable(edit_id)])
         if not found:
             raise NotFound("there is no such split or join: one of its alerts may have been removed")
@@ -286,7 +287,7 @@ class SqlIncidentRepository(Repository):
     def _regroup(
         self, connection: sql.Connection, edit: IncidentEdit, by: str, action: str, detail: Mapping[str, str]
     ) -> None:
-        """Find the incidents of an edit's alerts again, and record it."""
+        """Compute the incidents of an edit's alerts again, and record the edit in the audit."""
         concerned = {*edit.alert_ids, *([edit.with_alert] if edit.with_alert else [])}
         regrouped = incident_groups.regroup(connection, concerned)
         for alert_id in edit.alert_ids:
@@ -296,7 +297,7 @@ class SqlIncidentRepository(Repository):
 
 
 def revision_of(members: Iterable[Mapping[str, Any]]) -> str:
-    """Return a digest of which alerts an incident has, their versions and their events, 16 characters."""
+    """Return a digest (16 characters) of an incident's alerts, their versions and their numbers of events."""
     seen = sorted((row["alert_id"], row["version"], row["event_count"]) for row in members)
     return blake2b(json.dumps(seen).encode(), digest_size=8).hexdigest()
 
@@ -354,7 +355,7 @@ def _conditions(
 
 
 def _hidden_incidents(now: datetime) -> sql.Select[Any]:
-    """Return a query of the incidents all of whose alerts a suppression hides."""
+    """Return a query of the incidents with only suppressed alerts."""
     return (
         sql.select(incident_alerts.c.incident_id)
         .join_from(incident_alerts, alerts, alerts.c.alert_id == incident_alerts.c.alert_id)
@@ -437,7 +438,7 @@ def _read_incident(connection: sql.Connection, incident_id: str, now: datetime) 
 
 
 def _to_alert(row: QueueRow, membership: Membership) -> IncidentAlert:
-    """Return an alert of an incident; a principal is named in place of its digest."""
+    """Return an alert of an incident; in a link by principal, the name replaces the digest."""
     _, reason, value, with_alert = membership
     return IncidentAlert(row, reason, row.principal if reason == "principal" else value, with_alert)
 

@@ -1,20 +1,20 @@
 """Slow down guessing of passwords and codes without lock-outs. Failures are counted in the database, for all servers.
 
 Example:
-    >>> counted = login_counters("password", "maria", where, known=False)
-    >>> reserve_attempts(connection, now, counted)   # before the password is verified; TooManyAttempts inside a delay
-    >>> clear_failures(connection, counted)          # it was right
+    >>> counted = login_counters("password", "maria", where, known_browser=False)
+    >>> reserve_attempts(connection, now, counted)   # before the password is verified; TooManyAttempts during a delay
+    >>> clear_failures(connection, counted)          # if it was right
 
-Each counter has a pace: some failures are free, then each next try has to wait, longer and longer. A counter lives a day.
+Each counter has a backoff: some failures are free, then each next try must wait, longer and longer. A counter lives for a day.
 
 - A name from one network (IPv4 address, IPv6 /64): 4 free, then 2, 4, 8 ... seconds, 15 minutes at most: 107 tries a day.
 - A name from all networks together: 50 free, then one try in 2 minutes: 769 tries a day. Codes of a second factor, which are
   short: 10 free, then one in 15 minutes: 105 tries a day.
-- A browser in which the account logged in before has a counter of its own instead of both: failures elsewhere do not delay it.
-- A session that authenticates again has a counter of its own, too.
+- A browser in which the account logged in before has a counter of its own instead of these: failures elsewhere do not delay it.
+- A session that authenticates again has a counter of its own as well.
 
-A try that is refused inside a delay is not counted. A try counts before it is verified, so concurrent tries are not more than
-consecutive ones. Names and addresses are stored as digests: a name may be a password that was typed into the wrong field.
+A try that is refused during a delay is not counted. A try counts before it is verified, so concurrent tries gain nothing over
+consecutive ones. Names and addresses are stored as digests, because a name may be a password typed into the wrong field.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from fingerprint.core.account import ClientInfo, TooManyAttempts
 from fingerprint.store.schema import Row, known_browsers, login_attempts
 from fingerprint.store.secret_hashes import generate_secret, secret_digest
 
-BROWSER_RETENTION = timedelta(days=90)  # that a browser is known after its last login
+BROWSER_RETENTION = timedelta(days=90)  # a browser is known for so long after its last login
 MAX_BROWSERS = 20  # of one person
-DAY = timedelta(days=1)  # that a counter lives, from its first failure on
+DAY = timedelta(days=1)  # lifetime of a counter, from its first failure on
 CredentialKind = Literal["password", "code"]
 
 
@@ -48,7 +48,7 @@ class Backoff:
     max_seconds: int
 
     def delay(self, failures: int) -> timedelta:
-        """Return how long to wait after the last of so many failures."""
+        """Return the delay after the last of `failures` failures."""
         beyond = failures - self.free_failures
         return timedelta(
             seconds=min(self.max_seconds, self.first_seconds << min(beyond, 20)) if beyond >= 0 else 0
@@ -64,7 +64,7 @@ GLOBAL_BACKOFF: dict[CredentialKind, Backoff] = {
 
 @dataclass(frozen=True, slots=True)
 class FailureCounter:
-    """A counter of failures, by a digest, and its backoff."""
+    """A counter of failures: its digest in the database, and its backoff."""
 
     digest: str
     backoff: Backoff
@@ -73,7 +73,7 @@ class FailureCounter:
 def login_counters(
     kind: CredentialKind, name: str, where: ClientInfo, known_browser: bool
 ) -> list[FailureCounter]:
-    """Return the counters of a try, the narrowest first; `known_browser`: the account logged in with it before."""
+    """Return the counters of a try, the narrowest first. In a `known_browser` the account has logged in before."""
     who = name.strip().lower()
     if known_browser:
         return [FailureCounter(_counter_digest(kind, who, "device", where.device), PER_NETWORK_BACKOFF)]
@@ -89,7 +89,7 @@ def session_counters(digest: str) -> list[FailureCounter]:
 
 
 def reserve_attempts(connection: sql.Connection, now: datetime, counted: Sequence[FailureCounter]) -> None:
-    """Count a try for each counter. Raise TooManyAttempts, and count nothing, inside the delay of any of them."""
+    """Count a try for each counter. During the delay of any of them, raise TooManyAttempts and count nothing."""
     there = _active_rows(connection, now, counted)
     waits = [
         each.backoff.delay(row.failures) - (now - row.at)
@@ -142,7 +142,7 @@ def _active_rows(
 
 
 def _client_network(address: str) -> str:
-    """Return the address, or the /64 network of an IPv6 address, all of which one client may use."""
+    """Return the address, or for IPv6 its /64 network, because one client may use all addresses of the network."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:
@@ -173,7 +173,7 @@ def is_known_browser(connection: sql.Connection, now: datetime, row: Row | None,
 
 
 def remember_browser(connection: sql.Connection, now: datetime, account_id: str, previous_secret: str) -> str:
-    """Return a new secret for a browser, in place of the one it had."""
+    """Return a new secret for a browser, which replaces its previous one."""
     of_account = known_browsers.c.account_id == account_id
     connection.execute(
         sql.delete(known_browsers).where(

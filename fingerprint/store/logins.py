@@ -1,4 +1,4 @@
-"""Logins: with a password and a second factor, an invitation, or an identity provider; and authenticating again in a session.
+"""Logins with a password and a second factor, an invitation, or an identity provider; repeated authentication in a session.
 
 Example:
     >>> try:
@@ -6,8 +6,8 @@ Example:
     ... except SecondFactorNeeded as needed:
     ...     session = store.logins.finish(needed.login, SecondFactorResponse(code="105721"), client)
 
-Every attempt is counted before anything is verified (`login_throttle.py`). A *pending login* is one whose password was right and
-that still needs a second factor. An account with a second factor authenticates again with it, one without with its password.
+Every attempt is counted before anything is verified (`login_throttle.py`). A *pending login* has the right password and still
+needs a second factor. To authenticate again, an account uses its second factor, or its password if it has none.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class SqlLoginRepository(AccountTable):
     """Logins; each change and its line in the audit are one transaction."""
 
     def log_in(self, name: str, password: str, client: ClientInfo) -> str:
-        """Return a new session's secret; raise SecondFactorNeeded where the password is right and not enough."""
+        """Return a new session's secret. Raise SecondFactorNeeded if the password is right and a second factor is needed."""
         row, counted = self._verify_credentials(name, password, client)
         renewed = secret_hashes.hash_password(password) if secret_hashes.needs_rehash(row["password"]) else ""
 
@@ -78,7 +78,7 @@ class SqlLoginRepository(AccountTable):
     ) -> str:
         """Return the secret of a session for a provider's identity, whose account is created at its first login.
 
-        Issuer and subject identify the account; an equal name or address means nothing.
+        Issuer and subject identify the account; an equal name or e-mail address proves nothing.
         """
         now = self._now()
         row = provider_accounts.find_or_create(connection, now, identity, default)
@@ -115,7 +115,7 @@ class SqlLoginRepository(AccountTable):
 
     @reads
     def pending(self, connection: sql.Connection, secret: str) -> PendingLogin | None:
-        """Return what a pending login still needs; None for one that expired."""
+        """Return the remaining steps of a pending login; None if it expired."""
         row = pending_logins.find_pending_login(connection, self._now(), secret)
         return pending_logins.remaining_login_steps(connection, row) if row else None
 
@@ -167,7 +167,7 @@ class SqlLoginRepository(AccountTable):
 
     @writes(Locking.ACCOUNTS)
     def begin_passkey(self, connection: sql.Connection, secret: str, party: RelyingParty) -> str:
-        """Return the options with which a browser is asked for a passkey, as JSON, in a session or pending login."""
+        """Return the options (JSON) to ask a browser for a passkey, in a session or pending login."""
         now = self._now()
         row = sessions.find_session(connection, now, secret, self._web)
         row = row or pending_logins.require_pending_login(connection, now, secret)
@@ -178,7 +178,7 @@ class SqlLoginRepository(AccountTable):
     def reauthenticate(
         self, session: str, password: str = "", response: SecondFactorResponse | None = None
     ) -> None:
-        """Authenticate again in a session: with a second factor, or with the password where there is none."""
+        """Authenticate again in a session: with a second factor, or with the password if the account has none."""
         row = self._require_session(session)
         counted = self._count_session_attempt(session)
         account_id = row["account_id"]
@@ -229,7 +229,7 @@ class SqlLoginRepository(AccountTable):
         return self._write(change) or raise_refused(WRONG_CREDENTIALS)
 
     def remember_browser(self, session: str, device: str) -> str:
-        """Return a new secret for the browser of a session, in place of the one it had (or none)."""
+        """Return a new secret for the browser of a session; it replaces `device`, the previous secret, if any."""
         account_id = self._require_session(session)["account_id"]
         return self._write(
             lambda connection: login_throttle.remember_browser(connection, self._now(), account_id, device)
@@ -237,7 +237,7 @@ class SqlLoginRepository(AccountTable):
 
     @writes(Locking.ACCOUNTS)
     def delete_expired(self, connection: sql.Connection) -> None:
-        """Delete expired pending logins, counters of failures, and browsers that were not used for long."""
+        """Delete expired pending logins, counters of failures, and browsers that were not used for a long time."""
         pending_logins.delete_expired(connection, self._now())
         login_throttle.delete_expired_attempts(connection, self._now())
         login_throttle.delete_expired_browsers(connection, self._now())
@@ -245,7 +245,7 @@ class SqlLoginRepository(AccountTable):
     def _verify_credentials(
         self, name: str, password: str, where: ClientInfo
     ) -> tuple[Row, list[FailureCounter]]:
-        """Return the account's row and the counters of the attempt. It takes as long for an unknown name."""
+        """Return the account's row and the counters of the attempt. An unknown name takes as long as a known one."""
         counted = self._count_login_attempt("password", name, where)
         stored_name = name.strip().lower()
         row = self._session.read(lambda connection: account_rows.find_account(connection, stored_name))
@@ -265,7 +265,7 @@ class SqlLoginRepository(AccountTable):
     def _count_login_attempt(
         self, connection: sql.Connection, what: CredentialKind, name: str, where: ClientInfo
     ) -> list[FailureCounter]:
-        """Count an attempt before anything is verified. Raise TooManyAttempts inside a delay."""
+        """Count an attempt before anything is verified. Raise TooManyAttempts during a delay."""
         now = self._now()
         row = account_rows.find_account(connection, name.strip().lower())
         known = login_throttle.is_known_browser(connection, now, row, where.device)
@@ -293,7 +293,7 @@ class SqlLoginRepository(AccountTable):
         return sessions.require_session(connection, self._now(), secret, self._web)
 
     def _hash_checked_password(self, password: str, name: str) -> str:
-        """Return the hash of a new password. Raise FingerprintError for one that is too easy to guess."""
+        """Return the hash of a new password. Raise FingerprintError if it is too easy to guess."""
         if weak := weak_password(password, name, f"{self._web.title} {self._web.public_url or ''}"):
             raise FingerprintError(weak)
         return secret_hashes.hash_password(password)

@@ -1,10 +1,10 @@
-"""Create the tables of the alert store, and bring those of an earlier version up to date with Alembic.
+"""Create the tables of the alert store, or migrate those of an earlier version with Alembic.
 
 Example:
     >>> prepare_schema(engine, create=True)
 
-The version of a database, in its table `meta`, is the number of the newest migration it has taken (`migrations/versions`).
-Alembic is imported only where there is a migration to run, so opening a current database does not wait for its import.
+The version of a database, in its table `meta`, is the number of the newest migration that it has run (`migrations/versions`).
+Alembic is imported only if there is a migration to run, so opening a current database does not wait for the import.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _upgrade_lock = Lock()  # Alembic's `op` and `context` are global to the process
 
 
 def prepare_schema(engine: sql.Engine, create: bool) -> None:
-    """Create the tables where there are none, if `create`, and run the migrations that a database lacks.
+    """Create the tables if there are none and `create` is true; else run the missing migrations.
 
-    Raise FingerprintError for a database of something else, or of a newer version.
+    Raise FingerprintError for a database of another program or of a newer version.
     """
     with engine.connect() as connection, connection.begin():
         _check_encoding(connection)
@@ -44,7 +44,7 @@ def latest_schema_version() -> int:
 
 
 def upgrade_schema(connection: sql.Connection, to: str = "head") -> None:
-    """Run the migrations that a database lacks, in the writing transaction of `connection`."""
+    """Run the missing migrations in the writing transaction of `connection`."""
     from alembic import command
     from alembic.config import Config
 
@@ -68,13 +68,13 @@ def _check_encoding(connection: sql.Connection) -> None:
 
 
 def _migrate_if_needed(connection: sql.Connection, create: bool) -> None:
-    """Look again as a writer: another program may have migrated the database since."""
+    """Check again with the writer's lock, because another program may have migrated the database, and migrate it if needed."""
     if not _is_schema_current(connection, create):
         upgrade_schema(connection)
 
 
 def _is_schema_current(connection: sql.Connection, create: bool) -> bool:
-    """Return whether the tables are up to date; False where they have to be created or changed first."""
+    """Return whether the tables are up to date; False if they must be created or migrated."""
     url, present = connection.engine.url, set(sql.inspect(connection).get_table_names())
     if present.isdisjoint(REQUIRED_TABLES):
         if not create:

@@ -5,9 +5,10 @@ Example:
     >>> store.outbox.schedule("soc", settings.deliver["soc"], now)
     3
 
-Scheduling reads what has changed since the last time, and writes deliveries and its position in one transaction: after a crash
-the same deliveries are scheduled again, under the same keys. Several workers may schedule and send at once. A worker that claims
-a delivery locks its row, skips rows that others have locked (SQLite has one writer anyway), and owns it until its lease ends.
+- Scheduling reads the changes since the last time, and writes deliveries and its position in one transaction. After a crash the
+  same deliveries are scheduled again, under the same keys.
+- Several workers may schedule and send at once. A worker that claims a delivery locks its row, skips rows that others have locked
+  (SQLite has one writer anyway), and owns the delivery until its lease ends.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class SqlOutbox(Repository):
 
     @writes(Locking.ROW_VERSIONS)
     def register_receiver(self, connection: sql.Connection, receiver: str, options: ReceiverSettings) -> None:
-        """Deliver to a receiver what happens from now on; with `include_existing` also what is stored."""
+        """Register a receiver for all changes from now on; with `include_existing` also for stored alerts."""
         position = START_POSITION if options.include_existing else latest_change_number(connection)
         row = insert_into(connection, receiver_positions).values(receiver=receiver, position=position)
         row = row.on_conflict_do_nothing().returning(receiver_positions.c.receiver)
@@ -75,16 +76,16 @@ class SqlOutbox(Repository):
 
     @reads
     def registered_receivers(self, connection: sql.Connection) -> frozenset[str]:
-        """Return the receivers that a program has begun to deliver to."""
+        """Return the registered receivers."""
         return frozenset(connection.scalars(sql.select(receiver_positions.c.receiver)))
 
     @writes(Locking.ROW_VERSIONS)
     def schedule(
         self, connection: sql.Connection, receiver: str, options: ReceiverSettings, now: datetime
     ) -> int:
-        """Turn changes since the last time into deliveries; return how many alerts were looked at, 0 when none are left.
+        """Turn changes since the last time into deliveries; return the number of alerts read, 0 when none are left.
 
-        The receiver's position is locked, so that another worker goes on from where this one stops.
+        The receiver's position is locked, so another worker goes on where this one stops.
         """
         own = receiver_positions.c.receiver == receiver
         position = connection.scalar(sql.select(receiver_positions.c.position).where(own).with_for_update())
@@ -109,7 +110,7 @@ class SqlOutbox(Repository):
         limit: int,
         worker: str,
     ) -> list[Delivery]:
-        """Lease the deliveries that are due to a worker, the longest due first."""
+        """Lease due deliveries to a worker, the longest due first."""
         table = deliveries.c
         free = table.leased_until.is_(None) | (table.leased_until <= now)
         due = (table.receiver == receiver) & (table.state == "waiting") & (table.due_at <= now) & free
@@ -123,12 +124,12 @@ class SqlOutbox(Repository):
 
     @writes(Locking.ROW_VERSIONS)
     def mark_sent(self, connection: sql.Connection, delivery: Delivery, now: datetime) -> None:
-        """Record that the receiver has a delivery."""
+        """Record that a receiver has got a delivery."""
         _finish(connection, delivery, state="sent", reason="", done_at=now)
 
     @writes(Locking.ROW_VERSIONS)
     def mark_failed(self, connection: sql.Connection, delivery: Delivery, now: datetime, reason: str) -> None:
-        """Record that a delivery was given up."""
+        """Record that a delivery failed and is not tried again."""
         _finish(connection, delivery, state="failed", reason=storable(reason), done_at=now)
 
     @writes(Locking.ROW_VERSIONS)
@@ -151,7 +152,7 @@ class SqlOutbox(Repository):
     def retry_failed(
         self, connection: sql.Connection, now: datetime, key: str = "", receiver: str = ""
     ) -> int:
-        """Schedule failed deliveries again, one or all of a receiver; return how many they were."""
+        """Schedule failed deliveries again, one or all of a receiver; return their number."""
         which = _with_state("failed", receiver)
         which = which & (deliveries.c.key == key) if key else which
         row = {"state": "waiting", "tries": 0, "created_at": now, "due_at": now, "done_at": None}
@@ -175,7 +176,7 @@ class SqlOutbox(Repository):
 
     @reads
     def counts_by_receiver(self, connection: sql.Connection) -> dict[str, DeliveryCounts]:
-        """Return how many deliveries of each receiver wait, were sent and failed."""
+        """Return the numbers of waiting, sent and failed deliveries of each receiver."""
         table = deliveries.c
         query = sql.select(table.receiver, table.state, sql.func.count(), sql.func.min(table.created_at))
         found: dict[str, dict[str, tuple[int, datetime]]] = {}
@@ -200,14 +201,14 @@ class SqlOutbox(Repository):
     def current_alert(
         self, connection: sql.Connection, delivery: Delivery
     ) -> tuple[Alert, Disposition | None] | None:
-        """Return a delivery's alert as it is now with the decision in force; None where it was deleted."""
+        """Return a delivery's alert in its current state, with the decision in force; None if it was deleted."""
         found = read_full_alerts(connection, [delivery.alert_id])
         return found[0] if found else None
 
     @writes(Locking.ROW_VERSIONS)
     def delete_sent(self, connection: sql.Connection, before: datetime) -> int:
-        """Delete deliveries that were sent before a time; return how many they were."""
-        # None is created after it is done, and `created_at` has an index.
+        """Delete deliveries that were sent before a time; return their number."""
+        # The condition on `created_at` follows from that on `done_at`; it is there because it has an index.
         old = (
             (deliveries.c.state == "sent")
             & (deliveries.c.done_at < before)
@@ -217,7 +218,7 @@ class SqlOutbox(Repository):
 
 
 def _with_state(state: DeliveryState, receiver: str) -> sql.ColumnElement[bool]:
-    """Return the condition of one receiver's or all receivers' deliveries in a state: an index begins with the receiver."""
+    """Return the condition of deliveries in a state, of one receiver or of all by name: the index begins with the receiver."""
     table, registered = deliveries.c, sql.select(receiver_positions.c.receiver)
     return (table.receiver == receiver if receiver else table.receiver.in_(registered)) & (
         table.state == state
@@ -239,10 +240,10 @@ def _is_waiting(delivery: Delivery) -> sql.ColumnElement[bool]:
 def _take_as_delivered(
     connection: sql.Connection, receiver: str, options: ReceiverSettings, position: int
 ) -> None:
-    """Record the alerts of a position as known to a receiver, so that a note on one does not make it new.
+    """Record the alerts up to a position as known to a receiver, so that a note on one of them does not make it new.
 
-    One below `min_urgency` is not known: it is new when it becomes urgent enough. An alert that changes while the receiver is
-    registered has a later number, and is left to `schedule`.
+    An alert below `min_urgency` is not recorded: it is new when it becomes urgent enough. An alert that changes while the
+    receiver is being registered has a later number, and is left to `schedule`.
     """
     known = (
         sql.select(sql.literal(receiver), alerts.c.alert_id, alerts.c.event_count, _DECIDED_AT)
@@ -256,9 +257,9 @@ def _take_as_delivered(
 def _no_longer_suppressed(
     connection: sql.Connection, receiver: str, options: ReceiverSettings, now: datetime
 ) -> list[str]:
-    """Return alerts that were withheld, or grew, while hidden and are hidden no more: a suppression expires without a change.
+    """Return alerts that were withheld or grew while hidden, and are no longer hidden.
 
-    Only alerts that a suppression ever hid are read.
+    They must be searched, because a suppression expires without a change. Only alerts that a suppression ever matched are read.
     """
     ever = sql.select(suppression_hits.c.alert_id)
     own = (last_delivered.c.receiver == receiver) & last_delivered.c.alert_id.in_(ever)
@@ -303,7 +304,7 @@ def _delivery_row(receiver: str, status: AlertStatus, happened: Any, now: dateti
 def _read_alert_states(
     connection: sql.Connection, names: Sequence[str], now: datetime
 ) -> Iterator[AlertStatus]:
-    """Yield the state of these alerts, in the order in which they happened."""
+    """Yield the state of these alerts, in the order of their first events."""
     query = (
         sql.select(
             alerts.c.alert_id,
@@ -325,7 +326,7 @@ def _read_alert_states(
 def _read_last_delivered(
     connection: sql.Connection, receiver: str, names: Sequence[str]
 ) -> dict[str, ReceiverKnowledge]:
-    """Return what the receiver was last notified of, without alerts that were withheld."""
+    """Return the state of alerts that the receiver was last notified of, without alerts that were withheld."""
     those = (
         (last_delivered.c.receiver == receiver)
         & last_delivered.c.alert_id.in_(names)

@@ -21,8 +21,8 @@ from fingerprint.store.query_conditions import CLOSED
 from fingerprint.store.schema import alert_events, alerts, cases, id_batches, suppression_hits, suppressions
 from fingerprint.store.suppression_hits import is_hidden
 
-MAX_ALERTS = 200_000  # of one overview; they are read one by one
-MAX_LED_ALERTS = 5_000  # the newest decided ones, whose detectors' scores are read
+MAX_ALERTS = 200_000  # of one overview: all are read into memory
+MAX_LED_ALERTS = 5_000  # newest decided alerts whose leading detector is determined from their events' scores
 _CAME = sql.func.coalesce(alerts.c.stored_at, alerts.c.last_event_time, type_=alerts.c.stored_at.type)
 _COLUMNS = (
     alerts.c.alert_id,
@@ -36,7 +36,7 @@ _WITH_CASES = alerts.outerjoin(cases, cases.c.alert_id == alerts.c.alert_id)
 
 
 class SqlOverviewRepository(Repository):
-    """Figures over alerts that came within a span of time."""
+    """Figures over the alerts received in a span of time."""
 
     @reads
     def figures(
@@ -47,10 +47,10 @@ class SqlOverviewRepository(Repository):
         response_target: float,
         close_target: float,
     ) -> Overview:
-        """Return the figures of alerts that came from `since` on and before `until`; targets are in seconds.
+        """Return the figures of the alerts received from `since` on and before `until`; targets are in seconds.
 
-        Open alerts that a suppression hides are left out: no one is to answer them.
-        Raise FingerprintError where there are more than MAX_ALERTS.
+        Open alerts that a suppression hides are left out, because they need no answer.
+        Raise FingerprintError for more than MAX_ALERTS.
         """
         counted = CLOSED | ~is_hidden(self._session.now())
         query = sql.select(*_COLUMNS).select_from(_WITH_CASES).where(counted)
@@ -80,7 +80,7 @@ def _leading_detectors(connection: sql.Connection, alert_ids: Sequence[str]) -> 
 def _hidden_alerts(
     connection: sql.Connection, since: datetime, until: datetime
 ) -> dict[str, list[AlertTimes]]:
-    """Return the alerts that each suppression matched and that came in the span, by its reason and id."""
+    """Return the alerts received in the span that each suppression matched, by the suppression's reason and id."""
     found: dict[str, list[AlertTimes]] = defaultdict(list)
     query: sql.Select[Any] = (
         sql.select(suppressions.c.suppression_id, suppressions.c.reason, *_COLUMNS)
@@ -91,7 +91,9 @@ def _hidden_alerts(
             .join(alerts, alerts.c.alert_id == suppression_hits.c.alert_id)
             .outerjoin(cases, cases.c.alert_id == alerts.c.alert_id)
         )
-        .where(since <= _CAME, until > _CAME)  # not by the index of times: matched alerts are few
+        .where(
+            since <= _CAME, until > _CAME
+        )  # deliberately without the index of times: matched alerts are few
         .limit(MAX_ALERTS)
     )
     for suppression_id, reason, *values in connection.execute(query):

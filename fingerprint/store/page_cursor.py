@@ -1,13 +1,13 @@
-"""Cursors of pages: where the next page begins, as text that fits a URL.
+"""Cursors of pages: the beginning of the next page, as text for a URL.
 
 Example:
     >>> order = ((alerts.c.urgency_shown, True), (alerts.c.alert_id, False))     # with True the largest comes first
     >>> cursor = encode_cursor([82, "3fa94c1be0d27a58"], search=(alert_filter, "urgency"))
     >>> query.where(after(order, decode_cursor(cursor, order, search=(alert_filter, "urgency"))))
 
-A page ends with a row, and the next begins after that row's values in the columns that order the rows (keyset pagination): what
-comes or goes between two pages neither repeats rows nor leaves any out. A cursor holds a digest of what was asked, and serves
-nothing else.
+Keyset pagination: the next page begins after the last row's values in the columns that order the rows. So rows that are added or
+removed between two pages neither repeat other rows nor make the next page skip any. A cursor has a digest of the search, and is
+refused for any other search.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ from fingerprint.core.sanitize import storable
 # Columns, and whether the largest comes first; the last is an id.
 Order = Sequence[tuple[sql.Column[Any], bool]]
 DIGEST_BYTES = 8
-LARGEST_NUMBER = 2**31  # from which on a number is in no column
+LARGEST_NUMBER = 2**31  # no column has a number as large as this
 
 
 def encode_cursor(values: Iterable[Any], search: object) -> str:
-    """Return a row's values in the columns of an order, for what was asked (anything whose `repr` says it all)."""
+    """Return the cursor after a row, given its values in the order's columns and the search (identified by its `repr`)."""
     position = json.dumps([each.isoformat() if isinstance(each, datetime) else each for each in values])
     return base64.urlsafe_b64encode(_digest(search) + position.encode()).decode().rstrip("=")
 
 
 def decode_cursor(cursor: str, order: Order, search: object) -> list[Any]:
-    """Return the values of a cursor as the columns have them. Raise FingerprintError for one of something else."""
+    """Return the values of a cursor, in the types of the columns. Raise FingerprintError for a cursor of another search."""
     try:
         decoded = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         if decoded[:DIGEST_BYTES] != _digest(search):
@@ -49,7 +49,10 @@ def decode_cursor(cursor: str, order: Order, search: object) -> list[Any]:
 
 
 def after(order: Order, position: Sequence[Any]) -> sql.ColumnElement[bool]:
-    """Return the condition for rows after a position: later in the first column that differs. An index uses the first part."""
+    """Return the condition for rows after a position: later in the first column that differs.
+
+    The condition on the first column is redundant; it lets the database use an index.
+    """
     (first, largest), value = order[0], position[0]
     begins = first <= value if largest else first >= value
     later = (
@@ -63,7 +66,7 @@ def after(order: Order, position: Sequence[Any]) -> sql.ColumnElement[bool]:
 
 
 def order_by(order: Order) -> list[sql.ColumnElement[Any]]:
-    """Return what a query orders its rows by."""
+    """Return the columns for a query's ORDER BY."""
     return [column.desc() if largest else column.asc() for column, largest in order]
 
 

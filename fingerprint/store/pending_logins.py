@@ -1,4 +1,4 @@
-"""Rows of pending logins: the password was right, and a second factor is still needed.
+"""Rows of pending logins, which have the right password and still need a second factor.
 
 Example:
     >>> row = require_pending_login(connection, now, secret)
@@ -18,13 +18,13 @@ from fingerprint.store import factor_rows, secret_hashes, sessions
 from fingerprint.store.account_rows import raise_refused
 from fingerprint.store.schema import Row, accounts, pending_logins
 
-LOGIN_LIFETIME = timedelta(minutes=10)  # that a second factor may take
+LOGIN_LIFETIME = timedelta(minutes=10)  # time to give the second factor
 
 
 def begin_login(
     connection: sql.Connection, now: datetime, row: Row, where: ClientInfo, web: Web
 ) -> str | SecondFactorNeeded:
-    """Begin a session after a right password and return its secret, or a pending login where more is needed."""
+    """Begin a session after a right password and return its secret; or begin a pending login if a second factor is needed."""
     if web.second_factor == "required" or factor_rows.read_factor_kinds(connection, row["account_id"]):
         secret = secret_hashes.generate_secret()
         new = {
@@ -38,7 +38,7 @@ def begin_login(
 
 
 def find_pending_login(connection: sql.Connection, now: datetime, secret: str) -> Row | None:
-    """Return the account's row of a pending login with its challenge; None for one that expired."""
+    """Return the account's row and the challenge of a pending login; None if it expired."""
     query = sql.select(accounts, pending_logins.c.challenge).join(
         accounts, pending_logins.c.account_id == accounts.c.account_id
     )
@@ -54,7 +54,7 @@ def require_pending_login(connection: sql.Connection, now: datetime, secret: str
 
 
 def remaining_login_steps(connection: sql.Connection, row: Row) -> PendingLogin:
-    """Return what a pending login still needs."""
+    """Return the remaining steps of a pending login."""
     return PendingLogin(row["name"], factor_rows.read_factor_kinds(connection, row["account_id"]))
 
 

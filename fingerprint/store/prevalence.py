@@ -1,12 +1,12 @@
-"""Prevalence: how many other principals show the same surprise within a day, updated in the transaction that saves alerts.
+"""Prevalence: the number of other principals with the same surprise within a day, updated in the transaction that saves alerts.
 
 Example:
     >>> store.prevalence.of_alert("77b0e6d1920c4f3e")
     [('program version', 'aws-cli 2.30 linux', 7)]
 
-Others are counted up to MAX_COUNTED_OTHERS, and a row with that many is not counted again. So a save touches only alerts that are
-close in time and still few, however many show the surprise. A surprise that an alert once showed counts for others until the
-alert is deleted.
+Others are counted up to MAX_COUNTED_OTHERS, and a row with that many is not counted again. So a save touches only few alerts that
+are close in time, however many show the surprise. A surprise that an alert once showed counts for others until the alert is
+deleted.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class SqlPrevalenceRepository(Repository):
 
     @reads
     def of_alert(self, connection: sql.Connection, alert_id: str) -> list[tuple[str, str, int]]:
-        """Return surprises of an alert that others show, the strongest first: feature, value, and how many others."""
+        """Return surprises of an alert that others show, the strongest first: feature, value, number of other principals."""
         query = (
             sql.select(alert_surprises.c.feature, alert_surprises.c.seen, shared.c.others)
             .join_from(alert_surprises, shared, _same_row)
@@ -64,7 +64,7 @@ class SqlPrevalenceRepository(Repository):
 
 
 def update_prevalence(connection: sql.Connection, alert_ids: Sequence[str]) -> list[str]:
-    """Count who shares the surprises of saved alerts, adjust urgencies, and return the alerts whose figures changed."""
+    """Count the principals that share surprises of saved alerts, adjust urgencies, and return the alerts that changed."""
     changed: set[str] = set()
     for part in _alert_chunks(alert_ids):
         rows = list(_read_surprises(connection, part))
@@ -75,7 +75,7 @@ def update_prevalence(connection: sql.Connection, alert_ids: Sequence[str]) -> l
 
 
 def update_decided_prevalence(connection: sql.Connection, alert_ids: Sequence[str]) -> list[str]:
-    """Adjust urgencies after decisions, as sharing a surprise with an attack lowers none; return the alerts that changed."""
+    """Adjust urgencies after decisions, because a surprise shared with an attack lowers no urgency; return changed alerts."""
     changed: set[str] = set()
     for part in _alert_chunks(alert_ids):
         rows = list(_read_surprises(connection, part))
@@ -83,14 +83,14 @@ def update_decided_prevalence(connection: sql.Connection, alert_ids: Sequence[st
         before = set(connection.scalars(known))
         new = [row for row in rows if row["attack"] != (row["alert_id"] in before)]
         if new:
-            acquire_writer_lock(connection)  # a save that runs now comes first, and is counted
+            acquire_writer_lock(connection)  # a save under way comes first, so that it is counted
             _save_surprises(connection, new)
             changed |= _update_urgencies(connection, _nearby_alerts(connection, new))
     return sorted(changed)
 
 
 def delete_prevalence(connection: sql.Connection, alert_ids: Sequence[str]) -> list[str]:
-    """Delete the surprises of alerts that are deleted, count the others again, and return the alerts that changed."""
+    """Delete the surprises of deleted alerts, count for the other alerts again, and return the alerts that changed."""
     changed: set[str] = set()
     for part in _alert_chunks(alert_ids):
         deleted = sql.select(shared).where(shared.c.alert_id.in_(part))
@@ -132,7 +132,7 @@ def _save_surprises(connection: sql.Connection, rows: Sequence[Row]) -> None:
 
 
 def _select_nearby(rows: Sequence[Row], full: bool = False) -> sql.Select[Any] | None:
-    """Return rows within a day of these that show the same, with their counts; with `full` also rows at the maximum."""
+    """Return a query of rows with the same surprise within a day, with their counts; with `full` also rows at the maximum."""
     if not rows:
         return None
     near = (
@@ -144,7 +144,7 @@ def _select_nearby(rows: Sequence[Row], full: bool = False) -> sql.Select[Any] |
 
 
 def _nearby_alerts(connection: sql.Connection, rows: Sequence[Row]) -> set[str]:
-    """Return the alerts within a day of these rows that show the same."""
+    """Return the alerts with the same surprise as one of these rows, within a day of it."""
     return (
         set(connection.scalars(sql.select(shared.c.alert_id).where(_shares_surprise_nearby(rows))))
         if rows
@@ -159,7 +159,7 @@ def _shares_surprise_nearby(rows: Sequence[Row]) -> sql.ColumnElement[bool]:
 
 
 def _count_others() -> sql.ScalarSelect[int]:
-    """Return how many other principals show a row's surprise within a day of it, MAX_COUNTED_OTHERS at most."""
+    """Return the number of other principals with a row's surprise within a day of it, at most MAX_COUNTED_OTHERS."""
     beside = (
         sql.select(_other.c.principal_digest)
         .where(_same_surprise_nearby)
@@ -172,7 +172,7 @@ def _count_others() -> sql.ScalarSelect[int]:
 
 
 def _update_counts(connection: sql.Connection, query: sql.Select[Any] | None) -> set[str]:
-    """Store the counts that changed, and return the alerts they belong to."""
+    """Store the counts that changed, and return their alerts."""
     found = connection.execute(query).all() if query is not None else []
     new = [
         {"a": alert_id, "s": surprise_id, "n": now}

@@ -1,4 +1,4 @@
-"""Principals as their alerts show them: events, credentials that were handed out, notes.
+"""Principals: their events, issued credentials and notes, from their alerts.
 
 Example:
     >>> found = store.principals.events("123456789012:user/ana", limit=2_000)
@@ -23,7 +23,7 @@ from fingerprint.store.schema import alert_events, alerts, credential_issues, id
 
 
 class SqlPrincipalRepository(Repository):
-    """Principals as their alerts show them."""
+    """Principals: their events, issued credentials and notes, from their alerts."""
 
     @reads
     def events(self, connection: sql.Connection, principal: str, limit: int) -> PrincipalEvents:
@@ -41,9 +41,10 @@ class SqlPrincipalRepository(Repository):
     def credential_issues(
         self, connection: sql.Connection, principal: str, access_keys: Sequence[str], limit: int
     ) -> list[CredentialIssue]:
-        """Return the newest calls of a principal, or with one of the keys, that issued credentials, and those that issued a key.
+        """Return the newest calls that issued credentials, the oldest of them first.
 
-        The oldest comes first. An empty principal asks for the keys alone.
+        They are the calls of the principal, the calls made with one of the keys, and the calls that issued one of the keys. An
+        empty principal asks for the keys alone.
         """
         table = credential_issues.c
         keys = [index_key(key) for key in access_keys if key]

@@ -1,4 +1,4 @@
-"""Accounts of identities that a provider (OpenID Connect) vouches for.
+"""Accounts of identities from a provider (OpenID Connect).
 
 Example:
     >>> row = find_or_create(connection, now, ExternalIdentity("https://id.example.com", "248289", "Maria Sanz"), "viewer")
@@ -21,7 +21,7 @@ from fingerprint.store.schema import Row, accounts
 def find_or_create(
     connection: sql.Connection, now: datetime, identity: ExternalIdentity, default: Role | None
 ) -> Row:
-    """Return the row of an identity's account; create it with the provider's role, or the role `default`.
+    """Return the row of an identity's account; if there is none, create it with the provider's role, or the role `default`.
 
     Raise AuthenticationFailed for a new identity without a role.
     """
@@ -31,7 +31,7 @@ def find_or_create(
 
 
 def apply_role(connection: sql.Connection, now: datetime, row: Row, identity: ExternalIdentity) -> None:
-    """Give an account the role that the provider names, if it names one, and end sessions that had another."""
+    """Give an account the role that the provider names, if any; if the role changes, end the account's sessions."""
     if not identity.role or identity.role == row["role"]:
         return
     account_rows.update_account(connection, row, role=identity.role)

@@ -3,9 +3,10 @@
 Example:
     >>> sql.select(alerts.c.alert_id).where(*query_conditions("action:StopLogging -principal:ci-* severity>=high"))
 
-What an alert has several of lies in `alert_values`: a whole value, or the beginning of one, is found by an index that both
-databases read in the order of bytes; a pattern, with `*` elsewhere, is compared with all values of its kind, or with each alert's
-own where an index has found few alerts. Free text is looked up in the full text index: every word, by its beginning.
+- Fields of which an alert has several values are in `alert_values`. An index in byte order, in both databases, finds a whole
+  value or the beginning of one. A pattern with `*` elsewhere is compared with all values of its kind, or only with the values
+  of few alerts that an index has found.
+- The full text index finds free text: every word by its beginning.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from fingerprint.core.alert_query import (
 from fingerprint.store.filter_values import CALL, EVENT_VALUES, PLACE_VALUES, TECHNIQUE
 from fingerprint.store.schema import WORD_INDEX, WORD_VECTOR, Condition, alert_values, alerts, cases
 
-HasValue = Callable[[str, str], Condition]  # of a field and a value
+HasValue = Callable[[str, str], Condition]  # (field, value) -> condition
 
 VALUE_FIELDS = (*EVENT_VALUES, *PLACE_VALUES, "account", "tactic", TECHNIQUE, "principal")
-NO_WORD = ""  # of a text without letters and digits, such as "!"
-LAST_CHARACTER = "\U0010ffff"  # after every text that begins alike
+NO_WORD = ""  # the word of a text without letters and digits, such as "!"
+LAST_CHARACTER = "\U0010ffff"  # a prefix with it sorts after all texts with the prefix
 _COMPARISONS: Mapping[str, Callable[[Any, Any], Any]] = {
     ":": operator.eq,
     ">=": operator.ge,
@@ -60,16 +61,16 @@ _NUMBERS = {"urgency": alerts.c.urgency_shown, "events": alerts.c.event_count}
 
 
 def query_conditions(query: str, many: bool = False) -> list[Condition]:
-    """Return conditions that hold together where the query does. Raise FingerprintError for a query that cannot be read.
+    """Return the conditions whose conjunction is the query. Raise FingerprintError for a query that cannot be read.
 
-    Words come first, all in one look-up, then values, then what has to be read from an alert's row. Each alert's own values are
-    read instead of all alerts' with `many`, because a page of what many alerts have is full after a few; and for a pattern beside
-    what an index finds.
+    Words come first, all in one look-up, then values, then fields of an alert's row. Each alert's own values are read, instead of
+    the values of all alerts, with `many`, because a page of a value that many alerts have is full after few alerts; and for a
+    pattern if an index finds the alerts of another term.
     """
     terms = parse_alert_query(query)
     texts = [term for term in terms if term.field == TEXT and len(term.values) == 1]
     words = [word for term in texts if not term.negated for word in _words(term.values[0])]
-    texts = texts if words else []  # what is only excluded has no words to be looked up with
+    texts = texts if words else []  # without a wanted word, there is nothing to look excluded words up with
     unwanted = [_words(term.values[0]) for term in texts if term.negated]
     few = bool(words) or any(map(_is_indexed, terms))
     found = [_has_words(words, unwanted, many)] if words else []
@@ -92,10 +93,10 @@ def _has_pattern(term: Term) -> bool:
 
 
 def has_principal(text: str) -> Condition:
-    """Return the condition that an alert's principal, or the person behind it, has a text in its name.
+    """Return the condition that the name of an alert's principal, or of the person behind it, has a text.
 
-    As the queue's search finds words: by their beginning, in the full text index; what it finds elsewhere than in the names is
-    left out. With `*` it is a pattern of the whole name or its last part.
+    The full text index finds words by their beginning, as in the queue's search; matches outside the names are left out. A text
+    with `*` is a pattern of the whole name or of its last part.
     """
     if "*" in text:
         return _among_alerts_with("principal", text) | _among_alerts_with("person", text)
@@ -128,14 +129,14 @@ def _condition(term: Term, value: str, has_value: HasValue) -> Condition:
 
 
 def _among_alerts_with(field: str, value: str) -> Condition:
-    """Return whether an alert is among all alerts with a value: for counts, and where few have it."""
+    """Return the condition that an alert is among all alerts with a value; for counts, and for values that few alerts have."""
     table = alert_values.c
     having = sql.select(table.alert_id).where(*_is_value(field, value, table.lower_value))
     return _Unindexed(alerts.c.alert_id).in_(having)
 
 
 def _shows(field: str, value: str) -> Condition:
-    """Return whether an alert has a value, read from its own values: for a page of alerts of which many have it."""
+    """Return the condition that an alert's own values include a value; for a page of alerts of which many have it."""
     table = alert_values.c
     own = table.alert_id == alerts.c.alert_id
     return sql.exists(
@@ -144,7 +145,7 @@ def _shows(field: str, value: str) -> Condition:
 
 
 def _is_value(field: str, value: str, lower: Any) -> tuple[Condition, Condition]:
-    """Return the conditions that a row of `alert_values` is of a field and has a value."""
+    """Return the conditions that a row of `alert_values` belongs to a field and has a value."""
     kind = CALL if field == "action" and ":" in value else field
     value = address_pattern(value) if field == "address" else value
     if is_pattern(value):
@@ -168,11 +169,11 @@ _OF_VALUES: Mapping[str, Callable[[str, HasValue], Condition]] = {"person": _per
 
 
 class _Unindexed(GenericFunction[str]):
-    """A column that SQLite does not look rows up by.
+    """A column whose index SQLite does not use.
 
-    By an alert's id it would read the wide rows of all alerts found, in the order of ids; an index of the queue's order or of
-    counts is read in a tenth of the time where many are found, and in some 40 ms of 100,000 alerts where few are. By a value it
-    would read all alerts that have it, once for each alert.
+    With the index on an alert's id, it would read the wide rows of all alerts found. An index of the queue's order or of counts
+    takes a tenth of the time if many are found, and some 40 ms for 100,000 alerts if few are. With the index on a value, it would
+    read all alerts that have the value, once for each alert.
     """
 
     type = sql.Text()
@@ -194,9 +195,9 @@ def _compile_unindexed(element: _Unindexed, compiler: SQLCompiler, **options: An
 
 
 def _has_words(words: list[str], without: Sequence[list[str]] = (), many: bool = False) -> Condition:
-    """Return the condition that an alert has a word that begins with each of these, and not so all words of one of `without`.
+    """Return the condition that an alert has, for each of `words`, a word that begins with it.
 
-    NO_WORD is in no alert.
+    It must not have words that begin with all words of one of `without`. NO_WORD is in no alert.
     """
     if NO_WORD in words:
         return sql.false()
@@ -216,7 +217,7 @@ def _words(text: str) -> list[str]:
 
 
 class _AmongAlertsWithWords(GenericFunction[bool]):
-    """An alert is among all alerts with the words of a query: FTS5's, or PostgreSQL's tsquery."""
+    """The condition that an alert is among all alerts with the words of a query (FTS5's, or PostgreSQL's tsquery)."""
 
     type = sql.Boolean()
     inherit_cache = True
@@ -224,7 +225,7 @@ class _AmongAlertsWithWords(GenericFunction[bool]):
 
 
 class _ShowsWords(_AmongAlertsWithWords):
-    """An alert has the words of a query, read from its own words: PostgreSQL makes no join of a subquery of one value."""
+    """The condition that an alert's own words match a query. PostgreSQL does not turn its one-value subquery into a join."""
 
     inherit_cache = True
     name = "shows_words"
@@ -233,7 +234,7 @@ class _ShowsWords(_AmongAlertsWithWords):
 @compiles(_AmongAlertsWithWords, "sqlite")
 @compiles(_ShowsWords, "sqlite")
 def _compile_fts5(element: _AmongAlertsWithWords, compiler: SQLCompiler, **options: Any) -> str:
-    """Compare numbers: a list of as many ids would be sorted first, which takes longer."""
+    """Return SQL that compares row numbers: SQLite would first sort a list of ids, which takes longer."""
     query = compiler.process(next(iter(element.clauses)), **options)
     number = "SELECT number FROM alert_texts WHERE alert_texts.alert_id = alerts.alert_id"
     return f"({number}) IN (SELECT rowid FROM {WORD_INDEX} WHERE {WORD_INDEX} MATCH {query})"  # noqa: S608 - `query` is the name of a bound parameter
@@ -277,7 +278,7 @@ def _judged(_: Term, value: str) -> Condition:
 
 
 def _severity(term: Term, value: str) -> Condition:
-    """Return whether the urgency lies at, above or below the range of a severity."""
+    """Return the condition that the urgency is in, above or below the range of a severity."""
     least = MINIMUM_URGENCY[value]
     above = min((each for each in MINIMUM_URGENCY.values() if each > least), default=101)
     urgency = alerts.c.urgency_shown
@@ -306,5 +307,5 @@ def _is_like(column: Any, value: str) -> Condition:
 
 
 def _like(lower: Any, pattern: str) -> Condition:
-    """Return whether a text in small letters is as a pattern with `*` says."""
+    """Return the condition that a text in small letters matches a pattern with `*`."""
     return lower.like(sql.func.lower(sql.literal(like_pattern(pattern), sql.Text)), escape="!")

@@ -1,4 +1,4 @@
-"""The alert queue: pages of rows, counts and groups of what a filter finds.
+"""The alert queue: pages of rows, counts and groups of the alerts that a filter finds.
 
 Example:
     >>> first = store.queue.page(AlertFilter(status="open"), order="urgency", size=50)
@@ -6,8 +6,8 @@ Example:
     >>> store.queue.counts(AlertFilter(service="iam"))["critical"]
     2
 
-Pages are cut by the last row's position in the order (keyset), not by counting rows: a new alert does not push a row onto the
-next page, and the hundredth page costs what the first does.
+Pages begin after the last row's position in the order (keyset), not after a number of rows. So a new alert does not push a row
+onto the next page, and the hundredth page costs as much as the first.
 """
 
 from __future__ import annotations
@@ -59,8 +59,10 @@ from fingerprint.store.suppression_hits import hiding_suppression, is_hidden
 
 Column = sql.Column[Any]
 
-MANY_ALERTS = 2_000  # of 100,000: a page of 50 is full after some 2,500 of them
-STRONGEST_SURPRISES = 3  # of an alert, of which a similar one shares at least one
+MANY_ALERTS = (
+    2_000  # if a filter finds so many of 100,000 alerts, a page of 50 is full after reading some 2,500
+)
+STRONGEST_SURPRISES = 3  # of an alert; similar alerts share at least one of them
 URGENCY, FIRST_EVENT_TIME, LAST_EVENT_TIME, EVENT_COUNT, ALERT_ID = (
     alerts.c[name]
     for name in ("urgency_shown", "first_event_time", "last_event_time", "event_count", "alert_id")
@@ -70,7 +72,7 @@ ORDERS: dict[QueueOrder, tuple[tuple[Column, bool], ...]] = {  # with True the l
     "newest": ((LAST_EVENT_TIME, True), (ALERT_ID, False)),
     "oldest": ((FIRST_EVENT_TIME, False), (ALERT_ID, False)),
     "events": ((EVENT_COUNT, True), (FIRST_EVENT_TIME, False), (ALERT_ID, False)),
-    # The reverse of one above column by column, so that its index serves: read backwards.
+    # The exact reverse of an order above, so that its index can be read backwards.
     "lowest": ((URGENCY, False), (FIRST_EVENT_TIME, True), (ALERT_ID, True)),
     "fewest": ((EVENT_COUNT, False), (FIRST_EVENT_TIME, True), (ALERT_ID, True)),
 }
@@ -91,9 +93,9 @@ class SqlQueueRepository(Repository):
         cursor: str | None = None,
         total: int | None = None,
     ) -> QueuePage:
-        """Return a page of rows and the number of all of them, which is not counted where the caller knows it.
+        """Return a page of rows and the number of all rows, which is only counted if `total` is not given.
 
-        Raise FingerprintError for a cursor that no page of this filter and order had, or a size beyond MAX_PAGE_SIZE.
+        Raise FingerprintError for a cursor that no page of this filter and order had, or a size above MAX_PAGE_SIZE.
         """
         if not 0 < size <= MAX_PAGE_SIZE:
             raise FingerprintError(f"a page has 1 to {MAX_PAGE_SIZE} rows, not {size}")
@@ -125,7 +127,7 @@ class SqlQueueRepository(Repository):
         order: QueueOrder = "urgency",
         size: int = 50,
     ) -> list[QueueRow]:
-        """Return the first rows of a filter, and count none: counting reads every alert."""
+        """Return the first rows of a filter without counting, which would read every alert."""
         now = self._session.now()
         query = _select(now).where(*filter_conditions(alert_filter, now))
         return _read_rows(connection, query.order_by(*page_cursor.order_by(ORDERS[order])).limit(size))
@@ -134,7 +136,7 @@ class SqlQueueRepository(Repository):
     def ids(
         self, connection: sql.Connection, alert_filter: AlertFilter, order: QueueOrder = "urgency"
     ) -> list[str]:
-        """Return the ids of all alerts of a filter as of one moment, in their order."""
+        """Return the ids of all alerts of a filter in one snapshot, in the given order."""
         conditions = filter_conditions(alert_filter, self._session.now())
         query = sql.select(ALERT_ID).select_from(ALERTS_WITH_CASES).where(*conditions)
         return list(connection.scalars(query.order_by(*page_cursor.order_by(ORDERS[order]))))
@@ -150,7 +152,7 @@ class SqlQueueRepository(Repository):
 
     @reads
     def rows(self, connection: sql.Connection, alert_ids: Sequence[str]) -> list[QueueRow]:
-        """Return the rows of those of these alerts that exist, in the order given."""
+        """Return the rows of these alerts in the given order, without alerts that do not exist."""
         return read_queue_rows(connection, alert_ids, self._session.now())
 
     @reads
@@ -172,9 +174,9 @@ class SqlQueueRepository(Repository):
 
     @reads
     def counts(self, connection: sql.Connection, alert_filter: AlertFilter) -> dict[str, int]:
-        """Return how many alerts of a filter, but for its status, are open, closed and suppressed.
+        """Return the numbers of open, closed and suppressed alerts; the filter's status is ignored.
 
-        Of the open ones also how many are new, in progress, unassigned, and of each severity.
+        The open ones are also counted by new, in progress, unassigned, and by severity.
         """
         hidden = (is_hidden(self._session.now()), "suppressed")
         state = sql.case(hidden, (CLOSED, "closed"), (ASSIGNEE == "", "unassigned"), else_="assigned")
@@ -191,10 +193,10 @@ class SqlQueueRepository(Repository):
     def daily_counts(
         self, connection: sql.Connection, alert_filter: AlertFilter, days: int = 30
     ) -> list[DayCount]:
-        """Return counts by day of the last event and by severity, the oldest day first, days without an alert included.
+        """Return counts by day of the last event and by severity, the oldest day first, including days without an alert.
 
-        The days of the filter are ignored. The last day is today; in a store without an alert in these days it is the day
-        of the newest alert. Raise FingerprintError for more than MAX_TREND_DAYS.
+        The times of the filter are ignored. The last day is today, or the day of the newest alert if the store has no alert from
+        these days. Raise FingerprintError for more than MAX_TREND_DAYS.
         """
         if not 0 < days <= MAX_TREND_DAYS:
             raise FingerprintError(f"alerts are counted over 1 to {MAX_TREND_DAYS} days, not {days}")
@@ -251,7 +253,7 @@ class SqlQueueRepository(Repository):
 
 
 def read_queue_rows(connection: sql.Connection, alert_ids: Sequence[str], now: datetime) -> list[QueueRow]:
-    """Return the rows of those of these alerts that exist, in the order given."""
+    """Return the rows of these alerts in the given order, without alerts that do not exist."""
     names = [storable(alert_id) for alert_id in alert_ids]
     rows = _read_rows(connection, _select(now).where(ALERT_ID.in_(names)))
     found = {row.alert_id: row for row in rows}
@@ -262,7 +264,7 @@ def read_queue_rows(connection: sql.Connection, alert_ids: Sequence[str], now: d
 
 
 def _select(now: datetime) -> sql.Select[Any]:
-    """Return a query for the fields of a QueueRow, but for those that an alert has several of."""
+    """Return a query for the fields of a QueueRow, except those with several values."""
     own = (
         "alert_id",
         "sharing",
@@ -306,7 +308,7 @@ def _select(now: datetime) -> sql.Select[Any]:
 
 
 def _read_rows(connection: sql.Connection, query: sql.Select[Any]) -> list[QueueRow]:
-    """Return what `_select`, narrowed, finds."""
+    """Return the rows of a query made from `_select`."""
     found = connection.execute(query).mappings().all()
     several = _read_multi_values(connection, [row["alert_id"] for row in found])
     return [QueueRow(**{**row, **several[row["alert_id"]]}) for row in found]
@@ -315,7 +317,7 @@ def _read_rows(connection: sql.Connection, query: sql.Select[Any]) -> list[Queue
 def _read_multi_values(
     connection: sql.Connection, alert_ids: Sequence[str]
 ) -> dict[str, dict[str, tuple[str, ...]]]:
-    """Return what a row shows of what alerts have several of, in alphabetical order."""
+    """Return the fields of queue rows that have several values, by alert; values are in alphabetical order."""
     table = alert_values.c
     query = sql.select(table.alert_id, table.kind, table.value).where(
         table.alert_id.in_(alert_ids), table.kind.in_(_ROW_VALUES)
@@ -340,7 +342,7 @@ def _of_principal(connection: sql.Connection, alert_id: str, principal: str, lim
 
 
 def _newest_sharing(connection: sql.Connection, alert_id: str, limit: int) -> list[str]:
-    """Return alerts that share one of an alert's strongest surprises, the newest first: of each surprise few are read."""
+    """Return alerts that share one of an alert's strongest surprises, the newest first; only few are read per surprise."""
     table = alert_surprises.c
     newest: dict[str, datetime] = {}
     for surprise in connection.scalars(_select_strongest(alert_id)).all():
@@ -367,13 +369,13 @@ def _severity_counts() -> list[sql.ColumnElement[Any]]:
 
 
 def _split_by_severity(at_least: Sequence[Any]) -> tuple[int, ...]:
-    """Return the counts of each severity alone, given those of that severity or above."""
+    """Return the count of each severity alone, given the counts of that severity or above."""
     counts = list(map(int, at_least))
     return tuple(count - above for count, above in zip(counts, [0, *counts], strict=False))
 
 
 def _first_day(connection: sql.Connection, now: datetime, days: int) -> date:
-    """Return the first of `days` days that end today, or with the newest alert where that is older than these."""
+    """Return the first of `days` days that end today, or at the newest alert if it is older than that."""
     today = now.astimezone(UTC).date()
     first = today - timedelta(days=days - 1)
     newest = connection.scalar(sql.select(sql.func.max(LAST_EVENT_TIME)))
@@ -383,7 +385,7 @@ def _first_day(connection: sql.Connection, now: datetime, days: int) -> date:
 
 
 def _to_counts(found: dict[str, list[int]]) -> dict[str, int]:
-    """Return counts by name from those by state: of each how many are in progress, and have at least each severity."""
+    """Return counts by name, given for each state the number in progress and the numbers of at least each severity."""
     none = [0] * (1 + len(SEVERITY_LEVELS))  # the last severity is the lowest, so its count is that of all
     unassigned, assigned = found.get("unassigned", none), found.get("assigned", none)
     started, *is_open = (one + other for one, other in zip(unassigned, assigned, strict=True))
@@ -408,7 +410,7 @@ def _to_group(row: Sequence[Any], fields: int) -> AlertGroup:
 
 
 def _join_values(source: sql.FromClause, kind: GroupField) -> sql.FromClause:
-    """Join alerts with their values of a kind; an alert without one comes once."""
+    """Join alerts with their values of a kind; an alert without a value appears once."""
     values = _values_of_kind(kind)
     own = (values.c.alert_id == ALERT_ID) & (values.c.kind == kind)
     return source.outerjoin(values, own)

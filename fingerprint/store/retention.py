@@ -5,15 +5,16 @@ Example:
     records 1800
     {'records': 1800}
 
-A step reads what is old and removes it in short writing transactions, so that the stream never waits for long.
+Each step finds old rows and removes them in short writing transactions, so that the stream never waits for long.
 
 Age counts from when the store received a row, not from the time in a record: a record that was dated back would be removed before
 an analyst could see it. Records are removed whatever the state of their alert. Alerts are removed when they are closed and no
 remaining alert is their duplicate; every table that has an alert's id loses its rows too, so that a new table is not forgotten.
 
-The daily run asks `paused_since` first. A store that received nothing for as long as it keeps things is a demo, an archive or a
-copy: the first run would empty it before anyone has looked. There it waits until it was asked for once. A store whose daily run
-has removed rows before is in use, and goes on when its stream stops: what its settings promise about old records stays true.
+The daily run asks `paused_since` first. A store that received nothing for as long as it keeps rows is a demo, an archive or a
+copy, and the first run would empty it before a person has looked at it. There the run waits until a person has asked for it once.
+A store whose daily run has removed rows before is in use. Its run goes on even if its stream stops, so that the promise of its
+settings about old records stays true.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ from fingerprint.store.schema import (
 
 ALERT_BATCH = 200  # alerts of one transaction
 VOTE_BATCH = 5_000  # votes of one transaction
-ALERTS = "alerts"  # the step that removes them
-ACTION, TARGET = "retention.apply", "database"  # of its entries in the audit
+ALERTS = "alerts"  # name of the step that removes alerts
+ACTION, TARGET = "retention.apply", "database"  # of the audit entries
 
 Keys = Sequence[Any]
-Progress = Callable[[str, int], None]  # a kind, and how many of it were removed so far
+Progress = Callable[[str, int], None]  # (kind, rows of it removed so far)
 
 
 def ignore_progress(kind: str, done: int) -> None:
@@ -73,13 +74,12 @@ class RetentionStep(NamedTuple):
 
 
 class SqlRetentionRepository(Repository):
-    """Removal of what is no longer kept."""
+    """Retention: removal of rows that are older than the settings keep them."""
 
     def apply(self, retention: Retention, by: str, progress: Progress = ignore_progress) -> dict[str, int]:
-        """Remove what is older than it is kept, and return how many rows that were, by kind.
+        """Remove rows that are older than the settings keep them, and return the numbers of rows by kind.
 
-        Programs that are gone are removed, too, and not counted.
-        The audit records what was removed, also where the run is interrupted.
+        Silent programs are removed as well, but not counted. The audit records the removals even if the run is interrupted.
         """
         now, removed = self._session.now(), Counter[str]()
         self._session.write(lambda connection: remove_silent(connection, now))
@@ -99,9 +99,9 @@ class SqlRetentionRepository(Repository):
 
     @reads
     def paused_since(self, connection: sql.Connection, retention: Retention) -> datetime | None:
-        """Return when the store last received a row, where removal waits until it is asked for; else None.
+        """Return when the store last received a row if removal waits until a person asks for it; else None.
 
-        It waits where nothing was ever removed and all rows are older than the shortest period: removal would leave nothing.
+        It waits if nothing was ever removed and all rows are older than the shortest period, since removal would leave nothing.
         """
         periods = [days for days in retention.model_dump().values() if days]
         if not periods or _was_applied(connection):
@@ -112,7 +112,7 @@ class SqlRetentionRepository(Repository):
 
     @writes(Locking.SERIALIZED)
     def purge_principal(self, connection: sql.Connection, principal: str, by: str) -> dict[str, int]:
-        """Remove all rows of a principal, and return how many they were, by table. Raise NotFound where there are none."""
+        """Remove all rows of a principal, and return the numbers of rows by table. Raise NotFound if there are none."""
         name, now = storable(principal), self._session.now()
         own = sql.select(alerts.c.alert_id).where(alerts.c.principal == name)
         removed, changed = delete_alerts(connection, connection.scalars(own).all())
@@ -127,19 +127,19 @@ class SqlRetentionRepository(Repository):
         return counts
 
     def _remove_in_batches(self, step: RetentionStep) -> Iterator[int]:
-        """Yield how many rows each transaction removed, until nothing is left to remove."""
+        """Yield the number of rows that each transaction removed, until nothing is left to remove."""
         while keys := self._session.read(step.find_expired):
             done = 0
             for batch in id_batches(keys, step.batch):
                 removed = self._session.write(partial(step.remove, batch))
                 done += removed
                 yield removed
-            if not done:  # they are needed again
+            if not done:  # all rows of these keys are needed again
                 return
 
 
 def _forget_deleted_words(connection: sql.Connection) -> None:
-    """Rewrite SQLite's full text index, which marks the words of deleted alerts but keeps them until it merges its parts."""
+    """Rewrite SQLite's full text index, which keeps the words of deleted alerts until it merges its parts."""
     if connection.dialect.name == "sqlite":
         connection.exec_driver_sql("INSERT INTO alert_words (alert_words) VALUES ('optimize')")
 
@@ -256,7 +256,7 @@ def _remove_closed_alerts(before: datetime) -> Callable[[Keys, sql.Connection], 
 
 
 def delete_alerts(connection: sql.Connection, alert_ids: Sequence[str]) -> tuple[Counter[str], list[str]]:
-    """Delete alerts from all tables; return how many rows that were, by table, and the alerts whose figures changed."""
+    """Delete alerts from all tables; return the numbers of rows by table, and the other alerts whose figures changed."""
     changed = prevalence.delete_prevalence(connection, alert_ids)
     touched = incident_groups.incidents_of(connection, alert_ids)
     removed: Counter[str] = Counter()

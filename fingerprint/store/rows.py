@@ -52,7 +52,7 @@ _FEED_GAP_COLUMNS = tuple(column.name for column in feed_gaps.columns)
 
 
 def principal_span(principal: str, first: datetime, last: datetime) -> Row:
-    """Return who is seen and when, as derived tables have it: a digest of the principal, and seconds since 1970."""
+    """Return the columns of derived tables for principal and times: a digest of the principal, and seconds since 1970."""
     return {
         "principal_digest": principal_digest(principal),
         "first_at": _to_epoch_seconds(first),
@@ -61,7 +61,7 @@ def principal_span(principal: str, first: datetime, last: datetime) -> Row:
 
 
 def principal_digest(principal: str) -> str:
-    """Return what stands for a principal in derived tables."""
+    """Return the digest of a principal for derived tables."""
     return blake2b(principal.encode(), digest_size=8).hexdigest()
 
 
@@ -70,12 +70,12 @@ def _to_epoch_seconds(moment: datetime) -> int:
 
 
 def is_closed(case: Mapping[str, Any]) -> bool:
-    """Return whether a case is closed: it is decided, and no event came since (`query_conditions.CLOSED` in Python)."""
+    """Return whether a case is closed: it is decided, and the alert has not grown since (`CLOSED` in SQL)."""
     return case["decision"] is not None and case["decided_events"] >= case["event_count"]
 
 
 def alert_row(alert: Alert) -> Row:
-    """Return an alert's own row; its events have theirs (`event_rows`)."""
+    """Return the row of an alert, without its events (`event_rows`)."""
     row = {name: storable(getattr(alert, name)) for name in _ALERT_COLUMNS}
     return row | {
         "drivers": [_select_fields(driver, _DRIVER_FIELDS) for driver in alert.drivers],
@@ -102,12 +102,12 @@ def to_alert(row: Mapping[str, Any], events: Sequence[Mapping[str, Any]]) -> Ale
 
 
 def to_action_impact(row: Mapping[str, Any]) -> ActionImpact:
-    """Return an action's impact of an element of `impact_of`."""
+    """Return the action's impact stored in an element of `impact_of`."""
     return ActionImpact(**{**row, "resources": tuple(row["resources"])})
 
 
 def event_rows(alert: Alert, redaction: Redactor = NO_REDACTION) -> list[Row]:
-    """Return a row for each event with its record redacted; where an id repeats, the last one counts."""
+    """Return a row for each event with its record redacted; if an id repeats, the last event counts."""
     alert_id = storable(alert.alert_id)
     rows = (
         {"alert_id": alert_id, "event_id": index_key(event.event_id)}
@@ -126,7 +126,7 @@ def to_event(row: Mapping[str, Any]) -> AlertEvent:
 
 
 def _figures_row(event: AlertEvent) -> Row:
-    """Return the columns with what the detectors said of an event."""
+    """Return the columns with an event's scores, votes and thresholds."""
     return {
         "scores": dict(event.scores),
         "flagged_by": list(event.flagged_by),
@@ -135,7 +135,7 @@ def _figures_row(event: AlertEvent) -> Row:
 
 
 def _to_figures(row: Mapping[str, Any]) -> Row:
-    """Return what the detectors said of an event."""
+    """Return an event's scores, votes and thresholds from its row."""
     return {
         "scores": {name: _to_score(z) for name, z in row["scores"].items()},
         "flagged_by": tuple(row["flagged_by"]),
@@ -144,7 +144,7 @@ def _to_figures(row: Mapping[str, Any]) -> Row:
 
 
 def _to_score(z: float | None) -> float | None:
-    """Return a score of JSON, where LARGEST stands for an infinity."""
+    """Return a score read from JSON, in which LARGEST stands for infinity."""
     return math.copysign(math.inf, z) if z is not None and abs(z) >= LARGEST else z
 
 

@@ -4,8 +4,8 @@ Example:
     >>> [table.name for table in metadata.sorted_tables if "alert_id" in table.c]
     ['alert_changes', 'alert_events', 'alert_links', ...]
 
-All times are UTC. Tables marked *derived* are computed from alerts as they are saved. `migrations/` creates the same tables; a
-test compares the two.
+All times are UTC. Tables marked *derived* are computed when alerts are saved. `migrations/` creates the same tables; a test
+compares the two.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from fingerprint.core.sanitize import storable
 REQUIRED_TABLES = {"meta", "alerts", "alert_events", "votes"}  # a database with these is an alert store
 STORED_AT = "stored_at"  # when the store first received a row; retention counts from here
 MAX_IDS_PER_QUERY = 500  # ids of one IN (...)
-LARGEST = 1e308  # that stands for an infinity in JSON
+LARGEST = 1e308  # stands for infinity in JSON
 INSERT_BATCH = 10_000  # rows of one executemany
 AUTOINCREMENT_TYPE = sql.BigInteger().with_variant(sql.Integer, "sqlite")  # SQLite only counts up INTEGER
-# As SQLite orders all text.
+# Text in byte order on PostgreSQL too, as SQLite orders all text
 BYTE_ORDERED_TEXT = sql.Text().with_variant(sql.Text(collation="C"), "postgresql")
 
 Row = dict[str, Any]
@@ -41,7 +41,7 @@ T = TypeVar("T")
 
 
 class UtcDateTime(sql.types.TypeDecorator[datetime]):
-    """A time stored in UTC and returned in UTC with its time zone, also where the database keeps none."""
+    """A time that is stored in UTC and returned with the time zone UTC, even if the database stores no time zone."""
 
     impl = sql.DateTime(timezone=True)
     cache_ok = True
@@ -69,7 +69,7 @@ class NanAsNull(sql.types.TypeDecorator[float]):
 
 
 class FiniteJson(sql.types.TypeDecorator[Any]):
-    """A JSON list or object; NaN, which JSON lacks, is null, and an infinity is LARGEST."""
+    """A JSON list or object; NaN becomes null and infinity becomes LARGEST, because JSON has neither."""
 
     impl = sql.JSON
     cache_ok = True
@@ -80,7 +80,7 @@ class FiniteJson(sql.types.TypeDecorator[Any]):
 
 
 def _is_plain(value: Any) -> bool:
-    """Return whether a value's JSON shows that nothing in it needs a change: to write it costs less than to look at each part."""
+    """Return whether nothing in a value needs a change, by its JSON: encoding it costs less than looking at each part."""
     try:
         text = json.dumps(value, allow_nan=False)
     except (TypeError, ValueError):  # NumPy's scalars; NaN and infinities
@@ -131,7 +131,7 @@ alerts = sql.Table(
     required_text("level"),
     required_text("bank_version"),
     sql.Column("degraded", sql.Boolean, nullable=False, server_default=sql.false()),
-    # For the queue, no fields of an Alert: all its events, its urgency lowered by `sharing` principals.
+    # For the queue, not fields of Alert: the number of its events; its urgency, lowered by `sharing` principals.
     sql.Column("event_count", sql.Integer, nullable=False, server_default="0"),
     sql.Column("urgency_shown", sql.Integer, nullable=False, server_default="0"),
     sql.Column("sharing", sql.Integer, nullable=False, server_default="0"),
@@ -176,8 +176,9 @@ sql.Index(  # what the overview reads of each alert: the rows themselves are wid
     alerts.c.event_count,
     alerts.c.last_event_time,
 )
-# Counting reads this index and `cases`, both in the order of ids, and no row of `alerts`, which are wide. It has all that a count
-# asks for: with `urgency` missing, which says what a suppression may not hide, a count took five times as long.
+# Counting reads this index and `cases`, both in the order of ids, and no rows of `alerts`, which are wide. The index has all
+# columns
+# that a count needs: without `urgency`, which decides what a suppression may hide, a count took five times as long.
 sql.Index("alerts_counted", alerts.c.alert_id, alerts.c.event_count, alerts.c.urgency_shown, alerts.c.urgency)
 # PostgreSQL finds the beginning of an id by this index in any collation; SQLite by the primary key.
 sql.Index("alerts_by_prefix", alerts.c.alert_id, postgresql_ops={"alert_id": "text_pattern_ops"}).ddl_if(
@@ -294,13 +295,13 @@ heartbeats = sql.Table(  # the last status of each running program
     required_text("trouble", server_default=""),
 )
 
-alert_values = sql.Table(  # derived: what an alert has several of, a row each; see `filter_values.py`
+alert_values = sql.Table(  # derived: fields with several values, a row each; see `filter_values.py`
     "alert_values",
     metadata,
     required_text("alert_id", primary_key=True),
     required_text("kind", primary_key=True),  # service, action, address ...
     required_text("value", primary_key=True),
-    # As searches compare it.
+    # In small letters, as searches compare it
     sql.Column("lower_value", BYTE_ORDERED_TEXT, sql.Computed("lower(value)", persisted=True)),
     sqlite_with_rowid=False,
 )
@@ -314,7 +315,8 @@ alert_texts = sql.Table(  # derived: the words of an alert, separated by blanks,
     required_text("alert_id", unique=True),
     required_text("words"),
 )
-# What SQLAlchemy cannot describe for both databases: full text, and statistics of which kind has which values. Without these
+# SQLAlchemy cannot describe these for both databases: full text, and statistics of the values of each kind. Without the
+# statistics,
 # PostgreSQL takes a value that all alerts have for a rare one, and joins its alerts one by one.
 # The full text index: an FTS5 table that follows `alert_texts`, or PostgreSQL's GIN.
 WORD_INDEX = "alert_words"
@@ -385,7 +387,7 @@ alert_links = (
         required_text("principal_digest"),
         sql.Column("first_at", sql.BigInteger, nullable=False),
         sql.Column("last_at", sql.BigInteger, nullable=False),
-        # Not a key that was used: an issuer's, or one that was issued.
+        # Not a key that the alert used, but an issuer's, or one that its calls issued.
         sql.Column("inherited", sql.Boolean, nullable=False, server_default=sql.false()),
         sql.Column(
             "common", sql.Boolean, nullable=False, server_default=sql.false()
@@ -456,7 +458,7 @@ cases = sql.Table(  # the state of an alert that an analyst has changed
     required_text("assignee", server_default=""),
     sql.Column("decision", sql.Text),  # null: undecided, or reopened
     sql.Column("decided_events", sql.Integer, nullable=False, server_default="0"),  # events it was decided on
-    sql.Column("decided_at", UtcDateTime),  # of the decision in force, or of what left none
+    sql.Column("decided_at", UtcDateTime),  # of the decision in force, or of its removal
     required_text("duplicate_of", server_default=""),
     sql.Column("in_progress", sql.Boolean, nullable=False, server_default=sql.false()),  # while it is open
     sql.Column("responded_at", UtcDateTime),  # of the first thing that a person did
@@ -466,17 +468,19 @@ cases = sql.Table(  # the state of an alert that an analyst has changed
 )
 sql.Index("cases_of_assignee", cases.c.assignee)
 
-dispositions = sql.Table(  # every decision but those taken back; the newest of an alert counts, the others are its history
-    "dispositions",
-    metadata,
-    required_text("alert_id", primary_key=True),
-    required_time("at", primary_key=True),
-    required_text("decision"),
-    required_text("by"),
-    required_text("why"),
-    sql.Column("events", sql.Integer, nullable=False),
-    required_text("duplicate_of"),
-    sql.Column("replaced_at", UtcDateTime),  # of the decision in force before; null: there was none
+dispositions = (
+    sql.Table(  # all decisions except undone ones; the newest counts, the others are the alert's history
+        "dispositions",
+        metadata,
+        required_text("alert_id", primary_key=True),
+        required_time("at", primary_key=True),
+        required_text("decision"),
+        required_text("by"),
+        required_text("why"),
+        sql.Column("events", sql.Integer, nullable=False),
+        required_text("duplicate_of"),
+        sql.Column("replaced_at", UtcDateTime),  # of the decision in force before; null: there was none
+    )
 )
 sql.Index("dispositions_of_original", dispositions.c.duplicate_of)  # retention asks for each closed alert
 
@@ -731,18 +735,18 @@ def id_batches(ids: Sequence[T], size: int = MAX_IDS_PER_QUERY) -> Iterator[Sequ
 
 
 def insert_into(connection: sql.Connection, table: sql.Table) -> Any:
-    """Return an INSERT that knows ON CONFLICT, which both dialects have."""
+    """Return an INSERT with support for ON CONFLICT, which both dialects have."""
     return _insert(connection.dialect.name, table)
 
 
 @cache
 def _insert(dialect: str, table: sql.Table) -> Any:
-    """Statements are never changed, only copied: one of each is enough."""
+    """Return a cached INSERT: statements are never changed, only copied, so one of each is enough."""
     return sqlite.insert(table) if dialect == "sqlite" else postgresql.insert(table)
 
 
 def replace_into(connection: sql.Connection, table: sql.Table, where: Any = None) -> Any:
-    """Return an INSERT that overwrites the row of the same key, every column of it, if `where` holds of that row."""
+    """Return an INSERT that overwrites all columns of the row with the same key, if `where` holds for that row."""
     insert, keys = insert_into(connection, table), [column.name for column in table.primary_key]
     new = {column.name: insert.excluded[column.name] for column in table.columns if column.name not in keys}
     return insert.on_conflict_do_update(index_elements=keys, set_=new, where=where)

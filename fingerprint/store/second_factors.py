@@ -23,7 +23,7 @@ class SqlSecondFactorRepository(AccountTable):
     """Second factors; each change and its line in the audit are one transaction."""
 
     def new_authenticator_app(self, name: str, secret: str = "") -> tuple[str, str]:
-        """Return the secret of an authenticator app, a new one if none is given, and the URI of its QR code."""
+        """Return the secret of an authenticator app (a new one if none is given) and the URI for its QR code."""
         made = secret if factor_rows.TOTP_SECRET_PATTERN.fullmatch(secret) else factor_rows.new_totp_secret()
         return made, factor_rows.totp_uri(made, name, self._web.title)
 
@@ -41,7 +41,7 @@ class SqlSecondFactorRepository(AccountTable):
     def begin_passkey_registration(
         self, connection: sql.Connection, session: str, party: RelyingParty
     ) -> str:
-        """Return the options with which a browser is asked to make a passkey, as JSON."""
+        """Return the options (JSON) to ask a browser for a new passkey."""
         row = self._require_local_session(connection, session)
         options, challenge = factor_rows.passkey_registration_options(connection, row, party, self._web.title)
         sessions.save_challenge(connection, session, challenge)
@@ -72,13 +72,13 @@ class SqlSecondFactorRepository(AccountTable):
 
     @reads
     def recovery_codes_left(self, connection: sql.Connection, name: str) -> int:
-        """Return how many recovery codes are left."""
+        """Return the number of unused recovery codes."""
         row = account_rows.require_account(connection, name)
         return factor_rows.count_recovery_codes(connection, row["account_id"])
 
     @writes(Locking.ACCOUNTS)
     def new_recovery_codes(self, connection: sql.Connection, session: str) -> list[str]:
-        """Return new recovery codes in place of those before. Raise FingerprintError without a second factor."""
+        """Return new recovery codes, which replace earlier ones. Raise FingerprintError without a second factor."""
         now, row = self._now(), self._require_local_session(connection, session)
         if not factor_rows.read_factor_kinds(connection, row["account_id"]):
             raise FingerprintError("recovery codes stand in for a second factor: add one first")
@@ -87,7 +87,7 @@ class SqlSecondFactorRepository(AccountTable):
 
     @writes(Locking.ACCOUNTS)
     def remove(self, connection: sql.Connection, session: str, factor_id: str) -> None:
-        """Remove a factor. Raise NotFound where it is not the account's; FingerprintError for the last required one."""
+        """Remove a factor. Raise NotFound if it is not the account's; FingerprintError if it is the last one and required."""
         now, row = self._now(), self._require_local_session(connection, session)
         count = len(factor_rows.read_factors(connection, row["account_id"]))
         if self._web.second_factor == "required" and count < 2:

@@ -7,8 +7,8 @@ Example:
     >>> verify_password(hash_password("four plain english words"), "four plain english words")
     True
 
-argon2id with the parameters of RFC 9106's second choice (64 MiB, three passes). A few passwords are hashed at a time, so that
-many logins at once cost time and not memory.
+argon2id has the parameters of RFC 9106's second choice (64 MiB, three passes). Only a few passwords are hashed at a time, so that
+many concurrent logins cost time, not memory.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def hash_password(password: str) -> str:
 
 
 def verify_password(kept: str | None, password: str) -> bool:
-    """Return whether a password is right; it takes as long without a stored one."""
+    """Return whether a password is right. Without a stored one it takes as long and returns False."""
     with _hash_slots:
         try:
             return _hasher.verify(kept or _dummy_hash(), _normalized_bytes(password)) and kept is not None
@@ -65,5 +65,5 @@ def _dummy_hash() -> str:
 
 
 def _normalized_bytes(password: str) -> bytes:
-    """Return the bytes of a password, the same for equal letters of any keyboard."""
+    """Return the bytes of a password, normalised (NFC) so that equal letters from different keyboards are equal."""
     return unicodedata.normalize("NFC", password).encode(errors="surrogatepass")

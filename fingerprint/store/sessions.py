@@ -52,7 +52,7 @@ class SqlSessionRepository(AccountTable):
     def authenticate(self, secret: str, is_activity: bool = True) -> Account | None:
         """Return the account of a live session, and record that it was used.
 
-        Without `is_activity`, a request that the page makes by itself, the session stays as idle as before.
+        A request that the page makes by itself is not `is_activity`: the session's idle time goes on.
         """
         now = self._now()
         row = self._session.read(lambda connection: find_session(connection, now, secret, self._web))
@@ -74,7 +74,7 @@ class SqlSessionRepository(AccountTable):
 
     @writes(Locking.ACCOUNTS)
     def end(self, connection: sql.Connection, session_id: str, by: str, owner: str | None = None) -> None:
-        """End a session by its id. Raise NotFound where there is none, or, with `owner`, none of that account."""
+        """End a session by its id. Raise NotFound if there is none, or with `owner` if it is not that account's."""
         whose = connection.scalar(_owner_name.where(sessions.c.session_id == storable(session_id)))
         if whose is None or (owner is not None and whose != owner):
             raise NotFound("there is no such session")
@@ -83,7 +83,7 @@ class SqlSessionRepository(AccountTable):
 
     @writes(Locking.ACCOUNTS)
     def end_others(self, connection: sql.Connection, name: str, secret: str) -> int:
-        """End all sessions of an account but the one of this secret; return how many there were."""
+        """End all sessions of an account except the one of this secret; return their number."""
         row = account_rows.require_account(connection, name)
         ended = account_rows.delete_account_sessions(
             connection, row["account_id"], secret_hashes.secret_digest(secret)
@@ -120,7 +120,7 @@ def begin_session(
 ) -> str:
     """Begin a session, record it in the audit log, and return its secret.
 
-    Every proof but a provider's is of this moment, unless `proven_at` names another.
+    The proof is of this moment, except a provider's, unless `proven_at` names another time.
     """
     secret = secret_hashes.generate_secret()
     new = {
@@ -171,7 +171,7 @@ def mark_reauthenticated(connection: sql.Connection, now: datetime, digest: str)
 
 
 def save_challenge(connection: sql.Connection, secret: str, challenge: str) -> None:
-    """Save the challenge that a passkey is to sign with the session or pending login; empty once it was used."""
+    """Save the challenge for a passkey in the session or pending login; an empty one after its use."""
     for table in (sessions, pending_logins):
         this_row = table.c.digest == secret_hashes.secret_digest(secret)
         connection.execute(sql.update(table).where(this_row).values(challenge=challenge))

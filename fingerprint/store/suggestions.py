@@ -1,11 +1,11 @@
-"""Values of alerts that begin in a certain way, for suggestions while a query is typed.
+"""Suggestions while a person types a query: values of alerts with a given beginning.
 
 Example:
     >>> suggest_values(connection, "action", "sto", 10)
     ['StopInstances', 'StopLogging']
 
-Each value is one step down an index, from the last one to the next different one: a value that all alerts have costs what a rare
-one does.
+Each value takes one step in an index, from the last value to the next different one, so a value that all alerts have costs as
+much as a rare one.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ SUGGESTED_FIELDS = (*VALUE_FIELDS, "person", "network")
 
 
 def suggest_values(connection: sql.Connection, field: str, begins: str, limit: int) -> list[str]:
-    """Return up to `limit` values of a field of the query language, in alphabetical order; small and capital letters are alike.
+    """Return up to `limit` values of a query field in alphabetical order; case does not matter.
 
-    Values that an index holds cut short are left out: a query could not ask for them. A field without values in alerts has none.
+    Values that are stored cut are left out, because a query could not ask for them. The result is empty for a field without
+    stored values.
     """
     if field not in SUGGESTED_FIELDS:
         return []

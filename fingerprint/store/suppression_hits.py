@@ -1,13 +1,14 @@
-"""Alerts that suppressions match, and those that they hide now.
+"""Alerts that suppressions match, and alerts that they hide now.
 
 Example:
     >>> query = sql.select(alerts.c.alert_id).where(is_hidden(now))
     >>> connection.scalars(query).all()
     ['77b0e6d1920c4f3e']
 
-A *hit* records that a suppression matches all of an alert's events; hits are updated with every save. An alert is hidden by its
-hits of suppressions that have neither ended nor expired; one that outgrew its match is shown again. An alert that is critical by
-itself, or was decided to be a true positive, is only hidden by a suppression that was forced. Votes are never touched.
+- A *hit* records that a suppression matches all of an alert's events. Hits are updated with every save.
+- A hit hides its alert while the suppression has neither ended nor expired. An alert that outgrew its match is shown again.
+- An alert that is critical by itself, or was decided as a true positive, is only hidden by a forced suppression.
+- Votes are never touched.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ def is_hidden(now: datetime) -> sql.ColumnElement[bool]:
 
 
 def hiding_suppression(now: datetime) -> sql.ScalarSelect[str | None]:
-    """Return the suppression that hides a row of `alerts` longest, null where none does."""
+    """Return the suppression that hides a row of `alerts` for the longest time; null if none does."""
     latest = (suppressions.c.expires_at.desc(), suppressions.c.suppression_id)
     return (
         _in_force(now)
@@ -85,7 +86,7 @@ def _in_force(now: datetime) -> sql.Select[Any]:
 
 
 def find_matching_alerts(connection: sql.Connection, matcher: SuppressionMatcher) -> list[str]:
-    """Return the ids of stored alerts that match: the database finds candidates, which are then matched one by one."""
+    """Return the ids of stored alerts that match. The database finds candidates, which are then matched one by one."""
     candidates = _find_candidates(connection, matcher)
     return [alert_id for alert_id, facts in read_match_facts(connection, candidates) if matcher(facts)]
 
@@ -110,7 +111,7 @@ def update_suppression_hits(connection: sql.Connection, alert_ids: Sequence[str]
 def read_match_facts(
     connection: sql.Connection, alert_ids: Sequence[str]
 ) -> Iterator[tuple[str, AlertFacts]]:
-    """Yield what a matcher compares of these alerts, by id."""
+    """Yield the facts about these alerts that a matcher compares, with their ids."""
     query = sql.select(alerts.c.alert_id, alerts.c.principal, alerts.c.human)
     for batch in id_batches(alert_ids):
         events, accounts = _read_events(connection, batch), _read_accounts(connection, batch)
@@ -136,9 +137,10 @@ def _read_accounts(connection: sql.Connection, alert_ids: Collection[str]) -> di
 
 
 def _find_candidates(connection: sql.Connection, matcher: SuppressionMatcher) -> list[str]:
-    """Return the ids of alerts that may match, in their order.
+    """Return the ids of alerts that may match, sorted.
 
-    The addresses of a network are picked here, from the distinct ones of all alerts: the database knows no networks.
+    The addresses of a network are selected here from the distinct addresses of all alerts, because the database knows no
+    networks.
     """
     query = _select_candidates(matcher)
     if matcher.network is None:
@@ -152,7 +154,7 @@ def _find_candidates(connection: sql.Connection, matcher: SuppressionMatcher) ->
 
 
 def _select_candidates(matcher: SuppressionMatcher) -> sql.Select[tuple[str]]:
-    """Return a query of alerts that have the names and values of a match, and no event that clearly differs."""
+    """Return a query of alerts with the names and values of a match, and without events that clearly differ."""
     match, table = matcher.match, alert_events.c
     query = sql.select(alerts.c.alert_id)
     for column, name in ((alerts.c.principal, match.principal), (alerts.c.human, match.human)):
@@ -162,7 +164,7 @@ def _select_candidates(matcher: SuppressionMatcher) -> sql.Select[tuple[str]]:
         query = query.where(alerts.c.alert_id.in_(_alerts_with(kind, [value]))) if value else query
     exact = ((table.service, matcher.service), (table.error_code, match.error_code))
     others = [column != value for column, value in exact if value]
-    # A user agent begins so, and an action: an API version may follow its name.
+    # User agents and actions are compared by their beginning: an API version may follow an action's name.
     begins = ((table.user_agent, match.user_agent), (table.action, matcher.action))
     others += [sql.func.substr(column, 1, len(value)) != value for column, value in begins if value]
     different = (table.alert_id == alerts.c.alert_id) & sql.or_(*others, sql.false())
@@ -176,7 +178,7 @@ def _alerts_with(kind: str, values: Iterable[str]) -> sql.Select[tuple[str]]:
 
 
 def save_hits(connection: sql.Connection, pairs: Iterable[tuple[str, str]], now: datetime) -> None:
-    """Add hits as pairs of suppression and alert; one that was outgrown matches again."""
+    """Save hits, pairs of suppression and alert; a hit that was outgrown matches again."""
     rows = [
         {"suppression_id": name, "alert_id": alert_id, "at": now, "outgrown": False}
         for name, alert_id in pairs
@@ -195,7 +197,7 @@ def _mark_outgrown(
     alert_ids: Sequence[str],
     matching: Collection[tuple[str, str]],
 ) -> None:
-    """Mark hits of these suppressions on these alerts that match no more."""
+    """Mark the hits of these suppressions on these alerts that no longer match."""
     for batch in id_batches(alert_ids):
         matched = hits.c.alert_id.in_(batch) & hits.c.suppression_id.in_(names) & ~hits.c.outgrown
         known = connection.execute(sql.select(hits.c.suppression_id, hits.c.alert_id).where(matched)).all()

@@ -8,7 +8,7 @@ Example:
     >>> [each.suppression_id for each in store.suppressions.list_all()] == [made.suppression_id]
     True
 
-What a suppression hides stays stored, and nothing has to run for it to expire. See `suppression_hits` for what is hidden.
+Hidden alerts stay stored, and a suppression expires without a program that runs. `suppression_hits` determines the hidden alerts.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from fingerprint.store.suppression_hits import ATTACK, find_matching_alerts, sav
 from fingerprint.store.unknown_values import unknown_values
 
 FORCE_REASON_REQUIRED = "to force a suppression, say why it may hide attacks: the reason is recorded"
-HASHED_FIELDS = ("principal", "human")  # of a match: the audit, which is never erased, has their digests
+HASHED_FIELDS = ("principal", "human")  # of a match: stored as digests in the audit, which is never erased
 
 
 class SqlSuppressionRepository(Repository):
@@ -49,7 +49,7 @@ class SqlSuppressionRepository(Repository):
     def preview(
         self, connection: sql.Connection, match: SuppressionMatch, limit: int = 20
     ) -> SuppressionPreview:
-        """Return what a match would hide of the stored alerts; where that is nothing, which values none of them has.
+        """Return the stored alerts that a match would hide; if there are none, the values that no stored alert has.
 
         Raise FingerprintError for a match that is empty or cannot be read.
         """
@@ -94,7 +94,7 @@ class SqlSuppressionRepository(Repository):
 
     @writes(Locking.SERIALIZED)
     def end(self, connection: sql.Connection, suppression_id: str, version: int, by: str) -> Suppression:
-        """End a suppression; what it hid is shown again. Raise Conflict where it is over, or was changed since `version`."""
+        """End a suppression, so that its alerts are shown again. Raise Conflict if it is over or was changed since `version`."""
         now, known = self._session.now(), _read_suppression(connection, suppression_id)
         if known.ended_at or known.expires_at <= now:
             raise Conflict(f"suppression {known.suppression_id} is over already")
@@ -163,7 +163,7 @@ def _new_row(
 
 
 def _match_for_audit(match: SuppressionMatch) -> Row:
-    """Return a match without names of people, as the audit keeps it for ever."""
+    """Return a match with digests in place of names, because the audit is kept for ever."""
     given = {name: value for name, value in asdict(match).items() if value}
     return {name: audit_digest(value) if name in HASHED_FIELDS else value for name, value in given.items()}
 
@@ -186,7 +186,7 @@ def _build_preview(
 ) -> SuppressionPreview:
     """Count the alerts that would be hidden, by their ids, and show the most urgent.
 
-    A confirmed one was decided to be a true positive or a duplicate of one, also where it has grown since.
+    A confirmed alert was decided as a true positive or as a duplicate of one, even if it has grown since.
     """
     found = sorted(
         _read_hidden_alerts(connection, ids),
@@ -205,7 +205,7 @@ def _build_preview(
 
 
 def _check_hides_no_attacks(connection: sql.Connection, ids: Sequence[str], now: datetime) -> None:
-    """Raise FingerprintError where confirmed attacks or critical alerts would be hidden."""
+    """Raise FingerprintError if confirmed attacks or critical alerts would be hidden."""
     preview = _build_preview(connection, ids, 0, now)
     if preview.critical or preview.confirmed:
         raise FingerprintError(

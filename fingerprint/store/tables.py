@@ -1,11 +1,11 @@
-"""Rows of the store as tables of pandas, and tables as rows: votes, counts of feeds, labels for training.
+"""Conversion between rows of the store and tables of pandas: votes, counts of feeds, labels for training.
 
 Example:
     >>> vote_table(connection.execute(query).all())[["event_time", "detector", "z", "vote"]]
     >>> connection.execute(sql.insert(votes), vote_rows(step.votes))
 
-Repositories import this module in the methods that give or take a table. The other methods, which are all that the queue, its
-pages and `fingerprint alerts` need, work without pandas: importing it takes longer than listing the queue.
+Repositories import this module only in methods with tables. The other methods work without pandas, whose import takes longer than
+listing the queue; the queue, its pages and `fingerprint alerts` need only those.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def _to_utc(times: pd.Series) -> pd.Series:
 
 
 def vote_rows(table: VoteTable) -> list[Row]:
-    """Return a row for each vote with an opinion, the last one where event and detector repeat."""
+    """Return a row for each vote with an opinion; if event and detector repeat, the last vote counts."""
     frame = table if isinstance(table, pd.DataFrame) else _to_frame(table)
     frame = frame.loc[frame["z"].notna(), list(VOTE_COLUMNS)]
     frame = frame.drop_duplicates(["event_id", "detector"], keep="last")
@@ -62,13 +62,13 @@ def vote_rows(table: VoteTable) -> list[Row]:
 
 
 def _to_frame(table: Sequence[Vote]) -> pd.DataFrame:
-    """Return object columns: pandas' own strings take no lone surrogates."""
+    """Return votes as a table of object columns, because pandas' own strings cannot have lone surrogates."""
     columns = {name: [getattr(vote, name) for vote in table] for name in VOTE_COLUMNS}
     return pd.DataFrame({name: pd.Series(values, dtype=object) for name, values in columns.items()})
 
 
 def _column_values(values: pd.Series) -> list[Any]:
-    """Return a column as Python values: texts cleaned once per distinct value, None where one is missing."""
+    """Return a column as Python values: each distinct text is cleaned once, a missing value is None."""
     if values.name == "event_time":
         return list(pd.to_datetime(values, utc=True).array.to_pydatetime())
     if values.name in _BOOLEAN_COLUMNS:

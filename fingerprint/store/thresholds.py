@@ -1,4 +1,4 @@
-"""Thresholds and quorums that people set over those of the settings.
+"""Thresholds and quorums that people set, which take precedence over the settings.
 
 Example:
     >>> store.thresholds.override(now, "maria", "too many alerts of CI", threshold=3.6)
@@ -24,7 +24,7 @@ MAX_LISTED = 100
 
 
 class SqlThresholdRepository(Repository):
-    """Overrides: rows that are only ever added, the newest is in force."""
+    """Overrides: rows are only added, and the newest one is in force."""
 
     @writes(Locking.SERIALIZED)
     def override(
@@ -36,9 +36,9 @@ class SqlThresholdRepository(Repository):
         threshold: float | None = None,
         quorum: int | None = None,
     ) -> ThresholdOverride:
-        """Override threshold or quorum from now on; without both, the settings are in force again.
+        """Override threshold or quorum from now on; if both are None, the settings are in force again.
 
-        Raise FingerprintError without a reason, and for a threshold that every event or none would pass.
+        Raise FingerprintError without a reason, and for a threshold that all events or none would reach.
         """
         _check_override(reason, threshold, quorum)
         values = {"threshold": threshold, "quorum": quorum, "cleared": threshold is None and quorum is None}

@@ -1,4 +1,4 @@
-"""Access tokens: what programs send instead of a password, stored as digests.
+"""Access tokens, which programs send instead of a password; stored as digests.
 
 Example:
     >>> token, secret = store.tokens.create("maria", "our SIEM", ("read",), now + timedelta(days=90), by="maria")
@@ -25,11 +25,11 @@ from fingerprint.store.audit import add_audit_entry
 from fingerprint.store.database import Locking, reads, writes
 from fingerprint.store.schema import Row, accounts, tokens
 
-TOKEN_LOGIN_DAYS = 30.0  # since the single sign-on owner's last login, during which a token works
+TOKEN_LOGIN_DAYS = 30.0  # a token works for so long after the last login of an owner with single sign-on
 TOKEN_PREFIX = "fpt_"  # noqa: S105 - the public beginning of every token
-MAX_TOKENS = 50  # that are alive, of one person
+MAX_TOKENS = 50  # valid ones of one person
 MAX_LABEL_LENGTH = 100  # characters
-LAST_USED_INTERVAL = timedelta(minutes=10)  # that `last_used` is written down
+LAST_USED_INTERVAL = timedelta(minutes=10)  # least time between two updates of `last_used`
 
 _token_with_owner = sql.select(tokens, accounts.c.name.label("owner")).join(
     accounts, accounts.c.account_id == tokens.c.account_id
@@ -77,7 +77,7 @@ class SqlTokenRepository(AccountTable):
 
     @writes(Locking.ACCOUNTS)
     def revoke(self, connection: sql.Connection, token_id: str, by: str, owner: str | None = None) -> None:
-        """Revoke a token; a second time changes nothing. Raise NotFound where there is none, or none of `owner`."""
+        """Revoke a token; a second time changes nothing. Raise NotFound if there is none, or if it is not `owner`'s."""
         token, now = _find_token(connection, token_id, owner), self._now()
         if token.revoked_at is None:
             this_token = tokens.c.token_id == token.token_id
@@ -87,7 +87,8 @@ class SqlTokenRepository(AccountTable):
     def authenticate(self, secret: str) -> tuple[Account, AccessToken] | None:
         """Return the account and the token of a secret, and record that the token was used.
 
-        None for an expired or revoked token, a disabled account, or one that has not logged in at its provider recently.
+        Return None for an expired or revoked token, and for an account that is disabled or has not logged in at its provider
+        recently.
         """
         now = self._now()
         found = self._session.read(lambda connection: _authenticate(connection, now, secret, self._web))
@@ -135,7 +136,7 @@ def _find_token(connection: sql.Connection, token_id: str, owner: str | None = N
 
 
 def _identity_is_stale(owner: Row, now: datetime) -> bool:
-    """Return whether the last login at the provider is so long ago that the account there may be closed."""
+    """Return whether the last login at the provider is so long ago that the account there may have been closed since."""
     return owner["last_login"] is None or now - owner["last_login"] >= timedelta(days=TOKEN_LOGIN_DAYS)
 
 

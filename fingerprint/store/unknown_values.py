@@ -1,12 +1,12 @@
-"""Values of a match that no stored alert has, with stored values that were probably meant.
+"""Values of a suppression's match that no stored alert has, with similar stored values that were probably meant.
 
 Example:
     >>> unknown_values(connection, SuppressionMatcher(SuppressionMatch(principal="role/etl")))
     (UnknownValue(field='principal', value='role/etl', similar=('111122223333:role/etl',)),)
 
-A stored value was probably meant if it ends with the unknown one, small and capital letters alike; a user agent, if it begins
-with it. All but whole names are looked up among the values that the queue is filtered by: of a kind an alert has at most
-`filter_values.MAX_VALUES` of each save.
+A stored value was probably meant if it ends with the unknown one (a user agent: if it begins with it); case does not matter. All
+values except whole names are looked up among the values that filter the queue, so at most `filter_values.MAX_VALUES` of a kind
+count from each save of an alert.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def unknown_values(connection: sql.Connection, matcher: SuppressionMatcher) -> t
 
 
 def _is_known(connection: sql.Connection, matcher: SuppressionMatcher, name: str, value: str) -> bool:
-    """Return whether a stored alert has a value, letter by letter."""
+    """Return whether a stored alert has exactly this value."""
     stored, own = alert_values.c.value, alert_values.c.kind == _kind(name, value)
     if name == "network":
         return any(map(matcher.matches_address, connection.scalars(sql.select(stored).where(own).distinct())))

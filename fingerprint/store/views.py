@@ -1,4 +1,4 @@
-"""Filters of the queue that people save under a name.
+"""Saved views: filters of the queue that people save under a name.
 
 Example:
     >>> store.views.save(SavedView("maria", "mine", "status=open&assignee=maria"))

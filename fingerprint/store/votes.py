@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 # An event or interval has one vote of each detector.
 ORDER: page_cursor.Order = ((votes.c.event_time, False), (votes.c.event_id, False), (votes.c.detector, False))
-ROWS_AT_ONCE = 1_000  # of a result that may end early
+ROWS_AT_ONCE = 1_000  # rows fetched at once from a result that may not be read to its end
 
 
 class SqlVoteRepository(Repository):
@@ -64,9 +64,9 @@ class SqlVoteRepository(Repository):
         size: int = 1_000,
         cursor: str | None = None,
     ) -> tuple[pd.DataFrame, str | None]:
-        """Return votes from `since` on and before `until`, the oldest first, and the cursor of the page that follows.
+        """Return a page of votes from `since` on and before `until`, the oldest first, and the cursor of the next page.
 
-        Raise FingerprintError for a cursor of another question.
+        Raise FingerprintError for a cursor of another query.
         """
         query = _select_votes(principal, since).order_by(*page_cursor.order_by(ORDER))
         query = query if until is None else query.where(votes.c.event_time < until)
@@ -92,10 +92,11 @@ class SqlVoteRepository(Repository):
         limit: int,
         principals: Sequence[str] | None = None,
     ) -> pd.DataFrame:
-        """Return at most `limit` votes of a detector of events, the highest z first, and then what others voted beside them.
+        """Return at most `limit` votes of an event detector, the highest z first, followed by other detectors' related votes.
 
-        Its votes have a z of `least` or more, on events at `since` or later of these `principals` (None: of all), outside the
-        time of each alert of theirs. The others' votes are those on the same events, and those for intervals of the principals.
+        The detector's votes have a z of at least `least`, on events at `since` or later of these `principals` (None: of all) that
+        are outside the times of the principal's alerts. The related votes are on the same events, or for intervals of the
+        principals.
         """
         own = votes.c.detector if principals is None else _DETECTOR_OF_PRINCIPALS
         found = _select_votes(None, since).where(own == detector, votes.c.z >= least)
@@ -121,7 +122,7 @@ class SqlVoteRepository(Repository):
 
     @reads
     def oldest_time(self, connection: sql.Connection) -> datetime | None:
-        """Return the time of the oldest vote; what was flagged before is unknown."""
+        """Return the time of the oldest vote; earlier flagged events are unknown."""
         oldest: datetime | None = connection.scalar(sql.select(sql.func.min(votes.c.event_time)))
         return oldest
 
@@ -132,18 +133,18 @@ class SqlVoteRepository(Repository):
         return newest
 
 
-# By the plain column SQLite would find all votes of a detector, not those of the principals that are asked for.
+# With the plain column, SQLite would look up all votes of the detector instead of those of the principals.
 _DETECTOR_OF_PRINCIPALS = votes.c.detector.concat("")
 
 
 class _TimesOfAlerts:
-    """Says whether a principal has an alert at a time.
+    """The times of the alerts of each principal, to test whether a principal has an alert at a time.
 
-    A database compares each vote with each alert of its principal: of 17,000 with 1,150 that took it seconds.
+    A database would compare each vote with each alert of its principal: that took seconds for 17,000 votes and 1,150 alerts.
     """
 
     def __init__(self, spans: Iterable[Any]) -> None:
-        """Keep the beginnings of each principal's alerts, in order, and the latest end until each of them; alerts may overlap."""
+        """Store each principal's beginnings of alerts in order, with the latest end up to each: alerts may overlap."""
         self._begun: defaultdict[str, list[datetime]] = defaultdict(list)
         self._ended: defaultdict[str, list[datetime]] = defaultdict(list)
         for principal, first, last in spans:
@@ -164,7 +165,7 @@ def _votes_on_events(event_ids: Sequence[str], but: DetectorName) -> Iterator[sq
 
 
 def _votes_for_intervals(principals: Sequence[str], since: datetime) -> Iterator[sql.Select[Any]]:
-    """Yield queries for the votes that detectors of intervals gave to those of some principals."""
+    """Yield queries for the votes of interval detectors on intervals of some principals."""
     from fingerprint.detection.detectors import (  # late: the queue needs no detector
         available_detectors,
         interval_detectors,

@@ -1,6 +1,6 @@
 """Alembic's environment: run migrations in the transaction that `migrate.upgrade_schema` has begun.
 
-Migrations are in versions/, numbered. A released one is never edited: there are databases that have run it. So it writes out its
+Migrations are in versions/, numbered. A released migration is never edited, because databases have run it. So it defines its own
 tables and types, and imports nothing of this project.
 """
 
