@@ -5,8 +5,8 @@ Example:
     ...     place_of("198.51.100.7").text
     'NL · AS64500 Example Hosting'
 
-Macros are imported without the context of a page, so the tables are a context variable and not a value of every template.
-Reports that are written without a server know of no tables.
+The tables are a context variable instead of a template value, because macros are imported without the context of a page. Reports
+that are written without a server have no tables.
 """
 
 from __future__ import annotations
@@ -31,5 +31,5 @@ def using_address_tables(tables: AddressTables) -> Iterator[None]:
 
 
 def place_of(address: str) -> AddressPlace:
-    """Return what is known about an address."""
+    """Return the facts about an address."""
     return _tables.get().place(address)

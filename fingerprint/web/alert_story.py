@@ -1,4 +1,4 @@
-"""Story of an alert, for its page and its static report: phases, who and where, unusual values, the timeline.
+"""Story of an alert, for its page and its static report: phases, principals and places, unusual values, the timeline.
 
 Example:
     >>> story = alert_story(alert, store.evidence.calls([alert_id]), store.evidence.tallies([alert_id]), records)
@@ -24,7 +24,7 @@ from fingerprint.web.formatting import detector_label, detector_question
 from fingerprint.web.language import N_, format_decimal, gettext
 
 MAX_DRIVER_CALLS = 3  # calls named beside an error
-# How far a score is above its threshold, in words: the share of the threshold that it reaches.
+# Words for a score by its ratio to the threshold
 SCORE_WORDS = (
     (3.0, N_("far above the threshold")),
     (1.5, N_("well above the threshold")),
@@ -34,7 +34,7 @@ SCORE_WORDS = (
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A program and its version, with its events and the user agents that say so."""
+    """A program and its version, with the number of its events and the user agents that it comes from."""
 
     name: str
     events: int
@@ -43,9 +43,9 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class ShownDriver:
-    """A driver with the calls that an error stood at, and the fingerprint that it was compared with, in words.
+    """A driver with the calls in which an error occurred, and in words the fingerprint that it was compared with.
 
-    `usual_above`: the row above has the same usual values, which need not be read again.
+    `usual_above`: the row above has the same usual values, so they need not be shown again.
     """
 
     driver: SurpriseDriver
@@ -56,7 +56,7 @@ class ShownDriver:
 
 @dataclass(frozen=True, slots=True)
 class ShownScore:
-    """A detector's score of an event in words: whether it flagged it, how far above its threshold, and the figures behind it."""
+    """A detector's score of an event in words: its vote, its distance to the threshold, and both figures."""
 
     label: str
     flagged: bool
@@ -69,10 +69,10 @@ class ShownScore:
 
 @dataclass(frozen=True, slots=True)
 class AlertStory:
-    """An alert's events in sum. `placed` finds the phase and the techniques of a call by (service, action).
+    """A summary of an alert's events. `placed` maps (service, action) to the phase and the techniques of a call.
 
-    `more_new`: an alert keeps so many of its new actions, and there may be more than the phases mark.
-    `credentials` is what its records say of them, of the first and last ones where there are many.
+    `more_new`: the alert may have more new actions than the phases mark, because it keeps only some. `credentials` are the facts
+    about its credentials in its records; if there are many records, in the first and last ones.
     """
 
     phases: tuple[Phase, ...]
@@ -86,14 +86,14 @@ class AlertStory:
     more_new: bool
 
     def of(self, event: AlertEvent) -> tuple[Phase, PhaseCall] | None:
-        """Return phase and call of an event; None for one that came after the sums were read."""
+        """Return phase and call of an event; None for an event that came after the summaries were read."""
         return self.placed.get((event.service, event.action))
 
 
 def alert_story(
     alert: Alert, calls: Sequence[CallSummary], tallies: Mapping[str, Tally], records: Iterable[str]
 ) -> AlertStory:
-    """Return the story of an alert by sums over all of its events, and by some of their records."""
+    """Return the story of an alert from summaries of all its events, and from some of their records."""
     phases = attack_phases(calls, new_calls(alert.drivers, alert.impact_of))
     several = tallies["entity"].distinct > 1
     return AlertStory(
@@ -113,7 +113,7 @@ def alert_story(
 
 
 def may_have_more_new(alert: Alert) -> bool:
-    """Return whether an alert may have more new actions than it keeps: it keeps the gravest ten and the strangest."""
+    """Return whether an alert may have more new actions than it keeps: the ten gravest, and those of its strongest drivers."""
     return len(alert.impact_of) >= MAX_SHOWN_ACTIONS
 
 
@@ -127,7 +127,7 @@ def fold_tools(agents: Tally) -> tuple[Tool, ...]:
 
 
 def usual_above(drivers: Sequence[SurpriseDriver]) -> tuple[bool, ...]:
-    """Return of each driver whether the one above it has the same usual values of the same feature and fingerprint.
+    """Return for each driver whether the one above has the same usual values of the same feature and fingerprint.
 
     >>> new = SurpriseDriver("action", "iam:CreateUser", "s3:GetObject", "unseen", 9.2)
     >>> usual_above([new, new])
@@ -150,7 +150,7 @@ def _shown_driver(
 
 
 def fingerprint_in_words(key: str, principal: str = "") -> str:
-    """Return what a fingerprint's key says: whose, in which service, and whether a service called.
+    """Return a fingerprint's key in words: its owner, its service, and whether a service made the calls.
 
     >>> fingerprint_in_words("123456789012:user/ana|s3|direct", "123456789012:user/ana")
     's3, called directly'
@@ -171,7 +171,7 @@ def fingerprint_in_words(key: str, principal: str = "") -> str:
 
 
 def shown_scores(event: AlertEvent) -> list[ShownScore]:
-    """Return an event's scores in words: of the detectors that flagged it first, the highest of them at the top."""
+    """Return an event's scores in words: those of detectors that flagged it first, then by falling score."""
     found = [
         ShownScore(
             detector_label(name),
@@ -188,15 +188,15 @@ def shown_scores(event: AlertEvent) -> list[ShownScore]:
 
 
 def _short_figure(z: float, weak: bool) -> str:
-    """Return a score as a row of the timeline has it; `weak`: the vote for it is a weak one."""
+    """Return a score for a row of the timeline; `weak`: its vote is weak."""
     figure = f"> {MAX_THRESHOLD:g}" if z > MAX_THRESHOLD else format_decimal(z, 1)
     return gettext("%(score)s (weak vote)", score=figure) if weak else figure
 
 
 def _score_words(z: float, threshold: float | None, weak: bool) -> tuple[str, str]:
-    """Return how far a score is above its threshold, and both figures; without a threshold the score is all.
+    """Return words for the distance of a score to its threshold, and both figures; without a threshold only the score.
 
-    `weak`: the vote for it is a weak one. Its threshold may be below zero, and a share of it says nothing.
+    `weak`: its vote is weak. The threshold may then be below zero, so that a ratio to it has no meaning.
     """
     figure = (
         gettext("over %(most)s, the end of the scale", most=f"{MAX_THRESHOLD:g}")

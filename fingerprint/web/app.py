@@ -34,7 +34,7 @@ STATIC = Path(__file__).parent / "static"
 
 
 def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> FastAPI:
-    """Return the application over its dependencies; it opens nothing itself. `security` counts in the program's own registry."""
+    """Return the application for these dependencies; it opens none itself. `security` counts in the program's registry."""
     web = deps.settings.web
     register_detectors(deps.settings)  # for their labels
     app = FastAPI(title="Fingerprint", version="1", docs_url=None, redoc_url=None, openapi_url=None)
@@ -46,14 +46,14 @@ def create_app(deps: Dependencies, security: SecurityEventLog | None = None) -> 
     app.add_middleware(
         RequestGuard, hosts=allowed_host_names(web), max_body_bytes=middleware.MAX_BODY_BYTES, https=web.https
     )
-    # the last is the outermost
+    # the middleware added last is the outermost
     app.add_middleware(SecurityEventMiddleware, events=app.state.security, settings=deps.settings)
     return app
 
 
 @cache
 def _create_routes() -> Sequence[BaseRoute]:
-    """Return the routes of every application: FastAPI reads each function's signature once a process, not once an application."""
+    """Return the routes, made once per process and shared by all applications: FastAPI reads each function's signature once."""
     router = APIRouter()
     for pages_router in (health_router, *pages.ROUTERS):
         router.include_router(pages_router, include_in_schema=False)

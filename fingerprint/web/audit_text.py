@@ -19,7 +19,7 @@ from fingerprint.web.language import N_, gettext
 
 @dataclass(frozen=True, slots=True)
 class ActivityLine:
-    """An action of a person; `text` is what they wrote about it."""
+    """An action of a person; `text` is their note or reason."""
 
     at: datetime
     by: str
@@ -32,7 +32,7 @@ def activity_log(
 ) -> list[ActivityLine]:
     """Return the activity, the newest first.
 
-    A note appears with its text, a decision once: by its audit entry, or by itself where it came without one.
+    A note appears with its text. A decision appears once: as its audit entry, or as the disposition if it has no entry.
     """
     audited = list(entries)
     decided = {(entry.at, entry.by) for entry in audited if entry.action == "alert.decide"}
@@ -53,7 +53,7 @@ def describe_entry(entry: AuditEntry) -> ActivityLine:
 
 
 def entry_details(entry: AuditEntry) -> str:
-    """Return the details of an entry as `name: value`; a value that has parts is written as they are."""
+    """Return the details of an entry as `name: value`; the parts of a value are written the same way."""
     return _list_details(entry.detail)
 
 
@@ -66,7 +66,7 @@ def _list_details(detail: Mapping[str, Any]) -> str:
 
 
 def _detail_text(value: object) -> str:
-    """Return a value without the marks of a programming language: `principal: ci, service: s3`."""
+    """Return a value without the syntax of a programming language: `principal: ci, service: s3`."""
     if isinstance(value, Mapping):
         return f"({_list_details(value)})"
     if isinstance(value, list | tuple):
@@ -78,7 +78,7 @@ def _detail_text(value: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class AuditLine:
-    """An entry as a sentence: what `by` did, to which target, its details, and what they wrote about it."""
+    """An audit entry as a sentence: the person `by`, the action, its target and details, and the person's note or reason."""
 
     entry: AuditEntry
     sentence: str

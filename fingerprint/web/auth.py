@@ -5,11 +5,12 @@ Example:
     ... def add_note(alert_id: str, body: NoteRequest, caller: Analyst, deps: Deps) -> CaseNote:
     ...     return deps.store.cases.add_note(alert_id, body.text, by=caller.name)
 
-Programs send a token (`Authorization: Bearer fpt_...`), people a session's cookie. A change with a cookie must come from the
-app's pages: it carries the session's CSRF token (form field `csrf`, or header `X-CSRF-Token`), and the browser reports its origin
-(`Sec-Fetch-Site`, `Origin`). Routes require a role: `Viewer`, `Analyst`, `Engineer`, `Admin`. `SessionCaller` and `SessionAdmin`
-refuse tokens. `ReauthenticatedCaller` and `ReauthenticatedAdmin`, for changes that would make a stolen session permanent, need a
-password, a second factor or a new login at the provider within the last ten minutes.
+- Programs send a token (`Authorization: Bearer fpt_...`), browsers a session's cookie.
+- A change with a cookie must come from the app's pages: it has the session's CSRF token (form field `csrf`, or header
+  `X-CSRF-Token`), and the browser reports its origin (`Sec-Fetch-Site`, `Origin`).
+- Routes require a role: `Viewer`, `Analyst`, `Engineer`, `Admin`. `SessionCaller` and `SessionAdmin` refuse tokens.
+- `ReauthenticatedCaller` and `ReauthenticatedAdmin` are for changes that would make a stolen session permanent. They require a
+  password, a second factor or a new login at the provider within the last ten minutes.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from fingerprint.web.cookies import delete_cookie, read_cookie, set_cookie
 from fingerprint.web.dependencies import Dependencies, Deps
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})  # methods that change nothing
-# Requested by open pages by themselves: no sign that a session is in use
+# Open pages request these by themselves, so a request does not show that a person uses the session.
 BACKGROUND_PATHS = frozenset({"/api/v1/live"})
 CSRF_FIELD, CSRF_HEADER = "csrf", "x-csrf-token"
 
@@ -40,7 +41,7 @@ class LoginRequired(Exception):
 
 
 class CrossSiteRequest(HTTPException):
-    """403: a change that another site's page may have sent."""
+    """Status 403: another site's page may have sent the change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,7 @@ def client_context(request: Request, settings: Settings) -> ClientInfo:
 
 
 def csrf_token(secret: str) -> str:
-    """Return a session's CSRF token: it cannot be computed without the session's secret, and does not reveal it."""
+    """Return a session's CSRF token, which cannot be computed without the session's secret and does not reveal it."""
     return blake2b(b"csrf", key=secret.encode()[:64], digest_size=32).hexdigest()
 
 
@@ -106,7 +107,7 @@ async def authenticate(request: Request, deps: Deps) -> Caller | None:
         else partial(_authenticate_session, request)
     )
     caller = await run_in_threadpool(find, deps)
-    request.state.caller = caller  # for the pages, also those that say no
+    request.state.caller = caller  # for the pages, including error pages
     if caller and caller.csrf and request.method not in SAFE_METHODS:
         check_origin(request, deps.settings)
         await _check_csrf(request, caller.csrf)
@@ -118,7 +119,7 @@ OptionalCaller = Annotated[Caller | None, Depends(authenticate)]
 
 @dataclass(frozen=True, slots=True)
 class RequireRole:
-    """The dependency behind `require_role`; tests look for it in every route."""
+    """The dependency behind `require_role`; tests check that every route has it."""
 
     role: Role
 
@@ -163,7 +164,7 @@ SessionCaller = Annotated[Caller, Depends(require_session)]
 
 
 def require_recent_authentication(request: Request, caller: SessionCaller, deps: Deps) -> Caller:
-    """Return the caller, if they confirmed their identity within ten minutes; else answer 403, or redirect to the page for it."""
+    """Return the caller if they confirmed their identity within ten minutes; else answer 403 or redirect to confirmation."""
     session = deps.account_store.sessions.get(session_secret(request, deps.settings))
     if session and session.is_proven(deps.clock.now()):
         return caller
@@ -204,9 +205,9 @@ def is_api_request(request: Request) -> bool:
 
 
 def check_origin(request: Request, settings: Settings) -> None:
-    """Answer 403 where the browser reports that the request comes from another site.
+    """Answer 403 if the browser reports that the request comes from another site.
 
-    Clients that are no browsers report nothing.
+    Clients other than browsers report nothing.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     own = {request.headers.get("host", ""), urlsplit(settings.web.public_url or "").netloc} - {""}

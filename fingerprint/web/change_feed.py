@@ -1,4 +1,4 @@
-"""The change feed of the queue: one poll a second of the alert store for all pages that are open.
+"""The change feed of the queue: one poll of the alert store a second, for all open pages.
 
 Example:
     >>> broadcaster = ChangeBroadcaster(store.changes)
@@ -6,9 +6,9 @@ Example:
     ...     batch.number, batch.alert_ids
     (42, ('397edb7b6806',))
 
-The feed polls the alert store, so it covers changes through other servers and by scorers. A listener holds only the number that
-it has reached: a slow one delays no other. A listener with too many streams loses the oldest of their own
-(`StreamDisplaced`), so one account cannot take the places of others.
+- The feed polls the alert store, so it includes changes by other servers and by scorers.
+- A listener has no queue, only the number that it has reached, so a slow listener does not delay others.
+- If an account opens too many streams, its own oldest one ends (`StreamDisplaced`), so it cannot take the places of others.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class ChangeBroadcaster:
         heartbeat: float = HEARTBEAT_SECONDS,
     ) -> None:
         self.changes, self.poll_seconds, self.heartbeat = changes, poll_seconds, heartbeat
-        self._streams: dict[object, str | None] = {}  # who listens, by stream, the oldest first
+        self._streams: dict[object, str | None] = {}  # stream -> account, the oldest first
         self._history: deque[AlertChange] = deque(maxlen=HISTORY_SIZE)
         self._history_start = self._newest = (
-            0  # what is remembered lies after the one and reaches to the other
+            0  # the history has the changes after the first number, up to the second
         )
         self._condition, self._start_lock = asyncio.Condition(), asyncio.Lock()
         self._poll_task: asyncio.Task[None] | None = None
@@ -72,17 +72,17 @@ class ChangeBroadcaster:
     async def subscribe(
         self, number: int | None, account: str | None = None
     ) -> AsyncGenerator[ChangeBatch, None]:
-        """Yield batches after a number, or from now on: the first comes at once with the current number; none after `close`.
+        """Yield batches after a number, or from now on, until `close`. The first comes at once with the current number.
 
-        Raises FingerprintError where the alert store is unavailable at the start; later it is polled again until it answers.
-        Raises StreamDisplaced when `account` has opened more streams than one listener may have.
+        Raise FingerprintError if the alert store is unavailable at the start; later it is polled again until it answers.
+        Raise StreamDisplaced when `account` has opened more streams than an account may have.
         """
         stream = object()
         self._streams[stream] = account
         try:
             await self._displace_oldest(account)
             await self._start_polling()
-            # another store's numbers may be higher
+            # the given number may come from another store, whose numbers are higher
             at = self._newest if number is None else min(number, self._newest)
             while not self._closed:
                 batch = await self._batch_after(at)
@@ -102,13 +102,13 @@ class ChangeBroadcaster:
             self._condition.notify_all()
 
     async def _batch_after(self, number: int) -> ChangeBatch:
-        """Return the changes after a number, from the history or else from the alert store."""
+        """Return the changes after a number, from the history if it has them, else from the alert store."""
         known = self._history_start <= number
         found = list(self._history) if known else await asyncio.to_thread(self.changes.since, number)
         return _batch(number, found)
 
     async def _displace_oldest(self, account: str | None) -> None:
-        """End the oldest streams of a listener with too many."""
+        """End the oldest streams of an account with too many."""
         theirs = [
             stream for stream, owner in self._streams.items() if account is not None and owner == account
         ]
@@ -119,7 +119,7 @@ class ChangeBroadcaster:
                 self._condition.notify_all()
 
     async def _wait(self, number: int, stream: object) -> None:
-        """Wait until there is more, a heartbeat is due, or this stream is to end."""
+        """Wait until there are changes, a heartbeat is due, or this stream must end."""
         try:
             async with asyncio.timeout(self.heartbeat), self._condition:
                 await self._condition.wait_for(

@@ -19,14 +19,14 @@ from fingerprint.web.language import format_date, gettext
 
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 28, 46  # margins in units of the drawing, for labels and titles of axes
 TICK_WIDTH = 75  # units that a label of the time axis needs
-# A peak so many times the largest expected count would flatten all else on a linear axis.
+# If a peak is so many times the largest expected count, the axis is a square root: a linear one would flatten all else.
 SQUARE_ROOT_RATIO = 25
 _STEPS = tuple(3600 * hours for hours in (1, 2, 3, 6, 12, 24, 48, 96, 168, 336, 672, 1344, 4032, 8736))
 
 
 @dataclass(frozen=True, slots=True)
 class FlaggedInterval:
-    """A flagged interval: the band behind it, the bar in it, and its text; `sentence` is the text with {time} for its `start`."""
+    """A flagged interval: its band, its bar and its text. `sentence` is the text with {time} in place of the `start`."""
 
     x: float
     width: float
@@ -39,7 +39,7 @@ class FlaggedInterval:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A tick of an axis: its position and its label; `time` where the label is a time of UTC."""
+    """A tick of an axis: its position and its label; `time` is set if the label is a UTC time."""
 
     at: float
     label: str
@@ -112,7 +112,7 @@ class _Axis:
         )
 
     def line(self) -> str:
-        """Return the steps over the intervals; broken where nothing is expected yet."""
+        """Return the line of expected counts, in steps, as an SVG path; broken where nothing is expected yet."""
         path, broken = [], True
         for index, count in enumerate(self.curve.expected):
             if math.isnan(count):

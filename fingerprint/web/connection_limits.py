@@ -5,10 +5,10 @@ Example:
     ... @limit_concurrency("passwords")
     ... def submit_login(...) -> Response: ...
 
-A synchronous route usually runs in one of 40 threads that all routes share. Where 40 passwords are being checked, or 40 requests
-wait for an OpenID provider that hangs, no page would be answered. A limited route runs in one of MAX_CONCURRENT
-threads of its kind; MAX_WAITING more requests may wait, and the next is refused. Of one network MAX_PER_NETWORK may run or wait:
-a flood from one network does not fill the queue of others.
+A synchronous route usually runs in one of 40 threads that all routes share. While 40 passwords are being checked, or 40 requests
+wait for an OpenID provider that hangs, no page would be answered. So a limited route runs in one of MAX_CONCURRENT threads of its
+kind; MAX_WAITING more requests may wait, and the next one is refused. At most MAX_PER_NETWORK requests of one network may run or
+wait, so that a flood from one network does not fill the queue.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from fingerprint.web.auth import client_address
 from fingerprint.web.security_events import network_prefix
 
 MAX_CONCURRENT = 4  # of a kind; argon2 takes 64 MiB for each password
-MAX_WAITING = 100  # of a kind, at 4 passwords in 0.2 s a wait of 5 s
+MAX_WAITING = 100  # of a kind: a wait of 5 s, at 4 passwords in 0.2 s
 MAX_PER_NETWORK = 8  # of a kind and network, running or waiting
 
 P = ParamSpec("P")
@@ -38,7 +38,7 @@ _limiters: RunVar[dict[str, CapacityLimiter]] = RunVar("_limiters")  # by kind, 
 
 
 class ServerBusy(HTTPException):
-    """503: too many of a kind wait already."""
+    """Status 503: too many requests of a kind are waiting."""
 
     def __init__(self) -> None:
         super().__init__(503, "too many requests: try again in a few seconds", {"Retry-After": "5"})
@@ -47,7 +47,7 @@ class ServerBusy(HTTPException):
 def limit_concurrency(
     kind: str, per_network: int = MAX_PER_NETWORK
 ) -> Callable[[Callable[P, T]], Callable[P, Awaitable[T]]]:
-    """Run a synchronous route in the threads of its kind; raise ServerBusy where too many wait, of all or of one network."""
+    """Run a synchronous route in the threads of its kind. Raise ServerBusy if too many wait, in total or of one network."""
 
     def made(route: Callable[P, T]) -> Callable[P, Awaitable[T]]:
         @wraps(route)
@@ -69,7 +69,7 @@ def limit_concurrency(
 
 
 def _client_network(named: Mapping[str, Any]) -> str:
-    """Return the network of a request; FastAPI passes the arguments of routes by name."""
+    """Return the network of a request, from a route's arguments, which FastAPI passes by name."""
     return network_prefix(client_address(named["request"], named["deps"].settings))
 
 

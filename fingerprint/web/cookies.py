@@ -5,7 +5,8 @@ Example:
     >>> read_cookie(request, "language", settings)
     'de'
 
-No script reads one, and no other site sends one along with a form. Over https the prefix `__Host-` binds them to this host.
+Scripts cannot read them, and browsers do not send them with another site's forms. Over https the prefix `__Host-` binds them to
+this host.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ CookieName = Literal[
 
 
 def cookie_name(name: CookieName, settings: Settings) -> str:
-    """Return a cookie's name as browsers have it: they accept the prefix over https only."""
+    """Return a cookie's name in the browser; over https it has the prefix, which browsers accept only there."""
     return f"__Host-{name}" if settings.web.https else name
 
 
 def read_cookie(request: Request, name: CookieName, settings: Settings) -> str:
-    """Return a cookie's value as the browser sent it, so any text; empty without one."""
+    """Return a cookie's value, which may be any text, since the browser sent it; empty without one."""
     return request.cookies.get(cookie_name(name, settings), "")
 
 
 def set_cookie(
     response: Response, name: CookieName, value: str, settings: Settings, seconds: int | None = None
 ) -> None:
-    """Set a cookie for so many seconds, or until the browser is closed."""
+    """Set a cookie for `seconds`, or by default until the browser is closed."""
     response.set_cookie(
         cookie_name(name, settings),
         value,

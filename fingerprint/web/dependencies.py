@@ -27,7 +27,7 @@ from fingerprint.registry.catalog import BankCatalog
 
 @dataclass(frozen=True, slots=True)
 class Dependencies:
-    """The dependencies of the app. `banks` is None where no bank folder is configured; `provider` without single sign-on."""
+    """The dependencies of the app. `banks` is None without a bank folder, `provider` is None without single sign-on."""
 
     store: Store
     account_store: AccountStore
@@ -55,7 +55,7 @@ def require_thresholds(deps: Dependencies) -> ThresholdService:
 
 
 def active_people(deps: Dependencies) -> list[Account]:
-    """Return the accounts that alerts can be assigned to, by name, but for people who were only invited yet."""
+    """Return the accounts that alerts can be assigned to, by name, without people who have not accepted their invitation."""
     return [
         each for each in deps.account_store.accounts.list_all() if each.is_assignable and not each.is_invited
     ]

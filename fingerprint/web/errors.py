@@ -74,8 +74,8 @@ def install_error_handlers(app: FastAPI) -> None:
 class UnhandledErrorMiddleware:
     """ASGI middleware: log and answer errors that no other handler answers.
 
-    A handler of `Exception` would not do: Starlette raises the error again after it, the server logs the trace a second time, and
-    the answer passes no other middleware, so it lacks the headers of `RequestGuard`.
+    A handler of `Exception` is not enough: Starlette raises the error again after it, so the server logs the trace a second time.
+    Its answer also bypasses all other middleware, so it lacks the headers of `RequestGuard`.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -97,7 +97,7 @@ class UnhandledErrorMiddleware:
         except Exception as error:
             request = Request(scope)
             _log_error(request, error)
-            if not begun:  # otherwise the server breaks the answer off
+            if not begun:  # otherwise the server ends the answer in the middle
                 await (await run_in_threadpool(_internal_error, request))(scope, receive, send)
 
 
@@ -110,7 +110,7 @@ def _http_error(request: Request, error: Any) -> Response:
 
 
 def _redirect_to_login(request: Request, error: Exception) -> Response:
-    """Redirect to the login, and from there back to the page; a form that came too late is not sent again."""
+    """Redirect to the login, and from there back to the page; a form sent after the session's end is not repeated."""
     query = f"?{request.url.query}" if request.url.query else ""
     back = f"{request.url.path}{query}" if request.method in SAFE_METHODS else "/"
     return redirect("/login" if back == "/" else f"/login?next={quote(back, safe='')}")

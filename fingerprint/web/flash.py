@@ -4,9 +4,10 @@ Example:
     >>> response = redirect("/?service=iam")
     >>> set_flash(response, FlashNote("benign", changed=("4:3fa9",), conflicts=("77b0",), why="a new laptop"), settings)
 
-It travels in a cookie that the next page reads and deletes, not in the address: a reload does not repeat it, and a link that is
-sent to another person does not show them what they did not do. The cookie is not signed. Only ids and the caller's own input
-travel, never sentences, so a forged cookie cannot make a page show false text; ids lead to what the caller may read anyway.
+The result is in a cookie that the next page reads and deletes, not in the URL: a reload does not repeat it, and a link sent to
+another person does not show them a change that they did not make. The cookie is not signed. It has only ids and the caller's own
+input, never sentences, so a forged cookie cannot make a page show false text. Its ids lead only to alerts that the caller may
+read anyway.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from fingerprint.web.audit_text import ActivityLine
 from fingerprint.web.cookies import delete_cookie, read_cookie, set_cookie
 from fingerprint.web.language import N_, NN_, gettext, template_ngettext
 
-MAX_IDS = 50  # ids that a note carries; of more it only counts
+MAX_IDS = 50  # ids in a note; further ones are only counted
 MAX_KEPT_TEXT = 800  # characters of a reason that a note carries
 MAX_COOKIE_LENGTH = 3800  # characters; browsers keep 4,096 with the name and the attributes
 SHOWN_SECONDS = 60  # within which the next page must come
@@ -101,9 +102,9 @@ class UnchangedAlert:
 
 @dataclass(frozen=True, slots=True)
 class FlashMessage:
-    """The result of a change. `changed` are alerts at their new version, which can be undone; `count` is how many there were.
+    """The result of a change. `changed` are alerts at their new version, which can be undone; `count` is their number.
 
-    `refusal` says why the form was refused as a whole: then `selected` and the texts are what it had. `why` also survives
+    `refusal` says why the whole form was refused; then `selected` and the texts are those of the form. `why` is also kept after
     conflicts.
     """
 
@@ -135,7 +136,7 @@ class FlashMessage:
 
 
 def note_outcomes(action: str, outcomes: Sequence[ActionOutcome], why: str = "") -> FlashNote:
-    """Return the note of a change: what was done, and what was not, with the reason to try again."""
+    """Return the note of a change: the changed alerts, and the others with the given reason, to try again."""
     done = tuple(f"{each.version}:{each.alert_id}" for each in outcomes if each.done)
     conflicts = tuple(each.alert_id for each in outcomes if not each.done)
     return FlashNote(
@@ -156,7 +157,7 @@ def clear_flash(response: Response, settings: Settings) -> Response:
 
 
 def encode_flash(note: FlashNote) -> str:
-    """Return a note as a cookie's value; what is too long is left out: first ids, then text."""
+    """Return a note as a cookie's value. If it is too long, ids are left out first, then text."""
     given = asdict(note) | {"why": note.why[:MAX_KEPT_TEXT], "to": note.to[:100]}
     given["duplicate_of"] = note.duplicate_of[:100]
     for name in ("", "selected", "changed", "conflicts", "why", "to", "duplicate_of"):
@@ -184,7 +185,7 @@ def parse_flash(text: str) -> FlashNote | None:
 
 
 def read_flash(request: Request, store: Store, settings: Settings) -> FlashMessage | None:
-    """Return the message that a page shows on top; None where nothing was changed."""
+    """Return the message for the top of a page; None if nothing was changed."""
     note = parse_flash(read_cookie(request, "flash", settings))
     if note is None or (note.action not in ACTION_SENTENCES and not note.refused):
         return None
@@ -208,14 +209,14 @@ def read_flash(request: Request, store: Store, settings: Settings) -> FlashMessa
 def parse_selection(text: str) -> AlertRevision | None:
     """Parse `4-9:3fa9`, an alert that was read at version 4 with 9 events; None for other text.
 
-    `4:3fa9` stands where events do not matter.
+    `4:3fa9` is used if the number of events does not matter.
     """
     seen = _SELECTION.fullmatch(text)
     return AlertRevision(seen[3], int(seen[1]), int(seen[2]) if seen[2] else None) if seen else None
 
 
 def _clean(value: Any, plain: Any) -> Any:
-    """Return a value of a note if it has the type and a length that it should have, else the default."""
+    """Return a value of a note if its type and length are valid, else the default."""
     if isinstance(plain, tuple):
         return tuple(str(each) for each in value[:MAX_IDS]) if isinstance(value, list) else ()
     if isinstance(plain, int):

@@ -4,7 +4,7 @@ Example:
     >>> format_span(datetime(2026, 3, 4, 14, 2, tzinfo=UTC), datetime(2026, 3, 4, 14, 21, tzinfo=UTC))
     '4 March 2026, 14:02:00 to 14:21:00 UTC'
 
-Templates have this module as `fmt`, and with it the names that it imports `as` themselves.
+Templates use this module as `fmt`, including the names that it imports `as` themselves.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LEVEL_DESCRIPTIONS = dict(
         strict=True,
     )
 )
-# What features are called on screen, by the label that alerts are stored with: titles, searches and exports keep that one.
+# Names of features on screen, by the label in stored alerts. Titles, searches and exports keep the label.
 FEATURE_LABELS = {
     "action": N_("Action"),
     "parameters": N_("Request parameters"),
@@ -61,7 +61,7 @@ FEATURE_LABELS = {
     "call path": N_("Called without a service"),
     "another network": N_("Outside its usual networks"),
 }
-CHANNEL_LABELS = {  # what is counted in a curve of activity
+CHANNEL_LABELS = {  # names of the counts in a curve of activity
     "events": N_("events"),
     "errors": N_("errors"),
     "writes": N_("writes"),
@@ -79,7 +79,7 @@ CREDENTIAL_LABELS = {
     "service": N_("AWS service"),
     "other account": N_("another account"),
 }
-ACTION_FEATURES = ("action", "next action", "parameters", "call path")  # whose values are actions
+ACTION_FEATURES = ("action", "next action", "parameters", "call path")  # features with actions as values
 RARITY_LABELS = {
     "unseen": N_("not in the history"),
     "rare": N_("rare"),
@@ -162,26 +162,26 @@ _WORDS = (  # for the catalogue alone
 
 
 def detector_label(name: str) -> str:
-    """Return what a detector is called on screen."""
+    """Return the name of a detector on screen."""
     from fingerprint.detection import detectors  # late: commands format times without NumPy and pandas
 
     return detectors.detector_label(name)
 
 
 def detector_question(name: str) -> str:
-    """Return what a detector asks about an event; empty for one that is no longer known."""
+    """Return the question that a detector asks about an event; empty for a detector that is no longer known."""
     from fingerprint.detection import detectors  # late, as above
 
     return next((each.question for each in detectors.load_known_detectors([name])), "")
 
 
 def feature_label(name: str) -> str:
-    """Return what a feature is called on screen; that of a detector from elsewhere as it is."""
+    """Return the name of a feature on screen; a feature of a detector from another package keeps its own."""
     return gettext(FEATURE_LABELS[name]) if name in FEATURE_LABELS else name
 
 
 def channel_label(name: str) -> str:
-    """Return what a curve of activity counts, as it is called on screen; the name of an action as it is.
+    """Return the name on screen of the counts in a curve of activity; an action keeps its own name.
 
     >>> channel_label("new actions"), channel_label("GetObject")
     ('new actions', 'GetObject')
@@ -190,7 +190,7 @@ def channel_label(name: str) -> str:
 
 
 def plain_actions(text: str) -> str:
-    """Return a text in which actions, `service:Action`, stand as people call them.
+    """Return a text with plain names for the actions (`service:Action`) in it.
 
     >>> plain_actions("lambda:GetPolicy20150331v2, s3:GetObject")
     'lambda:GetPolicy, s3:GetObject'
@@ -201,7 +201,7 @@ def plain_actions(text: str) -> str:
 
 
 def plain_value(feature: str, text: str) -> str:
-    """Return a value of a feature with actions as people call them, and names that someone chose as they are.
+    """Return a value of a feature with plain names for its actions; other names in it stay as they are.
 
     >>> plain_value("resource", "lambda:GetFunction20150331v2 on function:Backup20240101")
     'lambda:GetFunction on function:Backup20240101'
@@ -225,7 +225,7 @@ def level_description(name: Level) -> str:
 
 
 def sentence(text: str) -> str:
-    """Return an error's text as a sentence of a page, with a capital letter; a setting at its start stays as it is."""
+    """Return an error's text with a capital letter at its start, unless it starts with the name of a setting."""
     return text[:1].upper() + text[1:] if text.partition(" ")[0].rstrip(",").isalpha() else text
 
 
@@ -251,7 +251,7 @@ def format_short_day(day: date) -> str:
 
 
 def format_span(first: datetime, last: datetime) -> str:
-    """Return the first and last time; the day once where it is the same."""
+    """Return the first and last time; if both are on one day, the day is written once."""
     start = f"{format_day(first)}, {format_time(first)}"
     if first == last:
         return f"{start} UTC"
@@ -316,16 +316,19 @@ def short_principal(principal: str) -> str:
 
 
 def short_person(principal: str) -> str:
-    """Return the same, and a person without their role: `ana@example.org` of `123456789012:role/Admin/ana@example.org`."""
+    """Return a principal without its account, and a person also without their role.
+
+    `123456789012:role/Admin/ana@example.org` becomes `ana@example.org`.
+    """
     name = short_principal(principal)
     last = name.rpartition("/")[2]
     return last if "@" in last else name
 
 
 def split_title(title: str) -> tuple[str, str]:
-    """Return a title's beginning with who it was, and what they did: `ana called `, `iam:CreateUser from ...`.
+    """Return the two parts of a title: the actor (`ana called `), and the action (`iam:CreateUser from ...`).
 
-    A table has a column for who it was. The beginning is empty where a title has no verb of ours.
+    A table has a column of its own for the actor. The first part is empty if the title has none of our verbs.
     """
     who, verb, what = title.partition(" called ")
     if verb and " tried " not in who:
@@ -351,7 +354,7 @@ def count_of(count: int, unit: str) -> str:
 
 
 def impact_facts(each: ActionImpact) -> str:
-    """Return how many events an action has, how many failed, how new it is and if it counts: `3 events, all failed, new`."""
+    """Return an action's events, failures, novelty and whether it counts, in words: `3 events, all failed, new`."""
     parts = [ngettext("%(num)s event", "%(num)s events", each.calls)]
     if each.failed and not each.dry_run:
         all_failed = each.failed == each.calls
@@ -365,7 +368,7 @@ def impact_facts(each: ActionImpact) -> str:
 
 
 def more_resources(each: ActionImpact, shown: int) -> str:
-    """Return how many resources of an action stand behind those shown: `and 1 more`; at least so many where no more are kept."""
+    """Return the number of an action's resources that are not shown: `and 1 more`; a lower bound if not all are stored."""
     more = len(each.resources) - shown
     if more <= 0:
         return ""
@@ -375,7 +378,7 @@ def more_resources(each: ActionImpact, shown: int) -> str:
 
 
 def interval_unit(seconds: int) -> str:
-    """Return an interval's length after `per`: `hour`, `15 minutes`."""
+    """Return an interval's length, as it follows the word `per`: `hour`, `15 minutes`."""
     size, unit = next((size, unit) for size, unit in _UNITS if seconds % size == 0)
     return gettext(unit) if seconds == size else count_of(seconds // size, unit)
 
@@ -386,7 +389,7 @@ def interval_start(start: datetime, seconds: int, index: int) -> datetime:
 
 
 def format_rate(per_day: float) -> str:
-    """Return alerts a day: `6.43`; a rate below one also as days between two: `0.12 (one in 8 days)`."""
+    """Return a number of alerts a day: `6.43`; below one also the days between two: `0.12 (one in 8 days)`."""
     days = round(1 / per_day) if per_day > 0 else 0
     figure = localise_figure(f"{per_day:g}")
     return gettext("%(figure)s (one in %(days)s days)", figure=figure, days=days) if days > 1 else figure
@@ -422,7 +425,7 @@ def abbreviate(value: float) -> str:
 
 
 def format_odds(nats: float) -> str:
-    """Return N, in two figures, of a surprise that is seen once in N values: e^nats."""
+    """Return N = e^nats, with two significant figures: a surprise of so many nats is seen once in N values."""
     odds = math.exp(min(max(nats, 0.0), 30.0))
     if odds >= 1e6:
         return gettext("over a million")

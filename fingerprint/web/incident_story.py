@@ -1,4 +1,4 @@
-"""Story of an incident, of all its alerts together: phases, resources touched, and the next steps of the whole.
+"""Story of an incident, over all its alerts: phases, resources of its calls, and the next steps.
 
 Example:
     >>> story = incident_story(store, incident)
@@ -22,15 +22,15 @@ from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import Suspicion
 from fingerprint.web.alert_story import may_have_more_new
 
-MAX_EXPLAINED = 50  # alerts, the gravest, whose explanation is read
-MAX_EVENTS = 5_000  # the newest, that keys, addresses and regions are taken from
-RECORDS_READ = 50  # of the first events of a principal: as many as next steps read
+MAX_EXPLAINED = 50  # gravest alerts whose explanations are read
+MAX_EVENTS = 5_000  # newest events from which keys, addresses and regions are taken
+RECORDS_READ = 50  # records of a principal's first events, as many as next steps read
 MAX_PLANS = 5  # principals with steps of their own, the gravest first
 
 
 @dataclass(frozen=True, slots=True)
 class TouchedResource:
-    """Something that calls touched, with these calls; `changed`: a call that writes succeeded on some resource of its own."""
+    """A resource with its calls. `changed`: one of the calls is a writing one, and succeeded on some resource."""
 
     name: str
     events: int
@@ -48,7 +48,7 @@ class ResponsePlan:
 
 @dataclass(frozen=True, slots=True)
 class IncidentStory:
-    """The alerts of an incident in sum. `more_new`: there may be more new actions than the phases mark."""
+    """A summary of an incident's alerts. `more_new`: there may be more new actions than the phases mark."""
 
     phases: tuple[Phase, ...]
     events: int
@@ -59,9 +59,9 @@ class IncidentStory:
 
 
 def incident_story(store: Store, incident: Incident, bank: Bank | None = None) -> IncidentStory:
-    """Return the story of an incident, by sums over all events of its alerts.
+    """Return the story of an incident from summaries of all events of its alerts.
 
-    The served `bank` knows which accounts are the organisation's own; without one, none is known to be.
+    The served `bank` knows the accounts of the organisation; without it, no account is known to be its own.
     """
     rows = [each.row for each in incident.alerts]
     graver = sorted(rows, key=lambda row: -row.urgency)[:MAX_EXPLAINED]
@@ -80,7 +80,7 @@ def incident_story(store: Store, incident: Incident, bank: Bank | None = None) -
 
 
 def touched_resources(phases: Iterable[Phase]) -> tuple[TouchedResource, ...]:
-    """Return what the calls touched, of each call the most frequent few: what one changed first, then what came most often."""
+    """Return the few most frequent resources of each call: changed ones first, then by the number of events."""
     found: dict[str, TouchedResource] = {}
     for each in (made for phase in phases for made in phase.calls):
         changed = each.writes and each.call.events > each.call.failed
@@ -112,7 +112,7 @@ def _plans(
 
 
 def _with_records(store: Store, alerts: Sequence[Alert], events: Sequence[AlertEvent]) -> list[AlertEvent]:
-    """Return the events of a principal's alerts, the first ones with their records: these say who opened a session."""
+    """Return the events of a principal's alerts, the first ones with their records, which name the opener of a session."""
     first = min(alerts, key=lambda alert: alert.first_event_time)
     records = {each.event_id: each.raw for each in store.evidence.events(first.alert_id, RECORDS_READ).events}
     return [replace(each, raw=records.get(each.event_id, "")) for each in events]
@@ -121,9 +121,9 @@ def _with_records(store: Store, alerts: Sequence[Alert], events: Sequence[AlertE
 def _steps(
     alerts: Sequence[Alert], events: Sequence[AlertEvent], knows_account: bool
 ) -> tuple[NextStep, ...]:
-    """Return the steps about one principal: containing, asking and the extent over all of its alerts, then what each has to undo.
+    """Return the steps about one principal: contain, verify and extent over all of its alerts, then the undo steps of each.
 
-    How to undo a call is said by its record, which was read when the alert was made: those steps are the alerts' own.
+    The undo steps are those of the alerts: they need the records of the calls, which were read when the alert was made.
     """
     undo = {
         (step.text, step.command): step

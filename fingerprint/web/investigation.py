@@ -19,9 +19,9 @@ from fingerprint.web.api.queue_params import RequestModel, StorableText
 from fingerprint.web.dependencies import Dependencies
 from fingerprint.web.language import N_
 
-MAX_EVENTS = 5_000  # the newest, that a picture is made from
+MAX_EVENTS = 5_000  # newest events from which a picture is made
 MAX_ISSUES = 500  # calls that issued credentials
-MAX_KEYS = 200  # access keys that issuing calls are looked for
+MAX_KEYS = 200  # access keys whose issuing calls are searched
 
 Scope = Literal["alert", "incident", "principal"]
 SCOPE_LABELS: dict[Scope, str] = {
@@ -40,7 +40,7 @@ class InvestigationQuery(RequestModel):
 
 @dataclass(frozen=True, slots=True)
 class Investigation:
-    """The picture around an alert; `issues` calls that issued credentials are in it."""
+    """The picture around an alert; `issues` is the number of its calls that issued credentials."""
 
     row: QueueRow
     of: Scope

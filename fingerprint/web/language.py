@@ -1,13 +1,14 @@
-"""The language of the pages: gettext catalogues, the language of a request, and figures and days as a language writes them.
+"""The language of the pages: gettext catalogues, the language of a request, and the format of figures and days.
 
 Example:
     >>> with using_language("de"):
     ...     gettext("Queue"), ngettext("%(num)s event", "%(num)s events", 1200)
     ('Warteschlange', '1.200 Ereignisse')
 
-English is the source: its words stand in templates, Python and scripts, so it needs no catalogue and no Babel (commands write
-reports without it). Other languages are `locales/<code>/LC_MESSAGES/messages.po`, parsed once per process. The language of a
-request is a context variable: macros are imported without the context of a page, and handlers run in other threads.
+English is the source language: its words are in templates, Python and scripts, so it needs neither a catalogue nor Babel
+(commands write reports without it). Other languages are `locales/<code>/LC_MESSAGES/messages.po`, parsed once per process. The
+language of a request is a context variable, because macros are imported without the context of a page and handlers run in other
+threads.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ from fingerprint.core.sanitize import printable
 
 LOCALES = Path(__file__).parent / "locales"
 SOURCE_LANGUAGE = "en"
-MAX_HEADER_LENGTH = 500  # characters of an Accept-Language that are read
-MAX_WISHES = 20  # languages of it
+MAX_HEADER_LENGTH = 500  # characters of Accept-Language that are read
+MAX_WISHES = 20  # languages in it that are read
 _current: ContextVar[str] = ContextVar("language", default=SOURCE_LANGUAGE)
 
 
@@ -50,13 +51,13 @@ def gettext(message: str, /, **values: Any) -> str:
 
 
 def ngettext(one: str, several: str, count: int, /, **values: Any) -> str:
-    """Return the message for a count, in the plural form of the language; `num` is the count as the language writes it."""
+    """Return the message for a count in the plural form of the language; `num` is filled in with the formatted count."""
     found = _catalogue(_current.get()).ngettext(one, several, count)
     return found % {"num": format_count(count), **values}
 
 
 def template_gettext(message: str, /, **values: Any) -> Markup:
-    """Return a message as markup for a template. Values are escaped, but for markup that templates made."""
+    """Return a message as markup for a template. Values are escaped, except markup that templates made."""
     return Markup(_catalogue(_current.get()).gettext(message)) % _safe(values)  # noqa: S704  catalogues are ours
 
 
@@ -112,7 +113,7 @@ def choose_language(cookie: str, accepted: str, languages: Iterable[str]) -> str
 
 
 def script_words() -> str:
-    """Return the words of the scripts in the current language as JSON; empty for English, which they have themselves."""
+    """Return the scripts' words in the current language as JSON; empty for English, because the scripts have those words."""
     code = _current.get()
     return "" if code == SOURCE_LANGUAGE else _script_words(code)
 
@@ -132,7 +133,7 @@ def format_decimal(value: float, digits: int) -> str:
 
 
 def localise_figure(text: str) -> str:
-    """Return a figure that was written in English (`1,200.5`) with the separators of the language."""
+    """Return an English figure (`1,200.5`) with the separators of the current language."""
     if _current.get() == SOURCE_LANGUAGE:
         return text
     from babel.numbers import get_decimal_symbol, get_group_symbol
@@ -142,7 +143,7 @@ def localise_figure(text: str) -> str:
 
 
 def format_date(day: date | datetime, english: str, pattern: str) -> str:
-    """Return a day: in English as `english` says, else by the language's own order for a pattern of CLDR fields (`yMMMMd`)."""
+    """Return `english` in English; else the day in the language's order for a pattern of CLDR fields (`yMMMMd`)."""
     if _current.get() == SOURCE_LANGUAGE:
         return english
     from babel.dates import format_skeleton

@@ -71,7 +71,7 @@ def render_page(request: Request, template: str, status: int = 200, **values: An
 
 
 def _current_address(request: Request) -> str:
-    """Return the page that a choice of language leads back to; the queue after a form, which is not sent again."""
+    """Return the path to return to after a choice of language; the queue if this request is a form, which is not repeated."""
     query = f"?{request.url.query}" if request.url.query else ""
     return f"{request.url.path}{query}" if request.method in ("GET", "HEAD") else "/"
 

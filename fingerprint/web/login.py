@@ -25,14 +25,14 @@ from fingerprint.web.cookies import delete_cookie, read_cookie, set_cookie
 from fingerprint.web.dependencies import Dependencies
 from fingerprint.web.layout import absolute_url, redirect
 
-DEVICE_SECONDS = 90 * DAY_SECONDS  # that a browser is known after its last login
-LOGIN_SECONDS = 600  # that a second factor may take
+DEVICE_SECONDS = 90 * DAY_SECONDS  # a browser is known for so long after its last login
+LOGIN_SECONDS = 600  # time to give the second factor
 
 
 def complete_login(
     request: Request, deps: Dependencies, session: str, to: str = "/", response: Response | None = None
 ) -> Response:
-    """Set the session's cookie on an answer, or on a redirect; remember the browser."""
+    """Set the session's cookie on `response`, or on a redirect to `to`, and remember the browser."""
     response, settings = response or redirect(to), deps.settings
     device = deps.account_store.logins.remember_browser(session, read_cookie(request, "device", settings))
     set_cookie(response, "device", device, settings, DEVICE_SECONDS)
@@ -48,9 +48,9 @@ def redirect_to_second_factor(needed: SecondFactorNeeded, settings: Settings, to
 
 
 def relying_party(request: Request) -> RelyingParty | None:
-    """Return the relying party of passkeys, or None where browsers support none.
+    """Return the relying party of passkeys, or None if browsers do not support passkeys here.
 
-    They support none without TLS (but on localhost), or at an IP address.
+    They do not at an IP address, nor without TLS, except on localhost.
     """
     place = urlsplit(absolute_url(request, ""))
     host = place.hostname or ""
@@ -66,7 +66,7 @@ MODULE_PIXELS = 4  # pixels of a square
 
 
 def qr_code(text: str) -> Markup:
-    """Return a QR code, black on white also where the page is dark: not every camera reads the other way round."""
+    """Return a QR code, black on white even on a dark page, because not every camera reads white on black."""
     made = segno.make(text, micro=False)
     svg = made.svg_inline(
         scale=MODULE_PIXELS, light="#fff", dark="#000", title="QR code for an authenticator app"

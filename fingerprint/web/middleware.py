@@ -3,8 +3,8 @@
 Example:
     >>> app.add_middleware(RequestGuard, hosts=allowed_host_names(web), max_body_bytes=MAX_BODY_BYTES, https=web.https)
 
-The Content-Security-Policy allows scripts, styles and connections of the own origin alone, nothing inline and no frame around.
-An unexpected Host is refused: with DNS rebinding an attacker's page could otherwise read the app.
+The Content-Security-Policy allows only scripts, styles and connections of the app's own origin, nothing inline, and no page that
+frames the app. An unexpected Host is refused, because with DNS rebinding an attacker's page could read the app.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ CSP = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-# `same-origin`, because with `no-referrer` browsers say `Origin: null` of our own forms, too
+# `same-origin`, because with `no-referrer` browsers send `Origin: null` even for our own forms
 SECURITY_HEADERS = {
     "Content-Security-Policy": CSP,
     "X-Content-Type-Options": "nosniff",
@@ -39,10 +39,10 @@ SECURITY_HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-# Requested by address: no name leads a browser's session there
+# Exempt from the check of Host, since probes use an IP address: no name leads a browser's session there
 HEALTH_PATHS = frozenset({"/livez", "/readyz", "/metrics"})
 NETLOC_PATTERN = re.compile(r"(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:[0-9]{1,5})?")
-MAX_LENGTH_DIGITS = 15  # digits of a length that is looked at
+MAX_LENGTH_DIGITS = 15  # digits of a Content-Length that is parsed
 HSTS_SECONDS = 365 * DAY_SECONDS  # seconds
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 WILDCARD_HOSTS = frozenset({"0.0.0.0", "::", ""})  # noqa: S104  what these name is no Host

@@ -59,7 +59,7 @@ class OverviewChart:
 
 
 def draw_days(days: Sequence[DayFigures], width: int, height: int) -> OverviewChart:
-    """Return a chart of days, the gravest severity at the foot."""
+    """Return a chart of days, with the gravest severity at the bottom of the bars."""
     counts = [[getattr(day, name) for name in SEVERITIES] for day in days]
     top = _round_up(max(map(sum, counts), default=0))
     step = (width - LEFT - RIGHT) / max(1, len(days))
@@ -85,7 +85,7 @@ def draw_days(days: Sequence[DayFigures], width: int, height: int) -> OverviewCh
 
 
 def draw_precision(weeks: Sequence[PrecisionFigures], width: int, height: int) -> OverviewChart:
-    """Return a chart of weeks; a week without a decision has its place and no point."""
+    """Return a chart of weeks; a week without a decision has a place but no point."""
     step = (width - LEFT - RIGHT) / max(1, len(weeks))
     base = height - BOTTOM
     points = []

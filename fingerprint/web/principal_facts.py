@@ -1,4 +1,4 @@
-"""A principal as its page and the API show it: the events of its alerts, and its profile in the served bank.
+"""Facts about a principal for its page and the API: the events of its alerts, and its profile in the served bank.
 
 Example:
     >>> found, activity = load_activity(store, "123456789012:user/ana")
@@ -16,11 +16,11 @@ from fingerprint.core.ports.store import Store
 from fingerprint.web.dependencies import Dependencies
 
 MAX_EVENTS = 2_000  # of a principal's alerts, the newest
-MAX_ISSUES = 200  # calls that issued credentials, and keys that they are looked for
+MAX_ISSUES = 200  # calls that issued credentials, and keys whose issuing calls are searched
 
 
 def load_activity(store: Store, principal: str) -> tuple[PrincipalEvents, PrincipalActivity]:
-    """Return the newest events of a principal's alerts, and what they and the calls that issued credentials show."""
+    """Return the newest events of a principal's alerts, and its activity from them and from calls that issued credentials."""
     if not principal:
         return PrincipalEvents((), 0), summarise_activity(())
     found = store.principals.events(principal, MAX_EVENTS)
@@ -30,7 +30,7 @@ def load_activity(store: Store, principal: str) -> tuple[PrincipalEvents, Princi
 
 
 def load_profile(deps: Dependencies, principal: str, key: str | None) -> tuple[PrincipalProfile | None, str]:
-    """Return the profile in the served bank, by the fingerprint `key` if one is named, or the reason that there is none."""
+    """Return the profile in the served bank (of the fingerprint `key` if given), or the reason why there is none."""
     if deps.banks is None:
         return None, "no bank folder is configured: `fingerprint serve --bank FOLDER` shows what is usual"
     try:

@@ -1,4 +1,4 @@
-"""The words of each field of a query, which pages and suggestions explain it by and a catalogue can translate.
+"""A translatable description of each query field, for pages and suggestions.
 
 Example:
     >>> QUERY_FIELD_WORDS["person"]

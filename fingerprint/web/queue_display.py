@@ -1,4 +1,4 @@
-"""Display of the queue: density and columns as a person likes them, kept in a cookie of the browser.
+"""Display of the queue: density and columns that a person chose, stored in a cookie.
 
 Example:
     >>> parse_display("cards:severity.principal.<script>")
@@ -6,9 +6,9 @@ Example:
     >>> QueueDisplay("table", ("severity", "age")).text
     'table:severity.age'
 
-The page is rendered on the server, so the server must know: the browser's storage would show one table and then another. The
-cookie has no secret and no text of its own: names that are not in the whitelist are ignored, so a forged one can show other
-columns and nothing else.
+A cookie, because the server renders the page and must know the display: with the browser's own storage, the page would show one
+table and then another. The cookie has no secret and no free text: names that are not in the whitelist are ignored, so a forged
+cookie can only show other columns.
 """
 
 from __future__ import annotations
@@ -30,8 +30,9 @@ from fingerprint.web.language import N_
 Density = Literal["table", "cards"]
 MAX_COOKIE_LENGTH = 300  # characters
 KEPT_SECONDS = 400 * DAY_SECONDS  # the longest that browsers keep a cookie
-# Until when an open alert should have a decision, by severity: a critical one within the hour, a low one within the week. They
-# only mark rows; the overview takes targets of one's own.
+# Time in which an open alert should be decided, by severity: a critical one within an hour, a low one within a week. They
+# only mark
+# rows; the overview has configurable targets.
 DECISION_TARGETS = {
     "critical": timedelta(hours=1),
     "high": timedelta(hours=4),
@@ -41,7 +42,7 @@ DECISION_TARGETS = {
 
 
 class QueueColumn(NamedTuple):
-    """A column of the table. `orders` are the first and the second order that its heading sorts by; none: it does not sort."""
+    """A column of the table. `orders` are the first and second order of its heading; empty if it does not sort."""
 
     name: str
     label: str
@@ -88,14 +89,14 @@ class QueueDisplay:
 
 
 def build_display(density: str, columns: Iterable[str]) -> QueueDisplay:
-    """Return a display of known names alone: unknown ones are left out, the required ones are added."""
+    """Return a display with known names only: unknown columns are left out, required ones are added."""
     shown = {*columns} | REQUIRED_COLUMNS
     known = cast(Density, density) if density in get_args(Density) else "table"
     return QueueDisplay(known, tuple(name for name in COLUMN_NAMES if name in shown))
 
 
 def parse_display(text: str) -> QueueDisplay:
-    """Return the display of a cookie; the usual one for any other text."""
+    """Return the display of a cookie; the default for any other text."""
     density, separator, names = text.partition(":")
     if not separator or len(text) > MAX_COOKIE_LENGTH or density not in get_args(Density):
         return QueueDisplay()

@@ -1,12 +1,12 @@
-"""Queries of the queue: parse the address of a page, and build addresses of other queries.
+"""Queries of the queue: parse the URL of a page, and build URLs of other queries.
 
 Example:
     >>> query = parse_query_pairs([("service", "iam"), ("by", "tactic")])
     >>> query.filter.service, query.by, query.url_with(service="", tactic="Discovery")
     ('iam', ('tactic',), '?tactic=Discovery&by=tactic')
 
-An address names only what differs from a plain queue, so equal queries have equal text: saved views store it. An invalid value is
-an error that names the field; unknown parameters are ignored.
+A URL names only what differs from the plain queue, so equal queries have equal text, which saved views store. An invalid value
+is an error that names the field; unknown parameters are ignored.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ FIELD_CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 _FILTER_FIELDS = tuple(each.name for each in fields(AlertFilter))
 _DAY = timedelta(days=1)
-# Also of the query language
+# Fields that the query language has as well
 _SINGLE_FIELDS = frozenset({"principal", "service", "account", "tactic", "assignee"})
 
 
@@ -82,7 +82,7 @@ class QueueQuery:
         return self._url_asking(field, value, negated=False)
 
     def excluded_url(self, field: str, value: str) -> str:
-        """Return the address that leaves out the alerts with a value of a field; empty where a query cannot say that."""
+        """Return the address that excludes alerts with a value of a field; empty if a query cannot express that."""
         return self._url_asking(field, value, negated=True)
 
     def filter_of(self, reader: str) -> AlertFilter:
@@ -103,7 +103,7 @@ class QueueQuery:
     def group_url(self, group: AlertGroup) -> str:
         """Return the address of the alerts of one group: filtered by its values, not grouped.
 
-        It is empty where a filter cannot ask for a value: a service, tactic or account that alerts lack, or a principal
+        It is empty if a filter cannot ask for a value: the group of alerts without a service, tactic or account, or a principal
         without a name.
         """
         pairs = list(zip(self.by, group.values, strict=True))
@@ -114,7 +114,7 @@ class QueueQuery:
 
     @property
     def active_filters(self) -> list[tuple[str, str, str]]:
-        """Return the active filters: field, value as text, and the address without it; each term of the query by itself."""
+        """Return the active filters: field, value as text, and the address without it. Each term of the query is one."""
         plain = AlertFilter(status=self.filter.status)
         terms = parse_alert_query(self.filter.q)
         queried = [chip for number, term in enumerate(terms) for chip in self._term_chips(number, term)]
@@ -130,7 +130,7 @@ class QueueQuery:
         ]
 
     def _term_chips(self, number: int, term: Term) -> list[tuple[str, str, str]]:
-        """Return a chip for each value of a term, so that each is removed by itself."""
+        """Return a chip for each value of a term, so that each can be removed by itself."""
         if len(term.values) == 1:
             return [("", str(term), self.url_with(q=without_term(self.filter.q, number)))]
         return [
@@ -145,12 +145,12 @@ class QueueQuery:
         ]
 
     def _url_asking(self, field: str, value: str, negated: bool) -> str:
-        """Return the address that asks for a value of a field, or excludes it; empty where a query cannot."""
+        """Return the address that asks for a value of a field, or excludes it; empty if a query cannot do that."""
         changes: dict[str, Any] = {}
         start = self.filter.q
         single = getattr(self.filter, field) if field in _SINGLE_FIELDS else None
         if single or (field == "assignee" and single == ""):
-            changes[field] = None  # a query has several values where this has one
+            changes[field] = None  # the filter has one value, the query language several
             if is_searchable_value(single or NO_VALUE) and not (negated and single == value):
                 start = with_term(start, field, single or NO_VALUE)
         narrowed = with_term(start, field, value, negated)
@@ -173,7 +173,7 @@ class QueueQuery:
 
 
 def parse_query_pairs(pairs: Iterable[tuple[str, str]]) -> QueueQuery:
-    """Parse the pairs of an address; of a repeated field the last one counts. Raises FingerprintError for an invalid value."""
+    """Parse the pairs of a URL; the last one of a repeated field counts. Raise FingerprintError for an invalid value."""
     listed = [(name, storable(value).strip()) for name, value in pairs]
     given = {name: value for name, value in listed if value}
     for name, value in given.items():

@@ -5,9 +5,10 @@ Example:
     >>> charts[0].bars[-1].text
     '4 March 2026: 9 votes, the strongest 16.8, threshold 3.2'
 
-Detectors measure different things, so each has its own scale. It ends at SCALE_IN_THRESHOLDS thresholds, or at the strongest vote
-where that is less. A bar that goes beyond has an open top and its number: nothing is cut off silently. Days without a kept vote
-are left out where they are more than MAX_EMPTY_DAYS together, and the axis says how many they were.
+- Detectors measure different things, so each has its own scale. It ends at SCALE_IN_THRESHOLDS thresholds, or at the strongest
+  vote if that is less.
+- A bar beyond the scale has an open top and its number, so that nothing is cut off silently.
+- More than MAX_EMPTY_DAYS days in a row without a stored vote are left out, and the axis shows their number.
 """
 
 from __future__ import annotations
@@ -24,21 +25,21 @@ from fingerprint.web.formatting import abbreviate, format_short_day
 from fingerprint.web.language import format_date, format_decimal, gettext, ngettext
 
 MAX_DAYS = 90
-MAX_EMPTY_DAYS = 2  # in a row that are drawn
+MAX_EMPTY_DAYS = 2  # most days in a row without a vote that are drawn
 SCALE_IN_THRESHOLDS = 4
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 24, 26  # margins in units of the drawing, for the labels
 DAY_LABEL_WIDTH = 64  # units that a label of a day needs
 NUMBER_WIDTH = 44  # units that the number of a bar beyond the scale needs
 WIDEST_BAR, WIDEST_STEP = 28.0, 60.0
-LEAST_SLOTS = 3  # that a drawing is as wide as
+LEAST_SLOTS = 3  # a drawing is at least as wide as so many slots
 COLOURS = 3  # of bars, by the place of their detector: style classes detector-0 ...
 
-Slot = date | int  # a day, or how many days were left out
+Slot = date | int  # a day, or the number of days left out
 
 
 @dataclass(frozen=True, slots=True)
 class DayBar:
-    """A detector's day; `voted`: it reached its threshold. `beyond` is the number of one that is higher than the scale."""
+    """A detector's day. `voted`: a z reached the threshold. `beyond` is the number of a bar that is higher than the scale."""
 
     x: float
     y: float
@@ -79,14 +80,14 @@ class RiskChart:
 def draw_risk_charts(days: Sequence[DailyVotes], width: int, height: int) -> list[RiskChart]:
     """Return a chart for each detector, of the last MAX_DAYS days up to the newest vote, all with the same axis of days.
 
-    `width` is the most that a drawing has; that of few days is smaller.
+    `width` is the largest width; a chart of few days is narrower.
     """
     if not days:
         return []
     last = max(day.day for day in days)
     recent = [day for day in days if day.day > last - timedelta(days=MAX_DAYS)]
     slots = _day_slots(sorted({day.day for day in recent}))
-    # few days: no blank beside them
+    # few days: no blank space beside them
     width = min(width, LEFT + RIGHT + round(max(len(slots), LEAST_SLOTS) * WIDEST_STEP))
     names = sorted({day.detector for day in recent})
     questions = {each.name: each.question for each in load_known_detectors(names)}
@@ -185,7 +186,7 @@ class _Axes:
             )
 
     def _numbered(self, beyond: Sequence[DailyVotes]) -> set[date]:
-        """Return the days whose numbers have room above their bars, the strongest first."""
+        """Return the days whose bars have room for their numbers; stronger days take room first."""
         chosen: set[date] = set()
         for day in sorted(beyond, key=lambda day: -day.strongest):
             here = self._left(day.day)
@@ -194,7 +195,7 @@ class _Axes:
         return chosen
 
     def _threshold(self, days: Sequence[DailyVotes], top: float) -> Iterator[str]:
-        """Yield the line of the threshold over each of the slots, the last known one where a day has none."""
+        """Yield the threshold's line over each slot; a day without a threshold has the last known one."""
         by_day, current = {day.day: day.threshold for day in days}, days[0].threshold
         for at, slot in enumerate(self.slots):
             current = by_day.get(slot, current) if isinstance(slot, date) else current

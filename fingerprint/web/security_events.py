@@ -6,9 +6,9 @@ Example:
 
 It logs `{"logger": "fingerprint.security", "message": "request refused", "event": "request", "outcome": "refused", "reason":
 "host", "who": "", "address": "198.51.100.9", ...}`. Every line has the same fields; some have more
-(docs/reference/security-events.md). Texts are cut, and the log formatter escapes control characters. Lines are limited per kind
-and source and per kind in each time window, so that a flood cannot fill the disk. Lines left out are counted in one line at the
-end of the window. Counters count everything.
+(docs/reference/security-events.md). Texts are cut, and the log formatter escapes control characters. In each time window, lines
+are limited for each kind, and for each kind and source, so that a flood cannot fill the disk. One line at the end of the window
+has the number of lines left out. Counters count everything.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ REFUSAL_REASONS = (  # every value of the label `reason`
 COUNTED_FORMATS = ("csv", "jsonl", "ecs", "ocsf")  # of an export
 LINE_WINDOW_SECONDS = 60.0  # of a window
 LINES_PER_SOURCE, LINES_PER_KIND = 20, 100  # lines within one window
-MAX_SOURCES = 10_000  # that are counted one by one; further ones together
-SOURCES_LISTED = 20  # sources that the line about what was left out names
+MAX_SOURCES = 10_000  # sources with counts of their own; further ones share one
+SOURCES_LISTED = 20  # sources named in the line about lines left out
 MAX_LOG_TEXT_LENGTH = 300  # characters of one text
 
 log = get_logger("fingerprint.security")
@@ -73,7 +73,7 @@ class SecurityEvent:
 
     @property
     def source(self) -> str:
-        """Return the source whose lines are counted together: a person's or those of an address."""
+        """Return the source whose lines are counted together: the person, else the network of the address."""
         return self.who or network_prefix(self.address)
 
     def fields(self) -> dict[str, str | int]:
@@ -127,7 +127,7 @@ class SecurityEventLog:
         self.write(replace(event, outcome="allowed", detail={**event.detail, "records": records}))
 
     def write(self, event: SecurityEvent) -> None:
-        """Write the line, if there is room for it in this window; count it otherwise."""
+        """Write the line if the window has room for it; otherwise count it as left out."""
         self.rotate_window()
         with self._lock:
             written = self._admit(event)
@@ -135,7 +135,7 @@ class SecurityEventLog:
             _log_line(event.outcome == "refused", f"{event.event} {event.outcome}", event.fields())
 
     def rotate_window(self, final: bool = False) -> None:
-        """Begin another window once this one is over (`final`: now), and report what was left out of it."""
+        """Begin a new window if this one is over (`final`: at once), and report the lines left out of it."""
         with self._lock:
             now = self._now()
             if not final and now - self._window_start < LINE_WINDOW_SECONDS:
@@ -146,16 +146,18 @@ class SecurityEventLog:
             _log_line(True, "security events left out", fields)
 
     def name_digest(self, name: str) -> str:
-        """Return 16 letters for a login name that was entered, the same for the same name while this program runs.
+        """Return a digest (16 characters) of an entered login name, the same for the same name while this program runs.
 
-        The key is random: people type passwords into the name's field, and a plain digest could be guessed.
+        The key is random, because people type passwords into the name's field, and a digest without a key could be guessed.
         """
         text = name.strip().lower().encode(errors="surrogatepass")
         return blake2b(text, key=self._key, digest_size=8).hexdigest()
 
     def _admit(self, event: SecurityEvent) -> bool:
         kind, source = event.kind, event.source
-        known = event.outcome == "allowed" and bool(event.who)  # other noise cannot push out what people do
+        known = event.outcome == "allowed" and bool(
+            event.who
+        )  # so that noise cannot displace people's actions
         if (known or self._written[kind] < LINES_PER_KIND) and self._written[kind, source] < LINES_PER_SOURCE:
             self._written.update([kind, (kind, source)])
             return True
@@ -170,7 +172,7 @@ def annotate_request(scope: Any, **facts: str) -> None:
 
 
 def network_prefix(address: str) -> str:
-    """Return the address; of IPv6 the network of 64 bits, since one client has all of its addresses."""
+    """Return the address, or for IPv6 its /64 network, because one client may use all addresses of the network."""
     try:
         parsed = ip_address(address.partition("%")[0])
     except ValueError:

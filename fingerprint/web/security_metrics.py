@@ -5,8 +5,8 @@ Example:
     >>> annotate_request(request.scope, event="login", name=name)                   # a page adds what only it knows
     >>> record_read(request, alert_id, 1, event_id=event_id)            # other events than refusals
 
-A refusal is known by its status, so no page can forget to report it. Each request has an id of its own, also in the answer
-(`X-Request-ID`); an id that a caller sends is ignored.
+A refusal is recognised by its status, so no page can forget to report it. Each request has an id of its own, which the answer
+includes (`X-Request-ID`); an id that a caller sends is ignored.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SecurityEventMiddleware:
 
     def __init__(self, app: ASGIApp, events: SecurityEventLog, settings: Settings) -> None:
         self.app, self.events, self.settings = app, events, settings
-        self._trusts_no_proxy = not settings.web.trusted_proxies  # until the warning about a proxy
+        self._trusts_no_proxy = not settings.web.trusted_proxies  # False after the warning about a proxy
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve a request, and count it by route and status."""
@@ -93,7 +93,7 @@ class SecurityEventMiddleware:
 
 
 def _is_account_change(event: SecurityEvent) -> bool:
-    """Return whether a person made a change: a log-out without a session is none."""
+    """Return whether a person made a change; a log-out without a session does not count."""
     return event.route.startswith(ACCOUNT_ROUTES) and bool(event.who or event.route.startswith("/setup"))
 
 
@@ -107,7 +107,7 @@ def _refusal_reason(status: int, facts: Mapping[str, str]) -> str | None:
 
 
 def record_read(request: Request, alert_id: str, records: int, event_id: str = "") -> None:
-    """Record that raw records of an alert were read, `event_id` where it was one."""
+    """Record that raw records of an alert were read; `event_id` is given if it was a single one."""
     detail = {"alert_id": alert_id} | ({"event_id": event_id} if event_id else {})
     settings: Settings = request.app.state.dependencies.settings
     _event_log(request).record_raw_reads(records, build_event(request.scope, settings, "read", 200, detail))

@@ -1,13 +1,16 @@
-"""uvicorn with deadlines: requests must arrive and answers be read in time, and connections are limited.
+"""uvicorn with deadlines: requests must arrive in time, answers must be read in time, and connections are limited.
 
 Example:
     >>> with listening_socket(settings.web) as listening:
     ...     DeadlineServer(uvicorn_config(create_app(dependencies, security))).run(sockets=[listening])
 
-uvicorn itself waits for ever for the rest of a request, so a few hundred half requests hold as many sockets. Here a connection
-is closed that sends no whole head within HEAD_SECONDS, or no whole body within BODY_SECONDS after it, however it trickles; and
-one that takes nothing of an answer for TAKE_SECONDS. Where CONNECTIONS are open, the one whose request has been incomplete for
-longest gives way to a new one, so half requests push out each other, and not those who are served.
+uvicorn itself waits for ever for the rest of a request, so a few hundred incomplete requests can hold all sockets. Here
+
+- a connection is closed if it does not send a complete head within HEAD_SECONDS, or a complete body within BODY_SECONDS after it,
+  even if bytes trickle in;
+- it is closed if its client takes nothing of an answer for WRITE_SECONDS;
+- if MAX_CONNECTIONS are open, a new one replaces the one whose request has been incomplete for longest. So incomplete requests
+  displace each other, and not the clients that are served.
 """
 
 from __future__ import annotations
@@ -26,7 +29,7 @@ from fingerprint.web.security_events import SecurityEvent
 
 HEAD_SECONDS = 10.0  # from the connection, or the answer before, to the end of a request's head
 BODY_SECONDS = 30.0  # from there to the end of its body: 1 MiB at 35 kB/s
-WRITE_SECONDS = 60.0  # in which a client takes nothing of what was written
+WRITE_SECONDS = 60.0  # in which a client must take something of an answer
 MAX_CONNECTIONS = 800  # of one server; below the 1,024 descriptors that a process often may have
 MAX_HEAD_BYTES = 32 << 10  # bytes
 GRACE_SECONDS = 5  # seconds that a request may go on after SIGTERM
@@ -34,7 +37,7 @@ TIMEOUT_BODY = b"the request did not arrive in time\n"
 
 
 def listening_socket(web: Web) -> socket.socket:
-    """Return a socket that listens at the address of the settings. Raises FingerprintError where that is impossible."""
+    """Return a socket that listens at the address of the settings. Raise FingerprintError if that is impossible."""
     family = socket.AF_INET6 if ":" in web.host else socket.AF_INET
     try:
         return socket.create_server((web.host, web.port), family=family, backlog=128)
@@ -47,7 +50,7 @@ def listening_socket(web: Web) -> socket.socket:
 def uvicorn_config(app: Any) -> uvicorn.Config:
     """Return uvicorn's configuration. uvicorn ignores X-Forwarded-For: client addresses follow `web.trusted_proxies`.
 
-    Its warnings would be a line for each bad request: they are security events here, and bounded.
+    Its warnings are off, because each bad request would write a line. Here bad requests are security events, which are limited.
     """
     return uvicorn.Config(
         app,
@@ -58,7 +61,7 @@ def uvicorn_config(app: Any) -> uvicorn.Config:
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        limit_concurrency=MAX_CONNECTIONS + 1,  # where all are being answered: 503
+        limit_concurrency=MAX_CONNECTIONS + 1,  # status 503 if all connections are being answered
         h11_max_incomplete_event_size=MAX_HEAD_BYTES,
         timeout_graceful_shutdown=GRACE_SECONDS,
     )
@@ -76,11 +79,11 @@ class DeadlineServer(uvicorn.Server):
 
 
 class DeadlineProtocol(H11Protocol):
-    """One connection, with a deadline for what is awaited from its client."""
+    """One connection, with a deadline for the part of the request that it waits for."""
 
     # H11's state of the client: IDLE while its head is awaited, SEND_BODY while its body is.
     awaited_state: Any = None
-    waiting_since = 0.0  # when that began, by the loop's clock
+    waiting_since = 0.0  # beginning of the state, by the loop's clock
     request_started = False  # whether a part of the request has come
     _read_timer: asyncio.TimerHandle | None = None
     _write_timer: asyncio.TimerHandle | None = None
@@ -90,7 +93,7 @@ class DeadlineProtocol(H11Protocol):
         if len(self.connections) >= MAX_CONNECTIONS:
             self._evict_slowest()
         super().connection_made(transport)
-        # whatever is not taken has a deadline, also what is left at the end
+        # all bytes that the client has not taken have a deadline, including the last ones
         transport.set_write_buffer_limits(high=0)
         self._update_read_deadline()
 
@@ -133,7 +136,7 @@ class DeadlineProtocol(H11Protocol):
         if self.transport.is_closing() or self._write_timer:
             self._abort_slow()
             return
-        if self.request_started:  # a browser's connection in reserve has sent nothing, and is no problem
+        if self.request_started:  # a spare connection of a browser has sent nothing and is no problem
             self._record_refusal("slow")
             self._send_timeout()
         if self.cycle is not None and not self.cycle.response_complete:
@@ -143,7 +146,7 @@ class DeadlineProtocol(H11Protocol):
         self.transport.close()
 
     def _update_read_deadline(self) -> None:
-        """Set a deadline for what is awaited now. It covers the whole; each piece does not extend it."""
+        """Set a deadline for the part that is awaited now. It is for the whole part: pieces do not extend it."""
         state = self.conn.their_state
         if state is self.awaited_state and self._read_timer:
             return
@@ -163,7 +166,7 @@ class DeadlineProtocol(H11Protocol):
             self._record_refusal("busy")  # uvicorn answers 503
 
     def _send_timeout(self) -> None:
-        """Answer 408 where nothing has been answered yet."""
+        """Answer 408 if no answer has begun."""
         if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
             return
         headers = [("content-type", "text/plain; charset=utf-8"), ("connection", "close")]
@@ -181,7 +184,7 @@ class DeadlineProtocol(H11Protocol):
         self.transport.abort()
 
     def _release_slot(self) -> None:
-        """Free the slot now, not only when the loop has closed the connection."""
+        """Free the slot at once, before the loop has closed the connection."""
         self.connections.discard(self)
         _cancel(self._read_timer)
         self._read_timer = None

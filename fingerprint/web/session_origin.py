@@ -1,4 +1,4 @@
-"""The origin of an alert's session: the calls that led to its session, and whom other accounts' records of its calls name.
+"""The origin of an alert's session: the calls that led to it, and the principals in other accounts' records of its calls.
 
 Example:
     >>> origin = read_origin(store, alert.alert_id)
@@ -20,11 +20,11 @@ from fingerprint.core.story import Tally, tally
 from fingerprint.delivery.notification import Notification
 from fingerprint.sources.active import SOURCE
 
-MAX_SESSIONS_TRACED = 10  # of one alert; of more it is not known who opened them
+MAX_SESSIONS_TRACED = 10  # of one alert; with more sessions, their opener counts as unknown
 
 
 def read_origin(store: Store, alert_id: str, keys: Tally | None = None) -> SessionOrigin:
-    """Return who was behind a stored alert; `keys` are its access keys, where they have been counted already."""
+    """Return the origin of a stored alert's session; `keys` is the tally of its access keys, if it is known already."""
     keys = keys or store.evidence.tallies([alert_id])["access_key"]
     first, *others = [key for key, _ in keys.values[:MAX_SESSIONS_TRACED]] or [""]
     chain = store.alerts.credential_chain(first) if first else ()
@@ -37,12 +37,12 @@ def read_origin(store: Store, alert_id: str, keys: Tally | None = None) -> Sessi
 
 
 def _opener(chain: Sequence[CredentialIssue]) -> list[tuple[str, str]]:
-    """Return who made the last call of a chain, in a list, which is empty for no call."""
+    """Return the principal and person of the nearest call of a chain, as a list that is empty without a call."""
     return [(issue.principal, issue.human) for issue in chain[:1]]
 
 
 def with_origin(store: Store, alert: Alert) -> tuple[Alert, SessionOrigin]:
-    """Return an alert, which has all its events, with the opener of its session in its next steps; and who was behind it."""
+    """Return an alert with the opener of its session in its next steps, and its origin. It must have all its events."""
     keys = tally(event.access_key for event in alert.events)
     origin = read_origin(store, alert.alert_id, keys)
     return with_opener(alert, origin), origin
@@ -54,7 +54,7 @@ def export_notifications(
     tables: AddressTables,
     link: Callable[[str], str] = lambda alert_id: "",
 ) -> Iterator[Notification]:
-    """Yield a notification for each alert of an export, one in memory at a time; `link` gives its page, by its id."""
+    """Yield a notification for each alert of an export, one in memory at a time; `link` maps an id to the alert's page."""
     for alert, disposition in found:
         whole, origin = with_origin(store, alert)
         records = partial(store.evidence.records, alert.alert_id)
@@ -64,7 +64,7 @@ def export_notifications(
 
 
 def with_opener(alert: Alert, origin: SessionOrigin) -> Alert:
-    """Return an alert whose next steps name who opened its session, or all of its sessions."""
+    """Return an alert whose next steps name the one who opened all of its sessions, if one did."""
     if not origin.has_one_opener:
         return alert
     return replace(alert, next_steps=SOURCE.name_opener(alert.next_steps, origin.chain[0]))

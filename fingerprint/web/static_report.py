@@ -4,9 +4,8 @@ Example:
     >>> write_alert_page(store.alerts.get("3fa9"), Path("report/alert.html"))
     PosixPath('report/alert.html')
 
-Values in templates are escaped twice: control and bidirectional characters become visible text
-(`sanitize.printable`), then markup becomes text. The Content-Security-Policy allows the page's own style
-and nothing else.
+Values in templates are escaped twice: control and bidirectional characters become visible text (`sanitize.printable`), then
+markup becomes text. The Content-Security-Policy allows only the page's own style.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ NARROW_ACTIVITY_CHART = (350, 210)  # for a narrow one
 def write_alert_page(alert: Alert, file: Path, queue: str | None = None) -> Path:
     """Write one alert as one HTML file and return its path; `queue` is a link back.
 
-    Raise FingerprintError where it cannot be written.
+    Raise FingerprintError if it cannot be written.
     """
     return _write(file, render_alert(alert, queue))
 
@@ -61,12 +60,12 @@ def write_queue_page(alerts: Sequence[Alert], folder: Path) -> Path:
 
 
 def render_alert(alert: Alert, queue: str | None = None) -> str:
-    """Return the page as text, without lone surrogates or control characters but line ends."""
+    """Return the page as text, without lone surrogates, and without control characters except line ends."""
     return _render("report/alert.html", queue=queue, **alert_context(alert), **_story_context(alert))
 
 
 def _story_context(alert: Alert) -> dict[str, Any]:
-    """Return the sums over an alert that holds all of its events, and its timeline."""
+    """Return the summaries and the timeline of an alert that has all of its events."""
     from fingerprint.sources.active import SOURCE  # late: commands show alerts without NumPy and pandas
     from fingerprint.web.alert_story import alert_story, shown_scores
 
@@ -84,7 +83,7 @@ def _story_context(alert: Alert) -> dict[str, Any]:
 
 
 def alert_context(alert: Alert) -> dict[str, Any]:
-    """Return the context of templates that explain an alert, whatever it holds of its events."""
+    """Return the context of templates that explain an alert; the alert need not have its events."""
     from fingerprint.web.alert_story import fingerprint_in_words  # late, as above
 
     curve = alert.curve
@@ -146,12 +145,12 @@ def _escape_value(value: Any) -> Any:
 
 
 def _escape_lines(text: str) -> Markup:
-    """Return a text of several lines with its line ends kept; what else controls a screen is escaped."""
+    """Return a text of several lines, escaped, with its line ends kept."""
     return escape(printable(text, lines=True))
 
 
 def break_between_words(name: str) -> Markup:
-    """Return a name that a narrow column breaks between its words, not within one; escaped.
+    """Return a name, escaped, that a narrow column breaks between its words instead of within one.
 
     >>> str(break_between_words("cloudtrail:StopLogging"))
     'cloudtrail:<wbr>Stop<wbr>Logging'
@@ -166,7 +165,7 @@ def break_between_words(name: str) -> Markup:
 
 
 def _plain_action(action: str) -> str:
-    """Return an action as people call it; the record keeps the raw name."""
+    """Return the plain name of an action; the record keeps the raw one."""
     from fingerprint.sources.active import SOURCE  # late, as above
 
     return SOURCE.plain_action(action)
@@ -179,12 +178,12 @@ def _event_links(event: AlertEvent) -> Sequence[ConsoleLink]:
 
 
 def _format_record(raw: str) -> Markup:
-    """Return a raw record over several lines."""
+    """Return a raw record in several indented lines."""
     return escape(printable(indent_json(raw), lines=True))
 
 
 def _file_name(alert_id: str) -> str:
-    """Return the id where it is safe in a file name, else a digest of it."""
+    """Return the id if it is safe in a file name, else a digest of it."""
     if re.fullmatch(r"[0-9A-Za-z_-]{1,100}", alert_id):
         return alert_id
     return hashlib.blake2b(alert_id.encode(errors="surrogatepass"), digest_size=16).hexdigest()

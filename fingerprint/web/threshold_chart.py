@@ -19,13 +19,13 @@ from fingerprint.web.language import format_count, format_decimal, gettext, loca
 
 LEFT, RIGHT = 44, 44  # margins in units of the drawing, for the labels and the titles of the axes
 TOP, BOTTOM = 60, 48
-DASH = 4  # height of a dash: a bar's length would mean nothing on a log scale, which has no zero
-MIN_ALERTS_PER_DAY = 0.1  # alerts a day at the foot of the axis, which is logarithmic
+DASH = 4  # height of a dash; not a bar, whose length has no meaning on a log scale without a zero
+MIN_ALERTS_PER_DAY = 0.1  # lower end of the logarithmic axis
 
 
 @dataclass(frozen=True, slots=True)
 class ThresholdBar:
-    """A threshold's alerts a day as a dash at their height, and its text."""
+    """A threshold's alerts a day: a dash at that height, and its text."""
 
     x: float
     y: float

@@ -1,4 +1,4 @@
-"""The timeline of an alert as its address asks for it: filters, order, folding and the page.
+"""The timeline of an alert, from the URL's parameters: filters, order, folding and the page.
 
 Example:
     >>> timeline = parse_timeline({"writes": "1", "tactic": "Persistence"})
@@ -16,13 +16,13 @@ from typing import Any
 from fingerprint.analysis.attack_phases import Phase, PhaseCall
 from fingerprint.core.story import EventSelection
 
-MAX_CALL_LENGTH = 400  # characters of a call that an address names; servers and proxies take some 8,000
+MAX_CALL_LENGTH = 400  # characters of a call in a URL; servers and proxies take URLs of some 8,000
 PARAMETERS = {"cursor": "events"}  # fields whose parameter has another name
 
 
 @dataclass(frozen=True, slots=True)
 class TimelineQuery:
-    """Filters that all hold together; `tactic` is the name of a phase, `call` is `service:Action`, `cursor` begins a page."""
+    """Filters, which an event must all match. `tactic` names a phase, `call` is `service:Action`, `cursor` begins a page."""
 
     writes: bool = False
     failed: bool = False
@@ -39,16 +39,16 @@ class TimelineQuery:
         return self.writes or self.failed or self.new or bool(self.tactic or self.call)
 
     def parameters(self) -> dict[str, str]:
-        """Return the parameters of an address, without what is not asked."""
+        """Return the parameters of a URL, without unset ones."""
         values = ((PARAMETERS.get(each.name, each.name), getattr(self, each.name)) for each in fields(self))
         return {name: "1" if value is True else value for name, value in values if value}
 
     def toggled(self, **changes: Any) -> TimelineQuery:
-        """Return the query with some of it changed, from its first page on."""
+        """Return the query with some changes, at its first page."""
         return replace(self, **{"cursor": ""} | changes)
 
     def selection(self, phases: Iterable[Phase]) -> EventSelection:
-        """Return the events that are asked for, by the calls of an alert's phases."""
+        """Return the selection of events, by the calls of an alert's phases."""
         if not (self.writes or self.new or self.tactic or self.call):
             return EventSelection(failed=self.failed)
         calls = ((phase, each) for phase in phases for each in phase.calls)
@@ -65,7 +65,7 @@ class TimelineQuery:
 
 
 def parse_timeline(parameters: Mapping[str, str]) -> TimelineQuery:
-    """Return the query of an address; what it does not name is not asked."""
+    """Return the query of a URL's parameters; missing ones are unset."""
     names = [each.name for each in fields(TimelineQuery)]
     given: dict[str, Any] = {name: parameters.get(PARAMETERS.get(name, name), "") for name in names}
     texts = {"tactic", "call", "cursor"}

@@ -5,7 +5,7 @@ Example:
     >>> drawing.bars[-1].text
     '4 March 2026: 3 alerts, 1 critical, 2 high'
 
-The drawing has no words of its own: the page sets them beside it, as text and as a table, so that it may be stretched.
+The drawing has no text, so that it may be stretched: the page has the words beside it, as text and as a table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from fingerprint.core.case import DayCount
 from fingerprint.web.language import format_count, format_date, gettext, ngettext
 
 HEIGHT, STEP, GAP = 48.0, 10.0, 2.0  # units of the drawing; a day is a STEP wide
-SMALLEST = 2.0  # units of the smallest part of a bar, so that one critical alert among hundreds is seen
+SMALLEST = 2.0  # units of the smallest part of a bar, so that one critical alert among hundreds is visible
 SEVERITIES = tuple(word for _, word in SEVERITY_LEVELS)
 
 
@@ -60,7 +60,7 @@ class TrendDrawing:
 
 
 def draw_trend(days: Sequence[DayCount]) -> TrendDrawing | None:
-    """Return the drawing of some days; None where they have no alert."""
+    """Return the drawing of some days; None if they have no alert."""
     peak = max((each.total for each in days), default=0)
     if not peak:
         return None
@@ -69,7 +69,7 @@ def draw_trend(days: Sequence[DayCount]) -> TrendDrawing | None:
 
 
 def _draw_bar(count: DayCount, x: float, peak: int) -> TrendBar:
-    """Return a bar, the lowest severity at its top, so that the gravest stand on the line and compare."""
+    """Return a bar with the lowest severity at its top, so that the gravest ones share a base line and can be compared."""
     parts, y = [], HEIGHT
     for severity, alerts in zip(SEVERITIES, count.severities, strict=True):
         if alerts:

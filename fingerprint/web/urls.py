@@ -1,4 +1,4 @@
-"""Addresses of pages. Ids and principals in them are attacker-controlled: quoted, and limited in length.
+"""URLs of pages. Ids and principals in them are attacker-controlled, so they are quoted and limited in length.
 
 Example:
     >>> alert_url("3fa9", "service=iam"), principal_url("123456789012:user/ana", "3fa9")
@@ -18,8 +18,8 @@ from fingerprint.core.case import AlertFilter, QueueOrder
 if TYPE_CHECKING:
     from fingerprint.analysis.leads import Lead
 
-MAX_PRINCIPAL_LENGTH = 1000  # characters of a principal in an address; servers and proxies take some 8,000
-_PLAIN_PATH = re.compile(r"[^/]+(/[^/]+)*")  # no empty part: `//` at its beginning would name another host
+MAX_PRINCIPAL_LENGTH = 1000  # characters of a principal in a URL; servers and proxies take URLs of some 8,000
+_PLAIN_PATH = re.compile(r"[^/]+(/[^/]+)*")  # no empty part: `//` at the beginning would name another host
 
 
 def alert_url(alert_id: str, queue: str = "") -> str:
@@ -35,7 +35,7 @@ def preview_url(alert_id: str, queue: str = "") -> str:
 
 
 def record_url(alert_id: str, event_id: str) -> str:
-    """Return the page of one event's raw record. The id is a parameter, not part of the path: it may hold any text."""
+    """Return the page of one event's raw record. The id is a parameter instead of a part of the path: it may be any text."""
     return f"{alert_url(alert_id)}/record?{urlencode({'event': event_id})}"
 
 
@@ -68,7 +68,8 @@ def new_suppression_url(alert_id: str) -> str:
 def lead_suppression_url(lead: Lead) -> str:
     """Return the form of a new suppression of a lead, by its principal and the call or the service that all its events share.
 
-    Empty where they share none, or are too many to see: what hides all that a principal does hides an attack by it.
+    It is empty if they share none, or if not all actions are known: a suppression of all calls of a principal would hide an
+    attack by it.
     """
     services = {action.partition(":")[0] for action in lead.actions}
     if not plain_principal_url(lead.principal) or lead.action_count > len(lead.actions) or len(services) != 1:
@@ -96,7 +97,7 @@ def export_url(alert_filter: AlertFilter, order: QueueOrder, export_format: str)
 
 
 def _parameter(value: Any) -> Any:
-    """Return a field of a filter as the API takes it."""
+    """Return a field of a filter as a parameter of the API."""
     if isinstance(value, datetime):
         return value.isoformat()
     return str(value).lower() if isinstance(value, bool) else value

@@ -65,7 +65,7 @@ class WeekChart:
 
 
 def draw_week(week: HourOfWeek | None) -> WeekChart | None:
-    """Return the picture of a week; None where nothing was counted. Shades go by the square root of a share of the highest."""
+    """Return the picture of a week; None if nothing was counted. A shade is the square root of the share of the highest."""
     if week is None or not week.highest > 0:
         return None
     step = SIZE + GAP
