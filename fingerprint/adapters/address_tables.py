@@ -5,8 +5,8 @@ Example:
     >>> tables.place("198.51.100.7").text
     'NL · VPN exits of Example'
 
-A file is read at the start, where an error ends the program with one sentence. Publishers replace these files every few days, so
-a changed file is read again while programs run; a new one that is broken is logged, and the old one stays in use.
+A file is read at the start, when an error ends the program with one sentence. Publishers replace these files every few days, so a
+changed file is read again while programs run. If the new file is broken, that is logged and the old table stays in use.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Enrichment
 from fingerprint.sources.networks import NetworkTable
 
-CHECK_SECONDS = 60.0  # between two looks at the files
-MAX_CACHED = 65_536  # addresses whose place is remembered
+CHECK_SECONDS = 60.0  # between two checks for changed files
+MAX_CACHED = 65_536  # addresses whose place is cached
 MAX_TEXT = 120  # characters of an owner's or a range's name
 
-Lookup = Callable[[str], str]  # an address -> a text, empty where the table has none
+Lookup = Callable[[str], str]  # an address -> a text, empty if the table has none
 
 log = get_logger("fingerprint.enrichment")
 
@@ -50,14 +50,14 @@ def open_address_tables(options: Enrichment) -> AddressTables:
 class FileAddressTables:
     """Tables read from files, and read again when a file changes."""
 
-    _read_at: list[tuple[int, int] | None]  # what the files looked like when they were read
+    _read_at: list[tuple[int, int] | None]  # the files' stamps when they were read
 
     def __init__(self, options: Enrichment, clock: Callable[[], float] = time.monotonic) -> None:
         self.options, self._clock = options, clock
         self._read()
 
     def place(self, address: str) -> AddressPlace:
-        """Return what is known about an address; UNKNOWN_PLACE for a name, or what no table has."""
+        """Return the facts about an address; UNKNOWN_PLACE for a name, or for an address in no table."""
         if self._clock() >= self._next_check:
             self._read_changed()
         known = self._places.get(address)
@@ -80,7 +80,7 @@ class FileAddressTables:
         try:
             self._read()
         except FingerprintError as error:
-            self._read_at = self._stamps()  # not again until it changes
+            self._read_at = self._stamps()  # a broken file is not read again until it changes
             log.warning("a changed table of addresses is not used", reason=str(error))
 
     def _read(self) -> None:
@@ -110,7 +110,7 @@ def _is_address(text: str) -> bool:
 
 
 def _stamp(file: str | None) -> tuple[int, int] | None:
-    """Return what changes when a file does; None where it cannot be seen."""
+    """Return a stamp that changes when the file does; None if the file cannot be examined."""
     try:
         state = os.stat(file) if file else None
     except OSError:
@@ -123,7 +123,7 @@ def _open_table(
     read_record: Callable[[Mapping[str, Any]], str],
     read_cells: Callable[[list[str]], str],
 ) -> Lookup:
-    """Return the lookup of a table; `read_record` takes a record of an MMDB, `read_cells` a row's cells after the addresses."""
+    """Return the lookup of a table. `read_record` reads an MMDB's record, `read_cells` the cells after a row's addresses."""
     if not file:
         return lambda address: ""
     if file.endswith(MMDB_SUFFIX):
@@ -139,7 +139,7 @@ def _mmdb_lookup(file: str, read_record: Callable[[Mapping[str, Any]], str]) -> 
     def look_up(address: str) -> str:
         try:
             record = reader.get(address)
-        except ValueError:  # a broken record, or an IPv6 address that a table of IPv4 does not know
+        except ValueError:  # a broken record, or an IPv6 address in a table of IPv4
             return ""
         return _clipped(read_record(record)) if isinstance(record, dict) else ""
 

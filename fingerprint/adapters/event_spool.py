@@ -1,4 +1,4 @@
-"""A history on disk for a while: records in any order come back as events in the order of time, memory flat.
+"""Event spool: a history on disk, to turn records in any order into events in the order of time, in constant memory.
 
 Example:
     >>> with EventSpool(settings, span=parse_time_range("2026-01-01", "2026-02-01")) as spool:
@@ -6,12 +6,13 @@ Example:
     ...     for events in spool.batches():             # oldest first, ties broken by id
     ...         scorer.measure(events)
 
-Files arrive by account, region and delivery; habits are read by time. Events are spilled as Arrow files by the hours in which
-they happened (a few hours a file) and read back bucket by bucket. Repeats are still in there: the scorer state drops them. Events
-outside the wanted span are counted and not kept; so are events dated in the future (`sources.arrival`).
+Files are ordered by account, region and delivery, but models need events by time. Events are written to Arrow files by event time
+(a few hours a file, a *bucket*) and read back bucket by bucket.
 
-A history ends where its activity ends (`state.event_clock`), not with its latest event: a few events dated past all others are
-`after_end`, and `trim` leaves them out.
+- Repeats are kept: the scorer state drops them.
+- Events outside the wanted span, and events dated in the future (`sources.arrival`), are counted and not kept.
+- A history ends when its activity ends (`state.event_clock`), not with its latest event: a few events dated after all others are
+  `after_end`, and `trim` drops them.
 """
 
 from __future__ import annotations
@@ -55,21 +56,21 @@ from fingerprint.state.event_clock import (
 )
 
 BUCKET_SECONDS = 4 * 3600  # seconds of event time in one file
-MAX_LATE_EVENTS, MAX_LATE_SHARE = 20, 100  # so many events, or one of so many, may have come hours late
-# Arrow's own pool keeps what is freed: a quarter more at the peak
+MAX_LATE_EVENTS, MAX_LATE_SHARE = 20, 100  # 20 events, or one in 100, may have come hours late
+# Arrow's own pool keeps freed memory: with it, the peak is a quarter higher.
 pa.set_memory_pool(pa.system_memory_pool())
 TIME_TYPE = pa.timestamp("us", "UTC")
-# A column is too little for a thread: with Arrow's threads, files of a hundred events cost twice to three times the CPU.
+# Without Arrow's threads: a column is too little work for one, and files of a hundred events took two to three times the CPU.
 LZ4_OPTIONS = pa.ipc.IpcWriteOptions(compression="lz4", use_threads=False)
 READ_OPTIONS = pa.ipc.IpcReadOptions(use_threads=False)
-MAX_REJECTS = 1000  # shown in full; beyond that they are counted
+MAX_REJECTS = 1000  # rejects kept in full; further ones are only counted
 
 
 class EventSpool:
-    """Events on disk, and counts of what was read: `records` = events with repeats + those outside + rejects + skipped.
+    """Events on disk, and counters: `records` = events with repeats + events outside the span + rejects + skipped.
 
-    The folder is removed at the end of the block. Of a span that counts days back from the newest event only the end is known
-    while it is being read: `trim` does the rest.
+    The folder is removed at the end of the block. If the span counts days back from the newest event, its beginning is unknown
+    while records are being read: `trim` drops the earlier events afterwards.
     """
 
     def __init__(
@@ -86,12 +87,12 @@ class EventSpool:
         self.backend, self.now, self.columns = backend, now, columns
         self.folder = Path(tempfile.mkdtemp(prefix="fingerprint-"))
         self.part_counts: Counter[int] = Counter()
-        self.event_counts: Counter[int] = Counter()  # events in the parts of a number
+        self.event_counts: Counter[int] = Counter()  # events of each bucket, by its number
         self.events = self.outside_span = self.rejected = self.skipped = 0
         self.future_dated = 0  # events dated past their arrival
         self.after_end = 0  # events past the end, left out by `cut`
         self.rejects: list[Reject] = []
-        # First and last event that was read, also outside.
+        # First and last event that was read, including events outside the span
         self.observed_range: tuple[datetime, datetime] | None = None
 
     def __enter__(self) -> EventSpool:
@@ -104,7 +105,7 @@ class EventSpool:
 
     @property
     def records(self) -> int:
-        """Records that were read, by their outcome."""
+        """The number of records read: the sum over all outcomes."""
         return (
             self.events
             + self.outside_span
@@ -115,7 +116,7 @@ class EventSpool:
         )
 
     def figures(self) -> dict[str, Any]:
-        """Return the counters of what was read, by the names that `score --json` gives them."""
+        """Return the counters under their names in `score --json`."""
         return {
             "records": self.records,
             "rejects": self.rejected,
@@ -132,10 +133,10 @@ class EventSpool:
     def add_batches(
         self, batches: Iterable[RecordBatch], progress: Callable[[str, int], None] = lambda *_: None
     ) -> None:
-        """Flatten batches of records, by the backend, and spill their events: what lies on disk came through the host.
+        """Flatten batches of records on the backend, and write their events to disk from the host.
 
-        Three batches are in memory: while one is spilled, the next is flattened and another read.
-        `progress` is called with "reading records" and how many there are, after each.
+        Three batches are in memory: while one is written, the next is flattened and another is read.
+        `progress` is called after each batch with "reading records" and their number.
         """
         library = self.backend.dataframe_library
         for records, flattened in read_ahead((each, flatten(each, library)) for each in read_ahead(batches)):
@@ -150,9 +151,9 @@ class EventSpool:
             self._spill_with_networks(add_entity_columns(events, self.settings.entities), records.lines)
 
     def add_events(self, piece: DecodedMessages, rejects: list[Reject], future: NDArray[np.bool_]) -> None:
-        """Spill the events of messages except those that are in the future.
+        """Write the events of messages to disk, except those in the future.
 
-        `rejects` are the piece's, with the places they have in their topic; `future` (n,) marks events.
+        `rejects` are the piece's, with their positions in the topic; `future` (n,) marks events dated in the future.
         """
         self._count(rejects, piece.skipped)
         events = self._filter_span(frames.to_pandas(piece.events), future)
@@ -186,12 +187,12 @@ class EventSpool:
         network = self.networks.lookup(named["source_address"])
         kept = named if self.columns is None else frames.select_columns(named, [*self.columns, "row"])
         events = _sorted_by_bucket(pa.Table.from_pandas(kept.assign(network=network), preserve_index=False))
-        # Records are most of the bytes: they are put in order before they are copied.
+        # Records are most of the bytes, so they are put in order before they are copied.
         raw = lines_array([lines[row] for row in events["row"].to_pylist()])
         self._spill(events.drop_columns("row").append_column("raw", raw))
 
     def _spill(self, events: pa.Table) -> None:
-        """Write events that lie in the order of their buckets."""
+        """Write events that are in the order of their buckets."""
         numbers, starts = np.unique(_bucket_numbers(events), return_index=True)
         for number, start, end in zip(numbers.tolist(), starts, [*starts[1:], len(events)], strict=True):
             part = _with_dictionaries(events.slice(start, end - start))
@@ -212,10 +213,10 @@ class EventSpool:
         return int(pc.min(self._read_bucket(min(self.part_counts))["event_time"]).as_py().timestamp())
 
     def activity_start(self) -> int | None:
-        """Return about when the activity begins, seconds from the epoch; None without events.
+        """Return about when the activity begins, in seconds from the epoch; None without events.
 
-        The earliest of a hundred, and twenty of a few, are left out: events delivered again hours later would begin a history
-        that is over.
+        The earliest hundredth of the events, and at least twenty, are ignored: events of an earlier time that were delivered
+        again would otherwise set the beginning.
         """
         few, ahead = max(MAX_LATE_EVENTS, self.events // MAX_LATE_SHARE), 0
         for number in sorted(self.part_counts):
@@ -226,10 +227,10 @@ class EventSpool:
         return self.earliest_event_time()
 
     def activity_end(self) -> datetime | None:
-        """Return when the activity ends, None without events.
+        """Return when the activity ends; None without events.
 
-        It is the latest event time that is believed (`state.event_clock`), as the last MAX_PENDING_AGE events confirm it. A
-        history of fewer is thin: it ends with its latest event.
+        It is the latest believed event time (`state.event_clock`), which the last MAX_PENDING_AGE events confirm. A history with
+        fewer events ends with its latest one.
         """
         ends = self._latest_events(MAX_PENDING_AGE)
         if ends is None:
@@ -253,7 +254,7 @@ class EventSpool:
         return latest
 
     def _latest_events(self, most: int) -> pa.Table | None:
-        """Return time and principal of the latest events, at most so many, oldest first; None without events."""
+        """Return time and principal of at most `most` latest events, oldest first; None without events."""
         found: list[pa.Table] = []
         for number in sorted(self.part_counts, reverse=True):
             found.insert(0, self._read_bucket(number).select(["event_time", "principal"]))
@@ -262,10 +263,7 @@ class EventSpool:
         return pa.concat_tables(found).unify_dictionaries()[-most:] if found else None
 
     def trim(self) -> None:
-        """Drop events past the end of the activity, and events before the days that the span counts back from it.
-
-        The former are counted in `after_end`, the latter in `outside_span`.
-        """
+        """Drop events after the end of the activity (counted in `after_end`), and before the span's days (`outside_span`)."""
         newest = self.activity_end()
         if newest is None:
             return
@@ -279,7 +277,7 @@ class EventSpool:
             self.outside_span += self._trim_bucket(number, pc.greater_equal, since)
 
     def _trim_bucket(self, number: int, compare: Callable[..., Any], border: datetime) -> int:
-        """Keep the events of one bucket whose time is as `compare` of the border; return how many were dropped."""
+        """Keep the events of one bucket for which `compare(time, border)` holds; return the number dropped."""
         events = self._read_bucket(number)
         kept = events.filter(compare(events["event_time"], pa.scalar(border, TIME_TYPE)))
         lost = len(events) - len(kept)
@@ -293,11 +291,11 @@ class EventSpool:
         return lost
 
     def batches(self) -> Iterator[pd.DataFrame]:
-        """Yield all events, oldest first, `reading.batch_records` at a time: a batch has its price, however small."""
+        """Yield all events, oldest first, `reading.batch_records` at a time, because each batch has a fixed cost."""
         yield from map(frames.from_arrow, self._tables())
 
     def batches_to_score(self) -> Iterator[Frame]:
-        """Yield the same as tables that scorers take: of the backend's library, on a host a ColumnTable."""
+        """Yield the same batches as tables for scorers: of the backend's library, or a ColumnTable on a host."""
         library = self.backend.dataframe_library
         if library == HOST_BACKEND.dataframe_library:
             yield from map(ColumnTable.from_arrow, self._tables())
@@ -309,7 +307,7 @@ class EventSpool:
         for number in sorted(self.part_counts):
             tables.append(self._read_bucket(number))
             waiting += len(tables[-1])
-            # Put together with each bucket, those of a long history would be gone through as often as there are buckets.
+            # Tables are concatenated once per batch: with each bucket, a long history would be copied again and again.
             if waiting >= most:
                 events = pa.concat_tables(tables)
                 whole = waiting // most * most
@@ -329,7 +327,7 @@ class EventSpool:
 
 
 def _sorted_by_bucket(events: pa.Table) -> pa.Table:
-    """Return events in the order of their buckets, those of one bucket in the order in which they came."""
+    """Return events in the order of their buckets; events of one bucket keep their order."""
     number = _bucket_numbers(events)
     if (number[1:] >= number[:-1]).all():
         return events
@@ -345,7 +343,7 @@ def _bucket_numbers(events: pa.Table) -> NDArray[np.int64]:
 
 
 def _with_dictionaries(events: pa.Table) -> pa.Table:
-    """Return events with each column of texts but the ids encoded: some are on disk a tenth as large, and read as codes."""
+    """Return events with all text columns except ids as dictionaries: some take a tenth on disk, and are read as codes."""
     return pa.table(
         {
             name: column.dictionary_encode()

@@ -4,10 +4,10 @@ Example:
     >>> for records in read_sources(["data/real"], Reading()):
     ...     flatten(records)
 
-A source is anything fsspec opens (`trail/`, `2023-07-*.json.gz`, `s3://bucket/AWSLogs/`, `memory://x.jsonl`). In a
-folder, the files with a suffix of SUFFIXES are read, and numbered ones without, in order of their names, except `labels.*` and
-`provenance.*`. What else lies there is passed over and counted by suffix.
-The format of a file is told from its bytes (`sources.archives`).
+A source is anything that fsspec opens (`trail/`, `2023-07-*.json.gz`, `s3://bucket/AWSLogs/`, `memory://x.jsonl`). In a folder,
+the files with a suffix of SUFFIXES and numbered files without a suffix are read in the order of their names, except `labels.*`
+and `provenance.*`. Other files are passed over and counted by suffix. The bytes of a file determine its format
+(`sources.archives`).
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ SUFFIXES = tuple(
     f"{each}{packed}" for packed in ("", ".gz", ".zst") for each in (".json", ".jsonl", ".ndjson")
 )
 NOT_RECORDS = ("labels.", "provenance.")
-COMPRESSED = (".gz", ".zst", ".bz2", ".xz")  # suffixes after which another one says the format
-MAX_NAME_LENGTH = 100  # characters of a name in an error: who may write to a folder chooses it
+COMPRESSED = (".gz", ".zst", ".bz2", ".xz")  # suffixes of compression, after the suffix of the format
+MAX_NAME_LENGTH = 100  # characters of a name in an error: an attacker who may write to the folder chooses it
 BANK_MARKS = {"CURRENT", "HISTORY.jsonl"}  # a folder with both is a bank (`registry.versions`)
 
 NO_ANSWER = "its server does not answer: check the address and the network"
-REASONS = {  # by the class of an error: object stores raise their client's own, which need not be installed
+REASONS = {  # by the name of an error's class: object stores raise their client's own, which need not be installed
     "NoCredentialsError": "no AWS credentials are found: set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, "
     "or run `aws sso login`",
     "PartialCredentialsError": "the AWS credentials are incomplete: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
@@ -65,7 +65,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """One file on its file system: rejects name its `path`; `content_tag` differs after a change of the file."""
+    """One file on its file system. Rejects name its `path`; `content_tag` changes with the file."""
 
     system: fsspec.AbstractFileSystem
     path: str
@@ -75,11 +75,12 @@ class SourceFile:
 
 @dataclass(frozen=True, slots=True)
 class FilesInSpan:
-    """The files of a span of time: `files` to read, of all that were `found`.
+    """The files of a span of time: `files` to read, out of the number `found`.
 
-    `unlisted` are the first days of months that were not even listed, one for each trail that has them; `other_logs` counts
-    objects, or folders of them, that hold no events by their key; `passed_over` counts, by suffix, the files of folders whose
-    names are none of records (`.csv`, `.csv.gz`, an empty string for no suffix).
+    - `unlisted`: the first days of months that were not listed, one for each trail with such a month.
+    - `other_logs`: the number of objects, or folders of objects, that have no events according to their key.
+    - `passed_over`: the numbers of files, by suffix, whose names are not those of records (`.csv`, `.csv.gz`, an empty string for
+      no suffix).
     """
 
     found: list[SourceFile]
@@ -91,7 +92,7 @@ class FilesInSpan:
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """The files behind one source, and what else lies there, as in `FilesInSpan`."""
+    """The files of one source, and the counts of other files as in `FilesInSpan`."""
 
     files: list[SourceFile]
     unlisted: list[date]
@@ -108,7 +109,7 @@ def read_sources(
     """Yield batches of at most `options.batch_records` lines, with their rejects and skipped counts.
 
     `progress` is called with the bytes read from the store since its last call; they add up to `total_size(find_files(sources))`.
-    Raise FingerprintError before anything is read when a source is missing, empty or needs a package that is not there.
+    Raise FingerprintError, before anything is read, if a source is missing or empty or needs a package that is not installed.
     """
     return read_files(find_files(sources), options, progress, limits)
 
@@ -127,12 +128,12 @@ def read_files(
 
 
 def find_files(sources: Sequence[str]) -> list[SourceFile]:
-    """Return the files behind the sources, in the order in which they are read. Raise FingerprintError as `read_sources` does."""
+    """Return the files of the sources in the order of reading. Raise FingerprintError as `read_sources` does."""
     return [file for source in sources for file in _expand_source(str(source), ALL_TIME).files]
 
 
 def find_files_in_span(sources: Sequence[str], span: TimeRange) -> FilesInSpan:
-    """Return the files of a span: objects of trails that cannot hold its events are left out.
+    """Return the files of a span, without objects of trails that cannot have its events.
 
     Raise FingerprintError as `read_sources` does.
     """
@@ -150,12 +151,12 @@ def find_files_in_span(sources: Sequence[str], span: TimeRange) -> FilesInSpan:
 
 
 def total_size(files: Sequence[SourceFile]) -> int:
-    """Return the bytes of the files as stored: the length of a progress bar."""
+    """Return the stored bytes of the files, for a progress bar."""
     return sum(file.size for file in files)
 
 
 def _expand_source(source: str, span: TimeRange) -> _Listing:
-    """Return what lies behind a source; of trails, the months of the span alone are listed."""
+    """Return the files of a source; for trails, only the months of the span are listed."""
     if holds_credentials(source):
         raise FingerprintError(
             f"{source}: a source holds no password or token, it stands in every reject; "
@@ -179,7 +180,7 @@ def _expand_source(source: str, span: TimeRange) -> _Listing:
 
 
 def content_tags(found: Sequence[SourceFile], beside: Iterable[str]) -> list[list[str]]:
-    """Return path and content tag of the files `found` and of those at paths `beside`: where they differ, work begins again."""
+    """Return path and content tag of the files `found` and of files at the paths `beside`; work restarts if they differ."""
     return [[file.path, file.content_tag] for file in [*found, *find_files([*beside])]]
 
 
@@ -211,7 +212,7 @@ def _why_nothing(system: fsspec.AbstractFileSystem, path: str) -> str:
 
 
 def _content_tag(info: dict[str, Any]) -> str:
-    """Return what a store says of a file's content; each store has its own keys."""
+    """Return a text that changes with a file's content, from the store's facts; each store has its own keys."""
     return " ".join(
         str(info[word]) for word in ("size", "ETag", "mtime", "LastModified", "created") if word in info
     )
@@ -220,7 +221,7 @@ def _content_tag(info: dict[str, Any]) -> str:
 def _list_source(
     system: fsspec.AbstractFileSystem, path: str, span: TimeRange
 ) -> tuple[dict[str, Any], list[str], list[date]]:
-    """Return the files behind a path and objects of other logs, the names passed over, and the months that were not listed."""
+    """Return the files at a path with objects of other logs, the names passed over, and the months that were not listed."""
     if not (span and SOURCE.is_log_folder(path)):
         return *_list_paths(system, path), []
     found, months = SOURCE.list_months(system, path, span)
@@ -232,7 +233,7 @@ def _list_source(
 
 
 def _list_paths(system: fsspec.AbstractFileSystem, path: str) -> tuple[dict[str, Any], list[str]]:
-    """Return the files to read behind a path, with what the store says of each, and the names passed over in its folders."""
+    """Return the files to read at a path, with the store's facts about each, and the names passed over in its folders."""
     if system.isfile(path):
         return {path: system.info(path)}, []
     if system.isdir(path):
@@ -252,14 +253,14 @@ def _list_paths(system: fsspec.AbstractFileSystem, path: str) -> tuple[dict[str,
 
 
 def _choose_by_name(folder: str, found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the files of a folder that hold records by their names, and the names of the others; hidden ones are neither."""
+    """Return the files of a folder with names of records, and the names of the others, without hidden files."""
     shown = [name for name in found if "/." not in name.removeprefix(folder) and not _is_aside(name)]
     records = {name: found[name] for name in shown if name.lower().endswith(SUFFIXES) or _is_numbered(name)}
     return records, [name for name in shown if name not in records]
 
 
 def _banks_among(paths: Iterable[str]) -> list[str]:
-    """Return the folders of banks among the paths of files: their JSON is this program's own, and no record."""
+    """Return the folders of banks among the paths of files: their JSON files are this program's own and have no records."""
     marks = defaultdict(set)
     for path in paths:
         folder, _, name = path.rpartition("/")
@@ -273,13 +274,13 @@ def _is_aside(path: str) -> bool:
 
 
 def _is_numbered(path: str) -> bool:
-    """Return whether a name has a digit and no suffix but .gz or .zst, as Firehose and CloudWatch Logs write: no README."""
+    """Return whether a name has a digit and no suffix except .gz or .zst, as Firehose and CloudWatch Logs write names."""
     name = path.rsplit("/", 1)[-1].lower().removesuffix(".gz").removesuffix(".zst")
     return "." not in name and any(map(str.isdigit, name))
 
 
 def _suffix(path: str) -> str:
-    """Return the end of a file's name that says its format, in lower case: `.csv`, `.csv.gz`; empty without one."""
+    """Return the suffix of a file's format in lower case: `.csv`, `.csv.gz`; empty without one."""
     stem, suffix = splitext(path.lower())
     return (splitext(stem)[1] if suffix in COMPRESSED else "") + suffix
 

@@ -5,9 +5,9 @@ Example:
     ...     health.url("/readyz")
     'http://127.0.0.1:40123/readyz'
 
-A *check* returns None while all is well, else a sentence. `/readyz` is 200 when every check of `ready` passes, `/livez` likewise
-for `alive` (a program that stands still is not alive; one without its broker is), 503 with the sentences otherwise. Metrics are
-Prometheus', with one gauge for each check of `ready` (`fingerprint_ready`).
+A *check* returns None if it passes, else a sentence. `/readyz` answers 200 if every check of `ready` passes, else 503 with the
+sentences; `/livez` does the same for the checks of `alive` (a program that hangs is not alive; one without its broker is).
+Metrics are in Prometheus' format, with a gauge for each check of `ready` (`fingerprint_ready`).
 """
 
 from __future__ import annotations

@@ -1,12 +1,12 @@
-"""Logging of a running program: one line of JSON on standard error for each record, a library's too.
+"""Logging of a running program: one line of JSON on standard error for each record, including those of libraries.
 
 Example:
     >>> configure_logging(); get_logger("fingerprint.ingest").warning("paused", partitions=3)
     {"time": "2026-03-02T10:00:00.123Z", "level": "warning", "logger": "fingerprint.ingest", "message": "paused", "partitions": 3}
 
-structlog formats the lines, those of the standard library's loggers in the same way. Text of an attacker in a field cannot end
-the line or steer a terminal: control and bidirectional characters are escapes. Passwords and tokens in URLs are masked, also in
-tracebacks of libraries. A library that says the same again and again, as clients of a broker do that is away, is heard once in
+structlog formats all lines, including those of the standard library's loggers. An attacker's text in a field cannot end the
+line or control a terminal, because control and bidirectional characters are escaped. Passwords and tokens in URLs are masked,
+also in tracebacks of libraries. A record that a library repeats, as clients of an unavailable broker do, is written once in
 REPEAT_SECONDS.
 """
 
@@ -27,12 +27,12 @@ from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.sanitize import printable
 from fingerprint.core.time_range import format_iso
 
-REPEAT_SECONDS = 10.0  # between two records of a library that say the same
+REPEAT_SECONDS = 10.0  # between two equal records of a library
 MAX_REMEMBERED = 1_000  # different records
 
 
 def configure_logging(stream: TextIO | None = None, level: int = logging.INFO) -> None:
-    """Write every record as one line from now on: ours from `level` on, those of libraries from warnings on."""
+    """Write every record as one line from now on: our records from `level` up, those of libraries from warnings up."""
     handler = logging.StreamHandler(stream or sys.stderr)
     handler.setFormatter(json_formatter())
     handler.addFilter(RepeatFilter())
@@ -41,7 +41,7 @@ def configure_logging(stream: TextIO | None = None, level: int = logging.INFO) -
 
 
 class RepeatFilter(logging.Filter):
-    """Drop what a library said less than REPEAT_SECONDS before; our own records, and those with a traceback, all pass.
+    """Drop a library's record that repeats one of the last REPEAT_SECONDS. Our records, and those with a traceback, pass.
 
     Example:
         >>> handler.addFilter(RepeatFilter())

@@ -1,4 +1,4 @@
-"""MMDB files (MaxMind's format, which others write too) through `maxminddb`, and what their records and rows say.
+"""MMDB files (MaxMind's format, also used by others) through `maxminddb`; countries and owners in their records and in rows.
 
 Example:
     >>> open_mmdb("GeoLite2-ASN.mmdb").get("198.51.100.7")
@@ -20,7 +20,7 @@ MMDB_SUFFIX = ".mmdb"
 
 
 def open_mmdb(file: str) -> Any:
-    """Return the reader of an MMDB file, which is read into memory. Raise FingerprintError where it cannot be read."""
+    """Return the reader of an MMDB file, which is read into memory. Raise FingerprintError if it cannot be read."""
     try:
         import maxminddb
     except ModuleNotFoundError:
@@ -59,7 +59,7 @@ def owner_of_record(record: Mapping[str, Any]) -> str:
 
 
 def country_of_cells(cells: list[str]) -> str:
-    """Return the first cell that is a country's code; empty where there is none."""
+    """Return the first cell that is a country's code; empty if there is none."""
     return next((code for cell in cells if (code := _country_code(cell))), "")
 
 

@@ -3,8 +3,8 @@
 Example:
     >>> networks = load_networks("ip2asn-combined.tsv.gz")    # start <tab> end <tab> AS number <tab> country <tab> name
 
-Columns are separated by tabs, commas or semicolons; the cells after the addresses are joined to the name. A first line without an
-address is taken for a header.
+Columns are separated by tabs, commas or semicolons; the cells after the addresses are joined to form the name. A first line
+without an address is a header.
 """
 
 from __future__ import annotations

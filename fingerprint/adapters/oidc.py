@@ -7,14 +7,14 @@ Example:
     >>> provider.authenticate(secret, state, code, "https://alerts.example.com/login/provider/back").subject
     '248289761001'
 
-One secret of the browser's makes all three: the state that must come back, the nonce that the ID token must hold, and the
-verifier that the code is bound to. So nothing about a login under way is kept here, and any server may finish what another began.
-An ID token is believed with a signature by a key of the provider, for this client, of this login, and not older than it says.
+- Three values are derived from one secret of the browser: the state that must come back, the nonce that the ID token must have,
+  and the verifier that the code is bound to. So a login under way needs no state here, and any server may finish it.
+- An ID token is accepted if a key of the provider signed it, if it is for this client and this login, and if it has not expired.
 
 Authlib's client runs the flow and joserfc verifies the token. Reading the provider's metadata and keys is our own: Authlib has
 that only in its web frameworks' clients, which keep a session and bound neither the length nor the duration of an answer.
 
-A provider that hangs is asked by one thread at a time, and after a failure by none for COOLDOWN_SECONDS: callers get an error at
+Only one thread at a time asks a provider that hangs. After a failure none asks for COOLDOWN_SECONDS, and callers get an error at
 once.
 """
 
@@ -46,14 +46,14 @@ from fingerprint.core.ports.clock import Clock
 from fingerprint.core.settings import Oidc, read_secret
 from fingerprint.core.time_range import DAY_SECONDS
 
-PROVIDER_TIMEOUT_SECONDS = 5.0  # that the provider may take to answer
-# none, and HMAC, are not among them
+PROVIDER_TIMEOUT_SECONDS = 5.0  # for an answer of the provider
+# Accepted signatures: neither `none` nor HMAC
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")
-CACHE_SECONDS = 3600  # seconds that the provider's configuration and keys are believed without asking again
-COOLDOWN_SECONDS = 10.0  # seconds for which a provider that gave no answer is not asked
+CACHE_SECONDS = 3600  # seconds for which the provider's configuration and keys are cached
+COOLDOWN_SECONDS = 10.0  # seconds without requests after a provider gave no answer
 MAX_RESPONSE_BYTES = 1 << 20  # bytes of its configuration or keys
-LEEWAY_SECONDS = 60  # seconds that its clock may be off
-MAX_AUTHENTICATION_AGE_SECONDS = 366 * DAY_SECONDS  # seconds since a proof that are looked at
+LEEWAY_SECONDS = 60  # seconds by which its clock may be off
+MAX_AUTHENTICATION_AGE_SECONDS = 366 * DAY_SECONDS  # an older `auth_time` is ignored
 MAX_SUBJECT_LENGTH = 255  # characters of a subject (OpenID Connect Core, 2)
 LOGIN_FAILED_MESSAGE = "the login could not be finished: begin again"
 
@@ -66,12 +66,12 @@ class OpenIdProvider:
     def __init__(self, oidc: Oidc, clock: Clock, now: Callable[[], float] = time.monotonic) -> None:
         self.oidc, self.clock, self._now = oidc, clock, now
         self.client_secret = read_secret(oidc.client_secret_file)
-        self._tls = httpx2.create_ssl_context()  # whom this machine trusts
+        self._tls = httpx2.create_ssl_context()  # with the certificate authorities of this machine
         self._cache: dict[str, tuple[float, dict[str, Any]]] = {}
         self._fetch_lock, self._circuit_breaker = Lock(), CircuitBreaker(1, COOLDOWN_SECONDS)
 
     def authorization_url(self, secret: str, redirect_url: str, force_login: bool = False) -> str:
-        """Return the provider's address that the browser is sent to."""
+        """Return the provider's URL that the browser is sent to."""
         more = {"prompt": "login", "max_age": "0"} if force_login else {}
         with self._client(redirect_url) as client:
             url, _ = client.create_authorization_url(
@@ -108,7 +108,7 @@ class OpenIdProvider:
         except (
             httpx2.HTTPError,
             ValueError,
-        ) as error:  # an invented code may cause this: no cool-down for it
+        ) as error:  # an invented code may cause it, so it starts no cool-down
             raise self._log_unavailable(error) from None
         if not isinstance(tokens.get("id_token"), str):
             _refuse("there is no ID token")
@@ -177,7 +177,7 @@ class OpenIdProvider:
         )
 
     def _role(self, claims: Mapping[str, Any]) -> Role | None:
-        """Return the highest role that the claim gives; None where roles are assigned in this application."""
+        """Return the highest role that the claim gives; None if roles are assigned in the web app."""
         if self.oidc.role_claim is None:
             return None
         claim = _claim_at_path(claims, self.oidc.role_claim)
@@ -231,7 +231,7 @@ class OpenIdProvider:
         return metadata
 
     def _key_set(self) -> KeySet:
-        """Return the provider's keys. Those that are not understood are ignored (RFC 7517, section 5); ValueError if all are."""
+        """Return the provider's keys, without unknown ones (RFC 7517, section 5). Raise ValueError if none is left."""
         listed = self._get_cached(self._endpoint("jwks_uri")).get("keys")
         keys = [key for each in (listed if isinstance(listed, list) else []) if (key := _import_key(each))]
         if not keys:
@@ -261,7 +261,7 @@ class OpenIdProvider:
         return document if self.clock.now().timestamp() < until else None
 
     def _fetch_json(self, url: str) -> Any:
-        """Fetch one answer, with a bound on its length and on the time that all of it takes."""
+        """Fetch one answer, with bounds on its length and on the total time."""
         end, body = self._now() + PROVIDER_TIMEOUT_SECONDS, bytearray()
         with httpx2.stream("GET", url, timeout=PROVIDER_TIMEOUT_SECONDS, verify=self._tls) as answer:
             for piece in answer.raise_for_status().iter_bytes():
@@ -271,7 +271,7 @@ class OpenIdProvider:
         return json.loads(body)
 
     def _check_cooldown(self) -> None:
-        """Raise ServerUnavailable while a provider that gave no answer is left alone."""
+        """Raise ServerUnavailable during the cool-down after the provider gave no answer."""
         if not self._circuit_breaker.allow_request(self._now()):
             raise self._unavailable_error()
 
@@ -290,17 +290,17 @@ class OpenIdProvider:
 
 
 def derive_secret(secret: str, purpose: str) -> str:
-    """Return 43 letters for one purpose (state, nonce, verifier), which cannot be named without the secret."""
+    """Return 43 characters for one purpose (state, nonce, verifier), which cannot be guessed without the secret."""
     digest = blake2b(purpose.encode(), key=secret.encode()[:64], digest_size=32).digest()
     return urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
 def _import_key(jwk: Any) -> Key | None:
-    """Return a key of a provider, None if it is not understood: its type or curve is unknown, or a part is missing or broken."""
+    """Return a key of a provider; None if its type or curve is unknown, or a part is missing or broken."""
     try:
         key = JWKRegistry.import_key(jwk)
         key.ensure_kid()
-        _ = key.public_key  # read only now
+        _ = key.public_key  # joserfc parses it only now
     except (JoseError, ValueError, TypeError, LookupError, AttributeError):
         return None
     return key
@@ -324,7 +324,7 @@ def _has_verified_domain(claims: Mapping[str, Any], domain: str) -> bool:
 
 
 def _refuse(reason: str) -> NoReturn:
-    """Raise AuthenticationFailed with the reason as a note, for the log alone: a forger need not know it."""
+    """Raise AuthenticationFailed with the reason as a note, which only the log shows: a forger must not learn it."""
     refused = AuthenticationFailed(LOGIN_FAILED_MESSAGE)
     refused.add_note(reason)
     raise refused

@@ -1,4 +1,4 @@
-"""The file of an option `--out`, which appears when it is complete.
+"""The file of an option `--out`, which appears only when it is complete.
 
 Example:
     >>> with staged_output(Path("alerts.jsonl")) as file:
@@ -15,9 +15,9 @@ from pathlib import Path
 
 @contextmanager
 def staged_output(out: Path) -> Iterator[Path]:
-    """Yield the file to write: it becomes `out`, or what the link `out` names, when the block ends, and is removed if that fails.
+    """Yield a temporary file that becomes `out` (or the target of the link `out`) when the block ends; it is removed on failure.
 
-    A device or a pipe is yielded itself: nothing may take its place. Raises OSError if it cannot be looked at or replaced.
+    A device or a pipe is yielded itself, because nothing may replace it. Raise OSError if `out` cannot be examined or replaced.
     """
     if out.exists() and not out.is_file():
         yield out

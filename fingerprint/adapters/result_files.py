@@ -43,17 +43,17 @@ from fingerprint.detection.votes import empty_votes
 from fingerprint.pipeline import StepResult
 
 SUFFIXES = (".parquet", ".jsonl")
-NO_VOTE, NO_SECOND_VOTE = "no vote", "no second vote"  # why an event has no verdict
+NO_VOTE, NO_SECOND_VOTE = "no vote", "no second vote"  # reasons for no verdict
 BELOW_THRESHOLD = "below the alert threshold"
 
 
 class ResultWriter:
-    """Scored events in a file, one row an event: Parquet or JSON lines by the file's name.
+    """Scored events in a file, one row an event: Parquet or JSON lines, by the file's name.
 
     Columns: event_id, event_time, principal, entity, service, action, `<detector>_z` (null for no opinion), `<detector>_vote` and
-    `<detector>_threshold`, alert_threshold (the z that opens an alert), verdict, reason (why there is none; null with a verdict),
-    alert_id (null where none), level, newcomer (judged by how others began), degraded, bank_version. Without a file nothing is
-    written; a run that fails leaves the file alone.
+    `<detector>_threshold`, alert_threshold (the z that opens an alert), verdict, reason (for no verdict; null with a verdict),
+    alert_id (null without an alert), level, newcomer (compared with the first events of other principals), degraded,
+    bank_version. Without a file nothing is written; a run that fails leaves an existing file unchanged.
     """
 
     def __init__(self, file: Path | None, settings: Settings) -> None:
@@ -132,7 +132,7 @@ def _schema(settings: Settings) -> pa.Schema:
 
 
 def missing_verdict_reasons(frame: pd.DataFrame, detectors: Sequence[str]) -> NDArray[np.object_]:
-    """Return why scored events (N,) have no verdict; None where they have one."""
+    """Return the reason why each scored event (N,) has no verdict; None if it has one."""
     verdict = frame["verdict"].to_numpy(bool)
     voted = frame[[vote_column(name) for name in detectors]].to_numpy(bool).any(axis=1)
     least = frame[ALERT_THRESHOLD_COLUMN].to_numpy(np.float32)
@@ -145,7 +145,7 @@ def missing_verdict_reasons(frame: pd.DataFrame, detectors: Sequence[str]) -> ND
     return reasons
 
 
-BATCH_ROWS = 10_000  # votes that are handed on at a time
+BATCH_ROWS = 10_000  # votes of one batch
 _ALERT_SCHEMA = pa.schema([("alert", pa.large_binary())])  # MessagePack: JSON has no NaN, and curves have
 _VOTE_TYPES = {
     "event_time": pa.timestamp("us", tz="UTC"),
@@ -204,6 +204,6 @@ def read_alerts_and_votes(folder: Path) -> Iterator[tuple[list[Alert], pd.DataFr
 
 
 def read_scored_events(folder: Path) -> Iterator[pd.DataFrame]:
-    """Yield every scored event, as `ResultWriter.write` takes them."""
+    """Yield every scored event in tables for `ResultWriter.write`."""
     for batch in pq.ParquetFile(folder / "events.parquet").iter_batches(BATCH_ROWS):
         yield batch.to_pandas()

@@ -3,7 +3,7 @@
 Example:
     >>> retry_steadily(lambda: client.commit(offsets), is_transient, timeout_seconds=30.0)
 
-Only for what blocks its caller for a moment. A stream's loop polls between two tries and has a loop of its own.
+They block the caller, so they are only for short requests. A stream must poll between two tries, so it has a loop of its own.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Result = TypeVar("_Result")
 def retry_steadily(
     request: Callable[[], _Result], is_transient: Callable[[Exception], bool], timeout_seconds: float
 ) -> _Result:
-    """Return a request's answer. While its errors are transient it is tried again; the last error is raised after the timeout."""
+    """Return a request's answer; repeat it while its errors are transient. After the timeout, raise the last error."""
     attempts = stamina.retry_context(
         on=is_transient,
         attempts=None,
@@ -45,5 +45,5 @@ def _log_retry(details: RetryDetails) -> None:
     log.debug("tried again", attempt=details.retry_num, reason=str(details.caused_by))
 
 
-# stamina's own hooks would print to standard output, where programs write what they were asked for
+# stamina's own hooks would print to standard output, which is for the results of programs
 set_on_retry_hooks([_log_retry])

@@ -1,4 +1,4 @@
-"""Adapters for what every machine has: a clock, and this process as a worker.
+"""Adapters without a server: the machine's clock, and this process as a worker.
 
 Example:
     >>> SystemClock().now().tzinfo
@@ -40,6 +40,6 @@ class InProcessPool:
     parallelism = 1
 
     def map_unordered(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """Yield place and result of each piece, one after another."""
+        """Yield index and result of each piece, one after another."""
         for place, piece in enumerate(pieces):
             yield place, work(piece)

@@ -1,15 +1,17 @@
-"""Webhook receiver: one signed POST, to the very address that was checked.
+"""Webhook receiver: one signed POST, to exactly the address that was checked.
 
 Example:
     >>> WebhookReceiver(options).deliver("6f0c...", b"{}", "123456789012:role/ci", now)
 
-A name is resolved once for a request, every address is checked (`core.egress`), and the connection is opened to one of these
-addresses, so a name cannot resolve to one thing for the check and another for the connection. TLS asks for the certificate of the
-name. Redirects are not followed, the environment's proxies are not used, a connection serves one request, and all of it has one
-deadline. httpcore, the layer beneath httpx, lets us open the connection ourselves.
+- A name is resolved once per request, every address is checked (`core.egress`), and the connection is opened to one of these
+  addresses. So a name cannot resolve to one address for the check and to another for the connection.
+- TLS requires a certificate of the name. Redirects are not followed, and the environment's proxies are not used.
+- A connection serves one request, and the whole request has one deadline.
+- httpcore, the layer beneath httpx, lets us open the connection ourselves.
 
-Bodies are signed as Standard Webhooks says (`standardwebhooks`): id, timestamp and body together, so that neither a body nor its
-time can be exchanged, and a replayed request is found by its timestamp. While a secret is rotated there are two, and each signs.
+Bodies are signed according to Standard Webhooks (`standardwebhooks`): id, timestamp and body together. So neither a body nor its
+time can be changed, and a replayed request is recognised by its timestamp. During a rotation there are two secrets, and each
+signs.
 """
 
 from __future__ import annotations
@@ -38,11 +40,11 @@ Resolver = Callable[[str, int], Sequence[str]]  # host and port -> addresses
 
 
 class AddressRefused(Exception):
-    """An address that must not be connected to; the message says which, and why."""
+    """A connection to an address is refused; the message names the address and the reason."""
 
 
 def resolve_host(host: str, port: int) -> list[str]:
-    """Return the addresses of a name, as the system knows them; an odd spelling (127.1, 0x7f000001) becomes its address."""
+    """Return the addresses of a name by the system's resolver; an odd spelling (127.1, 0x7f000001) becomes its address."""
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -51,7 +53,7 @@ def resolve_host(host: str, port: int) -> list[str]:
 
 
 class GuardedBackend(httpcore.NetworkBackend):
-    """The connections of one request, whose addresses are checked; all of it ends `seconds` after the first."""
+    """The connections of one request, with checked addresses; they all end `seconds` after the start."""
 
     def __init__(self, resolve: Resolver, allowed_networks: Collection[Network], seconds: float) -> None:
         self.resolve, self.allowed_networks = resolve, allowed_networks
@@ -66,9 +68,9 @@ class GuardedBackend(httpcore.NetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
-        """Connect to one of the addresses of `host`, none of which may be refused.
+        """Connect to one of the addresses of `host`. Raise AddressRefused if any of them is refused.
 
-        A name that leads inside as well as outside is a trick, or about to become one.
+        A name with both inner and outer addresses is an attack, or may become one.
         """
         addresses = self.resolve(host, port)
         for address in addresses:
@@ -85,7 +87,7 @@ class GuardedBackend(httpcore.NetworkBackend):
 
 
 class DeadlineStream(httpcore.NetworkStream):
-    """A stream whose every step ends before the deadline: a receiver that sends a byte now and then delays nothing."""
+    """A stream whose steps all end before one deadline, so that a receiver cannot delay it by a byte now and then."""
 
     def __init__(self, inner: httpcore.NetworkStream, deadline: float) -> None:
         self.inner, self.deadline = inner, deadline
@@ -110,12 +112,12 @@ class DeadlineStream(httpcore.NetworkStream):
         return DeadlineStream(self.inner.start_tls(ssl_context, server_hostname, left), self.deadline)
 
     def get_extra_info(self, info: str) -> Any:
-        """Return what httpcore knows of the connection."""
+        """Return httpcore's information about the connection."""
         return self.inner.get_extra_info(info)
 
 
 def _remaining_seconds(deadline: float, timeout: float | None) -> float:
-    """Return the seconds until the deadline, or the timeout where that is sooner."""
+    """Return the seconds until the deadline, or the timeout if that is sooner."""
     left = deadline - time.monotonic()
     if left <= 0:
         raise httpcore.ReadTimeout("the deadline has passed")
@@ -186,7 +188,7 @@ class WebhookReceiver:
         return headers | dict(signature_headers(key, now, body, self._secrets()).items())
 
     def _secrets(self) -> Sequence[Webhook]:
-        """Read the secrets; for each request, so that they can be rotated while the program runs."""
+        """Return the secrets, read again for each request, so that they can be rotated while the program runs."""
         return parse_secrets(read_secret(self.options.signing_secret_file) or "")
 
 
@@ -210,7 +212,7 @@ def _parse_secret(line: str) -> Webhook:
 
 def signature_headers(key: str, now: datetime, body: bytes, secrets: Iterable[Webhook]) -> dict[str, str]:
     """Return the headers of Standard Webhooks; without a secret there is no signature. `body` is ASCII."""
-    now = now.astimezone(UTC)  # the library takes the figures of any time for UTC
+    now = now.astimezone(UTC)  # the library ignores the time zone and assumes UTC
     signatures = [secret.sign(key, now, body.decode("ascii")) for secret in secrets]
     headers = {"webhook-id": key, "webhook-timestamp": str(int(now.timestamp()))}
     return headers | ({"webhook-signature": " ".join(signatures)} if signatures else {})

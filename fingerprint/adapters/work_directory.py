@@ -1,8 +1,8 @@
-"""A folder for work that takes long: named by its parameters, used by one run at a time, and found again after a crash.
+"""Work directory for long work: named by the work's parameters, used by one run at a time, and found again after a crash.
 
 Example:
     >>> with work_directory(Path("work"), "score", {"bank": "2026-01-31", "sources": [...]}) as folder:
-    ...     (folder / "part").exists()          # what was made before a crash is still there
+    ...     (folder / "part").exists()          # files from before a crash are still there
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Workers
 
 LOCK_NAME = "lock"
-ABANDONED_SECONDS = 24 * 3600  # since a folder changed, after which no run is expected to go on with it
+ABANDONED_SECONDS = 24 * 3600  # a folder without a change for so long counts as abandoned
 
 
 def work_root(options: Workers, bank: Path) -> Path:
-    """Return the folder for work on a bank: of the settings, or beside the bank, where all workers see it."""
+    """Return the folder for work on a bank: that of the settings, else one in the bank's folder, which all workers see."""
     return Path(options.work_directory) if options.work_directory else bank / "work"
 
 
 @contextmanager
 def work_directory(root: Path, name: str, parameters: Mapping[str, Any]) -> Iterator[Path]:
-    """Open the folder in `root` for work with these parameters (plain JSON), made if it is not there.
+    """Open the folder in `root` for work with these parameters (plain JSON); make it if it does not exist.
 
-    It is removed if the block ends well or nothing was done, and `root` with it if that is empty; it stays otherwise. Raise
-    FingerprintError if the same work is under way, or the folder cannot be written.
+    If the block succeeds or the folder is empty, the folder is removed, and `root` too if it is empty. Otherwise it stays. Raise
+    FingerprintError if the same work is under way, or if the folder cannot be written.
     """
     digest = hashlib.sha256(json.dumps(parameters, sort_keys=True).encode()).hexdigest()[:16]
     folder = root.absolute() / f"{name}-{digest}"
@@ -55,9 +55,9 @@ def work_directory(root: Path, name: str, parameters: Mapping[str, Any]) -> Iter
 
 
 def remove_abandoned(root: Path, name: str, idle_seconds: float = ABANDONED_SECONDS) -> None:
-    """Remove the folders in `root` of other work of this name that no run uses and that have not changed for so long.
+    """Remove folders in `root` of this name that no run uses and that have not changed for `idle_seconds`.
 
-    A run that was killed leaves its folder to the next one with the same parameters, which may never come.
+    A killed run leaves its folder for the next run with the same parameters, which may never come.
     """
     for folder in root.absolute().glob(f"{name}-*"):
         with suppress(OSError, FingerprintError):  # one that is in use, or was just removed

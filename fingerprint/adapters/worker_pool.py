@@ -5,9 +5,9 @@ Example:
     ...     for place, figures in workers.map_unordered(partial(learn, folder), pieces):
     ...         progress(place, figures)
 
-A worker that dies is replaced, and its piece is done again by another. Pieces are handed out one by one as there is room: a
-hundred thousand cost the scheduler no more than a few, and none lies ready at a worker, where it would be blamed for the
-death of another (Dask counts all that a dead worker had).
+A worker that dies is replaced, and another repeats its piece. Pieces are submitted one by one as there is room. So a hundred
+thousand cost the scheduler no more than a few, and none waits at a worker that another piece kills: Dask blames all pieces that a
+dead worker had.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import DISTRIBUTION
 from fingerprint.core.settings import Workers as Options
 
-MAX_ATTEMPTS = 3  # workers that may die of one piece before it is given up
-SCHEDULER_TIMEOUT_SECONDS = 10.0  # that a scheduler may take to answer
-CLOSE_TIMEOUT_SECONDS = 5.0  # that a connection may be timing out
+MAX_ATTEMPTS = 3  # workers that one piece may kill before it fails
+SCHEDULER_TIMEOUT_SECONDS = 10.0  # for an answer of the scheduler
+CLOSE_TIMEOUT_SECONDS = 5.0  # for closing again while a connection expires
 SCHEDULER_GONE = (CancelledError, CommClosedError, asyncio.CancelledError, OSError, TimeoutError)
 SCHEDULER_GONE_MESSAGE = (
     "the scheduler of the workers is gone: start it again, and this command; what is done stays done"
@@ -51,14 +51,14 @@ class DaskWorkerPool:
 
     @property
     def parallelism(self) -> int:
-        """The threads of all workers that live; FingerprintError where the scheduler is gone."""
+        """The number of threads of all living workers. Raise FingerprintError if the scheduler is gone."""
         try:
             return max(1, sum(self.client.nthreads().values()))
         except SCHEDULER_GONE:
             raise FingerprintError(SCHEDULER_GONE_MESSAGE) from None
 
     def map_unordered(self, work: Callable[[T], R], pieces: Sequence[T]) -> Iterator[tuple[int, R]]:
-        """Yield place and result of each piece. Raise FingerprintError if one killed its workers, or the scheduler is gone."""
+        """Yield index and result of each piece. Raise FingerprintError if one killed its workers, or the scheduler is gone."""
         waiting = iter(enumerate(pieces))
         under_way: dict[Any, int] = {}
         done = as_completed(loop=self.client.loop)
@@ -72,7 +72,7 @@ class DaskWorkerPool:
                 yield place, answer
         finally:
             if under_way and self._is_running:
-                with suppress(*SCHEDULER_GONE):  # what was raised before says so
+                with suppress(*SCHEDULER_GONE):  # the error raised before says so
                     self.client.cancel(list(under_way), force=True)
 
     @property
@@ -111,7 +111,7 @@ def _result_of(future: Any, place: int, piece: object) -> Any:
 
 @contextmanager
 def open_dask_pool(options: Options) -> Iterator[DaskWorkerPool]:
-    """Open the workers of the settings. Those of this machine end with the block, whatever ended it."""
+    """Open the workers of the settings. Workers on this machine end with the block, even after an error."""
     with dask.config.set({"distributed.scheduler.allowed-failures": MAX_ATTEMPTS - 1}):
         if options.scheduler in ("dask", "dask-cuda"):
             cluster = _start_cluster(options)
@@ -168,19 +168,19 @@ def _closed_after(close: Callable[[Any], None], opened: Any) -> Iterator[Any]:
 
 
 def _close_client(client: Any) -> None:
-    """Close `client`, and again while one of its connections is just timing out.
+    """Close `client`; repeat that while one of its connections is about to expire.
 
-    Without a scheduler `distributed` cancels its connections as it closes, and `asyncio` refuses that for one that expires at
-    this moment (RuntimeError "Cannot change state of expiring Timeout"): the sentence that says what happened would be lost.
+    Without a scheduler, `distributed` cancels its connections when it closes. `asyncio` refuses that for a connection that
+    expires at this moment (RuntimeError "Cannot change state of expiring Timeout"), and the error would hide the real one.
     """
     retry_steadily(client.close, lambda error: isinstance(error, RuntimeError), CLOSE_TIMEOUT_SECONDS)
 
 
 def _close_cluster(cluster: Any) -> None:
-    """Close `cluster`, and once more where a worker was just being started again in place of one that died.
+    """Close `cluster`; repeat that once if a worker was just being started in place of one that died.
 
-    `distributed` cannot join a process that has no number yet (AssertionError "can only join a started process"): the sentence
-    that says what killed the worker would be lost. The second time it would wait for the first, unless that has failed.
+    `distributed` cannot join a process without a number (AssertionError "can only join a started process"), and the error would
+    hide the real one. The second call would wait for the first one, unless that has failed.
     """
     try:
         cluster.close()
@@ -202,7 +202,7 @@ def _security(options: Options) -> Security | None:
 
 
 def _check_workers(client: Any, where: str) -> None:
-    """Raise FingerprintError without workers, or with other versions than here: the same code must do every piece."""
+    """Raise FingerprintError without workers, or if their versions differ from ours: the same code must do every piece."""
     if not client.nthreads():
         raise FingerprintError(f"the scheduler at {where} has no workers: start `dask worker {where}`")
     try:

@@ -36,8 +36,8 @@ class S3Objects:
     def read(self, bucket: str, key: str) -> Iterator[bytes]:
         """Yield the bytes as they are stored.
 
-        Raise ObjectNotFound for an object that is not there, Unavailable for everything that may pass: no permission, throttled,
-        a connection that broke in the middle.
+        Raise ObjectNotFound for a missing object, Unavailable for errors that may pass: no permission, throttling, or a
+        connection that broke in the middle.
         """
         url = f"s3://{bucket}/{key}"
         try:

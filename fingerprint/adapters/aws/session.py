@@ -1,4 +1,4 @@
-"""Clients of AWS, and the meaning of their errors: some need a person, others only time."""
+"""Clients of AWS, and the classification of their errors: some need a person, others pass."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def translate_aws_errors(queue_url: str) -> Iterator[None]:
 
 
 def _is_transient(error: ClientError) -> bool:
-    """Return whether AWS throttled a request or was out of order, as against refused it."""
+    """Return whether AWS throttled a request or failed itself; False if it refused the request."""
     return _http_status(error) >= 500 or any(word in error_code(error) for word in _TRANSIENT_CODES)
 
 

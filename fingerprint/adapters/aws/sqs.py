@@ -6,8 +6,8 @@ Example:
     ...     process(received)
     ...     queue.delete(received)
 
-A received message is hidden from the other workers until it is deleted, returned (visible at once) or its time to be hidden is
-over; a heartbeat extends that time. A worker that dies does none of these, and its messages come again.
+A received message is hidden from the other workers until it is deleted, returned (visible at once), or its visibility timeout is
+over; a heartbeat extends that timeout. A worker that dies does none of these, so its messages become visible again.
 """
 
 from __future__ import annotations
@@ -32,15 +32,15 @@ log = get_logger("fingerprint.sqs")
 class VisibilityExtender:
     """A thread that keeps received messages hidden from other workers, however long an object takes.
 
-    It extends receipts every `interval_seconds`, until they are discarded. A message that could not be extended in time goes to
-    another worker: both process it, and repeats reduce by id.
+    It extends receipts every `interval_seconds` until they are discarded. A message that could not be extended in time goes to
+    another worker. Both process it, which is harmless because ids come from content.
     """
 
     def __init__(self, extend: Extend, interval_seconds: float) -> None:
         self.extend, self.interval_seconds = extend, interval_seconds
         self.receipts: dict[str, None] = {}  # in the order in which they were taken
         self.failure: FingerprintError | None = None
-        self.lock = Lock()  # held while extending, so that nothing is extended after it was let go
+        self.lock = Lock()  # held while extending, so that no receipt is extended after it was discarded
         self.stopped = Event()
         self.thread = Thread(target=self._run, name="hold", daemon=True)
 
@@ -81,13 +81,13 @@ class VisibilityExtender:
             self.failure = error
 
 
-WAIT_TIME_SECONDS = 10  # that one long poll waits (WaitTimeSeconds)
-MAX_BATCH_SIZE = 10  # what SQS takes and gives in one call
+WAIT_TIME_SECONDS = 10  # of one long poll (WaitTimeSeconds)
+MAX_BATCH_SIZE = 10  # messages that SQS takes and gives in one call
 _URL = re.compile(r"https?://[^/\s]+/(\d{12})/([A-Za-z0-9_-]{1,80}(?:\.fifo)?)")
 
 
 def queue_name(url: str) -> str:
-    """Return `sqs:account:name`, which no topic of Kafka can be called. Raise FingerprintError for another URL.
+    """Return `sqs:account:name`, a name that no Kafka topic can have. Raise FingerprintError for a URL of another form.
 
     >>> queue_name("https://sqs.eu-west-1.amazonaws.com/111122223333/trail")
     'sqs:111122223333:trail'
@@ -103,7 +103,7 @@ def queue_name(url: str) -> str:
 class SqsQueue:
     """An SQS queue, used by one thread at a time. Implement `ports.object_store.MessageQueue`.
 
-    Every method, and the constructor, raises FingerprintError where a person must help, Unavailable where time may.
+    The constructor and every method raise FingerprintError if a person must help, Unavailable for errors that may pass.
     """
 
     def __init__(self, url: str, settings: Sqs) -> None:
@@ -115,7 +115,7 @@ class SqsQueue:
         self.approximate_depth()
 
     def receive(self) -> list[ReceivedMessage]:
-        """Return at most MAX_BATCH_SIZE messages as soon as there are any; none after WAIT_TIME_SECONDS."""
+        """Return at most MAX_BATCH_SIZE messages as soon as there are any; an empty list after WAIT_TIME_SECONDS."""
         answer = self._call_sqs(
             "receive_message",
             MaxNumberOfMessages=MAX_BATCH_SIZE,
@@ -132,7 +132,7 @@ class SqsQueue:
         return taken
 
     def delete(self, received: Sequence[ReceivedMessage]) -> int:
-        """Delete messages for good; return how many had already gone to another worker."""
+        """Delete messages for good; return the number of those that had already gone to another worker."""
         self._stop_extending(received)
         return len(self._in_batches("delete_message_batch", [each.receipt for each in received]))
 
@@ -151,11 +151,11 @@ class SqsQueue:
         self.visibility_extender.discard([each.receipt for each in received])
 
     def send(self, body: bytes) -> None:
-        """Send a message, safe when it returns."""
+        """Send a message; it is durable when the call returns."""
         self._call_sqs("send_message", MessageBody=body.decode(errors="surrogatepass"))
 
     def approximate_depth(self) -> int:
-        """Return about how many messages are visible."""
+        """Return the approximate number of visible messages."""
         name = "ApproximateNumberOfMessages"
         return int(self._call_sqs("get_queue_attributes", AttributeNames=[name])["Attributes"][name])
 

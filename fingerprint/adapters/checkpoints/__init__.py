@@ -1,4 +1,4 @@
-"""Checkpoints in a folder or an object store: immutable files, and the manifest with the highest fence is the latest.
+"""Checkpoints in a folder or an object store: immutable files; the checkpoint whose manifest has the highest fence is the latest.
 
 Example:
     >>> store = FileCheckpointStore(Checkpoints(url="s3://bucket/checkpoints"))
@@ -6,10 +6,10 @@ Example:
     >>> store.latest(Partition("events", 3)).offset
     120
 
-No separate pointer can be moved wrongly. The parts are written first, the manifest last, under a name that is its fence; a
-restore lists the manifests and takes the highest. A worker thought dead that still writes has an older generation, so its
-manifest lies below that of the owner after it, however late it comes. A pointer would need compare-and-swap to do the same.
-The store's lists must show what was just written: a folder's do, and so do those of S3, Google Cloud Storage and Azure Blob
+The parts are written first, the manifest last, under a name made from its fence; a restore lists the manifests and takes the
+highest. A worker that was thought dead and still writes has an older generation, so its manifest is below that of the next owner,
+however late it comes. A separate pointer to the latest checkpoint would need compare-and-swap for the same guarantee.
+A list of the store must include files that were just written. This holds for a folder, S3, Google Cloud Storage and Azure Blob
 Storage.
 
 `store` holds the checkpoints of one partition, `garbage` finds the files to delete, `manifest` has the format and the names of
@@ -41,8 +41,8 @@ from fingerprint.core.settings import Checkpoints
 class FileCheckpointStore:
     """Checkpoints as files. Implement `ports.checkpoint_store.CheckpointStore`.
 
-    Partitions may be used from several threads, each from one at a time. What was written less than `grace_seconds` ago is never
-    deleted, so saving must not take so long.
+    Several threads may use it, but only one at a time for each partition. Files written less than `grace_seconds` ago are never
+    deleted, so a save must not take longer than that.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class FileCheckpointStore:
             return self._partition_checkpoints(partition).latest()
 
     def next_fence(self, partition: Partition, generation: int) -> Fence:
-        """Return a fence above those of all checkpoints that are there."""
+        """Return a fence above those of all existing checkpoints."""
         with self._translate_errors("cannot list checkpoints"):
             return self._partition_checkpoints(partition).next_fence(generation)
 

@@ -1,11 +1,11 @@
-"""Garbage collection: the files of a partition that no checkpoint needs any more.
+"""Garbage collection: find the files of a partition that no checkpoint needs any longer.
 
 Example:
     >>> find_garbage(listing, referenced_parts, saved_fence, RetentionPolicy(keep=3, grace_seconds=600))
     Garbage(manifests=[Fence(era=0, generation=7, sequence=2)], parts=['3fa9...-1048576-0b...'], staged=[])
 
-The newest intact checkpoints stay, and everything that was written less than a grace ago: another owner may be writing it, or a
-checkpoint that names it may be under way. Ages are by the store's own clock, counted back from its newest manifest.
+The newest intact checkpoints stay, and so do files that were written less than the grace period ago: another owner may be writing
+them, or a checkpoint that names them. Ages are counted back from the newest manifest, by the store's own clock.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def find_garbage(
 ) -> Garbage:
     """Return the files to delete after a save.
 
-    `listing` is of the time before `saved_fence` was written; `referenced_parts` knows that manifest too.
+    `listing` was made before `saved_fence` was written; `referenced_parts` also knows that manifest.
     """
     before = listing.latest_write() - policy.grace_seconds
     gone, stays = _split_manifests(listing, referenced_parts, policy.keep - 1, before)

@@ -9,13 +9,13 @@ Example:
     <root>/<topic>/<partition>/manifest-<era>-<generation>-<sequence>.json
     <root>/<topic>/<partition>/parts/<SHA-256>-<bytes>-<token>
 
-The token is new for every write, so no two writes share a name: a delete that comes late cannot hit a newer file.
+The token is new for every write, so no two writes have the same name, and a late delete cannot remove a newer file.
 
     {"about": {...}, "checksum": "...", "era": 0, "format": 4, "generation": 7, "kept": ["events/3/parts/..."],
      "offset": 120, "partition": 3, "parts": {"waiting": "<SHA-256>-<bytes>-<token>"}, "sequence": 12, "topic": "events"}
 
-Every format keeps this: a manifest is one JSON object, and `checksum` is the SHA-256 of the object without it, as JSON with
-sorted keys, no spaces, ASCII. So an unknown format can be told from damage.
+In every format, a manifest is one JSON object, and `checksum` is the SHA-256 of the object without it, as JSON with sorted
+keys, no spaces, ASCII. So an unknown format can be distinguished from damage.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def parse_manifest_name(name: str) -> Fence | None:
 
 
 def content_id(part: bytes) -> str:
-    """Return SHA-256 and length of a part: its name begins with them, and it is verified by them."""
+    """Return SHA-256 and length of a part, with which its name begins and with which it is verified."""
     return f"{hashlib.sha256(part).hexdigest()}-{len(part)}"
 
 

@@ -5,11 +5,11 @@ Example:
     >>> store.write("events/3/parts/abc", b"...")
     >>> store.create_exclusive("events/3/manifest-1.json", b"{}")     # FileExistsError if it is there
 
-A file is there whole or not at all, and safe when the call returns. In a folder it is written under another name, synced, moved,
-and the folder synced; an object is whole by nature. Errors are the store's own, of any kind.
+A write is atomic, and durable when the call returns. In a folder, a file is written under another name, synced and moved, and the
+folder is synced; writes of objects are atomic anyway. Errors are the store's own, of any kind.
 
-Not `obstore`: its LocalStore (0.12) never syncs a file and creates it readable to all, so the folder would stay as it is here;
-of an object store fsspec's conditional put does the same, and reading logs needs fsspec's clients anyway.
+`obstore` is not used: its LocalStore (0.12) never syncs a file and creates it readable to all, so we would still need our folder
+store. For object stores, fsspec's conditional put does the same, and reading logs needs fsspec's clients anyway.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.extras import how_to_install
 
 LINK_UNSUPPORTED_ERRNOS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")  # what stores call it
+MODIFIED_KEYS = ("mtime", "LastModified", "last_modified", "updated", "created")  # in the order of preference
 
 
 class StoredFile(NamedTuple):

@@ -6,7 +6,7 @@ Example:
     >>> checkpoints.latest() == checkpoint
     True
 
-What this process knows of the files (which parts are there already) only saves work: without it everything is written again.
+The process remembers which parts exist, only to save work: without that, it writes all parts again.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ _Out = TypeVar("_Out")
 
 
 class CheckpointSummary(NamedTuple):
-    """The latest checkpoint of a partition, in figures.
+    """Figures of the latest checkpoint of a partition.
 
-    `written_at` is in seconds since 1970 by the store's clock, `size_bytes` counts referenced parts too, `checkpoint_count` those
-    that are there.
+    `written_at` is in seconds since 1970 by the store's clock, `size_bytes` includes referenced parts, `checkpoint_count` is the
+    number of the partition's checkpoints.
     """
 
     partition: Partition
@@ -93,10 +93,10 @@ class PartitionCheckpoints:
     def save(self, checkpoint: Checkpoint) -> None:
         """Save a checkpoint, in four steps.
 
-        1. List the files: refuse if a checkpoint of this fence or of a higher one is there; find the known parts that still are.
-        2. Write the parts that are not.
+        1. List the files. Refuse if there is a checkpoint with this fence or a higher one; find the known parts that still exist.
+        2. Write the missing parts.
         3. Write the manifest: from here on this is the latest checkpoint.
-        4. Delete what no checkpoint needs any more; if that fails, the next save does it.
+        4. Delete files that no checkpoint needs any longer; if that fails, the next save does it.
         """
         there = self.list_files()
         _check_fence_is_newest(checkpoint, there)
@@ -117,7 +117,7 @@ class PartitionCheckpoints:
     def _assign_files(
         self, parts: Mapping[str, bytes], there: PartitionListing
     ) -> tuple[dict[str, str], dict[str, bytes]]:
-        """Return the file of each part, and the content of the files that are not there yet; equal parts share one."""
+        """Return the file of each part, and the content of missing files; equal parts share a file."""
         contents = dict(zip(parts, _run_parallel(content_id, parts.values()), strict=True))
         known = {content: name for content, name in self._known_parts.items() if _is_present(name, there)}
         fresh = {content: new_part_name(content) for content in contents.values() if content not in known}
@@ -144,9 +144,9 @@ class PartitionCheckpoints:
                 raise PartitionNotOwned(f"{self._folder}: another owner has saved {fence}") from None
 
     def _remove_failed_write(self, fence: Fence, data: bytes, parts: Iterable[str]) -> None:
-        """Delete the parts of a failed save: a full disk must not fill with them.
+        """Delete the parts of a failed save, so that they do not fill the disk.
 
-        They stay where the manifest arrived after all, or where the store does not answer: then they go with the garbage.
+        They stay if the manifest arrived after all, or if the store does not answer; then garbage collection removes them.
         """
         with suppress(Exception):
             if self._read_manifest_bytes(fence) != data:
@@ -177,7 +177,7 @@ class PartitionCheckpoints:
             _log.warning("old checkpoints could not be deleted", folder=self._folder, reason=str(error))
 
     def _garbage_paths(self, garbage: Garbage) -> list[str]:
-        """Return the paths to delete, manifests first: the rest of a checkpoint must not look like one."""
+        """Return the paths to delete, manifests first, so that a partly deleted checkpoint does not look like a whole one."""
         staged = [
             f"{self._folder}/{place}{name}" for name in garbage.staged for place in ("", f"{PARTS_FOLDER}/")
         ]
@@ -202,7 +202,7 @@ class PartitionCheckpoints:
         return self._newest_intact(self._summarize)
 
     def _newest_intact(self, open_checkpoint: Callable[[Fence, PartitionListing], _Out]) -> _Out | None:
-        """Return what `open_checkpoint` makes of the highest fence that is intact."""
+        """Return the result of `open_checkpoint` for the highest intact fence; None if there is no checkpoint."""
         there = self.list_files()
         for fence in there.newest_first():
             try:
@@ -309,7 +309,7 @@ def _is_present(name: str, there: PartitionListing) -> bool:
 
 
 def _check_size(name: str, there: PartitionListing) -> None:
-    """Raise CheckpointCorrupted for a part of another size, before it is read: a damaged one must not fill the memory."""
+    """Raise CheckpointCorrupted for a missing part, or one of another size: it is not read, so it cannot fill the memory."""
     if name not in there.parts:
         raise CheckpointCorrupted(f"part {name} is missing")
     if there.parts[name].size != part_size(name):

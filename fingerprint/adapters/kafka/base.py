@@ -1,11 +1,11 @@
-"""The common base of the two Kafka clients: bounds, the fetch buffer, positions, retries, and the words of their errors.
+"""The common base of the two Kafka clients: bounds, the fetch buffer, positions, retries, and error messages.
 
 Example:
     >>> class AnotherConsumer(BaseConsumer):
     ...     def _fetch(self, timeout_seconds: float, max_messages: int) -> None:
     ...         self._buffer.add(fetched_messages)
 
-`confluent*.py` and `kafka_python*.py` add the calls of their library. What works around a fault of a library lies in
+`confluent*.py` and `kafka_python*.py` add the calls of their library. Workarounds for faults of a library are in
 `confluent_compat.py` and `kafka_python_compat.py`.
 """
 
@@ -84,7 +84,7 @@ class FetchBuffer:
     def pop(self, max_messages: int, max_bytes: int, paused: Collection[Partition] = ()) -> list[Message]:
         """Remove and return the first messages of partitions that are not paused.
 
-        At most so many messages and bytes of keys and values, but always one if there is one.
+        The result has at most `max_messages` and `max_bytes` of keys and values, but at least one message if there is one.
         """
         ready, rest = self._messages, []
         if paused:
@@ -158,7 +158,7 @@ class BaseConsumer(Consumer):
     def poll(
         self, timeout_seconds: float, max_messages: int | None = None, max_bytes: int | None = None
     ) -> list[Message]:
-        """Return buffered messages, or else what a fetch brings in time."""
+        """Return buffered messages, or else the messages that a fetch brings in time."""
         max_messages = max_messages or self._settings.max_poll_records
         max_bytes = max_bytes or FETCH_MAX_BYTES
         if ready := self._buffer.pop(max_messages, max_bytes, self._paused):
@@ -202,7 +202,7 @@ class BaseConsumer(Consumer):
         return {each: end - buffered.get(each, fetched.get(each, end)) for each, end in ends.items()}
 
     def _first_positions(self, partitions: Collection[Partition], given: Offsets) -> dict[Partition, int]:
-        """Return where to begin: as given, else after what was committed, else at the beginning.
+        """Return the positions to begin at: the given ones, else the committed ones, else the beginnings.
 
         Every partition has a position before anything is fetched, so that nothing is skipped silently.
         """
@@ -223,7 +223,7 @@ class BaseConsumer(Consumer):
 
 
 class BaseProducer(Producer):
-    """A producer's life: what is in flight is flushed before the library's client is let go."""
+    """The life cycle of a producer: messages in flight are flushed before the library's client is closed."""
 
     def __init__(self, settings: Kafka) -> None:
         self._settings = settings
@@ -231,10 +231,10 @@ class BaseProducer(Producer):
 
     @abstractmethod
     def _close_client(self) -> None:
-        """Let go of the library's client, whatever is still in flight."""
+        """Close the library's client, even with messages in flight."""
 
     def close(self) -> None:
-        """Flush for at most request_timeout_ms and let go; DeliveryFailed like `flush`."""
+        """Flush for at most request_timeout_ms and close; raise DeliveryFailed like `flush`."""
         if self._closed:
             return
         self._closed = True
@@ -245,7 +245,7 @@ class BaseProducer(Producer):
 
 
 class BaseTopicAdmin(TopicAdmin):
-    """Topics as the broker describes them: their partitions joined with their configs."""
+    """Topics as the broker describes them: partitions and configs, joined."""
 
     def __init__(self, settings: Kafka) -> None:
         self._settings = settings
@@ -256,7 +256,7 @@ class BaseTopicAdmin(TopicAdmin):
 
     @abstractmethod
     def _read_configs(self, names: Collection[str]) -> Mapping[str, Callable[[str], str]]:
-        """Return, by topic, how a value is read by the name of its config."""
+        """Return, by topic, a function from the name of a config to its value."""
 
     @abstractmethod
     def _translated_errors(self) -> AbstractContextManager[None]:
@@ -270,9 +270,9 @@ class BaseTopicAdmin(TopicAdmin):
         return {name: _topic_spec(name, *size, configs[name]) for name, size in sizes.items()}
 
     def _wait_for_metadata(self, known: Callable[[], bool], problem: str) -> None:
-        """Wait until the broker knows what its controller has done. ServerUnavailable with `problem` if it does not.
+        """Wait until the broker knows of the controller's change. Raise ServerUnavailable with `problem` if it does not.
 
-        An own loop and not `stamina`: nothing fails here, a condition becomes true.
+        A loop of our own instead of `stamina`: nothing fails here, a condition becomes true.
         """
         deadline = time.monotonic() + self._settings.request_timeout_seconds
         while not known():
@@ -301,19 +301,19 @@ def security_protocol(settings: Kafka) -> str:
 
 
 def producer_request_timeout_ms(settings: Kafka) -> int:
-    """Return how long a producer waits for one answer: less than a message may take to arrive, or it is never sent again."""
+    """Return how long a producer waits for one answer: less than the time to deliver a message, so that it can be sent again."""
     return min(settings.request_timeout_ms, max(settings.delivery_timeout_ms - settings.linger_ms, 1))
 
 
 def messages_lost(what: str) -> FingerprintError:
-    """Return the error for a position that the broker no longer holds."""
+    """Return the error for a position that the broker no longer has."""
     return FingerprintError(
         f"messages were lost: {what}; set kafka.auto_offset_reset = earliest to go on with what is left"
     )
 
 
 def to_partitions(partitions: Collection[Any]) -> set[Partition]:
-    """Return partitions as the port has them; both libraries' have a `topic` and a `partition`."""
+    """Return the partitions of either library, with `topic` and `partition`, as the port's Partition."""
     return {Partition(each.topic, each.partition) for each in partitions}
 
 
@@ -323,7 +323,7 @@ def no_such_topic(topic: str) -> FingerprintError:
 
 
 def no_answer(settings: Kafka, timed_out: bool) -> ServerUnavailable:
-    """Return the error for brokers that do not answer; to who has no TLS or login, one that wants it does not, either."""
+    """Return the error for brokers that do not answer; without TLS or login, brokers that require it do not answer either."""
     where = ", ".join(settings.bootstrap_servers)
     reason = "it took too long" if timed_out else "the connection failed"
     is_secured = settings.tls and settings.sasl_mechanism
@@ -339,12 +339,12 @@ def refused(settings: Kafka, reason: object) -> FingerprintError:
 
 
 def not_let_in(settings: Kafka, reason: object) -> str:
-    """Return the sentence for a login or a certificate that one side does not accept."""
+    """Return the sentence for a login or a certificate that the other side does not accept."""
     sentence = f"Kafka at {', '.join(settings.bootstrap_servers)} does not let us in: {reason}"
     is_plain = settings.tls and any(each in sentence for each in PLAIN_LISTENER_SIGNS)
     return f"{sentence.rstrip('. ')}: is kafka.tls right for this port?" if is_plain else sentence
 
 
 def not_ready(settings: Kafka, reason: object) -> ServerUnavailable:
-    """Return the error for a broker that has just started: it answers, and cannot do the work yet."""
+    """Return the error for a broker that has just started: it answers but cannot do the work yet."""
     return ServerUnavailable(f"Kafka at {', '.join(settings.bootstrap_servers)} is not ready: {reason}")

@@ -48,7 +48,7 @@ _error = methodcaller("error")
 
 
 class ConfluentConsumer(base.BaseConsumer):
-    """A `ports.message_stream.Consumer`. FingerprintError if no broker answers or accepts the login."""
+    """A `ports.message_stream.Consumer`. Raise FingerprintError if no broker answers or accepts the login."""
 
     def __init__(self, settings: Kafka, max_partition_fetch_bytes: int | None = None):
         super().__init__(settings)
@@ -80,7 +80,7 @@ class ConfluentConsumer(base.BaseConsumer):
 
         def assigned(_: Any, partitions: list[TopicPartition]) -> None:
             if self._closed:
-                self._client.incremental_assign(partitions)  # taken, to be given back at once
+                self._client.incremental_assign(partitions)  # taken only to be given back at once
                 return
             ours = base.to_partitions(partitions)
             with self._deferring_errors():
@@ -122,12 +122,12 @@ class ConfluentConsumer(base.BaseConsumer):
         return read_generation(self._client.consumer_group_metadata())
 
     def close(self) -> None:
-        """Give the partitions back and leave the group."""
+        """Revoke the partitions and leave the group."""
         if self._closed:
             return
         self._closed = True
         with translate_librdkafka_errors(self._settings):
-            try:  # to take the partitions assigned since the last poll, or librdkafka's own `close` may hang
+            try:  # take the partitions assigned since the last poll, or librdkafka's own `close` may hang
                 self._client.consume(MAX_UNPOLLED, 0)
             finally:
                 self._client.close()
@@ -136,7 +136,7 @@ class ConfluentConsumer(base.BaseConsumer):
     # --- messages ---------------------------------------------------------------------------------------------------
 
     def _fetch(self, timeout_seconds: float, max_messages: int) -> None:
-        """Wait for one message, then take what is there: librdkafka waits for the whole batch or the whole time."""
+        """Wait for one message, then take the available ones: librdkafka would wait for a whole batch or the whole time."""
         deadline = time.monotonic() + timeout_seconds
         while True:
             fetched = self._client.consume(1, max(deadline - time.monotonic(), 0))
@@ -168,7 +168,7 @@ class ConfluentConsumer(base.BaseConsumer):
     # --- offsets ----------------------------------------------------------------------------------------------------
 
     def commit(self, offsets: Offsets, metadata: Mapping[Partition, str] = NO_METADATA) -> None:
-        """Store offsets for the group. PartitionNotOwned, RebalanceInProgress."""
+        """Store offsets for the group. Raise PartitionNotOwned, RebalanceInProgress."""
         if offsets:
             self._with_retries(lambda: self._commit_once(offsets, metadata))
 
@@ -196,11 +196,11 @@ class ConfluentConsumer(base.BaseConsumer):
         }
 
     def beginning_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """Return the first offset of each partition that the broker holds."""
+        """Return the first offset of each partition that the broker still has."""
         return self._list_offsets(OffsetSpec.earliest(), partitions)  # type: ignore[no-untyped-call]
 
     def offsets_for_time(self, partitions: Collection[Partition], milliseconds: int) -> dict[Partition, int]:
-        """Return the offset of the first message of that time or later, the end where there is none."""
+        """Return the offset of the first message of that time or later; the end if there is none."""
         ends = self.end_offsets(partitions)
         found = self._list_offsets(OffsetSpec.for_timestamp(milliseconds), partitions)
         return {each: ends[each] if offset < 0 else offset for each, offset in found.items()}  # -1: none
@@ -218,7 +218,7 @@ class ConfluentConsumer(base.BaseConsumer):
     def _list_offsets(
         self, which: OffsetSpec, partitions: Collection[Partition], timeout_seconds: float | None = None
     ) -> dict[Partition, int]:
-        """Return offsets by one request, on the admin's connection: on the consumer's it would wait behind a fetch."""
+        """Return offsets by one request on the admin's connection; on the consumer's it would wait behind a fetch."""
         if not partitions:
             return {}
         patience = self._settings.request_timeout_seconds if timeout_seconds is None else timeout_seconds
@@ -235,11 +235,11 @@ class ConfluentConsumer(base.BaseConsumer):
                 for each, answer in found.items()
             }
         except KafkaException:
-            self._admin = None  # what it knows of leaders is stale
+            self._admin = None  # its metadata of leaders is stale
             raise
 
     def partition_count(self, topic: str) -> int:
-        """Return the number of partitions. FingerprintError if there is no such topic, or no answer in time."""
+        """Return the number of partitions. Raise FingerprintError without such a topic, or without an answer in time."""
         with translate_librdkafka_errors(self._settings):
             metadata = self._admin_client().list_topics(topic, self._settings.request_timeout_seconds)
         found = metadata.topics[topic]
@@ -248,10 +248,10 @@ class ConfluentConsumer(base.BaseConsumer):
         return len(found.partitions)
 
     def _admin_client(self) -> AdminClient:
-        """Return the client for queries, also those of `on_assigned` and `on_revoked` within the consumer's `consume`.
+        """Return the client for queries, which `on_assigned` and `on_revoked` can use inside the consumer's `consume`.
 
-        A method of the consumer that runs callbacks itself (`list_topics`, `poll`, `consume`) must not be called there: when
-        it returns, confluent-kafka 2.16.1 has forgotten the outer call, and the next callback aborts the process
+        A consumer's method that runs callbacks (`list_topics`, `poll`, `consume`) must not be called there: when it returns,
+        confluent-kafka 2.16.1 has lost the state of the outer call, and the next callback aborts the process
         (`CallState_get: Assertion 'cs != NULL'`).
         """
         if self._admin is None:
@@ -287,7 +287,10 @@ def _to_topic_partitions(offsets: Offsets) -> list[TopicPartition]:
 
 
 def _partition_end_offsets(fetched: Sequence[Any]) -> dict[Partition, int]:
-    """Return where partitions were read to their end. It may lie past the last message: the end of a transaction is none."""
+    """Return the end offsets of partitions that were read to their end.
+
+    An end may be after the last message: the marker that ends a transaction is no message.
+    """
     return {
         Partition(each.topic(), each.partition()): each.offset()
         for each in fetched
@@ -305,7 +308,7 @@ def _is_message(fetched: Any) -> bool:
 
 
 def _to_messages(fetched: Sequence[Any]) -> list[Message]:
-    """Return librdkafka's messages as ours, field by field and not message by message: that takes half the time."""
+    """Return librdkafka's messages as ours. They are converted field by field, which takes half the time."""
     fields = (map(methodcaller(name), fetched) for name in ("topic", "partition", "offset", "key", "value"))
     timestamps = map(itemgetter(1), map(methodcaller("timestamp"), fetched))
     return list(map(Message._make, zip(*fields, map(read_headers, fetched), timestamps, strict=True)))

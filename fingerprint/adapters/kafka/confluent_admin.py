@@ -44,7 +44,7 @@ class ConfluentTopicAdmin(base.BaseTopicAdmin):
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Raise librdkafka's errors as ours: a broker that has just started answers, and is not ready yet."""
+        """Raise librdkafka's errors as ours; a broker that has just started answers but is not ready yet."""
         with translate_librdkafka_errors(self._settings):
             try:
                 yield
@@ -54,7 +54,7 @@ class ConfluentTopicAdmin(base.BaseTopicAdmin):
                 raise base.not_ready(self._settings, exception.args[0].str()) from None
 
     def _list_topics(self, names: Collection[str]) -> dict[str, tuple[int, int]]:
-        # all of them: a named one, a broker might create
+        # list all topics: a broker might create one that is named
         every = self._admin.list_topics(timeout=self._timeout_seconds).topics
         found = {name: every[name].partitions for name in names if name in every}
         return {name: (len(each), len(next(iter(each.values())).replicas)) for name, each in found.items()}
@@ -67,7 +67,7 @@ class ConfluentTopicAdmin(base.BaseTopicAdmin):
         return {topic.name: _reader(answer.result()) for topic, answer in found.items()}
 
     def create(self, topic: TopicSpec) -> bool:
-        """Create a topic. False, and nothing done, if there is one of that name."""
+        """Create a topic. Return False and do nothing if there is one of that name."""
         replicas = -1 if topic.replicas is None else topic.replicas
         new_topic = NewTopic(topic.name, topic.partitions, replicas, config=topic.configs())
         with self._translated_errors():
@@ -84,7 +84,7 @@ class ConfluentTopicAdmin(base.BaseTopicAdmin):
         return True
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Raise a topic's number of partitions to this one."""
+        """Increase a topic's number of partitions to `partitions`."""
         with self._translated_errors():
             request = NewPartitions(name, partitions)
             self._admin.create_partitions([request], request_timeout=self._timeout_seconds)[name].result()

@@ -1,4 +1,4 @@
-"""The connection of confluent-kafka: settings as librdkafka reads them, and its errors as ours.
+"""The connection of confluent-kafka: our settings as librdkafka's options, and its errors as ours.
 
 Example:
     >>> librdkafka_options(Kafka(bootstrap_servers=("127.0.0.1:9092",)))["bootstrap.servers"]
@@ -51,7 +51,7 @@ _NOISE = re.compile(
 
 
 def librdkafka_options(settings: Kafka) -> dict[str, Any]:
-    """Return the options of consumer, producer and admin. FingerprintError for a file that cannot be read."""
+    """Return the options of consumer, producer and admin. Raise FingerprintError for a file that cannot be read."""
     settings.check_files()
     options = {
         "bootstrap.servers": ",".join(settings.bootstrap_servers),
@@ -87,9 +87,9 @@ def _read_token(settings: Kafka) -> tuple[str, float]:
 
 
 class ConnectionFailure:
-    """The last error of a connection, empty if there was none; a refused login or certificate goes before all others.
+    """The last error of a connection, empty if there was none; a refused login or certificate takes precedence over others.
 
-    librdkafka reports by a callback why it could not log in, and raises that no broker answered.
+    It is needed because librdkafka raises only that no broker answered; the reason of a failed login comes in a callback.
 
     Example:
         >>> failure = ConnectionFailure()
@@ -108,7 +108,7 @@ class ConnectionFailure:
 
     @property
     def is_authentication_failure(self) -> bool:
-        """Return whether a broker answered, and one side did not accept the login or the certificate of the other."""
+        """Return whether a broker answered, and one side refused the login or the certificate of the other."""
         return self.error is not None and _is_refusal(self.error)
 
     def __str__(self) -> str:
@@ -120,11 +120,11 @@ def _is_refusal(error: KafkaError) -> bool:
 
 
 def check_connection(client: Any, settings: Kafka, failure: ConnectionFailure) -> None:
-    """Send a first request, so that a refused login is known now. FingerprintError with the reason."""
+    """Send a first request, so that a refused login is known at once. Raise FingerprintError with the reason."""
     try:
         client.list_topics(timeout=settings.request_timeout_seconds)
     except KafkaException:
-        client.poll(0)  # it calls back only here
+        client.poll(0)  # runs the callbacks
         if not failure.is_authentication_failure:
             raise
         raise FingerprintError(base.not_let_in(settings, failure)) from None

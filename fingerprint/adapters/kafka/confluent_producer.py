@@ -39,9 +39,9 @@ class ConfluentProducer(base.BaseProducer):
             check_connection(self._client, settings, failure)
 
     def send(self, topic: str, value: bytes | None, key: bytes | None = None, headers: Headers = ()) -> None:
-        """Take a message. QueueFull, DeliveryFailed; FingerprintError if it is too large or there is no such topic.
+        """Accept a message. Raise QueueFull, DeliveryFailed; FingerprintError if it is too large or there is no such topic.
 
-        An own loop and not `stamina`: a full queue empties only while librdkafka is polled.
+        A loop of our own instead of `stamina`, because a full queue empties only while librdkafka is polled.
         """
         if topic not in self._known_topics:
             self.partition_count(topic)
@@ -65,9 +65,9 @@ class ConfluentProducer(base.BaseProducer):
         return True
 
     def partition_count(self, topic: str) -> int:
-        """Return the number of a topic's partitions. FingerprintError without such a topic, or an answer in time.
+        """Return the number of partitions. Raise FingerprintError without such a topic, or without an answer in time.
 
-        Asked for before the first message, too: librdkafka takes messages for any topic and finds out later.
+        It is also called before the first message, because librdkafka accepts messages for a topic that does not exist.
         """
         with translate_librdkafka_errors(self._settings):
             metadata = self._client.list_topics(topic, timeout=self._settings.request_timeout_seconds)
@@ -86,7 +86,7 @@ class ConfluentProducer(base.BaseProducer):
             raise DeliveryFailed(self._failure.str())
 
     def flush(self, timeout_seconds: float | None = None) -> None:
-        """Wait until all messages are acknowledged. DeliveryFailed if not, or not in time (default: delivery_timeout_ms)."""
+        """Wait until all messages are acknowledged. Raise DeliveryFailed if not in time (default: delivery_timeout_ms)."""
         left = self._client.flush(
             self._settings.delivery_timeout_seconds if timeout_seconds is None else timeout_seconds
         )

@@ -1,4 +1,4 @@
-"""The consumer through kafka-python: pure Python but for its checksum.
+"""The consumer through kafka-python: pure Python, except for its checksum.
 
 Example:
     >>> consumer = KafkaPythonConsumer(settings.kafka)
@@ -48,7 +48,7 @@ from fingerprint.core.settings import Kafka
 
 
 class KafkaPythonConsumer(base.BaseConsumer):
-    """A `ports.message_stream.Consumer`. FingerprintError if no broker answers or accepts the login."""
+    """A `ports.message_stream.Consumer`. Raise FingerprintError if no broker answers or accepts the login."""
 
     def __init__(self, settings: Kafka, max_partition_fetch_bytes: int | None = None):
         super().__init__(settings)
@@ -61,7 +61,7 @@ class KafkaPythonConsumer(base.BaseConsumer):
         return translate_kafka_python_errors(self._settings)
 
     def _is_transient(self, error: Exception) -> bool:
-        """Return whether kafka-python 3.0.12 gave up too early: it does at the first refused connection."""
+        """Return whether kafka-python 3.0.12 gave up too early, as it does at the first refused connection."""
         return isinstance(error, errors.RetriableError)
 
     # --- membership -------------------------------------------------------------------------------------------------
@@ -89,7 +89,7 @@ class KafkaPythonConsumer(base.BaseConsumer):
         listener = RebalanceListener(self._callback_executor, self._client, assigned, revoked)
         self._client.subscribe(list(topics), listener=listener)
         with translate_kafka_python_errors(self._settings):
-            for topic in topics:  # a leader that knows its topics need not assign twice
+            for topic in topics:  # so that a leader knows its topics and need not assign twice
                 self._client.partitions_for_topic(topic)
 
     def generation(self) -> int:
@@ -97,7 +97,7 @@ class KafkaPythonConsumer(base.BaseConsumer):
         return int(self._client.group_metadata().generation_id)
 
     def close(self) -> None:
-        """Give the partitions back and leave the group."""
+        """Revoke the partitions and leave the group."""
         if self._closed:
             return
         self._closed = True
@@ -125,7 +125,7 @@ class KafkaPythonConsumer(base.BaseConsumer):
             self._buffer.add(_to_messages(partition, records))
 
     def _poll_once(self, timeout_seconds: float) -> dict[TopicPartition, list[Any]]:
-        """Return nothing while the broker is away: a stream goes on, and polls again. So no `stamina`, only a short pause."""
+        """Return the fetched records; none, after a short pause, while the broker is unavailable: a stream polls again."""
         try:
             return dict(self._client.poll(int(timeout_seconds * 1000), UNLIMITED))
         except errors.RetriableError:
@@ -144,7 +144,7 @@ class KafkaPythonConsumer(base.BaseConsumer):
     # --- offsets ----------------------------------------------------------------------------------------------------
 
     def commit(self, offsets: Offsets, metadata: Mapping[Partition, str] = NO_METADATA) -> None:
-        """Store offsets for the group. PartitionNotOwned, RebalanceInProgress."""
+        """Store offsets for the group. Raise PartitionNotOwned, RebalanceInProgress."""
         commits = {
             _to_topic_partition(each): OffsetAndMetadata(offset, metadata.get(each, ""), -1)
             for each, offset in offsets.items()
@@ -166,12 +166,12 @@ class KafkaPythonConsumer(base.BaseConsumer):
         return {each: (at.offset, at.metadata or "") for each, at in found.items() if at}
 
     def beginning_offsets(self, partitions: Collection[Partition]) -> dict[Partition, int]:
-        """Return the first offset of each partition that the broker holds."""
+        """Return the first offset of each partition that the broker still has."""
         patience = self._settings.request_timeout_seconds
         return self._list_offsets(self._client.beginning_offsets, partitions, patience)
 
     def offsets_for_time(self, partitions: Collection[Partition], milliseconds: int) -> dict[Partition, int]:
-        """Return the offset of the first message of that time or later, the end where there is none."""
+        """Return the offset of the first message of that time or later; the end if there is none."""
         ends = self.end_offsets(partitions)
         if not ends:
             return {}
@@ -204,7 +204,7 @@ class KafkaPythonConsumer(base.BaseConsumer):
         return {Partition(each.topic, each.partition): offset for each, offset in found.items()}
 
     def partition_count(self, topic: str) -> int:
-        """Return the number of partitions. FingerprintError if there is no such topic, or no answer in time."""
+        """Return the number of partitions. Raise FingerprintError without such a topic, or without an answer in time."""
         with translate_connection_errors(self._settings):
             return fetch_partition_count(topic, self._settings)
 

@@ -44,7 +44,7 @@ class KafkaPythonTopicAdmin(base.BaseTopicAdmin):
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
-        """Raise kafka-python's errors as ours: a broker that has just started answers, and is not ready yet."""
+        """Raise kafka-python's errors as ours; a broker that has just started answers but is not ready yet."""
         with translate_connection_errors(self._settings):
             try:
                 yield
@@ -54,7 +54,7 @@ class KafkaPythonTopicAdmin(base.BaseTopicAdmin):
                 raise base.not_ready(self._settings, error) from None
 
     def _list_topics(self, names: Collection[str]) -> dict[str, tuple[int, int]]:
-        every = self._admin.describe_topics()  # all of them: a named one, a broker might create
+        every = self._admin.describe_topics()  # all topics: a broker might create one that is named
         found = {each["name"]: each["partitions"] for each in every if each["name"] in names}
         return {name: (len(each), len(each[0]["replica_nodes"])) for name, each in found.items()}
 
@@ -68,7 +68,7 @@ class KafkaPythonTopicAdmin(base.BaseTopicAdmin):
         return {name: _reader(configs) for name, configs in dict(found).items()}
 
     def create(self, topic: TopicSpec) -> bool:
-        """Create a topic. False, and nothing done, if there is one of that name."""
+        """Create a topic. Return False and do nothing if there is one of that name."""
         new_topic = {"num_partitions": topic.partitions, "configs": topic.configs()}
         if topic.replicas is not None:
             new_topic["replication_factor"] = topic.replicas
@@ -81,7 +81,7 @@ class KafkaPythonTopicAdmin(base.BaseTopicAdmin):
         return True
 
     def add_partitions(self, name: str, partitions: int) -> None:
-        """Raise a topic's number of partitions to this one."""
+        """Increase a topic's number of partitions to `partitions`."""
         with self._translated_errors():
             answer = self._admin.create_partitions({name: partitions}, raise_errors=False).results[0]
             _raise_broker_error(answer.error_code, answer.error_message)
@@ -95,7 +95,7 @@ class KafkaPythonTopicAdmin(base.BaseTopicAdmin):
 
 
 def _raise_broker_error(code: int, sentence: str | None) -> None:
-    """Raise the broker's answer in its own words: kafka-python would add the whole request and response."""
+    """Raise the broker's error with its own sentence; kafka-python would add the whole request and response."""
     if code:
         raise errors.for_code(code)(sentence)
 

@@ -1,4 +1,4 @@
-"""Work-arounds of kafka-python 3.0.12: header names, its network thread, a join that it forgets, a close that gives up.
+"""Workarounds for kafka-python 3.0.12: header names, its network thread, a join that it forgets, a close that gives up.
 
 Example:
     >>> tolerate_invalid_header_names()
@@ -33,14 +33,14 @@ _strict_read = DefaultRecordBatch._read_msg
 def tolerate_invalid_header_names() -> None:
     """Escape header names that are not UTF-8, from now on, for every consumer of this process.
 
-    Names are any bytes to a broker, and each producer chooses them. kafka-python raises at such a name, so one message would
-    stop its partition for ever.
+    A broker accepts any bytes as a name, and each producer chooses them. kafka-python raises an error for such a name, so one
+    message would stop its partition for ever.
     """
     DefaultRecordBatch._read_msg = _read_record
 
 
 class _LenientBytes(bytearray):
-    """Bytes of a batch, whose parts decode whatever they are."""
+    """Bytes of a batch that can always be decoded."""
 
     def __getitem__(self, key: Any) -> Any:
         part = super().__getitem__(key)
@@ -51,7 +51,7 @@ class _LenientBytes(bytearray):
 
 
 def _read_record(batch: Any) -> Any:
-    """Return the next record. A batch is read on slowly after its first such name; others are as fast as ever."""
+    """Return the next record. After its first invalid name, the rest of a batch is read slowly; other batches are not."""
     try:
         return _strict_read(batch)
     except UnicodeDecodeError:
@@ -60,15 +60,15 @@ def _read_record(batch: Any) -> Any:
 
 
 def is_joining(client: kafka.KafkaConsumer) -> bool:
-    """Return whether a join is under way: until it ends nothing can be committed, and leaving the group waits behind it."""
+    """Return whether a join is under way; until it ends, nothing can be committed, and leaving the group must wait."""
     return client._coordinator._join_task is not None
 
 
 def keep_joining(client: kafka.KafkaConsumer) -> None:
-    """Ask once more for a join that is under way, so that the library goes on with it.
+    """Request a join that is under way again, so that the library goes on with it.
 
-    It forgets a join that new metadata asked for, if a poll ends before the join does, and the member then waits for ever:
-    `BaseCoordinator.join_group_async` looks at need_rejoin, which the join itself has just made False.
+    The library forgets a join caused by new metadata if a poll ends before the join, and the member then waits for ever:
+    `BaseCoordinator.join_group_async` checks need_rejoin, which the join itself has just set to False.
     """
     if is_joining(client):
         client._coordinator.request_rejoin()
@@ -83,11 +83,11 @@ def close_producer(client: kafka.KafkaProducer) -> None:
 
 
 class CallbackExecutor:
-    """Let the caller's thread answer when kafka-python calls back.
+    """Runs kafka-python's callbacks on the caller's thread.
 
-    kafka-python runs its network on a thread of its own and calls back there, where nothing may block: neither a commit nor a
-    restored checkpoint. So a call that may call back (poll, close) runs on another thread, one after the other, and the
-    caller's thread serves what is asked for until the call is done. An error of a callback is raised by the call.
+    kafka-python runs its network, and its callbacks, on a thread of its own, where nothing may block: neither a commit nor a
+    restored checkpoint. So a call with callbacks (poll, close) runs on another thread, one at a time, and the caller's thread
+    runs the callbacks until the call is done. The call raises the errors of its callbacks.
 
     Example:
         >>> executor = CallbackExecutor()
@@ -101,7 +101,7 @@ class CallbackExecutor:
         self._error: BaseException | None = None
 
     def run(self, call: Call) -> Any:
-        """Return the call's value. A call that an interrupt left running is waited for first, and its value returned."""
+        """Return the call's value. If an interrupt left a call running, wait for that one and return its value instead."""
         if self._running is None:
             self._running = self._pool.submit(call)
             self._running.add_done_callback(lambda _: self._queue.put(None))
@@ -114,7 +114,7 @@ class CallbackExecutor:
         return done.result()
 
     def call_back(self, call: Callable[[Any], None], argument: Any, on_done: Call) -> None:
-        """Have the caller's thread call this, then `on_done`, also if it raised. From any thread."""
+        """Make the caller's thread run `call`, then `on_done`, even if `call` raised. May be used from any thread."""
 
         def work() -> None:
             try:
@@ -137,7 +137,7 @@ class CallbackExecutor:
 
 
 class RebalanceListener(AsyncConsumerRebalanceListener):  # type: ignore[misc]
-    """Run rebalance callbacks on the caller's thread; the network's thread waits for them without being held up."""
+    """Runs rebalance callbacks on the caller's thread; the network's thread awaits them without blocking."""
 
     def __init__(
         self,

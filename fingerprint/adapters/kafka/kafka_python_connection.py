@@ -1,4 +1,4 @@
-"""The connection of kafka-python: settings as it reads them, and its errors as ours.
+"""The connection of kafka-python: our settings as its options, and its errors as ours.
 
 Example:
     >>> kafka_python_options(Kafka(bootstrap_servers=("127.0.0.1:9092",)))
@@ -33,14 +33,14 @@ MEMBERSHIP_LOST_ERRORS = (
 )
 UNAVAILABLE_ERRORS = (errors.KafkaTimeoutError, errors.KafkaConnectionError, errors.NodeNotReadyError)
 _LIBRARY_LOG = logging.getLogger("kafka.net.manager")
-# The library tells of every attempt to connect, twice a second. Programs say themselves that no broker answers, and why.
+# The library logs every attempt to connect, twice a second. Programs log themselves that no broker answers, and why.
 _NETWORK_LOG = logging.getLogger("kafka.net")
 _NETWORK_LOG.addHandler(logging.NullHandler())
 _NETWORK_LOG.propagate = False
 _NOISE = re.compile(
     r"\[Error \d+\] |SaslAuthenticationFailedError: |KafkaConnectionError: |Handshake failed: |\[SSL: \w+\] | \(_ssl\.c:\d+\)"
 )
-# kafka-python 3.0.12 drops an answer that comes together with the end of its connection, and so do refused logins
+# kafka-python 3.0.12 drops an answer that comes together with the end of its connection, as that to a refused login does
 _DISCONNECTED = "socket disconnected"
 
 
@@ -56,13 +56,13 @@ class TokenFile(AbstractTokenProvider):  # type: ignore[misc]
 
 
 def require_fast_checksum() -> None:
-    """Raise FingerprintError unless CRC32C is computed in C: in pure Python, consuming is eleven times as slow or worse."""
+    """Raise FingerprintError unless CRC32C is computed in C: in pure Python, consuming is at least eleven times slower."""
     if not importlib.util.find_spec("crc32c"):
         raise FingerprintError(f"kafka-python needs the C module crc32c: {how_to_install('kafka')}")
 
 
 def kafka_python_options(settings: Kafka) -> dict[str, Any]:
-    """Return the options of consumer, producer and admin. FingerprintError for a file that cannot be read."""
+    """Return the options of consumer, producer and admin. Raise FingerprintError for a file that cannot be read."""
     require_fast_checksum()
     settings.check_files()
     return {
@@ -96,9 +96,9 @@ def _sasl_options(settings: Kafka) -> dict[str, Any]:
 
 
 def fetch_partition_count(topic: str, settings: Kafka) -> int:
-    """Return a topic's number of partitions. FingerprintError if there is no such topic.
+    """Return a topic's number of partitions. Raise FingerprintError if there is no such topic.
 
-    On a connection of its own: the consumer's own request waits without end while no broker answers.
+    It uses a connection of its own, because the consumer's request waits without end while no broker answers.
     """
     options = kafka_python_options(settings) | {"request_timeout_ms": settings.request_timeout_ms}
     admin = kafka.KafkaAdminClient(**options)
@@ -112,9 +112,9 @@ def fetch_partition_count(topic: str, settings: Kafka) -> int:
 
 
 class ConnectionFailureHandler(logging.Handler):
-    """The last error of a connection, empty if there was none; a refused login goes before all others, then a certificate.
+    """The last error of a connection, empty if there was none; a refused login takes precedence, then a refused certificate.
 
-    kafka-python logs why it could not log in, and raises that no broker answered.
+    It is needed because kafka-python raises only that no broker answered; it logs the reason of a failed login.
     """
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ class ConnectionFailureHandler(logging.Handler):
         self.error: Exception | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the errors among a record's arguments."""
+        """Keep the error that explains most among a record's arguments."""
         found = [each for each in record.args or () if isinstance(each, Exception)]
         for each in found:
             late = isinstance(each, errors.KafkaTimeoutError | errors.RequestTimedOutError)
@@ -131,7 +131,7 @@ class ConnectionFailureHandler(logging.Handler):
 
     @property
     def is_authentication_failure(self) -> bool:
-        """Return whether a broker answered, and one side did not accept the login or the certificate of the other."""
+        """Return whether a broker answered, and one side refused the login or the certificate of the other."""
         return _weight(self.error) > 0 or self.is_disconnect
 
     @property
@@ -151,7 +151,7 @@ class ConnectionFailureHandler(logging.Handler):
 
 
 def _weight(error: Exception | None) -> int:
-    """Return how much an error says of why there is no connection: an attempt that took too long says less than one refused."""
+    """Return how well an error explains a failed connection: a timeout explains less than a refused connection."""
     if isinstance(error, errors.SaslAuthenticationFailedError):
         return 2
     return int("SSL" in str(error))
@@ -184,7 +184,7 @@ def translate_connection_errors(settings: Kafka) -> Iterator[None]:
         except errors.KafkaTimeoutError:
             if not failure.is_authentication_failure:
                 raise
-            # where no login is asked for, a server that breaks off stands before a broker that is not up yet
+            # without TLS or login, a connection that ends comes from a proxy in front of a broker that is not up yet
             not_up = failure.is_disconnect and not (settings.tls or settings.sasl_mechanism)
             error = ServerUnavailable if not_up else FingerprintError
             raise error(base.not_let_in(settings, failure)) from None
