@@ -1,4 +1,4 @@
-"""Calls as columns: the exchange between those who act and what writes records.
+"""Calls as columns, passed from simulated principals to the writer of records.
 
 Example:
     >>> few = Calls.from_columns([3.0, 9.5], [7, 7], session=0)
@@ -17,12 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 from fingerprint.simulation.identifiers import POOL_SIZE, IdentifierPools
 from fingerprint.simulation.user_agents import UserAgent
 
-USUAL_SALTS = 6  # names and ids of a kind that a person works with as a rule
+USUAL_SALTS = 6  # names and ids of a kind that a person usually works with
 
 
 @dataclass(slots=True)
 class CallerSession:
-    """Caller, credential, program and address: everything of a record that its template leaves open, but for times and ids.
+    """Caller, credential, program and address: all that a record needs in addition to its template, except times and ids.
 
     `identity` is the userIdentity as JSON. `values` fills the placeholders that the session fixes (account, region, caller).
     """
@@ -35,16 +35,16 @@ class CallerSession:
     pools: IdentifierPools
     console: bool = False
     endpoint: str = ""  # of the VPC, or nothing
-    shared: bool = False  # seen by a second account too
-    salt: int = 0  # which of the account's names and ids this one works with
+    shared: bool = False  # recorded by a second account as well
+    salt: int = 0  # selects the account's names and ids that this session works with
 
 
 @dataclass(slots=True)
 class Calls:
     """Calls of one day, not in order.
 
-    `time` is seconds since the day's midnight, UTC, up to two days on. `form` numbers the library's templates, `session` the
-    list of sessions that comes along, `salt` picks the values of placeholders.
+    `time` is in seconds since the day's midnight, UTC, up to two days later. `form` is an index of the library's templates,
+    `session` one of the list of sessions passed with the calls, `salt` selects the values of placeholders.
     """
 
     time: NDArray[np.float64]
@@ -70,7 +70,7 @@ class Calls:
 
 
 def unusual_salts(rng: np.random.Generator, count: int, share: float) -> NDArray[np.int64]:
-    """Return what is added to the salts of `count` runs: nothing, or for a `share` of them what leads to any other resources."""
+    """Return numbers to add to the salts of `count` runs: 0, or for a `share` of them one that selects other resources."""
     elsewhere = rng.random(count) < share
     return elsewhere * rng.integers(USUAL_SALTS, POOL_SIZE, count)
 

@@ -1,7 +1,7 @@
-"""The library of templates in which AWS operations are called.
+"""The library of templates for calls of AWS operations.
 
-Templates come from real records where there are any (the very shapes of the attack records included), else from
-botocore's models of the operation.
+Templates come from real records, including the attack records, if there are any of an operation; else from botocore's model of
+the operation.
 
 Example:
     >>> library = TemplateLibrary()
@@ -30,16 +30,16 @@ from fingerprint.sources.cloudtrail import samples
 from fingerprint.sources.cloudtrail.operations import Operation, load_operations
 
 REAL_DATASETS = (samples.ATTACK_DATASET, "real/prod_slice_anonymised")
-MAX_TEMPLATES = 6  # of one action that are kept, the most frequent first
+MAX_TEMPLATES = 6  # most templates of one action; the most frequent ones are kept
 MAX_TEMPLATE_CHARACTERS = 6_000  # characters
 
 
 class TemplateLibrary:
     """All templates in use, numbered; the library grows as operations of the long tail are first called.
 
-    `attack_calls` holds the attack records by technique, in the order and at the seconds they came:
-    `attack_calls[technique] = [(seconds since its first call, template, salt), ...]`; calls that name the same things
-    have the same salt.
+    `attack_calls` has the attack records by technique, in their order and with their times:
+    `attack_calls[technique] = [(seconds since its first call, template, salt), ...]`. Calls that name the same resources have the
+    same salt.
     """
 
     def __init__(self) -> None:
@@ -75,7 +75,7 @@ class TemplateLibrary:
     def templates_of(self, action: str, call_path: str = "direct") -> tuple[int, ...]:
         """Return the templates of `service:Name`, the usual one first.
 
-        Raises FingerprintError for an operation that is not in the catalogue.
+        Raise FingerprintError for an operation that is not in the catalogue.
         """
         if (action, call_path) not in self._templates_of:
             if action not in load_operations():
@@ -86,7 +86,7 @@ class TemplateLibrary:
         return self._templates_of[action, call_path]
 
     def pick_template(self, action: str, draw: Random) -> int:
-        """Draw a template as people come by it: the usual one, or one of the others."""
+        """Draw a template: the usual one in six of ten cases, else any."""
         forms = self.templates_of(action)
         return forms[0] if draw.random() < 0.6 else draw.choice(forms)
 
@@ -122,7 +122,7 @@ class TemplateLibrary:
     def _order_templates(self, count: Counter[int], guilty: set[int]) -> tuple[int, ...]:
         """Return templates of an action, most frequent first and successes before failures.
 
-        Where attack records show an action, all principals call it in their shapes.
+        If attack records have an action, all principals call it in their templates.
         """
         known = [number for number, _ in count.most_common()]
         known = [number for number in known if number in guilty] or known
@@ -171,7 +171,7 @@ def _call_path(record: dict[str, Any]) -> str:
 
 
 def _derive_templates(operation: Operation) -> list[RecordTemplate]:
-    """Return up to four templates: what is required, and with this or that which may be left out."""
+    """Return up to four templates: with the required parameters alone, and with some optional ones."""
     required = [member for member in operation.parameters if member[2]]
     optional = [member for member in operation.parameters if not member[2]]
     turn = zlib.crc32(operation.name.encode())

@@ -1,12 +1,12 @@
-"""Scripts of attackers: discovery, then techniques as they were recorded, in their order and pace.
+"""Scripts of attackers: discovery, then techniques in the order and at the pace in which they were recorded.
 
 Example:
     >>> script = plain_script(TemplateLibrary(), "quiet", size=4, span=1500.0, draw=random.Random(1))
     >>> len(script.forms), script.techniques[0]
     (4, 'discovery (composed)')
 
-Discovery is composed here, of reads that all principals make too. A mimic puts most of the victim's own calls
-between: more than half of what it does is what the victim does.
+Discovery is composed here from reads that all principals make as well. A mimic adds the victim's own calls between: they are more
+than half of its calls.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from fingerprint.simulation.people import Habit, pick_habit
 DISCOVERY = "discovery (composed)"
 COVER = "cover (the victim's own calls)"
 COVER_SHARE_RANGE = (0.5, 0.8)  # share of a mimic's calls that are the victim's own
-# Share of a technique's calls that may be usual where a thief uses rare techniques only.
+# Largest share of usual calls in a technique that a thief of rare techniques uses.
 MOST_USUAL_CALLS = 0.5
-HIDING_STRENGTHS = ("quiet", "mimic")  # these do a technique's last few calls only
+HIDING_STRENGTHS = ("quiet", "mimic")  # they make only the last few calls of a technique
 Step = tuple[float, int, str]  # seconds after the one before, form, technique
 Call = tuple[float, int, int, str]  # seconds from the start, form, salt, technique
 
@@ -47,9 +47,9 @@ _DISCOVERY_ACTIONS = parse_actions(
 
 @dataclass(frozen=True, slots=True)
 class AttackScript:
-    """Calls in the order of time, a column each.
+    """Calls in the order of time, as columns.
 
-    `offsets` are seconds from the start; calls that name the same things have the same salt.
+    `offsets` are in seconds from the start; calls that name the same resources have the same salt.
     """
 
     offsets: tuple[float, ...]
@@ -75,9 +75,9 @@ def plain_script(
     discovery: float = 1.0,
     usual: frozenset[str] = frozenset(),
 ) -> AttackScript:
-    """Return `size` calls within `span` seconds, all the attacker's; `discovery` is a factor of the share of discovery.
+    """Return `size` calls of the attacker within `span` seconds; `discovery` is a factor on the share of discovery.
 
-    Only techniques are used that have at most half of their calls among the `usual` actions.
+    It uses only techniques with at most half of their calls among the `usual` actions.
     """
     share = 0.3 if strength in HIDING_STRENGTHS else draw.uniform(0.25, 0.5)
     steps = _discovery_steps(library, _discovery_techniques(library), round(size * share * discovery), draw)
@@ -95,7 +95,7 @@ def disguised_script(
 ) -> AttackScript:
     """Return `size` calls over most of `span` seconds, more than half of them the victim's own.
 
-    Of discovery and techniques those come first that call services the victim uses.
+    Discovery and techniques with calls of the victim's services come first.
     """
     cover = max(size // 2 + 1, round(size * draw.uniform(*COVER_SHARE_RANGE)))
     used = {library.templates[form].service for habit in attacker.habits for form in habit.templates.tolist()}
@@ -130,7 +130,7 @@ def bulk_script(
 
 
 def _spread_script(forms: Sequence[int], size: int, span: float, draw: random.Random) -> AttackScript:
-    """Return calls of these templates at random times of a span, three in four of the first; the salt is the caller's."""
+    """Return calls of these templates at random times of a span, three in four of the first one, with the caller's salt."""
     times = sorted(draw.random() * span for _ in range(size))
     calls = [
         (time, forms[0] if draw.random() < 0.75 else forms[-1], draw.randrange(USUAL_SALTS), COVER)
@@ -189,7 +189,7 @@ def _single_technique_steps(
 ) -> list[Step]:
     """Return the technique's real calls at their real pace.
 
-    Where there is no room for all, these are the last ones, which do the harm.
+    If there is no room for all of them, the last ones are kept, because they do the harm.
     """
     if room <= 0:
         return []
@@ -203,7 +203,7 @@ def _single_technique_steps(
 
 
 def _with_times(steps: Sequence[Step], span: float, draw: random.Random) -> list[Call]:
-    """Turn gaps into seconds, pressed into `span`. One salt: what was one instance in the real records is one here."""
+    """Turn gaps into seconds, shortened to fit `span`. All have one salt, so that one instance in real records stays one."""
     times = np.cumsum([gap for gap, _, _ in steps])
     times *= min(1.0, span / max(times[-1], 1.0))
     salt = draw.randrange(200)
@@ -214,7 +214,7 @@ def _with_times(steps: Sequence[Step], span: float, draw: random.Random) -> list
 
 
 def _stretch(calls: Sequence[Call], span: float, draw: random.Random) -> list[Call]:
-    """Stretch the calls from a moment in the first half of `span` to one in its second: an attacker in disguise takes time."""
+    """Stretch the calls so that they begin in the first half of `span` and end in the second: a disguised attacker is slow."""
     begin, end = draw.uniform(0.0, 0.5) * span, draw.uniform(0.5, 1.0) * span
     first, last = calls[0][0], calls[-1][0]
     slower = (end - begin) / max(last - first, 1.0)
@@ -222,7 +222,7 @@ def _stretch(calls: Sequence[Call], span: float, draw: random.Random) -> list[Ca
 
 
 def _cover_calls(habits: Sequence[Habit], count: int, span: float, draw: random.Random) -> list[Call]:
-    """Return `count` calls as the victim makes them: runs of habits, the favourite ones the most often."""
+    """Return `count` calls of the victim's kind: runs of its habits, favourite ones most often."""
     rng = np.random.default_rng(draw.getrandbits(64))
     found: list[Call] = []
     while len(found) < count:

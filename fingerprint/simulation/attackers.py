@@ -1,7 +1,7 @@
-"""Attackers: with whose session, with which tool, from where, and when.
+"""Attackers: their sessions, tools, networks and times.
 
-A thief uses a stolen instance credential, access key or single sign-on session from a network and with tools of
-their own; some of these are also what colleagues have. A mimic uses the victim's, while the victim is at work.
+A thief uses a stolen instance credential, access key or single sign-on session, with a network and tools of their own; some of
+these are the same as a colleague's. A mimic uses the victim's network and tools while the victim is at work.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from fingerprint.simulation.machines import Machine
 from fingerprint.simulation.people import Habit, Person, pick_habit
 
 Victim = Person | Machine
-NOON = 46_800  # local seconds: from 13:00 on a person is where they spend the afternoon
+NOON = 46_800  # local seconds: from 13:00 on, a person is at the place of the afternoon
 
 
 @dataclass(frozen=True, slots=True)
 class Attacker:
-    """A session in the wrong hands, from second `start` of its day.
+    """A session in an attacker's hands, from second `start` of its day.
 
-    `habits` are what its owner does with it: a mimic does the same.
+    `habits` are those of its owner, which a mimic repeats.
     """
 
     start: float
@@ -44,8 +44,8 @@ def steal_session(
 ) -> Attacker:
     """Return the victim's session of that day, begun before the attack, in the attacker's hands.
 
-    A session of single sign-on is used at the console in a share `by_console` of cases. `own` says what is the victim's:
-    its "tool", its "network", its "resources"; with "colleague's network" it calls from where the colleague does.
+    A session of single sign-on is used at the console in a share `by_console` of cases. `own` names the victim's traits that the
+    attacker has: "tool", "network", "resources"; with "colleague's network" the calls come from the colleague's network.
     """
     if isinstance(victim, Machine):
         stolen = victim.session(day, victim.session_at(day, start))
@@ -74,7 +74,7 @@ def steal_session(
 
 
 def mimic_session(victim: Victim, day: int, draw: random.Random) -> Attacker:
-    """Return the victim's own session, begun at a moment of that day at which the victim calls something too."""
+    """Return the victim's own session, begun at a time of that day at which the victim makes a call."""
     times = victim.simulate_day(day)[0].time
     start = draw.choice(times.tolist()) if len(times) else (13 - victim.utc_offset) % 24 * 3600
     if isinstance(victim, Machine):
@@ -89,7 +89,7 @@ def mimic_session(victim: Victim, day: int, draw: random.Random) -> Attacker:
 
 
 def _routine_habits(machine: Machine, day: int) -> tuple[Habit, ...]:
-    """Return what the machine calls by itself, each routine as a habit: its operations, up to once each."""
+    """Return the machine's own routines as habits: the operations of a routine, each at most once."""
     own = [routine for _, routine in machine.routines(day) if not routine.call_path]
     forms = [np.unique(machine.templates(routine, day)) for routine in own]
     return tuple(Habit("sdk", 1, len(some), some) for some in forms)
@@ -106,7 +106,7 @@ def _attacker_address(victim: Victim, colleague: Person, day: int, draw: random.
 
 
 def _attacker_user_agent(colleague: Person, day: int, draw: random.Random) -> user_agents.UserAgent:
-    """Draw a tool. One in four is what a colleague has, to the version: all install the same tools."""
+    """Draw a tool. One in four is exactly a colleague's, version included, because all install the same tools."""
     tools: tuple[Tool, ...] = ("cli", "cli", "sdk", "terraform")
     if draw.random() < 0.25:
         return colleague.user_agent(draw.choice(tools), day)

@@ -1,8 +1,8 @@
 """Attack sessions: real attack records, moved in time and onto a simulated principal.
 
-This module chooses victims, times and sizes; `attackers` says with what and from where, `attack_scripts` what is called.
-Each strength takes turns over kinds of victims (people of single sign-on, machine roles, users with keys), and its
-sizes are spread evenly: four quiet attacks are not four of nine calls.
+This module chooses victims, times and sizes; `attackers` chooses tools and networks, `attack_scripts` the calls. The attacks of a
+strength take turns over kinds of victims (people with single sign-on, machine roles, users with keys), and their sizes are spread
+evenly, so that four quiet attacks do not all have nine calls.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from fingerprint.simulation.people import Person
 from fingerprint.simulation.staff import Staff
 
 STRENGTHS = ("session", "quiet", "smash", "mimic")
-# strengths that only some worlds have, in addition
+# Additional strengths of some worlds
 INSIDER, INTRUDER_MADE, ROBBED = "insider", "newcomer", "robbed"
 SIZES = {  # calls
     "session": (20, 100),
@@ -49,16 +49,18 @@ SPANS = {  # seconds, at most
     INTRUDER_MADE: 5400.0,
     ROBBED: 3000.0,
 }
-# a strength's victims by turns: people, machine roles, users with keys
+# Kinds of a strength's victims, in turn: people, machine roles, users with keys
 VICTIM_KIND_ORDER = (
     0, 1, 2, 0, 1, 0, 0, 1, 2, 0,
 )  # fmt: skip
-CONSOLE_SHARE = 0.4  # of thieves of a person's session; hundreds of calls are made by a program
-# Share of discovery that thieves leave out in a world where all their actions are theirs alone.
+CONSOLE_SHARE = 0.4  # of thieves of a person's session who use the console; a program makes hundreds of calls
+# Share of discovery that thieves leave out in a world in which only they use their actions.
 LESS_DISCOVERY = 0.5
-COLLEAGUES_NETWORK_SHARE = 0.5  # of users that an intruder made: they call from where a colleague does
-ROBBED_NUMBERS = 100_000  # people hired to be robbed are numbered from here on, apart from all others
-GOLDEN_RATIO_CONJUGATE = 0.6180339887  # steps of it spread any number of sizes evenly (Weyl's sequence)
+COLLEAGUES_NETWORK_SHARE = 0.5  # of users made by an intruder who call from a colleague's network
+ROBBED_NUMBERS = 100_000  # first number of people hired to be robbed, above all other numbers
+GOLDEN_RATIO_CONJUGATE = (
+    0.6180339887  # steps of this length spread any number of sizes evenly (Weyl's sequence)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +86,8 @@ def plan_attacks(
 ) -> list[Attack]:
     """Return `count` attacks in the last quarter of the days, at most one a victim; strengths take turns.
 
-    Worlds with insiders or users that an intruder made have these in addition, as a share of `count`.
-    Raises FingerprintError for an unknown strength, or more attacks than there are people and machine roles.
+    Worlds with insiders or users made by an intruder have these in addition, as a share of `count`.
+    Raise FingerprintError for an unknown strength, or more attacks than there are people and machine roles.
     """
     unknown = set(strengths) - set(STRENGTHS)
     if unknown or not strengths:
@@ -118,7 +120,7 @@ def plan_attacks(
 
 
 def _hire(organisation: Organisation, staff: Staff, i: int) -> Person:
-    """Return a person who joins the staff on a working day of the last quarter, as a colleague's like: it is robbed that day."""
+    """Return a person, similar to a colleague, who joins on a working day of the last quarter and is robbed that day."""
     draw = organisation.random_for("robbed newcomer", i)
     near = draw.choice([person for person in staff.people if person.kind in ("sso", "saml", "user")])
     name = f"{draw.choice(('alex', 'kim', 'robin', 'sam'))}.new{i}"
@@ -141,7 +143,7 @@ def _hire(organisation: Organisation, staff: Staff, i: int) -> Person:
 
 
 def _intruder_made_user(organisation: Organisation, staff: Staff, i: int) -> Person:
-    """Return a user with keys, in a colleague's account, that is not of the staff: all it does is the attack."""
+    """Return a user with keys in a colleague's account that does not belong to the staff: all of its calls are the attack."""
     draw = organisation.random_for("intruder-made user", i)
     near = draw.choice(staff.people)
     name = f"svc-{near.account.pools['name'][draw.randrange(256)]}-{i}"
@@ -191,7 +193,7 @@ def _make_attack(
 
 
 def _disguise(organisation: Organisation, i: int, strength: str) -> DisguisedScript:
-    """Return what writes the script of attack number `i`, which comes in its victim's own session."""
+    """Return the function that writes the script of attack number `i`, which uses its victim's own session."""
     if strength == INSIDER:
         return bulk_script
     repeats = organisation.random_for("mimic", i).random() < organisation.parameters.repeating_mimics
@@ -199,7 +201,7 @@ def _disguise(organisation: Organisation, i: int, strength: str) -> DisguisedScr
 
 
 def _usual_actions(organisation: Organisation, i: int) -> frozenset[str]:
-    """Return the actions of usual work, which the thief of attack number `i` keeps away from; none of most thieves."""
+    """Return the actions of usual work if the thief of attack number `i` avoids them; most thieves do not."""
     share = organisation.parameters.rare_techniques
     if not share or organisation.random_for("rare techniques", i).random() >= share:
         return frozenset()
@@ -207,9 +209,9 @@ def _usual_actions(organisation: Organisation, i: int) -> frozenset[str]:
 
 
 def _own_traits(organisation: Organisation, i: int, strength: str) -> frozenset[str]:
-    """Draw what is the victim's in attack number `i`: "tool", "network", "hours", "resources"; or "colleague's network"."""
+    """Draw the victim's traits in attack number `i`: "tool", "network", "hours", "resources"; or "colleague's network"."""
     world, draw = organisation.parameters, organisation.random_for("own traits", i)
-    if strength == INTRUDER_MADE:  # it has nothing of its own to be like, but for what colleagues have
+    if strength == INTRUDER_MADE:  # a new user has no traits of its own; it can only resemble colleagues
         return frozenset({"colleague's network"} if draw.random() < COLLEAGUES_NETWORK_SHARE else ())
     shares = {
         "tool": world.own_tool_attacks,
@@ -223,7 +225,7 @@ def _own_traits(organisation: Organisation, i: int, strength: str) -> frozenset[
 def _make_attacker(
     staff: Staff, victim: Victim, day: int, strength: str, draw: random.Random, own: frozenset[str]
 ) -> Attacker:
-    """Return an attacker. Quiet ones hide in the victim's working hours; the others come when they like, or then too."""
+    """Return an attacker. Quiet ones hide in the victim's working hours; others come at any time unless `own` has "hours"."""
     start = draw.uniform(0.5, 22) * 3600
     if strength in ("quiet", ROBBED) or "hours" in own:
         start = max(60.0, (draw.uniform(10, 16) - victim.utc_offset) * 3600)
@@ -246,7 +248,7 @@ def _attack_day(organisation: Organisation, victim: Victim, draw: random.Random)
 
 
 def _script_size(organisation: Organisation, strength: str, turn: int) -> int:
-    """Return how many calls the strength's attack number `turn` makes."""
+    """Return the number of calls of attack number `turn` of a strength."""
     least, most = SIZES[strength]
     share = (organisation.random_for("sizes", strength).random() + turn * GOLDEN_RATIO_CONJUGATE) % 1.0
     if strength == INTRUDER_MADE:

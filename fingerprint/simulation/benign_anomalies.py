@@ -1,8 +1,9 @@
-"""Harmless things that look odd: what a detector should leave in peace, in the last week of the days.
+"""Benign anomalies: harmless events that look odd, on which a detector should not alert, in the last week of the days.
 
-What affects single principals affects one in 150 of them in that week (a firm that renews half of its people in a
-year hires that many); what affects all of a kind (a holiday, an upgrade, an outage, a release, a feature) comes once.
-In the weeks before, but for the first days, each comes by the chance of `WorldParameters.eventful_history`.
+- Anomalies of single principals affect one in 150 of them in that week (as many as a firm hires that renews half of its people
+  in a year).
+- Anomalies of all principals or of one kind (a holiday, an upgrade, an outage, a release, a feature) occur once.
+- In the weeks before, except the first days, each occurs with the probability `WorldParameters.eventful_history`.
 
 Example:
     >>> sorted(ANOMALY_PLANNERS)[:3]
@@ -27,9 +28,9 @@ from fingerprint.simulation.people import Habit, Person
 from fingerprint.simulation.staff import Staff
 
 WEEK_DAYS = 7
-FIRST_DAYS = 5  # without surprises: no one has habits yet
+FIRST_DAYS = 5  # without anomalies, because principals have no habits yet
 OUTAGE_HOURS = 1.5
-# Seconds after which a call that failed is tried again: five attempts, as SDKs have it
+# Seconds after which a failed call is tried again: five attempts, as in the SDKs
 RETRY_SECONDS = (1.0, 3.0, 8.0, 20.0)
 UNUSUAL_ACTIONS = parse_actions(
     "glue:StartJobRun GetJobRun athena:StartQueryExecution GetQueryExecution GetQueryResults ce:GetCostAndUsage "
@@ -39,7 +40,7 @@ UNUSUAL_ACTIONS = parse_actions(
 
 @dataclass(frozen=True, slots=True)
 class BenignAnomaly:
-    """A harmless event, and those whom it affects.
+    """A harmless event, and the principals that it affects.
 
     `principal` (an ARN) and `key` (as the product names it) are "*" for all. Days are numbers, `until` included.
     """
@@ -76,7 +77,7 @@ class BenignAnomaly:
 def plan_anomalies(organisation: Organisation, staff: Staff, names: Iterable[str]) -> list[BenignAnomaly]:
     """Make the anomalies called `names` happen to `staff`, and return them. There are none in less than two weeks.
 
-    Raises FingerprintError for an unknown name.
+    Raise FingerprintError for an unknown name.
     """
     selected = list(names)
     if unknown := set(selected) - set(ANOMALY_PLANNERS):
@@ -110,7 +111,7 @@ def _plan_week(
 
 
 def apply_outages(calls: Calls, outages: Sequence[BenignAnomaly], library: TemplateLibrary) -> Calls:
-    """Return the day's calls, where those that an outage hits fail and are tried again in vain."""
+    """Return the day's calls; calls during an outage of their service fail and are tried again in vain."""
     for outage in outages:
         hit = np.array([form.service == outage.service for form in library.templates], bool)[calls.form]
         hit &= (calls.time >= outage.hours[0] * 3600) & (calls.time < outage.hours[1] * 3600)
@@ -131,7 +132,7 @@ def _working_day(organisation: Organisation, day: int) -> int:
 
 
 def _last_new_day(organisation: Organisation, day: int) -> int:
-    """Return the last day on which what changed for good on `day` is new: it is usual two weeks later."""
+    """Return the last day on which a lasting change of `day` counts as new: two weeks later it is usual."""
     return min(organisation.days, day + 2 * WEEK_DAYS) - 1
 
 
@@ -154,7 +155,7 @@ def _pick_person(people: Sequence[Person], draw: random.Random, day: int) -> Per
 def _plan_new_hire(
     organisation: Organisation, staff: Staff, day: int, draw: random.Random
 ) -> list[BenignAnomaly]:
-    """Hire a person who comes by single sign-on or as an IAM user: by SAML they would have no principal of their own."""
+    """Hire a person with single sign-on or an IAM user; with SAML they would have no principal of their own."""
     person = _pick_person([p for p in staff.people if p.kind in ("sso", "user")], draw, day)
     if not person:
         return []
@@ -224,7 +225,7 @@ def _plan_migration(
 def _plan_month_end(
     organisation: Organisation, staff: Staff, day: int, draw: random.Random
 ) -> list[BenignAnomaly]:
-    """Let a person close the month, late, and a machine run a job that it never ran before."""
+    """Let a person close the month late in the day, and a machine run a job that it never ran before."""
     found = []
     if person := _pick_person(
         [p for p in staff.people if p.job in ("analyst", "manager", "data scientist")], draw, day
@@ -259,7 +260,7 @@ def _add_burst(person: Person, day: int, start: float, runs: int, size: int, wha
 def _plan_tool_upgrade(
     organisation: Organisation, staff: Staff, day: int, draw: random.Random
 ) -> list[BenignAnomaly]:
-    """Give seven of ten people versions that are new to the organisation, on the day or the one after."""
+    """Give seven of ten people tool versions that are new to the organisation, on that day or the next."""
     updated = [person for person in staff.people if draw.random() < 0.7]
     used = (level for person in staff.people for _, level in person.tool_rollouts)
     newest = 1 + max([3 + len(person.upgrades) for person in staff.people] + list(used))
@@ -332,7 +333,9 @@ def _plan_schedule_change(
 
 
 AnomalyPlanner = Callable[[Organisation, Staff, int, random.Random], list[BenignAnomaly]]
-ANOMALY_PLANNERS: dict[str, AnomalyPlanner] = {  # in this order: who has a holiday is not hired on it
+ANOMALY_PLANNERS: dict[
+    str, AnomalyPlanner
+] = {  # in this order, so that a person is not hired on their holiday
     "holiday": _plan_holiday,
     "new_hire": _plan_new_hire,
     "role_change": _plan_role_change,

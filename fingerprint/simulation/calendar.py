@@ -50,7 +50,7 @@ LOCATIONS = {
     )
 }
 
-# How busy a working person is, each half hour from 0:00 to 24:00 of local time: two humps and a lunch.
+# Activity of a working person in each half hour from 0:00 to 24:00 of local time: two peaks and a lunch break.
 _HOUR_WEIGHTS = np.array(
     [0.0] * 15
     + [1, 4, 9, 14, 17, 17, 15, 13, 9, 5, 8, 13, 16, 16, 15, 13, 10, 6, 3, 2, 1.2, 1, 1, 0.8, 0.8, 0.6, 0.3]
@@ -66,10 +66,10 @@ def is_working_day(day: date, location: Location) -> bool:
 
 
 def working_times(share: NDArray[np.float64], shift: float) -> NDArray[np.float64]:
-    """Return shares of a working day (0 to 1) as local seconds since midnight, for one who is `shift` seconds late."""
+    """Return shares of a working day (0 to 1) as local seconds since midnight, for a person who starts `shift` seconds late."""
     return np.interp(share, _CUMULATIVE, _HOUR_EDGES) + shift
 
 
 def to_utc(local: NDArray[np.float64], location: Location) -> NDArray[np.float64]:
-    """Return local seconds as seconds since the same date's UTC midnight; what would fall before it falls on it."""
+    """Return local seconds as seconds since the same date's UTC midnight; earlier times are moved to midnight."""
     return np.maximum(local - location.utc_offset * 3600, 1.0)

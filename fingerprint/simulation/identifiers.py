@@ -1,4 +1,4 @@
-"""Names and ids that fill the placeholders of a record; seeded, so that an account always has the same buckets and roles.
+"""Names and ids for the placeholders of a record; seeded, so that an account always has the same buckets and roles.
 
 Example:
     >>> pools = IdentifierPools("7/111122223333")
@@ -27,7 +27,7 @@ _ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
 
 
 class IdentifierPools(dict[str, list[str]]):
-    """kind -> 256 values of that kind, made when first asked for.
+    """A map from a kind to 256 values of that kind, made at first use.
 
     Kinds: `name`; `i-`, `vpc-` and other id prefixes; `key:AROA` and other kinds of key id; `uuid`, `UUID`;
     `b64:256` (that many characters); `digits:19`; `hex:32`.
@@ -67,5 +67,5 @@ def random_uuid(draw: random.Random) -> str:
 
 
 def key_id(prefix: str, draw: random.Random) -> str:
-    """Return a key or principal id as AWS spells it: four letters of kind (AKIA, ASIA, AROA, AIDA), sixteen more."""
+    """Return a key or principal id in AWS's form: four letters for the kind (AKIA, ASIA, AROA, AIDA) and sixteen more."""
     return prefix + "".join(draw.choices(_ALPHABET, k=16))

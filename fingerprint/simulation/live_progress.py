@@ -1,4 +1,4 @@
-"""Progress of a live simulation, in a file: a program that is started again goes on with the step that it had not done.
+"""Progress of a live simulation, in a file: a restarted program goes on with the first step that is not done.
 
 Example:
     >>> steps = ProgressFile(Path("demo"), {"principals": 40, "days": 20, "attacks": 4, "seed": 7})
@@ -18,9 +18,9 @@ from fingerprint.core.errors import FingerprintError
 
 
 class ProgressFile:
-    """The steps that are done, in a file: `until`, `past`, `bank`, `rest`, one after the other.
+    """The finished steps, in a file: `until`, `past`, `bank`, `rest`, in this order.
 
-    `organisation` are the options that say what is simulated. Raise FingerprintError where the folder has another simulation.
+    `organisation` are the options of the simulation. Raise FingerprintError if the folder has another simulation.
     """
 
     def __init__(self, folder: Path, organisation: Mapping[str, Any]) -> None:

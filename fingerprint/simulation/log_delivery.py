@@ -1,7 +1,7 @@
-"""Delivery of records: minutes late, out of order, some of them twice, the last of a day in the next day's file.
+"""Delivery of records: minutes late, out of order, some of them twice, and the last of a day in the next day's file.
 
-Measured on public sets: 0 to 10 minutes late, median 3.2, 99 % within 9.0; in delivery order 61 to 90 % are
-older than one already seen; repeats come byte for byte, up to 1,200 lines apart, in another file.
+Measured on public data sets: records are 0 to 10 minutes late, median 3.2, 99 % within 9.0; in the order of delivery, 61 to 90
+% are older than a record before them; repeats are equal byte for byte, up to 1,200 lines apart, in another file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from fingerprint.simulation.record_writer import render_records, to_uuids
 
 MAX_DELAY_SECONDS = 600.0  # seconds
 DUPLICATE_SHARE = 0.02  # share of records that come twice
-FILE_SECONDS = 30  # seconds of calls that one delivery file holds, each of four files by turns
+FILE_SECONDS = 30  # seconds of calls in one delivery file; four files are filled in turn
 CHUNK_RECORDS = 20_000  # records rendered at a time
 
 Arrival = tuple[float, str]  # seconds since the day's midnight, JSON line
@@ -29,7 +29,7 @@ Arrival = tuple[float, str]  # seconds since the day's midnight, JSON line
 
 @dataclass
 class LogDelivery:
-    """Days go in, lines come out as they arrive; what arrives after midnight waits here for the next day."""
+    """Turns days of calls into lines in the order of arrival; lines that arrive after midnight wait for the next day."""
 
     organisation: Organisation
     ends_at_midnight: bool = False  # nothing happens after the midnight that ends the last day
@@ -37,13 +37,13 @@ class LogDelivery:
     duplicates: int = 0
 
     def end_of_activity(self, day: int) -> float:
-        """Return the second of a day, since its midnight, from which on nothing happens any more."""
+        """Return the end of all activity, in seconds since the midnight of `day`; infinity if there is none."""
         return DAY_SECONDS * (self.organisation.days - day) if self.ends_at_midnight else math.inf
 
     def deliver_day(
         self, day: int, calls: Calls, sessions: Sequence[CallerSession]
     ) -> tuple[list[str], Iterator[str]]:
-        """Return the rows' event ids, and the lines of this day's file. The last day's file holds all that is left."""
+        """Return the rows' event ids, and the lines of this day's file. The last day's file has all remaining lines."""
         rng = np.random.default_rng((self.organisation.seed, 9, day))
         raw = np.frombuffer(rng.bytes(32 * len(calls)), np.uint8).reshape(-1, 32)
         rows, arrival = _arrivals(calls, rng)
@@ -82,7 +82,7 @@ class _DayRecords:
 
 
 def _arrivals(calls: Calls, rng: np.random.Generator) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-    """Return row numbers in the order of their arrival, repeats included, and when each arrives."""
+    """Return row numbers in the order of arrival, repeats included, and the time of each arrival."""
     arrival = calls.time + delivery_delays(calls, rng)
     again = np.flatnonzero(rng.random(len(calls)) < DUPLICATE_SHARE)
     later = arrival[again] + rng.exponential(np.where(rng.random(len(again)) < 0.9, 120.0, 2400.0))

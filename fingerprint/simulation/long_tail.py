@@ -1,6 +1,6 @@
 """The long tail: calls that a principal, or the whole organisation, never made before; new parameters; refusals.
 
-Without it every new operation would be an attack, and a benchmark would flatter.
+Without it every new operation would be an attack, and benchmark results would be too good.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ LOGIN_TECHNIQUE = "aws.initial-access.console-login-without-mfa"
 
 @dataclass(frozen=True, slots=True)
 class VariationRates:
-    """Shares of calls: of a new operation out of the tail, with other parameters than usual, denied, throttled."""
+    """Shares of calls with a new operation from the tail, with unusual parameters, denied, and throttled."""
 
     new_operation: float
     other_parameters: float
@@ -42,9 +42,9 @@ def vary_calls(
     draw: random.Random,
     avoided: frozenset[str] = frozenset(),
 ) -> Calls:
-    """Replace some of the calls, in place, and return them; `services` are those the caller knows.
+    """Replace some of the calls in place, and return the calls; `services` are those that the caller uses.
 
-    The tail holds none of the `avoided` actions.
+    No call is replaced by one of the `avoided` actions.
     """
     edges = np.cumsum([rates.new_operation, rates.other_parameters, rates.denied, rates.throttled])
     what = np.searchsorted(edges, rng.random(len(calls)), side="right")
@@ -65,7 +65,7 @@ def pick_tail_template(
     draw: random.Random,
     avoided: frozenset[str] = frozenset(),
 ) -> int:
-    """Draw an operation out of the tail: mostly of a service one knows, now and then one that attackers call too."""
+    """Draw an operation from the tail: mostly of the caller's services, sometimes one that attackers call as well."""
     while library.action_of(form := _pick_tail_template(library, services, draw)) in avoided:
         pass
     return form

@@ -1,6 +1,6 @@
-"""One machine role's days: strict periods with little jitter, bursts of deployments, nightly jobs.
+"""The days of a machine role: strict periods with little jitter, bursts of deployments, nightly jobs.
 
-It has few actions, changed by a release.
+It has few actions; a release changes them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SSM_AGENT = user_agents.fixed_user_agent(
     "aws-sdk-go/1.55.5 (go1.22.9; linux; amd64) amazon-ssm-agent/3.3.987.0"
 )
 FUNCTION_WORKLOADS = ("function", "timer function", "denied function", "etl")
-# Of the share of half hours in which CI works on other resources than usual
+# Factor, for machines other than CI, on the share of half hours with unusual resources
 OTHER_MACHINES_NEW_RESOURCES = 1 / 30
 
 
@@ -95,7 +95,7 @@ class Machine:
 
     @cached_property
     def pace(self) -> float:
-        """Return by how much it is slower than its workload's routines, 0.6 to 1.6 over the scale."""
+        """The factor on the periods of its workload's routines: 0.6 to 1.6, divided by the scale."""
         return self._random_for("pace").uniform(0.6, 1.6) / self.scale
 
     # --- days
@@ -106,7 +106,7 @@ class Machine:
         return concatenate_calls([self._routine(i, routine, day, rng) for i, routine in self.routines(day)])
 
     def routines(self, day: int) -> list[tuple[int, Routine]]:
-        """Return the routines of that day, each with a number that stays its own."""
+        """Return the routines of that day, each with a constant number."""
         return [
             *enumerate(WORKLOADS[self.workload]),
             *((90 + i, r) for i, (first, r) in enumerate(self.added_routines) if day >= first),
@@ -114,7 +114,7 @@ class Machine:
         ]
 
     def _unusual_resources(self, i: int, time: NDArray[np.float64], day: int) -> NDArray[np.int64]:
-        """Return what is added to the salts of a routine's calls: in a share of half hours they work on other resources."""
+        """Return the numbers to add to the salts of a routine's calls: in a share of half hours they select other resources."""
         share = self.organisation.parameters.new_resources
         share *= 1.0 if self.workload in CI_WORKLOADS else OTHER_MACHINES_NEW_RESOURCES
         rng = np.random.default_rng((self.organisation.seed, 15, self.number, day, i))
@@ -191,7 +191,7 @@ class Machine:
         )
 
     def templates(self, routine: Routine, day: int) -> NDArray[np.int32]:
-        """Return the templates of a routine's actions; a release now and then changes the parameters of one."""
+        """Return the templates of a routine's actions; a release sometimes changes the parameters of one."""
         library, release = self.organisation.library, self.release(day)
         found = []
         for i, action in enumerate(routine.actions):
@@ -210,7 +210,7 @@ class Machine:
         return [day for day in range(self.organisation.days) if draw.random() < 0.03]
 
     def release(self, day: int) -> int:
-        """Return how many releases there were up to a day."""
+        """Return the number of releases up to a day."""
         return sum(1 for first in [*self._releases, *self.upgrades] if first <= day)
 
     # --- who
@@ -225,7 +225,8 @@ class Machine:
     def session(self, day: int, which: int, call_path: str = "") -> CallerSession:
         """Return session `which` of a day: an instance, a function, or a pod's hours.
 
-        `call_path` names the service that calls with the role, or its instance's `agent`, or `web`: the pod asks for the role.
+        `call_path` is the service that calls with the role, `agent` for the instance's agent, or `web` if the pod assumes the
+        role.
         """
         name, service = self._name(day, which), call_path if "." in call_path else ""
         inside = not service and self.workload in INSTANCE_WORKLOADS and self.number % 3 == 0
@@ -250,7 +251,7 @@ class Machine:
         )
 
     def session_at(self, day: int, second: float) -> int:
-        """Return which session is in use at a second of a day; any of them where there are several at once."""
+        """Return the session in use at a second of a day; if there are several at once, any of them."""
         if self.workload in POD_WORKLOADS:
             return min(int(second) * self.sessions // DAY_SECONDS, self.sessions - 1)
         return int(second) % self.sessions
@@ -292,7 +293,7 @@ class Machine:
     def address(self, which: int) -> str:
         """Return the public address.
 
-        Instances keep theirs, functions come from where AWS runs them, pods through one gateway.
+        Instances have constant addresses, functions those of AWS's hosts, pods that of one gateway.
         """
         return user_agents.aws_address(
             self._random_for("address", which if self.workload in INSTANCE_WORKLOADS else 0)

@@ -1,4 +1,4 @@
-"""An organisation: accounts, the calendar, and what all principals share.
+"""An organisation: accounts, the calendar, and everything that all principals share.
 
 Example:
     >>> organisation = Organisation.create(seed=1, start=date(2026, 1, 5), days=7, accounts=3)
@@ -73,12 +73,12 @@ class Organisation:
         return self.start + timedelta(days=day)
 
     def random_for(self, *what: object) -> random.Random:
-        """Return a generator of its own for everything that has a name: nothing moves when something else is added."""
+        """Return a generator for the thing of this name alone, so that adding other things does not change it."""
         return random.Random("/".join(map(str, (self.seed, *what))))  # noqa: S311 - makes samples, guards nothing
 
     @cached_property
     def attack_only_actions(self) -> frozenset[str]:
-        """Actions of attacks that no one's long tail holds (`WorldParameters.attack_only_actions`)."""
+        """Actions of attacks that are in no principal's long tail (`WorldParameters.attack_only_actions`)."""
         share = self.parameters.attack_only_actions
         known = sorted(self.library.attack_actions) if share else []
         return frozenset(name for name in known if self.random_for("attack only", name).random() < share)

@@ -1,7 +1,7 @@
-"""One person's days: habits of a job and of one's own, hours, holidays, networks, tools that are upgraded.
+"""The days of a person: habits of the job and personal ones, hours, holidays, networks, tools and their upgrades.
 
-People come by Identity Center (a role `AWSReservedSSO_...` with the e-mail as session name), as IAM users
-with long-term keys, or by SAML. The root user is one of them, seldom seen.
+People log in through Identity Center (a role `AWSReservedSSO_...` with the e-mail address as session name) or SAML, or are IAM
+users with long-term keys. One is the root user, who is seldom seen.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ from fingerprint.simulation.user_agents import UserAgent
 # Mean seconds between calls
 SECONDS_BETWEEN_CALLS: dict[Tool, float] = {"console": 0.4, "cli": 20.0, "terraform": 0.35, "sdk": 3.0}
 TOOL_NUMBERS = {tool: number for number, tool in enumerate(SECONDS_BETWEEN_CALLS)}
-READS = ("List", "Describe", "Get")  # what the names of reading operations begin with
-BROWSER_UPDATE_DAYS = 28  # a browser renews itself so often, each on a day of its own
-NOVELTY_SPREAD = 0.7  # spread (of the logarithm) of how much people try what they never did
+READS = ("List", "Describe", "Get")  # prefixes of reading operations
+BROWSER_UPDATE_DAYS = 28  # days between two updates of a browser, each browser on a day of its own
+NOVELTY_SPREAD = 0.7  # standard deviation, over people, of the logarithm of the rate of new operations
 BURST_ACTIONS = (5, 40)  # actions of a burst of novelty, evenly by their logarithm
-FOLLOW_UP_DAYS, FOLLOW_UP_SHARE = 4, 0.5  # days on which a burst may go on, and how often it does on each
-MOST_TRIES = 3  # calls of one action in a burst
-LONGEST_STRETCH = 25.0  # times that a run may be as long as usual
+FOLLOW_UP_DAYS, FOLLOW_UP_SHARE = 4, 0.5  # days on which a burst may go on, and the probability on each
+MOST_TRIES = 3  # most calls of one action in a burst
+LONGEST_STRETCH = 25.0  # largest ratio of a run's length to the usual one
 
 
 @dataclass(frozen=True, slots=True)
 class Habit:
-    """A task as one person does it: always these templates, the first the most often."""
+    """A person's way of doing a task: always the same templates, the first most often."""
 
     tool: Tool
     min_calls: int
@@ -67,23 +67,23 @@ class Habit:
 
 @dataclass(frozen=True, slots=True)
 class NoveltyBurst(Habit):
-    """A project's start, a plan or a tool trial: each template some times, one after the other, once."""
+    """The start of a project, a plan or a trial of a tool: a single run that calls each template a few times in sequence."""
 
     def simulate(
         self, rng: np.random.Generator, stretch: float = 1.0
     ) -> tuple[NDArray[np.float64], NDArray[np.int32]]:
-        """Return the run: seconds from its start, templates. It brings the same actions however long runs are."""
+        """Return the run: seconds from its start, templates. `stretch` is ignored: the actions stay the same."""
         forms = np.repeat(self.templates, rng.integers(1, MOST_TRIES + 1, len(self.templates)))
         return np.cumsum(rng.exponential(SECONDS_BETWEEN_CALLS[self.tool], len(forms))), forms
 
     def reordered(self, draw: random.Random) -> NoveltyBurst:
-        """Return the same in another order, as it is done on a later day."""
+        """Return the same burst in another order, for a later day."""
         forms = draw.sample(self.templates.tolist(), k=len(self.templates))
         return replace(self, templates=np.array(forms, np.int32))
 
 
 def pick_habit(habits: Sequence[Habit], share: float) -> Habit:
-    """Return the habit at a share (0 to 1) of a person's runs, by Zipf's law: the first is done the most often."""
+    """Return the habit at a quantile (0 to 1) of a person's runs, by Zipf's law: the first habit is the most frequent."""
     return habits[min(int((len(habits) + 1) ** share - 1), len(habits) - 1)]
 
 
@@ -91,9 +91,11 @@ def pick_habit(habits: Sequence[Habit], share: float) -> Habit:
 class Person:
     """A person with a job, an account, habits and days off.
 
-    `days_off` are numbers of days; `job_change` is a (day, job) from which on the job is another; `tool_rollouts` are
-    (day, level) at which all tools are brought to one new level; `extra_runs` are (local second, habit) by day; `busy` a factor
-    by day.
+    - `days_off`: numbers of days.
+    - `job_change`: (day, new job).
+    - `tool_rollouts`: (day, level); on that day all tools are updated to one new level.
+    - `extra_runs`: (local second, habit) by day.
+    - `busy`: a factor on the activity, by day.
     """
 
     organisation: Organisation
@@ -188,7 +190,7 @@ class Person:
         ]
 
     def make_habit(self, task: Task, draw: random.Random) -> Habit:
-        """Return the task in this person's way: some of its operations, in the templates of choice."""
+        """Return this person's habit of a task: some of its operations, in chosen templates."""
         actions = [action for i, action in enumerate(task.actions) if i < 2 or draw.random() < 0.8]
         library = self.organisation.library
         forms = [library.pick_template(action, draw) for action in actions]
@@ -227,7 +229,7 @@ class Person:
 
     @cached_property
     def projects(self) -> dict[int, Habit]:
-        """Habit of a project by day, besides the usual work: two to twelve days on something new."""
+        """Habits of projects by day, besides the usual work: two to twelve days of new tasks."""
         draw, found = self._random_for("projects"), {}
         for first in range(self.organisation.days):
             if draw.random() < 0.012:
@@ -240,7 +242,7 @@ class Person:
 
     @cached_property
     def variation_rates(self) -> VariationRates:
-        """Rates of the long tail. Some are restless and try something new all the time, most are not: a factor with mean 1."""
+        """Rates of the long tail, times a factor of the person with mean 1: a few people try new operations much more often."""
         restless = self._random_for("restless").lognormvariate(-0.5 * NOVELTY_SPREAD**2, NOVELTY_SPREAD)
         share = PEOPLE_RATES.new_operation * restless * self.organisation.parameters.action_tail
         return replace(PEOPLE_RATES, new_operation=min(share, 0.15))
@@ -248,7 +250,7 @@ class Person:
     # --- days
 
     def activity_share(self, day: int) -> float:
-        """Return how much of a usual day this one is, 0 to 1."""
+        """Return the activity of a day as a share (0 to 1) of a usual day."""
         if day < self.first_day or day in self.days_off:
             return 0.0
         if is_working_day(self.organisation.date(day), self.location):
@@ -286,7 +288,7 @@ class Person:
         return list(zip(starts.tolist(), chosen, strict=True)) + extra + self._novelty_bursts(day)
 
     def _novelty_bursts(self, day: int) -> list[tuple[float, Habit]]:
-        """Return what they start that day and never did before, and go on with: local second, run."""
+        """Return the bursts that begin on that day or go on from earlier days: (local second, run)."""
         if not self.organisation.parameters.novelty_bursts:
             return []
         draw = self._random_for("novelty", day)
@@ -365,7 +367,7 @@ class Person:
         return calls, sessions
 
     def _stretches(self, day: int, tool: Tool, count: int) -> list[float]:
-        """Return how many times as long as usual each run is: log-normal, most a little shorter and a few much longer."""
+        """Return each run's ratio to the usual length: log-normal, most are a little shorter and a few much longer."""
         spread = self.organisation.parameters.run_spread
         if not spread:
             return [1.0] * count
@@ -376,7 +378,7 @@ class Person:
         return drawn
 
     def _unusual_resources(self, sizes: list[int], day: int, tool: Tool) -> NDArray[np.int64]:
-        """Return what is added to the salts of the calls of runs of these sizes: a share of runs works on other resources."""
+        """Return the numbers to add to the salts of runs of these sizes: for a share of the runs they select other resources."""
         rng = np.random.default_rng((self.organisation.seed, 14, self.number, day, TOOL_NUMBERS[tool]))
         return np.repeat(unusual_salts(rng, len(sizes), self.organisation.parameters.new_resources), sizes)
 
@@ -449,7 +451,7 @@ class Person:
         return made.get(tool) or user_agents.boto(system, level)
 
     def address(self, day: int, half: int) -> str:
-        """Return the address: home on some weekdays, the office on the others; now and then the VPN, or on the way."""
+        """Return the address: home on some weekdays, the office on the others; sometimes the VPN or a network on a journey."""
         habit, today = self._random_for("network"), self._random_for("network", day, half)
         at_home, remote = habit.sample(range(7), k=2), habit.random() < 0.3
         dice, changes = today.random(), self.organisation.parameters.network_changes

@@ -1,4 +1,4 @@
-"""The files of a simulated world: a day's records in each, compressed, and beside them labels of attacks and anomalies.
+"""The files of a simulated world: a compressed file of records for each day, and labels of attacks and anomalies.
 
 Example:
     >>> summary = SimulationSummary(Path("records"), principals=20)
@@ -25,7 +25,7 @@ ATTACK_LABELS, ANOMALY_LABELS = "labels.jsonl", "labels.surprises.jsonl"
 
 @dataclass
 class SimulationSummary:
-    """Counts of what was written. `records` counts lines, duplicates included; `attacks` counts sessions by strength."""
+    """Counters of written data. `records` counts lines, duplicates included; `attacks` counts sessions by strength."""
 
     folder: Path
     principals: int
@@ -42,7 +42,7 @@ def write_world(
     summary: SimulationSummary,
     progress: Callable[[int, int], None] | None = None,
 ) -> None:
-    """Write the files of all days to the folder of `summary`, and count in it what was written.
+    """Write the files of all days to the folder of `summary`, and update the counters of `summary`.
 
     `progress` is called with (days done, records so far).
     """

@@ -1,8 +1,7 @@
-"""Record templates: a record without who, when and where, with placeholders for them.
+"""Record templates: records with placeholders for caller, time and place.
 
-Attack records and all daily calls are both written from templates, by the same code, so that the shape of
-a record tells nothing of its guilt: an attacker's call has the keys, versions and parameter names that
-any call of that action has.
+The same code writes attack records and daily calls from templates, so that the shape of a record does not reveal an attack: an
+attacker's call has the keys, versions and parameter names that any call of that action has.
 
 Example:
     >>> template = template_from_record({"eventSource": "ec2.amazonaws.com", "eventName": "GetPasswordData",
@@ -25,7 +24,7 @@ from typing import Any
 
 Placeholder = tuple[str, int]  # (kind of value, which one of them)
 
-EVENT_VERSIONS = {  # eventVersion by service; the others by a hash: a service keeps its version
+EVENT_VERSIONS = {  # eventVersion by service; other services get one by a hash, so that it is constant
     "ec2": "1.10",
     "s3": "1.11",
     "iam": "1.11",
@@ -58,8 +57,8 @@ SERVICES_WITHOUT_REQUEST_ID = {"signin", "sso"}
 class RecordTemplate:
     """One way to call one operation.
 
-    `body` and `end` are %-templates; `placeholders` say what fills them, body's first. `source` is the eventSource, `end` runs
-    from readOnly to eventType. `dated` templates hold a date of the call itself.
+    `body` and `end` are %-templates, and `placeholders` are their values' kinds, those of `body` first. `source` is the
+    eventSource; `end` has the members from readOnly to eventType. `dated` templates contain the date of the call itself.
     """
 
     source: str
@@ -74,7 +73,7 @@ class RecordTemplate:
     template: str = field(init=False, default="")
     service: str = field(init=False, default="")
     dated: bool = field(init=False, default=False)
-    region: str = field(init=False, default="")  # where a global service records its calls
+    region: str = field(init=False, default="")  # region in which a global service records its calls
     tls: dict[str, str] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -153,7 +152,7 @@ _MARK = re.compile(r"\x00([^\x00]*)\x00(\d+)\x00")
 def template_from_record(record: Mapping[str, Any]) -> RecordTemplate:
     """Return the template of one real record.
 
-    Parameters, answer and error are as they were; ids and names are replaced by placeholders.
+    Parameters, answer and error are unchanged, except that placeholders replace ids and names.
     """
     error = {key: record[key] for key in ("errorCode", "errorMessage") if record.get(key)}
     body = error | {key: record.get(key) for key in ("requestParameters", "responseElements")}
