@@ -106,7 +106,7 @@ class Session:
 
     @contextmanager
     def reading(self) -> Iterator[sql.Connection]:
-        """Open a transaction that sees one snapshot of the database."""
+        """Open a transaction that sees the database at one point in time."""
         with (
             translate_database_errors(self.engine.url, self.query_timeout),
             self.engine.connect().execution_options(query_timeout=self.query_timeout) as connection,
@@ -115,7 +115,7 @@ class Session:
             yield connection
 
     def read(self, work: Callable[[sql.Connection], T]) -> T:
-        """Return the result of `work` in a transaction that sees one snapshot of the database."""
+        """Return the result of `work` in a transaction that sees the database at one point in time."""
         with self.reading() as connection:
             return work(connection)
 
@@ -197,7 +197,7 @@ def acquire_writer_lock(connection: sql.Connection, locking: Locking = Locking.S
 def _begin_postgresql(connection: sql.Connection) -> None:
     """Begin a transaction with SQLite's guarantees.
 
-    - Readers see one snapshot of the database. Their queries are planned for the actual values, because a value that all alerts
+    - Readers see the database at one point in time. Their queries are planned for the actual values, because a value that all alerts
       have needs another plan than a rare one.
     - Times are in UTC, because Python cannot represent the last hours of the year 9999 in all other zones.
     - JIT compilation is off, because compiling a page's query takes longer than running it.

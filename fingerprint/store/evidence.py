@@ -159,7 +159,7 @@ class SqlEvidenceRepository(Repository):
                 yield from found
 
     def iterate_full_alerts(self) -> Iterator[AlertWithDisposition]:
-        """Yield all alerts of one snapshot in the order of the queue, without records; few are in memory at a time."""
+        """Yield all alerts at one point in time, in the order of the queue, without records; few are in memory at a time."""
         with self._session.reading() as connection:
             every = connection.scalars(sql.select(alerts.c.alert_id).order_by(*_URGENCY_ORDER)).all()
             for ids in id_batches(every, EXPORT_BATCH):

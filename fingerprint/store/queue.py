@@ -136,7 +136,7 @@ class SqlQueueRepository(Repository):
     def ids(
         self, connection: sql.Connection, alert_filter: AlertFilter, order: QueueOrder = "urgency"
     ) -> list[str]:
-        """Return the ids of all alerts of a filter in one snapshot, in the given order."""
+        """Return the ids of all alerts of a filter at one point in time, in the given order."""
         conditions = filter_conditions(alert_filter, self._session.now())
         query = sql.select(ALERT_ID).select_from(ALERTS_WITH_CASES).where(*conditions)
         return list(connection.scalars(query.order_by(*page_cursor.order_by(ORDERS[order]))))
