@@ -197,8 +197,8 @@ def acquire_writer_lock(connection: sql.Connection, locking: Locking = Locking.S
 def _begin_postgresql(connection: sql.Connection) -> None:
     """Begin a transaction with SQLite's guarantees.
 
-    - Readers see the database at one point in time. Their queries are planned for the actual values, because a value that all alerts
-      have needs another plan than a rare one.
+    - Readers see the database at one point in time. Their queries are planned for the actual values, because a value that all
+      alerts have needs another plan than a rare one.
     - Times are in UTC, because Python cannot represent the last hours of the year 9999 in all other zones.
     - JIT compilation is off, because compiling a page's query takes longer than running it.
     """
