@@ -1,4 +1,4 @@
-"""Containing: what cuts off a thief, by the kind of the credential and by how its session was opened.
+"""Containing: the steps that cut off a thief, by the kind of credential and by how its session was opened.
 
 Example:
     >>> [step.command for step in contain_steps(suspicion)][0]
@@ -45,7 +45,9 @@ from fingerprint.sources.cloudtrail.playbook_undo import not_shown, safe_argumen
 
 _DENY_ALL = '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*"}]}\''
 _BLOCK_PUBLIC = "BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
-_CENTER_PROVIDER = "AWSSSO_"  # what the name of Identity Center's provider begins with: AWSSSO_0a1b2c3d4e5f6071_DO_NOT_DELETE
+_CENTER_PROVIDER = (
+    "AWSSSO_"  # prefix of the name of Identity Center's provider: AWSSSO_0a1b2c3d4e5f6071_DO_NOT_DELETE
+)
 _DENY_ROOT = (
     '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
     '{"ArnLike":{"aws:PrincipalArn":"arn:*:iam::*:root"}}}]}\''
@@ -57,7 +59,7 @@ _LIST_TRUST = "aws iam list-roles --query 'Roles[].[RoleName,AssumeRolePolicyDoc
 
 
 def contain_steps(suspicion: Suspicion) -> Iterator[NextStep]:
-    """Yield what to cut off, the credential first, by its kind."""
+    """Yield the steps that cut off a thief: the credential first, by its kind."""
     keys, name = access_keys(suspicion), principal_name(suspicion.principal)
     match credential_kind(suspicion.principal, keys):
         case "access key":
@@ -89,9 +91,10 @@ def contain_steps(suspicion: Suspicion) -> Iterator[NextStep]:
 
 
 def _contain_at_provider(suspicion: Suspicion) -> NextStep:
-    """Return how to keep out an identity from elsewhere; a provider of SAML may itself be a thief's, or its key be stolen.
+    """Return how to keep out an identity of another provider. A thief may own a SAML provider, or may have stolen its key.
 
-    No command deletes what is named as Identity Center's provider, by which everyone signs in: a refused call may name it, too.
+    If a provider has a name like Identity Center's, no command deletes it: everyone signs in by that one, and even a refused
+    call can name it.
     """
     named = dict.fromkeys(safe_argument(saml_provider(each.raw)) for each in first_events(suspicion))
     providers = [each for each in named if each][:MAX_KEYS]
@@ -115,7 +118,7 @@ def _contain_at_provider(suspicion: Suspicion) -> NextStep:
 
 
 def _service_account(principal: str) -> tuple[str, str] | None:
-    """Return namespace and name of the Kubernetes service account that a federated principal is, None for any other one.
+    """Return namespace and name of a federated principal that is a Kubernetes service account; None for any other principal.
 
     >>> _service_account("123456789012:federated/oidc.example.com/system%3Aserviceaccount%3Aexports%3Aworker")
     ('exports', 'worker')
@@ -126,7 +129,7 @@ def _service_account(principal: str) -> tuple[str, str] | None:
 
 
 def _contain_service_account(suspicion: Suspicion, namespace: str, name: str) -> Iterator[NextStep]:
-    """Shut out a token of a pod, which STS takes until it expires whatever the cluster does, then find who took it there."""
+    """Yield how to shut out a pod's token, which STS accepts until it expires, and then how to find who read it."""
     roles, more = _assumed_roles(suspicion)
     yield NextStep(
         "contain",
@@ -148,7 +151,7 @@ def _contain_service_account(suspicion: Suspicion, namespace: str, name: str) ->
 
 
 def _contain_other_account(suspicion: Suspicion) -> NextStep:
-    """Find the caller's own record, which names role, session and access key, in an account of one's own; else shut it out."""
+    """Return how to find the caller in its own account, whose record names role, session and key, or else to shut it out."""
     account = value_or_word(suspicion.principal.partition(":")[0], "ACCOUNT_ID")
     find = "find the caller's own record in its log, by the same sharedEventID, and contain the principal that it names"
     if suspicion.knows_account:
@@ -168,7 +171,7 @@ def _contain_other_account(suspicion: Suspicion) -> NextStep:
 
 
 def _contain_public(suspicion: Suspicion) -> NextStep:
-    """Close what callers without credentials reached: of S3 the buckets by name, of other services by their policies."""
+    """Return how to close what callers without credentials reached: buckets by name, other resources by their policies."""
     buckets, more = _names_of("bucket", (event.resource for event in suspicion.events))
     return NextStep(
         "contain",
@@ -182,13 +185,13 @@ def _contain_public(suspicion: Suspicion) -> NextStep:
 
 
 def _assumed_roles(suspicion: Suspicion) -> tuple[list[str], str]:
-    """Return the roles that an alert's calls assumed, and the sentence that counts those that no command has."""
+    """Return the roles that an alert's calls assumed, and the sentence that counts the roles that are not shown."""
     assumed = (event.resource for event in suspicion.events if event.action.startswith("AssumeRole"))
     return _names_of("role", assumed)
 
 
 def _names_of(kind: str, resources: Iterable[str]) -> tuple[list[str], str]:
-    """Return the names of the resources of a kind, and the sentence that counts those that no command has."""
+    """Return the names of the resources of a kind, and the sentence that counts the names that are not shown."""
     found = dict.fromkeys(
         safe_argument(each.removeprefix(f"{kind}:")) for each in resources if each.startswith(f"{kind}:")
     )
@@ -197,7 +200,7 @@ def _names_of(kind: str, resources: Iterable[str]) -> tuple[list[str], str]:
 
 
 def _find_shared(suspicion: Suspicion) -> str:
-    """Return the command that lists, with a credential of the caller's account, its own records of the alert's calls."""
+    """Return the command that, run in the caller's account, lists that account's own records of the alert's calls."""
     event = suspicion.lead or suspicion.events[0]
     events = (event, *first_events(suspicion))
     shared = dict.fromkeys(safe_argument(read_record(each).sharedEventID) for each in events)
@@ -235,7 +238,7 @@ def _contain_user_session(user: str) -> NextStep:
 
 
 def _contain_root(suspicion: Suspicion) -> Iterator[NextStep]:
-    """Contain who opened root sessions by sts:AssumeRoot, or the root user itself, or both where the records do not say."""
+    """Yield how to contain the caller of sts:AssumeRoot, the root user itself, or both if the records do not say which."""
     assumed = {_is_assumed_root(event) for event in first_events(suspicion)}
     if assumed != {False}:
         find = "Find" if True in assumed else "Where the records say sessionContext.assumedRoot, find"
@@ -259,7 +262,7 @@ def _contain_root(suspicion: Suspicion) -> Iterator[NextStep]:
 
 
 def _is_assumed_root(event: AlertEvent) -> bool | None:
-    """Return whether root's session was opened by sts:AssumeRoot, as the record says; None without a record."""
+    """Return whether the record says that sts:AssumeRoot opened root's session; None without a record."""
     if not isinstance(read_record(event).userIdentity, dict):
         return None
     return session_context(event).get("assumedRoot") in ("true", True)
@@ -285,7 +288,7 @@ def _deny_user(user: str) -> str:
 
 
 def _by_certificate(suspicion: Suspicion) -> NextStep | None:
-    """Return how to shut out the holder of a certificate that opens sessions by Roles Anywhere; None for another caller."""
+    """Return how to shut out a certificate that opens sessions by Roles Anywhere; None if the caller used none."""
     event = suspicion.lead or suspicion.events[0]
     if event.action_name != BY_CERTIFICATE:
         return None
@@ -298,15 +301,15 @@ def _by_certificate(suspicion: Suspicion) -> NextStep | None:
 
 
 def _last_part(arn: object) -> str:
-    """Return what is behind the last slash of an ARN, empty if a command may not hold it."""
+    """Return the part of an ARN after its last slash; empty if it is not safe in a command."""
     return safe_argument(arn.rpartition("/")[2]) if isinstance(arn, str) else ""
 
 
 def _contain_single_sign_on(suspicion: Suspicion, name: str) -> Iterator[NextStep]:
-    """End the person's sessions where they begin; the role's own policies cannot be changed but by Identity Center.
+    """Yield how to end a person's sessions in Identity Center, because only it can change the policies of its roles.
 
-    `name` is that of the role or the person's id. Putting overwrites, so the command reads a file that the analyst merges: pasted
-    as it is, it fails instead of taking a policy away in every account.
+    `name` is the name of the role, or the id of the person. A put overwrites the policy, so the command reads a file that the
+    analyst merges first. Without that file it fails, where another command would remove a policy in every account.
     """
     granted = permission_set(name) if name.startswith(SSO_ROLE) else ""
     of_set = f"of {granted}" if safe_argument(granted) else "of each permission set that was used"
@@ -328,7 +331,7 @@ def _contain_single_sign_on(suspicion: Suspicion, name: str) -> Iterator[NextSte
 
 
 def find_person(human: str, user_id: str) -> str:
-    """Return the command that shows a person of Identity Center: by the id where it is known, else by the name."""
+    """Return the command that shows a person of Identity Center, by id if it is known, else by name."""
     if user_id:
         return f"aws identitystore describe-user --identity-store-id IDENTITY_STORE_ID --user-id {user_id}"
     named = f"AttributePath=UserName,AttributeValue={value_or_word(human, 'USER_NAME')}"

@@ -4,7 +4,7 @@ Example:
     >>> [step.command for step in contain_role(suspicion, "deploy")][-1]
     'aws iam put-role-policy --role-name deploy --policy-name AWSRevokeOlderSessions --policy-document ...'
 
-Who can still assume the role gets a new session: so its opener comes first, where the records name it.
+The opener of the sessions comes first: as long as it can assume the role, it gets a new session after each revocation.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ MAX_SERIAL_LENGTH = 40  # hexadecimal digits, of a certificate's serial number
 UUID_LENGTH = 36  # characters of a UUID
 _FUNCTION = "AWS::Lambda::Function"
 _HEX_DIGITS = frozenset("0123456789abcdef")
-_NOW = "'\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\"'"  # within a text in single quotes
+_NOW = "'\"$(date -u +%Y-%m-%dT%H:%M:%SZ)\"'"  # for use inside single quotes of the shell
 _REVOKE = (
     '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
     f'{{"DateLessThan":{{"aws:TokenIssueTime":"{_NOW}"}}}}}}]}}\''
@@ -64,12 +64,12 @@ _ANYONE_GETS_NEW_ONES = (
     "Who can still assume the role gets a new one. Machines and functions that use it keep credentials that are refused "
     "until these expire, for up to six hours: replace their instance profile, or stop and start them."
 )
-# Where the opener is known to be no machine of one's own, by the kind of its principal.
+# What follows a revocation if the opener is no machine of the organisation, by the type of the opener's principal.
 _OPENER_GETS_NEW_ONES = {
     "account": "That account gets new ones as long as the role's trust policy lets it in.",
     "federated": "The person or the workload gets new ones until blocked at the provider.",
 }
-# Services that run one's own code open the sessions of its roles: what to do about the code.
+# What to do about the organisation's own code, by the service that runs it and opens its sessions.
 _STOP_CODE = {
     "lambda.amazonaws.com": "the session has the function's name: set the function's reserved concurrency to 0, find how its "
     "credentials were read, and mend it.",
@@ -80,17 +80,17 @@ _STOP_CODE = {
 
 
 def revoke_command(role: str) -> str:
-    """Return the command that ends all sessions of a role that were opened until now."""
+    """Return the command that ends all sessions of a role that were opened before now."""
     return f"aws iam put-role-policy --role-name {role} --policy-name AWSRevokeOlderSessions --policy-document {_REVOKE}"
 
 
 def contain_role(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
-    """Cut the one source that opens the role's sessions, or find who opens them, and revoke them."""
+    """Yield how to cut the one source of a role's sessions, or else how to find who opens them; then how to revoke them."""
     yield from _cut_source(suspicion, role) or _contain_sessions(suspicion, role)
 
 
 def _cut_source(suspicion: Suspicion, role: str) -> list[NextStep]:
-    """Return the steps against the one person, service, identity pool, function or workload that opens a role's sessions."""
+    """Return the steps if one person, service, function or workload, or identity pools, opened the sessions; else none."""
     if session := session_of_person(suspicion.principal):
         return [_deny_session(role, value_or_word(session, "SESSION_NAME"))]
     if service := calling_service(suspicion):
@@ -106,7 +106,7 @@ def _cut_source(suspicion: Suspicion, role: str) -> list[NextStep]:
 
 
 def _contain_sessions(suspicion: Suspicion, role: str) -> Iterator[NextStep]:
-    """Find who opened the sessions of a shared role, then revoke these; isolate or stop the machines and tasks among them."""
+    """Yield how to find who opened the sessions of a shared role, revoke them, and stop machines, pods and tasks with them."""
     machines = dict.fromkeys(event.session for event in suspicion.events if event.session.startswith("i-"))
     named = _one_of_each_session(suspicion)
     certificates = [event for event in named if _is_certificate(event)]
@@ -153,7 +153,7 @@ def _revoke(role: str, after: str) -> NextStep:
 
 
 class _Pool(NamedTuple):
-    """An identity pool of Cognito that gave sessions, whether to anyone who asked, and to which identities."""
+    """An identity pool of Cognito that gave sessions, whether it gives them to anyone, and the identities that got them."""
 
     pool: str
     open_to_all: bool
@@ -173,7 +173,7 @@ def _find_caller_of_service(suspicion: Suspicion, service: str) -> NextStep:
 
 
 def _identity_pools(suspicion: Suspicion) -> list[_Pool]:
-    """Return the identity pools of Cognito by which the sessions of an alert came; empty where any came by another way."""
+    """Return the identity pools of Cognito that gave all sessions of an alert; empty if any session came from elsewhere."""
     found: dict[tuple[str, bool], dict[str, None]] = {}
     for event in first_events(suspicion):
         federation = session_context(event).get("webIdFederationData")
@@ -188,7 +188,7 @@ def _identity_pools(suspicion: Suspicion) -> list[_Pool]:
 
 
 def _identity_provider(suspicion: Suspicion) -> str:
-    """Return the one provider of OpenID Connect by which an alert's sessions came, without its account; else nothing."""
+    """Return the one provider of OpenID Connect behind all sessions of an alert, without its account; empty if not one."""
     federations = [session_context(event).get("webIdFederationData") for event in first_events(suspicion)]
     named = {
         safe_argument(each.get("federatedProvider")) if isinstance(each, dict) else "" for each in federations
@@ -207,7 +207,7 @@ def _stop_workload(suspicion: Suspicion, provider: str) -> NextStep:
 
 
 def _cut_pools(pools: Sequence[_Pool]) -> NextStep:
-    """Return how to keep an identity pool from giving sessions: to the identities that had them, or to anyone."""
+    """Return how to keep identity pools from giving sessions to the identities that had them, or to anyone."""
     to_all = any(each.open_to_all for each in pools)
     commands = []
     for each in pools[:MAX_KEYS]:
@@ -241,20 +241,20 @@ def _one_of_each_session(suspicion: Suspicion) -> list[AlertEvent]:
 
 
 def _is_task(event: AlertEvent) -> bool:
-    """Return whether a session has the name that ECS gives those of a task, which anyone else may choose as well."""
+    """Return whether a session is named like those that ECS opens for a task; other openers may choose such a name, too."""
     name = event.session
     return len(name) == TASK_ID_LENGTH and set(name) <= _HEX_DIGITS and not _has_source_identity(event)
 
 
 def _is_certificate(event: AlertEvent) -> bool:
-    """Return whether a session is named as Roles Anywhere does: the serial number; its source identity is the subject."""
+    """Return whether a session is named like those of Roles Anywhere: a serial number, with a source identity (the subject)."""
     name = event.session
     is_number = 0 < len(name) <= MAX_SERIAL_LENGTH and set(name.lower()) <= _HEX_DIGITS
     return is_number and _has_source_identity(event)
 
 
 def _is_device(event: AlertEvent) -> bool:
-    """Return whether a session is named as the credential provider of AWS IoT does: the id of a device's certificate."""
+    """Return whether a session is named like those of AWS IoT's credential provider: the id of a device's certificate."""
     return len(event.session) == DEVICE_ID_LENGTH and set(event.session) <= _HEX_DIGITS
 
 
@@ -272,7 +272,7 @@ def _cut_devices(certificates: Sequence[str]) -> NextStep:
 
 
 def _is_pod(session: str) -> bool:
-    """Return whether a session has the name that EKS Pod Identity gives those of a pod: `eks-CLUSTER-POD-UUID`."""
+    """Return whether a session is named like those that EKS Pod Identity opens for a pod: `eks-CLUSTER-POD-UUID`."""
     last = session[-UUID_LENGTH:]
     return session.startswith("eks-") and last.count("-") == 4 and set(last) <= {*_HEX_DIGITS, "-"}
 
@@ -292,7 +292,7 @@ def _stop_pods(sessions: Sequence[str]) -> NextStep:
 
 
 def _lambda_functions(suspicion: Suspicion) -> list[str]:
-    """Return the ARNs of the functions to which Lambda gave the sessions of an alert; empty where it gave any to another one."""
+    """Return the ARNs of the functions whose sessions make the alert; empty if any session is not a function's."""
     found: dict[str, None] = {}
     for event in first_events(suspicion):
         identity = read_record(event).userIdentity
@@ -319,7 +319,7 @@ def _stop_functions(functions: Sequence[str]) -> NextStep:
 
 
 def _region_of(arn: str) -> str:
-    """Return the region of an ARN that a command may hold, else a word to be filled in."""
+    """Return the region in an ARN, or a word to be filled in if it has none."""
     return arn.split(":")[3] if arn.count(":") > 3 and arn.split(":")[3] else "FUNCTION_REGION"
 
 
@@ -330,9 +330,9 @@ def _has_source_identity(event: AlertEvent) -> bool:
 def cut_certificates(
     role: str, region: str = "", profile: str = "", anchor: str = "", anchor_arn: str = ""
 ) -> NextStep:
-    """Return how to keep a certificate of Roles Anywhere from opening sessions; ids where a record has them.
+    """Return how to keep a certificate of Roles Anywhere from opening sessions, with the ids that a record names.
 
-    `region` is that of the profile where a record of its own service says so: of a session's calls only the name is known.
+    Without `region` (that of a record of Roles Anywhere itself), the only sign of Roles Anywhere is the name of the session.
     """
     where = f"--region {region or 'ANCHOR_REGION'}"
     how = (
@@ -370,7 +370,7 @@ def _stop_tasks(tasks: Collection[str]) -> NextStep:
 
 
 def _deny_session(role: str, session: str) -> NextStep:
-    """Return how to deny one person's sessions at a role that others use too; the identity provider fixes their name."""
+    """Return how to deny one person's sessions at a shared role, by the name that the identity provider gives them."""
     policy = _DENY_SESSION.replace("SESSION_NAME", session)
     return NextStep(
         "contain",
@@ -381,7 +381,7 @@ def _deny_session(role: str, session: str) -> NextStep:
 
 
 def _deny_people(role: str, people: Sequence[str]) -> NextStep:
-    """Return how to deny the sessions of people whom SAML named, at a role that others use too."""
+    """Return how to deny sessions with names of people at a shared role."""
     names = '","'.join(f"*:{each}" for each in people[:MAX_KEYS])
     policy = _DENY_SESSION.replace('"*:SESSION_NAME"', f'["{names}"]')
     return NextStep(
@@ -402,9 +402,9 @@ def _who_assumed(suspicion: Suspicion, by_certificate: bool) -> NextStep:
 
 
 def name_opener(steps: Iterable[NextStep], opener: CredentialIssue) -> tuple[NextStep, ...]:
-    """Return the steps of an alert about one session, with the call that opened it where they say how to find that call.
+    """Return the steps of an alert about one session, with the opener in place of the words on how to find it.
 
-    An alert is explained without it: the call may have been read later, or by another scorer.
+    The explanation of an alert does not know the opener: its call may have been read later, or by another scorer.
     """
     return tuple(_with_opener(step, opener) for step in steps)
 
@@ -427,9 +427,9 @@ def _with_opener(step: NextStep, opener: CredentialIssue) -> NextStep:
 
 
 def _asks_opener(question: str, opener: CredentialIssue) -> str:
-    """Return the question of an alert whose own records name no person, to the person who opened the session."""
+    """Return the question, addressed to the person who opened the session if the alert's own records name no person."""
     owner, found, rest = question.partition(IN_PERSON)
-    # A caller of another account may call itself anything.
+    # A caller of another account may choose any name.
     named = names_person(opener.human) and principal_type(opener.principal) != "account"
     if not found or not named or not owner.startswith(ASKS_OWNER):
         return question
@@ -437,7 +437,7 @@ def _asks_opener(question: str, opener: CredentialIssue) -> str:
 
 
 def _cut_opener(opener: CredentialIssue) -> str:
-    """Return who opened a session, and how to keep them from opening the next one."""
+    """Return the sentence that names the opener of a session and says how to keep it from opening the next one."""
     kind = principal_type(opener.principal)
     how = {
         "account": "take that account out of the role's trust policy, and tell its owner.",

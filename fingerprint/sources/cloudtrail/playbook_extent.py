@@ -1,4 +1,4 @@
-"""The extent of an alert: how to list what else its credential did, and the sessions that it opened.
+"""The extent of an alert: steps that list what else its credential did, and the sessions that it opened.
 
 Example:
     >>> [step.phase for step in extent_steps(suspicion)]
@@ -32,7 +32,7 @@ from fingerprint.sources.cloudtrail.playbook_facts import (
 )
 from fingerprint.sources.cloudtrail.playbook_undo import not_shown, safe_argument
 
-# What the names of actions begin with that open a session.
+# Prefixes of the actions that open a session.
 _OPENS_SESSIONS = ("AssumeRole", "AssumeRoot", "GetSessionToken", "GetFederationToken")
 _CENTER_SERVICES = ("signin", "sso")  # where a sign-in to Identity Center is logged
 _LAKE = (
@@ -46,7 +46,7 @@ _ATHENA = (
 
 
 def extent_steps(suspicion: Suspicion) -> Iterator[NextStep]:
-    """Yield how to list what else the credential did, in its regions, in other accounts, and in the sessions that it opened."""
+    """Yield how to list what else the credential did: in its regions, in other accounts, and in sessions that it opened."""
     if _is_service(suspicion):
         who = "the service's calls of these actions since a day before, and look who changed what it acts for"
         yield _extent_by_calls(
@@ -92,7 +92,7 @@ def _search_logs(
 ) -> NextStep:
     """Return how to search all logs, in CloudTrail Lake or by Athena, for values of a column and for the alert's addresses.
 
-    Lake spells columns as records do, Athena in small letters; both take them as they are. `or_where`: what else is searched for.
+    Columns of Lake are spelled as in records, those of Athena in small letters. `or_where` is another condition, joined by OR.
     """
     since = look_up_from(suspicion)
     more = f"{or_where} OR " if or_where else ""
@@ -108,7 +108,7 @@ def _search_logs(
 
 
 def _extent_of_credential(suspicion: Suspicion, keys: Sequence[str], more: str) -> NextStep:
-    """Return how to list what a credential did, by its access keys or, without any, by what CloudTrail calls its user."""
+    """Return how to list what a credential did, by its access keys or, without keys, by CloudTrail's name of its user."""
     names = [] if keys else look_up_names(suspicion)
     regions = regions_of(suspicion)
     attribute = (
@@ -131,7 +131,10 @@ def _extent_of_credential(suspicion: Suspicion, keys: Sequence[str], more: str) 
 
 
 def _extent_by_calls(suspicion: Suspicion, who: str, having: Sequence[str]) -> NextStep:
-    """Return how to list what a caller without a credential did: its calls' records, `having` any of some texts."""
+    """Return how to list what a caller without a credential did: calls of the same actions with a text of `having` in them.
+
+    `who` says in the text of the step what is listed.
+    """
     calls = dict.fromkeys(safe_argument(each.action) for each in suspicion.events)
     names = [each for each in calls if each][:MAX_KEYS]
     return NextStep(
@@ -143,10 +146,10 @@ def _extent_by_calls(suspicion: Suspicion, who: str, having: Sequence[str]) -> N
 
 
 def _extent_of_center_user(suspicion: Suspicion) -> Iterator[NextStep]:
-    """Yield how to find what a user of Identity Center did, by their id, and what their sessions at roles did.
+    """Yield how to find what a user of Identity Center did, by the user's id, and what the user's sessions at roles did.
 
-    Such a session has the user's name; AWS promises the id (`onBehalfOf`) of calls to Identity Center and of identity-enhanced
-    sessions alone, which ordinary ones are not (IAM Identity Center user guide).
+    These sessions have the user's name. AWS promises the user's id (`onBehalfOf`) only in calls to Identity Center and in
+    identity-enhanced sessions; ordinary sessions are not such (IAM Identity Center user guide).
     """
     user = value_or_word(center_user_id(suspicion), "USER_ID")
     services = dict.fromkeys(
@@ -175,9 +178,9 @@ def _is_service(suspicion: Suspicion) -> bool:
 
 
 def find_opened_sessions(suspicion: Suspicion, actions: Sequence[str], by: Sequence[str] = ()) -> str:
-    """Return the command that lists the calls which opened a session and have an access key of the alert in their record.
+    """Return the command that lists calls that opened a session and whose record has an access key of the alert.
 
-    `by` is what they have in it where the alert has no key.
+    If the alert has no key, the record must have one of the texts `by`.
     """
     return _look_up_each(
         suspicion, "EventName", list(dict.fromkeys(actions)), safe_access_keys(suspicion) or by
@@ -185,7 +188,7 @@ def find_opened_sessions(suspicion: Suspicion, actions: Sequence[str], by: Seque
 
 
 def _look_up_each(suspicion: Suspicion, key: str, values: Sequence[str], having: Sequence[str]) -> str:
-    """Return the command that looks up events by each value of a key, of those that have any of some texts in their record."""
+    """Return the command that looks up events by each value of a lookup key, and keeps those with a text of `having`."""
     each = key.removeprefix("Event").lower()
     return (
         f"for region in {' '.join(regions_of(suspicion))}; do\n"
@@ -202,13 +205,13 @@ def _opens_sessions(action: str) -> bool:
 
 
 def _having(values: Sequence[str]) -> str:
-    """Return the option that leaves of looked-up events those whose record has one of some texts."""
+    """Return the option that keeps those looked-up events whose record has one of some texts."""
     has = " || ".join(f"contains(CloudTrailEvent,'{each}')" for each in values or ["ACCESS_KEY_ID"])
     return f'--query "Events[?{has}].CloudTrailEvent"'
 
 
 def _where(key_column: str, keys: Sequence[str], suspicion: Suspicion) -> str:
-    """Return the condition of a query for the alert's access keys and addresses; column names are of any case."""
+    """Return the condition of a query: one of some keys, or one of the alert's addresses. SQL ignores the case of columns."""
     addresses = safe_addresses(suspicion)
     parts = [f"{key_column} IN ({_sql_list(keys)})"] if keys else []
     parts += [f"sourceIPAddress IN ({_sql_list(addresses)})"] if addresses else []

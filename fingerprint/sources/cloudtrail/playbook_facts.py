@@ -1,10 +1,10 @@
-"""Facts of an alert that the steps of a playbook need: its credential, access keys, addresses, regions and records.
+"""Facts of an alert that the steps of the playbook need: its credential, access keys, addresses, regions and records.
 
 Example:
     >>> credential_kind("123456789012:user/alice", ["AKIAIOSFODNN7EXAMPLE"])
     'access key'
 
-Names come from records, so from attackers: what a command may hold is `playbook_undo.safe_argument`.
+Names come from records, so an attacker may have written them: `playbook_undo.safe_argument` says what a command may hold.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ CredentialKind = Literal[
 ]
 MAX_KEYS = 10  # access keys, machines and addresses named in commands
 MAX_REGIONS = 50  # AWS has fewer
-MAX_RECORDS_READ = 50  # of one action, for what to undo
-BEFORE = timedelta(days=1)  # before the first event, from which everything of a credential is looked up
-# How a question begins that no person is known for, and the channels: never one that the suspect session could answer.
+MAX_RECORDS_READ = 50  # of one action, to undo its calls
+BEFORE = timedelta(days=1)  # how long before its first event an alert's credential is looked up
+# The beginning of a question if no person is known, and the channels of questions: none that the suspect session could answer.
 ASKS_OWNER = "Ask the owner of "
 IN_PERSON = ", by telephone or in person,"
 BY_ANOTHER_CHANNEL = " by telephone or in person, not by mail or chat that the same login opens,"
 SERVICE_DOMAIN = ".amazonaws.com"
 BY_CERTIFICATE = "rolesanywhere:CreateSession"
-_CENTER_SERVICES = frozenset(("sso", "sso-oauth"))  # of sign-ins at the portal, and of programs
+_CENTER_SERVICES = frozenset(("sso", "sso-oauth"))  # services of sign-ins at the portal and by programs
 _BY_SAML = "AssumeRoleWithSAML"
-_CENTER_ROLE = "role:aws-reserved/sso.amazonaws.com/"  # only Identity Center makes roles there, for its own provider alone
+_CENTER_ROLE = "role:aws-reserved/sso.amazonaws.com/"  # only Identity Center makes roles there, and only its provider opens them
 _SERVICE_ROLE = "AWSServiceRoleFor"
-# Where global services (IAM, the global STS) log, by what the regions of a partition begin with; us-east-1 in the others.
+# The region where global services (IAM, the global STS) log, by the prefix of the partition's regions; else us-east-1.
 _GLOBAL_REGIONS = {"cn-": "cn-north-1", "us-gov-": "us-gov-west-1", "eusc-": "eusc-de-east-1"}
 _GLOBAL_REGION = "us-east-1"
 
 
 class RecordParts(msgspec.Struct):
-    """The members of a record that steps are made of, of any type: an attacker may have written them."""
+    """The members of a record that steps use. An attacker may have written them, so they can have any type."""
 
     userIdentity: Any = None
     additionalEventData: Any = None
@@ -83,28 +83,28 @@ def credential_kind(principal: str, keys: Sequence[str]) -> CredentialKind:
 
 
 def principal_type(principal: str) -> str:
-    """Return what stands before the name in the key of a principal: `user`, `role`, `federated` ..."""
+    """Return the type in the key of a principal, which is before the name: `user`, `role`, `federated` ..."""
     return principal.partition(":")[2].partition("/")[0]
 
 
 def principal_name(principal: str) -> str:
-    """Return the name of the user or role in a principal's key, empty where AWS did not say it."""
+    """Return the name of the user or role in a principal's key; empty if AWS did not give the name."""
     name = unquote(principal.partition(":")[2].partition("/")[2].partition("/")[0])
     return "" if name.startswith("?") else name
 
 
 def center_user_id(suspicion: Suspicion) -> str:
-    """Return the id of a user of Identity Center, by which records name them; empty for any other principal."""
+    """Return the id of a user of Identity Center; empty for any other principal."""
     return (
         principal_name(suspicion.principal) if principal_type(suspicion.principal) == "identitycenter" else ""
     )
 
 
 def center_roles(suspicion: Suspicion) -> list[str]:
-    """Return the roles that someone opened by SAML from Identity Center, empty for any other provider.
+    """Return the roles of Identity Center that a federated principal opened by SAML; empty for any other provider.
 
-    A role of Identity Center lets in no provider but Identity Center's own, whatever one of a thief's may be called. So a call
-    that succeeded says it; the provider that a refused one names is the caller's word.
+    Only calls that succeeded count. A role of Identity Center lets in only Identity Center's own provider, so a success proves
+    the provider. A refused call can name any provider.
     """
     if principal_type(suspicion.principal) != "federated":
         return []
@@ -117,9 +117,9 @@ def center_roles(suspicion: Suspicion) -> list[str]:
 
 
 def signed_in_at_center(suspicion: Suspicion) -> bool:
-    """Return whether all calls are sign-ins at Identity Center's portal by someone whom their records give no type and no id.
+    """Return whether all calls are sign-ins at Identity Center's portal by a person without a type and an id.
 
-    Older records of the portal name a person so; newer ones have the type `IdentityCenterUser`.
+    Older records of the portal name people in this way; newer ones have the type `IdentityCenterUser`.
     """
     services = {event.service for event in suspicion.events}
     return (
@@ -128,19 +128,19 @@ def signed_in_at_center(suspicion: Suspicion) -> bool:
 
 
 def session_of_person(principal: str) -> str:
-    """Return the session in the key of a person at a role, empty for a role alone."""
+    """Return the session name in the key of a person at a role; empty for a role that is a principal itself."""
     return unquote(principal.partition(":")[2].partition("/")[2].partition("/")[2])
 
 
 def account_number(text: str) -> str:
-    """Return an account's number, empty for a text that is none."""
+    """Return a text if it is an account's number, else an empty one."""
     return text if len(text) == 12 and text.isascii() and text.isdigit() else ""
 
 
 def calling_service(suspicion: Suspicion) -> str:
-    """Return the AWS service that made all calls of a role that no person holds, as CloudFormation does; empty for none.
+    """Return the AWS service that made all calls with a role, as CloudFormation does; empty if there is none.
 
-    In a session that a person opened it called for that person.
+    Also empty if a person opened a session: there the service called for that person.
     """
     sources = {event.source_address for event in suspicion.events}
     service = min(sources, default="")
@@ -163,23 +163,23 @@ def access_keys(suspicion: Suspicion) -> list[str]:
 
 
 def safe_access_keys(suspicion: Suspicion) -> list[str]:
-    """Return the access keys that commands have."""
+    """Return the access keys that commands name: the most used ones that are safe, MAX_KEYS at most."""
     return [each for each in map(safe_argument, access_keys(suspicion)) if each][:MAX_KEYS]
 
 
 def own_addresses(suspicion: Suspicion) -> list[str]:
-    """Return the distinct addresses of an alert that are no service's."""
+    """Return the distinct source addresses of an alert, without the domains of AWS services."""
     found = dict.fromkeys(event.source_address for event in suspicion.events)
     return [each for each in found if each and not each.endswith(SERVICE_DOMAIN)]
 
 
 def safe_addresses(suspicion: Suspicion) -> list[str]:
-    """Return the first of them that a command may hold."""
+    """Return the addresses of an alert that commands name: the first ones that are safe, MAX_KEYS at most."""
     return [each for each in map(safe_argument, own_addresses(suspicion)) if each][:MAX_KEYS]
 
 
 def regions_of(suspicion: Suspicion) -> list[str]:
-    """Return the regions of an alert, the most used first, and where IAM and STS log."""
+    """Return the regions of an alert, the most used first, and the region where IAM and the global STS log."""
     counts: dict[str, int] = {}
     for event in (*suspicion.events, *suspicion.supporting):
         name = safe_argument(event.region)
@@ -190,7 +190,7 @@ def regions_of(suspicion: Suspicion) -> list[str]:
 
 
 def global_region(regions: Sequence[str]) -> str:
-    """Return where the global services of the partition log in which most calls were made."""
+    """Return the region where global services log, in the partition of the first of some regions."""
     first = regions[0] if regions else ""
     return next(
         (name for begins, name in _GLOBAL_REGIONS.items() if first.startswith(begins)), _GLOBAL_REGION
@@ -198,14 +198,15 @@ def global_region(regions: Sequence[str]) -> str:
 
 
 def look_up_from(suspicion: Suspicion) -> str:
-    """Return the time from which a credential is looked up, a day before the alert, in UTC."""
+    """Return the time from which a credential is looked up: a day before the alert's first event, in UTC."""
     return f"{suspicion.events[0].event_time.astimezone(UTC) - BEFORE:%Y-%m-%dT%H:%M:%SZ}"
 
 
 def look_up_names(suspicion: Suspicion) -> list[str]:
-    """Return what CloudTrail calls the user behind an alert: a role's is the name of the session, never the role's.
+    """Return the user names under which CloudTrail looks up an alert's calls.
 
-    That of a federated one is its subject, as the records have it: with the run of a pipeline, which the principal lacks.
+    For a role that is the name of the session, never of the role. For a federated principal it is the subject in the records,
+    which also has the run of a pipeline; the principal lacks that.
     """
     sessions = dict.fromkeys(event.session for event in suspicion.events)
     named: dict[str, Iterable[str]] = {"root": ["root"], "user": [principal_name(suspicion.principal)]}
@@ -218,7 +219,7 @@ def look_up_names(suspicion: Suspicion) -> list[str]:
 
 
 def value_or_word(value: str, word: str) -> str:
-    """Return a value if a command may hold it, else a word in capitals to be filled in."""
+    """Return a value if it is safe in a command, else a word in capitals to be filled in."""
     return safe_argument(value) or word
 
 
@@ -228,7 +229,7 @@ def first_events(suspicion: Suspicion) -> Sequence[AlertEvent]:
 
 
 def call_of(event: AlertEvent) -> Call:
-    """Return what a call's record names; nothing where the record is not kept or cannot be read."""
+    """Return request, response, region and account of a call; only the region if its record is not kept or cannot be read."""
     read = read_record(event)
     request = read.requestParameters if isinstance(read.requestParameters, dict) else {}
     response = read.responseElements if isinstance(read.responseElements, dict) else {}
@@ -236,47 +237,47 @@ def call_of(event: AlertEvent) -> Call:
 
 
 def session_context(event: AlertEvent) -> dict[str, Any]:
-    """Return what a call's record says of its session, empty for nothing."""
+    """Return the `sessionContext` of a call's record; empty if it has none."""
     identity = read_record(event).userIdentity
     context = identity.get("sessionContext") if isinstance(identity, dict) else None
     return context if isinstance(context, dict) else {}
 
 
 def recorded_user_name(event: AlertEvent) -> str:
-    """Return the name of the user in a call's record, empty for none."""
+    """Return the name of the user in a call's record; empty if it has none."""
     identity = read_record(event).userIdentity
     name = identity.get("userName") if isinstance(identity, dict) else ""
     return name if isinstance(name, str) else ""
 
 
 def read_record(event: AlertEvent) -> RecordParts:
-    """Return the members of an event's record; nothing where it is not kept, is too long, or cannot be read."""
+    """Return the members of an event's record; empty if the record is not kept, is too long, or cannot be read."""
     return decode_record(_DECODER, event.raw) or RecordParts()
 
 
 def is_urgent(suspicion: Suspicion) -> bool:
-    """Return whether containing comes before asking: what is urgent, and new by its place or tool or by grave harm done."""
+    """Return whether containing comes before asking: a high urgency with a new place, a new tool or new grave harm."""
     harmed = any(row.new and row.succeeded and row.gravity in GRAVE_OR_SEVERE for row in suspicion.actions)
     return suspicion.urgency >= MINIMUM_URGENCY["high"] and (suspicion.from_new_origin or harmed)
 
 
 def is_foreign(suspicion: Suspicion) -> bool:
-    """Return whether the caller is of another account than the log's, and of none that is known to be one's own."""
+    """Return whether the caller is of another account than the log's, and that account is not known as the organisation's."""
     return is_of_other_account(suspicion) and not suspicion.knows_account
 
 
 def is_of_other_account(suspicion: Suspicion) -> bool:
-    """Return whether the caller is of another account than the log's, one's own or not."""
+    """Return whether the caller is of another account than the log's, whether the organisation's own or not."""
     return principal_type(suspicion.principal) == "account" and not is_anonymous(suspicion.principal)
 
 
 def gravest_of(calls: Sequence[AlertEvent]) -> tuple[CallImpact, list[AlertEvent]]:
-    """Return the gravest impact of an action's calls, and the calls that have its gravity."""
+    """Return the gravest impact of an action's calls, and the calls of that gravity."""
     return gravest_calls(calls, judge_calls(impact_of, calls))
 
 
 def names_resource(text: str, resource: str) -> bool:
-    """Return whether a text is of a resource, with the accounts behind it or without: `role:Operator in 2 accounts: ...`."""
+    """Return whether a text names a resource, alone or with its accounts: `role:Operator in 2 accounts: ...`."""
     return text == resource or text.startswith(
         tuple(f"{resource} {word} ".lstrip() for word in ("in", "for"))
     )

@@ -1,12 +1,14 @@
-"""The inverse of a call for which `playbook_undo` has no line, by the names that AWS gives operations.
+"""The inverse of a call that the table of `playbook_undo` does not have, by the names of AWS's operations.
 
 Example:
     >>> inverse_undo("sagemaker:CreateTrainingJob").command
     'aws sagemaker stop-training-job --region <region> --training-job-name <trainingJobName|TrainingJobName|...>'
 
-What was made is stopped or deleted, what was given is taken back, what was taken away is given again, and what was changed gets
-its earlier values; only by an operation that the service has. In a command `<a|b>` is the first of several members that a record
-has, `<*.a>` a member of any structure of the response; what only the organisation knows stands there as EARLIER_ and a name.
+The inverse stops or deletes what a call made, takes back what it gave, gives back what it took, and restores what it changed. It
+uses only operations that the service has. In a command
+- `<a|b>` is the first of several members that a record has
+- `<*.a>` is a member of any structure in the response
+- `EARLIER_` with a name is a value that only the organisation knows
 """
 
 from __future__ import annotations
@@ -21,8 +23,8 @@ from fingerprint.sources.cloudtrail.attack_mappings import without_api_version
 from fingerprint.sources.cloudtrail.impact import listed_actions
 from fingerprint.sources.cloudtrail.operations import Operation, cli_word, find_operation
 
-MAX_REMEMBERED = 2_000  # actions: names of records are as many as their writer likes
-# Verbs, and the verbs that set them back, the best first.
+MAX_REMEMBERED = 2_000  # actions in a cache: an attacker can write any number of names into records
+# Verbs, and the verbs that set them back, the best first. These start or run something.
 _RUNS = {
     "Start": ("Stop", "Cancel", "Terminate"),
     "Run": ("Stop", "Terminate"),
@@ -66,7 +68,7 @@ _TAKES = {
     "Pause": ("Resume",),
     "Delete": ("Put", "Create", "Import"),
 }
-# What a verb does again; others give.
+# Advice by the verb of the inverse; for all other verbs it is to give again.
 _AGAIN = {
     "Start": "Start it again.",
     "Resume": "Resume it.",
@@ -77,7 +79,7 @@ _PUTS = {"Put": ("Delete",)}
 _MAKES = ("Create", "Put", "Import", "Register")
 _CHANGES = ("Update", "Modify", "Set", "Change", "Replace", "Put", "Reset", "Configure")
 _LOOKS = ("Get", "Describe", "List")
-# Operations that answer with a secret: a look at what was changed shows it to no one.
+# Operations that return a secret: no step uses them to look at a change.
 _SHOWS_SECRETS = frozenset(
     {
         "amplify:GetApp",
@@ -93,26 +95,30 @@ _SHOWS_SECRETS = frozenset(
 _ELSEWHERE = {
     "bucket": ("bucketName",),
     "instanceIds": ("instancesSet.items.instanceId",),
-}  # as records have them
+}  # member of an operation -> other names of it in records
 _PASSWORDS = ("password", "passwords")  # ends of members
-_BESIDE = ("tags", "description", "checksum", "contentMD5", "checksumAlgorithm")  # no part of what a Put puts
+# Members that are not the content of a Put
+_BESIDE = ("tags", "description", "checksum", "contentMD5", "checksumAlgorithm")
 _IS_DOCUMENT = ("policy", "policydocument")  # ends of members that hold a policy as JSON
-_NO_DOCUMENT = ("PropagationPolicy", "EntityPolicy")  # ends of those that hold a word or an ARN
-_SAYS_WHICH = ("Name", "Id", "Arn", "Identifier")  # ends of members that say which thing it is
+_NO_DOCUMENT = (
+    "PropagationPolicy",
+    "EntityPolicy",
+)  # such ends of members that hold a word or an ARN instead
+_SAYS_WHICH = ("Name", "Id", "Arn", "Identifier")  # ends of members that identify a thing
 _SAYS_WHICH_TOO = (
     *(each.lower() for each in _SAYS_WHICH),
     *("ids", "names", "identity", "domain", "rule", "bucket", "cluster", "instances", "ip", "code"),
 )
-_LOST = ("T1485", "T1490")  # techniques of what destroys data, or the way back to it
-_AWAY = "T1537"  # of what takes data to another account
-# How things end that hold no data
+_LOST = ("T1485", "T1490")  # techniques: data destroyed, or the means to recover them
+_AWAY = "T1537"  # technique: data taken to another account
+# Ends of the names of things that hold no data
 _SETTINGS = ("Plan", "Configuration", "Policy", "Replication", "Rule", "Selection")
-# What watches or protects stays on: to set it back is itself an attack on defences (T1562).
+# Guards, which watch or protect, stay on: to switch one off is itself an attack on defences (T1562).
 _LEAVE_WATCHING = "Leave it on: it only watches; look whether it sends its findings elsewhere."
 _MAY_WATCH_LESS = " Compare it with what it was before: it may watch less."
 _LEAVE_PROTECTING = "Leave it on: it only protects."
-_WATCH_TECHNIQUES = ("T1562.001", "T1562.008")  # of what switches off detection, logs and alarms
-# Guards whose inverse no table lists as an attack, or that have none
+_WATCH_TECHNIQUES = ("T1562.001", "T1562.008")  # techniques: detection, logs or alarms switched off
+# Guards without an inverse, or with one that no table lists as an attack
 _WATCHES = frozenset(
     {
         "access-analyzer:CreateServiceLinkedAnalyzer",
@@ -139,7 +145,8 @@ _PROTECTS = frozenset(
         "shield:CreateProtection",
     }
 )
-# What hands logs, findings or the rule over guards to another, or reacts to events: a thief's stays on if it is left.
+# These are undone although they watch: they hand logs, findings or the rule over guards to another account, or react to events,
+# so a thief may have made them.
 _ALSO_GIVES = frozenset(
     {
         "cloudtrail:CreateChannel",
@@ -162,8 +169,9 @@ _ALSO_GIVES = frozenset(
         "shield:CreateSubscription",  # costs much
     }
 )
-_GIVES_RULE = ("AdminAccount", "DelegatedAdmin", "DelegatedAdministrator")  # how such actions end
-# Credentials that a Delete takes: to make one "again" makes another one, which lasts beyond the incident.
+# Ends of actions that hand over the rule over guards
+_GIVES_RULE = ("AdminAccount", "DelegatedAdmin", "DelegatedAdministrator")
+# Deleted credentials: no operation makes the same one again, and a new one would outlast the incident.
 _CREDENTIALS = {
     "apigateway:DeleteApiKey": "key",
     "appsync:DeleteApiKey": "key",
@@ -185,7 +193,7 @@ _CREDENTIALS = {
     "transfer:DeleteSshPublicKey": "key",
     "wafv2:DeleteAPIKey": "key",
 }
-# What makes or takes in a device's certificate, that no operation takes back while it is active
+# Actions that make or register a device's certificate, which can only be deleted once it is inactive
 _CERTIFICATES = frozenset(
     {
         "iot:CreateCertificateFromCsr",
@@ -194,7 +202,7 @@ _CERTIFICATES = frozenset(
         "iot:RegisterCertificateWithoutCA",
     }
 )
-# Verbs of what runs, sends or uses something once: there is nothing to set back.
+# Verbs of actions that run, send or use something once, so there is nothing to set back
 _ONCE = (
     "Invoke",
     "Converse",
@@ -211,9 +219,9 @@ _ONCE = (
 
 
 class Undo(NamedTuple):
-    """A sentence, commands, and options of the last one: those for which a record has something.
+    """A sentence, commands, and options of the last command. An option is used if the record has all of its members.
 
-    `one_needed`: where it has nothing for any, the first option stands there alone.
+    `one_needed`: if the record has the members of no option, the first option is used, to be filled in.
     """
 
     text: str
@@ -229,7 +237,7 @@ _DEACTIVATED = Undo(
 
 
 def leaves_nothing(action: str) -> bool:
-    """Return whether an action does something once, so that nothing is there to be set back.
+    """Return whether an action does something once, so there is nothing to set back.
 
     >>> leaves_nothing("bedrock:InvokeModel"), leaves_nothing("iam:CreateUser")
     (True, False)
@@ -239,7 +247,9 @@ def leaves_nothing(action: str) -> bool:
 
 @lru_cache(maxsize=MAX_REMEMBERED)
 def stays_on(action: str, technique: str = "") -> bool:
-    """Return whether an action makes or starts what only watches or protects, and takes no data away: it is not undone.
+    """Return whether an action makes or starts a guard, which only watches or protects, so it is not undone.
+
+    An action that takes data to another account (`technique`) is always undone.
 
     >>> stays_on("guardduty:CreateDetector"), stays_on("iam:CreateUser")
     (True, False)
@@ -250,7 +260,7 @@ def stays_on(action: str, technique: str = "") -> bool:
 
 @lru_cache(maxsize=MAX_REMEMBERED)
 def inverse_undo(action: str, technique: str = "") -> Undo | None:
-    """Return how to undo an action, by the operations of its service; None where none of them sets it back."""
+    """Return how to undo an action, by the operations of its service; None if none of them sets it back."""
     service, _, name = without_api_version(action).partition(":")
     done = find_operation(service, name)
     if done is None:
@@ -276,9 +286,9 @@ def inverse_undo(action: str, technique: str = "") -> Undo | None:
 
 
 def _left_on(service: str, name: str) -> Undo | None:
-    """Return the advice to leave on what only watches or protects; None for anything else.
+    """Return the advice to leave a guard on; None if the action makes no guard.
 
-    A guard is what the inverse of an action would switch off, by the technique of the inverse.
+    An action makes a guard if its inverse is listed as an attack that switches off detection, logs or alarms.
 
     >>> _left_on("guardduty", "CreateDetector").text
     'Leave it on: it only watches; look whether it sends its findings elsewhere.'
@@ -318,7 +328,10 @@ def _inverse(service: str, name: str, done: Operation) -> Undo | None:
 
 
 def _made_again(make: Operation, deleted: Operation) -> Undo:
-    """Return how to make what was deleted; a Put that names only the thing would clear it, so it has what else it may put."""
+    """Return how to make again what was deleted.
+
+    A Put that has only the members which identify the thing would clear it, so its content is added.
+    """
     known = {member for member, _, _ in deleted.parameters}
     text = "Make it again, with the settings that your infrastructure code or AWS Config has."
     members = _needed(make)
@@ -330,7 +343,7 @@ def _made_again(make: Operation, deleted: Operation) -> Undo:
 
 
 def _put_by(put: Operation, known: Collection[str]) -> list[tuple[str, str]]:
-    """Return the members that hold what a Put puts, of none that it needs: the one that it is named by, else all of them.
+    """Return the optional members with the content of a Put: those that the Put is named after, else all of them.
 
     >>> _put_by(find_operation("backup", "PutBackupVaultAccessPolicy"), {"backupVaultName"})
     [('policy', 's')]
@@ -345,7 +358,7 @@ def _put_by(put: Operation, known: Collection[str]) -> list[tuple[str, str]]:
 
 
 def _restored(service: str, thing: str) -> Undo:
-    """Return how to get back data that were deleted: by an operation that restores them, else from what is left."""
+    """Return how to get deleted data back: by the operation that restores them, else from a backup."""
     restore = find_operation(service, f"Restore{thing}")
     if restore:
         return Undo("Restore it, before the time for that is over.", _written(restore, _needed(restore)))
@@ -356,9 +369,10 @@ def _restored(service: str, thing: str) -> Undo:
 
 
 def _reset(changed: Operation) -> Undo | None:
-    """Return how to take a password from who set it: by the same call with a new one; None for what sets none.
+    """Return how to replace a password that the caller set, by the same call with a new one; None if the call sets none.
 
-    An earlier password is no help: it is what its owner alone knew. A call by a user's own token is no one else's to make.
+    The earlier password cannot be put back, because only its owner knew it. A call that needs a user's own token has no command:
+    only that user can make it.
     """
     needed = _needed(changed)
     own = any(name.lower().endswith("token") for name, _ in needed)
@@ -371,9 +385,10 @@ def _reset(changed: Operation) -> Undo | None:
 
 
 def _earlier(service: str, name: str, changed: Operation) -> Undo | None:
-    """Return how to give what was changed its earlier values: look at it as it is, then the same call with these.
+    """Return how to restore the earlier values of a changed thing: look at it, then make the same call with those values.
 
-    What says which thing it is, is what the operation that shows or deletes it asks for as well, or else the first name or id.
+    Members identify the thing if the operation that shows or deletes it has them, too. Without such an operation the first name
+    or id does.
     """
     verb = _verb(name)
     if verb not in _CHANGES:
@@ -395,7 +410,7 @@ def _earlier(service: str, name: str, changed: Operation) -> Undo | None:
 
 
 def _sets_password(service: str, changed: Operation) -> bool:
-    """Return whether a change may set a password. The catalogue has the first members of rds:ModifyDBInstance alone."""
+    """Return whether a change may set a password. The catalogue lacks the later members of rds:ModifyDBInstance."""
     named = any(kind in "sl" and name.lower().endswith(_PASSWORDS) for name, kind, _ in changed.parameters)
     return named or f"{service}:{changed.name}" == "rds:ModifyDBInstance"
 
@@ -409,7 +424,7 @@ def _beginning(name: str, verbs: Iterable[str]) -> str:
 
 
 def _counterpart(service: str, name: str, verbs: Mapping[str, tuple[str, ...]]) -> Operation | None:
-    """Return the first operation of a service that does the opposite to the same thing, one by one or as a batch."""
+    """Return the first operation of a service that does the opposite to the same thing, as a batch if the action is one."""
     single = without_batch(name)
     batch = name.removesuffix(single)
     verb = next((verb for verb in verbs if single.startswith(verb)), "")
@@ -425,7 +440,7 @@ def _counterpart(service: str, name: str, verbs: Mapping[str, tuple[str, ...]]) 
 
 
 def _things(verb: str, thing: str) -> Iterator[str]:
-    """Yield what a thing may be called where it is taken.
+    """Yield names that a thing may have in the inverse operation.
 
     >>> list(_things("Add", "RoleToInstanceProfile")), list(_things("Restore", "TableFromBackup"))
     (['RoleToInstanceProfile', 'RoleFromInstanceProfile'], ['Table'])
@@ -445,7 +460,7 @@ def _showing(service: str, thing: str) -> Operation | None:
 
 
 def _look(service: str, thing: str, about: Operation | None) -> str:
-    """Return the command that shows a thing, empty for none; `about` is an operation that says which by members of its own."""
+    """Return the command that shows a thing, with the needed members of `about`; empty if there is none, or it shows secrets."""
     look = _showing(service, thing)
     if look is None or f"{service}:{look.name}" in _SHOWS_SECRETS:
         return ""
@@ -458,7 +473,7 @@ def _needed(operation: Operation) -> list[tuple[str, str]]:
 
 
 def _with(text: str, inverse: Operation, done: Operation, look: str = "") -> Undo:
-    """Return the undo by an inverse operation: what it needs, and what else its text members have in common with the call."""
+    """Return the undo by an inverse operation: its needed members, and as options the other texts that the call has, too."""
     needed = _needed(inverse)
     called = {name for name, _, _ in done.parameters}
     others = [name for name, kind, must in inverse.parameters if kind == "s" and not must]
@@ -472,14 +487,17 @@ def _with(text: str, inverse: Operation, done: Operation, look: str = "") -> Und
 
 
 def _is_of_one_call(name: str) -> bool:
-    """Return whether a member is no part of the thing: a role that acts, or what marks one call, which AWS takes but once."""
+    """Return whether a member belongs to one call, not to the thing: a role that acts, or a token that AWS accepts only once."""
     return name.lower().endswith(("token", "rolearn")) or name == "operationId"
 
 
 def _written(
     operation: Operation, members: Iterable[tuple[str, str]], known: Collection[str] | None = None
 ) -> str:
-    """Return the command of an operation with members; what is not in `known` is to be given as it was before."""
+    """Return the command of an operation with some members. A member that is not in `known` gets its earlier value.
+
+    `known` is None if no member has an earlier value.
+    """
     parts = [f"aws {operation.cli_command} --region <region>"]
     thing = _thing(without_batch(operation.name))
     for name, kind in members:
@@ -495,7 +513,7 @@ def _written(
 
 
 def _thing(name: str) -> str:
-    """Return what an operation is about, by its name without the verb.
+    """Return the thing of an operation: its name without the verb.
 
     >>> _thing("DeregisterTaskDefinition"), _thing("DeleteCluster")
     ('TaskDefinition', 'Cluster')
@@ -504,11 +522,11 @@ def _thing(name: str) -> str:
 
 
 def _value(name: str, thing: str = "") -> str:
-    """Return the place of a member's value: records begin it with a small or a large letter.
+    """Return the placeholder of a member's value, with all names that it may have in a record.
 
-    S3's name buckets otherwise, and EC2's name machines in a list of their own.
-
-    What makes a thing may call it otherwise than what deletes it: the `clusterName` of a request is a `cluster`.
+    - Records begin a member with a small or a large letter.
+    - S3 has another name for buckets, and EC2 has machines in a list (_ELSEWHERE).
+    - The call that made a thing may name it otherwise than the call that deletes it: `clusterName` may be `cluster`.
     """
     names = [name, name[:1].upper() + name[1:], *_ELSEWHERE.get(name, ()), f"*.{name}"]
     if thing and name.lower() == thing.lower():

@@ -1,15 +1,19 @@
-"""Undoing what a call changed: for each AWS action a sentence and commands with the names of its record.
+"""Undoing a call: for each AWS action a sentence, and commands with the names in the record of the call.
 
 Example:
     >>> undo_step("iam:AttachUserPolicy", [Call({"userName": "eve", "policyArn": "arn:aws:iam::aws:policy/AdministratorAccess"})])
     NextStep(phase='undo', text='Take the policy from the user.', command='aws iam detach-user-policy --user-name eve ...')
 
-In a command `<member>` is the value of the request's or the response's member, by its path, `<a|b>` of the first of two that a
-record has; `<member,>` has all its values with commas between them; `<region>` and `<account>` are the record's. A value is an
-attacker's text: it is used only if it consists of characters that neither a shell nor the AWS CLI reads as anything else
-(`safe_argument`), and else its name stands there in capitals, to be filled in. What the table, playbook_undo.toml, does not
-have is set back by `playbook_inverse`. Source of the commands: the AWS CLI reference, and AWS's incident response playbooks
-(github.com/aws-samples/aws-customer-playbook-framework).
+In a command
+- `<member>` is the value of a member of the request or the response, by its path
+- `<a|b>` is the value of the first of several members that the record has
+- `<member,>` is all values of a member, with commas between them
+- `<region>` and `<account>` are those of the record
+
+A value is text of an attacker. It is used only if all of its characters are plain for a shell and for the AWS CLI
+(`safe_argument`). Otherwise the name of the member is there in capitals, to be filled in. Actions that the table,
+playbook_undo.toml, does not have are set back by `playbook_inverse`. Source of the commands: the AWS CLI reference, and AWS's
+incident response playbooks (github.com/aws-samples/aws-customer-playbook-framework).
 """
 
 from __future__ import annotations
@@ -35,22 +39,22 @@ from fingerprint.sources.cloudtrail.resources import HIDDEN
 
 _TABLE = Path(__file__).with_suffix(".toml")
 MAX_ARGUMENT_LENGTH = 256  # characters of a value in a command
-MAX_CALLS = 50  # distinct calls of one action with commands each
-MAX_VALUES = 1_000  # of one call in a command: RunInstances starts that many machines, and a shell takes them
-MAX_NAMED_OUTSIDE = 8  # accounts and buckets to which data were taken
-MAX_STEP_LENGTH = 100_000  # characters of a step's commands, of which the first is always there
-# What responders put and attach. A name proves nothing where the document can be read: a thief may use it for one that allows.
+MAX_CALLS = 50  # distinct calls of one action that get commands
+MAX_VALUES = 1_000  # values of one call in a command: RunInstances starts up to as many machines, and a shell accepts them
+MAX_NAMED_OUTSIDE = 8  # accounts and buckets that a step names as places to which data were taken
+MAX_STEP_LENGTH = 100_000  # characters of a step's commands; the first command is always kept
+# Policies that responders put or attach. The name counts only if the document is missing: a thief may use it for other rights.
 _CONTAINING_NAMES = frozenset({"incident-deny-all", "incident-deny-session", "AWSRevokeOlderSessions"})
 _CONTAINING_POLICIES = re.compile(
     r"arn:aws[a-z-]*:iam::aws:policy/(?:AWSCompromisedKeyQuarantine(?:V\d+)?|AWSDenyAll)"
 )
-_AWAY = "T1537"  # the technique of what takes data to another account
+_AWAY = "T1537"  # technique: data taken to another account
 _PARTITIONS = {
     "cn-": "aws-cn",
     "us-gov-": "aws-us-gov",
     "eusc-": "aws-eusc",
-}  # of ARNs, by what regions begin with
-# Members of ModifyInstanceAttribute that are the attribute itself; a record may have `attribute` in their place.
+}  # partitions of ARNs, by the prefix of their regions
+# Members of ModifyInstanceAttribute that are named after the attribute; a record may have the member `attribute` instead.
 _MACHINE_ATTRIBUTES = (
     "disableApiTermination",
     "disableApiStop",
@@ -67,7 +71,7 @@ _SAFE_CHARACTERS = frozenset(string.ascii_letters + string.digits + "._/@+=,:-")
 
 
 class Call(NamedTuple):
-    """One call as its record names things: the members of request and response, region and account."""
+    """One call, from its record: the members of request and response, the region and the account."""
 
     request: Mapping[str, Any]
     response: Mapping[str, Any] = {}
@@ -76,13 +80,13 @@ class Call(NamedTuple):
 
 
 class FilledCommand(NamedTuple):
-    """A command with the names of a call, and how many values stand in none: they are too many or no plain names."""
+    """A command with the names of a call, and the number of values that it leaves out: too many, or not safe."""
 
     text: str
     hidden: int
 
 
-# The root user's keys are deleted by itself, or in a session of sts:AssumeRoot that may do that alone.
+# Only the root user can delete its keys, or a session of sts:AssumeRoot that may do nothing else.
 _ROOT_KEY = Undo(
     "Delete root's new access key: run the second command as root, or with the session that the first one gives where the "
     "organisation administers root access in one account.",
@@ -110,10 +114,10 @@ def undo_table() -> Mapping[str, Undo]:
 def undo_step(
     action: str, calls: Sequence[Call], technique: str = "", by_root: bool = False
 ) -> NextStep | None:
-    """Return how to undo calls of one `service:Action`, with a command for each distinct one; None where nothing sets it back.
+    """Return how to undo calls of one `service:Action`, with a command for each distinct call; None if nothing sets it back.
 
-    What the table does not have is set back by the inverse operation of its service; `technique` says what the action did.
-    `by_root`: the root user made the calls, whose own keys have no user's name.
+    An action that the table does not have is set back by the inverse operation of its service. `technique` is the attack
+    technique of the action. `by_root`: the root user made the calls; its own keys have no user's name.
     """
     own = (
         by_root and action == "iam:CreateAccessKey" and not any("userName" in each.request for each in calls)
@@ -136,7 +140,7 @@ def undo_step(
 
 
 def _named_outside(calls: Sequence[Call]) -> str:
-    """Return the sentence that names other accounts and the buckets of calls that take data away, empty for none.
+    """Return the sentence that names the other accounts and the buckets in requests that take data away; empty if none.
 
     >>> _named_outside([Call({"s3Bucket": "mirror", "s3BucketOwner": "111122223333"}, account="123456789012")])
     ' It names account 111122223333, bucket mirror.'
@@ -161,20 +165,20 @@ def _named_outside(calls: Sequence[Call]) -> str:
 
 
 def _within_length(commands: Sequence[str]) -> list[str]:
-    """Return the first commands that are not too long together: an attacker writes what they hold."""
+    """Return the first commands that stay within MAX_STEP_LENGTH together: an attacker writes the values in them."""
     lengths = list(accumulate(map(len, commands)))
     return list(commands[: max(1, bisect_right(lengths, MAX_STEP_LENGTH))])
 
 
 def _with_own_files(commands: Sequence[str]) -> list[str]:
-    """Give files to make a number where there are commands for several calls: each thing gets back what it had itself."""
+    """Return commands with numbered EARLIER_ files if there are several: each thing needs a file of its own values."""
     if len(commands) == 1:
         return list(commands)
     return [_EARLIER_FILE.sub(rf"\1_{at}.json", each) for at, each in enumerate(commands, 1)]
 
 
 def only_denies(action: str, call: Call) -> bool:
-    """Return whether a call put or attached an IAM policy that only denies: that is how responders contain."""
+    """Return whether a call put or attached an IAM policy that only denies, as responders do to contain."""
     if action.startswith("iam:Attach"):
         arn = call.request.get("policyArn")
         return isinstance(arn, str) and _CONTAINING_POLICIES.fullmatch(arn) is not None
@@ -186,7 +190,7 @@ def only_denies(action: str, call: Call) -> bool:
 
 
 def _is_deny_only(document: object) -> bool:
-    """Return whether each statement of a policy denies; False for a document that cannot be read without doubt."""
+    """Return whether each statement of a policy denies; False for a document that cannot be read or is ambiguous."""
     try:
         text = document if isinstance(document, str) else json.dumps(document)
         text = unquote(text) if text.startswith("%7B") else text
@@ -201,14 +205,14 @@ def _is_deny_only(document: object) -> bool:
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse an object that names a member twice, in whatever case: which of them counts would be a guess."""
+    """Return the members of an object. Raises ValueError if it names one twice, in any case, so it is not clear which counts."""
     if len({name.casefold() for name, _ in pairs}) < len(pairs):
         raise ValueError("a member is named twice")
     return dict(pairs)
 
 
 def _template(undo: Undo, call: Call) -> str:
-    """Return the commands of an undo with those options for which the call's record has all: of each the first of its forms."""
+    """Return the commands of an undo with the options whose members the record all has: the first form of each option."""
     given: dict[str, str] = {}
     for option in undo.options:
         if all(_values(member, call)[0] for member in _members_of(option)):
@@ -221,13 +225,13 @@ def _members_of(template: str) -> list[str]:
 
 
 def not_shown(count: int, what: str) -> str:
-    """Return the sentence that says how many things of a kind no command has, empty for none."""
+    """Return the sentence that says how many things of a kind are in no command; empty for 0 or fewer."""
     plural = "" if count == 1 else "es" if what.endswith("s") else "s"
     return f" And {count:,} more {what}{plural}, not shown." if count > 0 else ""
 
 
 def fill_command(template: str, call: Call) -> FilledCommand:
-    """Return a template with its `<member>` filled in, or its name in capitals where the record has none that is safe."""
+    """Return a template with each `<member>` filled in, or its name in capitals if the record has no safe value of it."""
     first, *rest = template.split("<")
     parts, hidden = [first], {}
     for part in rest:
@@ -238,11 +242,14 @@ def fill_command(template: str, call: Call) -> FilledCommand:
 
 
 def safe_argument(value: object) -> str:
-    """Return a value as an argument of a command, or an empty text for one that is not plainly a name.
+    """Return a value as an argument of a command, or an empty text if it is not plainly a name.
 
-    A name begins with no hyphen (an option), holds no `://` (which the AWS CLI reads as a file or an address to load), and has no
-    character but letters, digits and ._/@+=,:- of ASCII: nothing to quote, nothing that a terminal acts on. What AWS writes in
-    place of a name is none.
+    A name
+    - has only letters, digits and ._/@+=,:- of ASCII: nothing to quote, and nothing that a terminal acts on
+    - does not begin with a hyphen (an option), `@` or `=`
+    - does not contain `://`, which the AWS CLI reads as a file or an address to load
+    - is not the word that AWS writes in place of a hidden name
+    - has at most MAX_ARGUMENT_LENGTH characters
     """
     text = str(value) if isinstance(value, str | int) else ""
     plain = _SAFE_CHARACTERS.issuperset(text) and "://" not in text and not text.startswith(("-", "@", "="))
@@ -257,7 +264,7 @@ def _argument(member: str, shown: Sequence[str]) -> str:
 
 
 def _values(member: str, call: Call) -> tuple[list[str], int]:
-    """Return the values of a member that can stand in a command, and how many others are beside them."""
+    """Return the values of a member that a command may hold, and how many other values it has."""
     for each in member.rstrip(",").split("|"):
         for values in _places(each, call):
             found = [value for value in _members(values, each.split(".")) if isinstance(value, str | int)]
@@ -269,14 +276,14 @@ def _values(member: str, call: Call) -> tuple[list[str], int]:
 
 
 def _places(member: str, call: Call) -> tuple[Mapping[str, Any], ...]:
-    """Return where a member is looked for; one of any structure only in what the call made."""
+    """Return the objects that may have a member; for `*.member` only the response."""
     if member.startswith("*"):
         return (call.response,)
     return call.request, call.response, {"region": call.region, "account": call.account}, _made_of(call)
 
 
 def _made_of(call: Call) -> dict[str, str]:
-    """Return what a record does not name but says: the ARN of an identity provider, and which attribute of a machine changed.
+    """Return members that a record only implies: the ARN of an identity provider, and the attribute of a machine that changed.
 
     >>> _made_of(Call({"url": "https://id.example.com/a"}, account="123456789012"))
     {'providerArn': 'arn:aws:iam::123456789012:oidc-provider/id.example.com/a'}
@@ -293,7 +300,7 @@ def _made_of(call: Call) -> dict[str, str]:
 
 
 def _members(node: Any, path: Sequence[str]) -> list[Any]:
-    """Return what stands at a path, of every element where there is a list on the way, `*` for every member."""
+    """Return the values at a path: of every element of a list on the way, and of every member for `*`."""
     if isinstance(node, list):
         return [each for part in node for each in _members(part, path)]
     if not path:

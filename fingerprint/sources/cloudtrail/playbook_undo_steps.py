@@ -1,4 +1,4 @@
-"""The undo of an alert: which of its calls have to be set back, in which order, and what cannot be.
+"""The undo of an alert: which of its calls to set back, in which order, and which calls nothing sets back.
 
 Example:
     >>> [step.command for step in undo_steps(suspicion)]
@@ -27,10 +27,10 @@ from fingerprint.sources.cloudtrail.playbook_inverse import leaves_nothing, stay
 from fingerprint.sources.cloudtrail.playbook_undo import Call, not_shown, only_denies, undo_step
 from fingerprint.sources.cloudtrail.record_members import CallRecord
 
-MAX_UNDO_STEPS = 15  # with commands
-MAX_NAMED_ACTIONS = 8  # of those without
+MAX_UNDO_STEPS = 15  # steps with commands
+MAX_NAMED_ACTIONS = 8  # actions that a step without commands names
 _READS_SECRETS = "Credential Access"  # the tactic
-NOT_SET_BACK = {  # what to do about actions that no step of their own sets back, by why there is none
+NOT_SET_BACK = {  # advice for actions without a step of their own, by the reason why they have none
     "denies": "Ask who did it, and leave it where that was a responder, for it only denies: {}.",
     "watches": "Leave on what only watches or protects, and look whether it sends its findings elsewhere or watches less than "
     "before: {}.",
@@ -42,12 +42,12 @@ NOT_SET_BACK = {  # what to do about actions that no step of their own sets back
 
 
 def undo_steps(suspicion: Suspicion) -> Iterator[NextStep]:
-    """Yield how to undo the actions that succeeded and were new, the gravest first; what was only read cannot be set back.
+    """Yield how to undo the new actions of an alert that succeeded, the gravest first, then advice on those without an undo.
 
-    Also what the same session changed in the same minutes, usual or not: who adds a function adds the rule that starts it.
-
-    Of each those whose requests did the gravest harm: of writes to a bucket those with a thief's key, not the owner's own. Calls
-    that only support the alert are undone, too: a secret that they read is as known as any other.
+    - Calls that only support the alert are undone, too: a secret that they read is as known as any other. So are usual changes
+      by the same session in the same minutes: a thief who adds a function also adds the rule that starts it.
+    - Of each action the calls with the gravest requests are undone: of writes to a bucket those with a thief's key, not the
+      owner's.
     """
     calls = _successful_calls(suspicion)
     by_root = principal_type(suspicion.principal) == "root"
@@ -58,7 +58,7 @@ def undo_steps(suspicion: Suspicion) -> Iterator[NextStep]:
     for row in sorted(rows, key=lambda row: row.supporting and bool(elsewhere[row.action])):
         harm, events = gravest_of(calls.get((row.action, row.supporting), []))
         if not row.succeeded and harm.gravity in ("none", "minor"):
-            continue  # the gravest calls failed, and no milder ones did harm
+            continue  # the gravest calls failed, and the milder ones did no harm
         subject = _subject(_on_done(row, events), elsewhere.get(row.action, "") if row.supporting else "")
         called, unread = events[:MAX_RECORDS_READ], max(0, len(events) - MAX_RECORDS_READ)
         made = [call_of(event) for event in called]
@@ -84,9 +84,9 @@ def undo_steps(suspicion: Suspicion) -> Iterator[NextStep]:
 def _elsewhere(
     row: ActionImpact, calls: Mapping[tuple[str, bool], Sequence[AlertEvent]], suspicion: Suspicion
 ) -> str:
-    """Return from where supporting calls came, if the alert's own came from a new place and these from others; empty for none.
+    """Return the origin of supporting calls that came from other places than the alert's own new place; else empty.
 
-    Who was robbed works on, and what they changed in that hour is not the thief's.
+    The owner of a stolen credential goes on working, so changes from elsewhere in that hour may be the owner's.
     """
     own = {event.source_address for event in suspicion.events}
     origins = {event.source_address for event in calls.get((row.action, True), [])}
@@ -96,7 +96,7 @@ def _elsewhere(
 
 
 def _on_done(row: ActionImpact, done: Sequence[AlertEvent]) -> ActionImpact:
-    """Return an action with those of its resources alone on which calls succeeded: `done` are these."""
+    """Return an action with only the resources of the calls `done`, which succeeded."""
     if not row.failed:
         return row
     touched = list(dict.fromkeys(event.resource for event in done))
@@ -106,9 +106,9 @@ def _on_done(row: ActionImpact, done: Sequence[AlertEvent]) -> ActionImpact:
 
 
 def _belongs(row: ActionImpact, suspicion: Suspicion) -> bool:
-    """Return whether an action is to be undone: what is new, all that is listed of what supports the alert, and secrets.
+    """Return whether an action is to be undone: it is new, or supports the alert, or reads secrets in an unusual way.
 
-    Who reads secrets in usual work gives others away by reading more of them, or from elsewhere.
+    A principal that reads secrets in its usual work exposes others if it reads more of them, or reads from elsewhere.
     """
     if row.is_unusual or row.supporting:
         return True
@@ -121,9 +121,10 @@ def _belongs(row: ActionImpact, suspicion: Suspicion) -> bool:
 
 
 def _successful_calls(suspicion: Suspicion) -> dict[tuple[str, bool], list[AlertEvent]]:
-    """Return the events that succeeded, by action and whether they only support the alert.
+    """Return the events that succeeded, by action and by whether they only support the alert.
 
-    Of an action that the alert has itself, and that is no row of what supports it, those beside it are the alert's, too.
+    Supporting events beside the alert's own calls of the same action count as the alert's, unless the action also has a row of
+    its own as a supporting one.
     """
     calls: dict[tuple[str, bool], list[AlertEvent]] = {}
     own = {row.action for row in suspicion.actions if not row.supporting}
@@ -138,7 +139,7 @@ def _successful_calls(suspicion: Suspicion) -> dict[tuple[str, bool], list[Alert
 
 
 def _why_not_set_back(row: ActionImpact, called: Sequence[AlertEvent]) -> str:
-    """Return the key of `NOT_SET_BACK` for an action without a step of its own; nothing if it calls for no advice."""
+    """Return the key of `NOT_SET_BACK` for an action without a step of its own; empty if it needs no advice."""
     if leaves_nothing(row.action):
         return "leaves nothing"
     if not _only_reads(row.action, called):
@@ -149,9 +150,9 @@ def _why_not_set_back(row: ActionImpact, called: Sequence[AlertEvent]) -> str:
 def _undo_action(
     row: ActionImpact, subject: str, made: Sequence[Call], unread: int, by_root: bool
 ) -> Iterator[NextStep]:
-    """Yield how to undo the calls of an action, by the account in which they were made; nothing where no call sets it back.
+    """Yield how to undo the calls of an action, a step for each account that they were made in; none if nothing sets it back.
 
-    `subject` names the action and what it touched. `unread` is how many more calls there are, whose records are not read.
+    `subject` names the action and what it touched. `unread` is the number of further calls, whose records are not read.
     """
     by_account: dict[str, list[Call]] = {}
     for each in made:
@@ -178,9 +179,9 @@ def _listed(subjects: Sequence[str]) -> str:
 
 
 def _subject(row: ActionImpact, elsewhere: str) -> str:
-    """Return the action and what it touched: `iam:CreateUser on user:eve`; of supporting events with a word on it.
+    """Return the action and what it touched: `iam:CreateUser on user:eve`. Supporting calls are marked as such.
 
-    `elsewhere`: they came from there, not from the new place of the alert's own, and may be the owner's.
+    `elsewhere` is the origin of supporting calls that may be the owner's own work; else empty.
     """
     more = f" and {len(row.resources) - 3} more" if len(row.resources) > 3 else ""
     name = without_api_version(row.action)[:120]

@@ -1,4 +1,4 @@
-"""The question of an alert: whom to ask about which calls, and by which channel, never by one that a thief could answer.
+"""The question of an alert: whom to ask about which calls, by a channel that a thief could not answer.
 
 Example:
     >>> verify_step(suspicion).text
@@ -48,7 +48,7 @@ from fingerprint.sources.cloudtrail.playbook_undo import safe_argument
 
 
 def verify_step(suspicion: Suspicion) -> NextStep:
-    """Return the question to ask, and by which channel: never by one that the suspect session could answer."""
+    """Return the question to ask, by a channel that the suspect session could not answer."""
     own = _gravest_new(suspicion)
     gravest = [*_graver_done_there(suspicion, own), *own]
     event = _event_of(suspicion, gravest[0].action) if gravest else suspicion.lead or suspicion.events[0]
@@ -59,7 +59,7 @@ def verify_step(suspicion: Suspicion) -> NextStep:
     chosen = f" Session names ({SESSION_NAMES_CHOSEN}): {sessions}." if sessions else ""
     if not sessions and (others := other_sessions(human, suspicion.events)):
         chosen = f" They answer for their own session alone; there are calls of others here: {others}."
-    # Nothing is stolen of a service, nor of callers without credentials.
+    # Services and callers without credentials have no credential that could be stolen.
     may_be_stolen = not _acts_by_itself(suspicion) and not is_anonymous(suspicion.principal)
     until = " Until they confirm it, treat it as stolen." if is_urgent(suspicion) and may_be_stolen else ""
     return NextStep(
@@ -71,7 +71,7 @@ def verify_step(suspicion: Suspicion) -> NextStep:
 
 
 def _as_own(suspicion: Suspicion, event: AlertEvent, human: str, what: str) -> str:
-    """Return what to ask a person about what a service called for them: their own call to it, where that is known.
+    """Return what to ask about. If a service made the call for a person, that is the person's own call to the service, if known.
 
     >>> _as_own(suspicion, decrypt, "ann@example.com", "kms:Decrypt on key:d7a6")
     'secretsmanager:GetSecretValue on secret:db, for which secretsmanager.amazonaws.com called kms:Decrypt on key:d7a6,'
@@ -87,14 +87,14 @@ def _as_own(suspicion: Suspicion, event: AlertEvent, human: str, what: str) -> s
 
 
 def _acts_by_itself(suspicion: Suspicion) -> bool:
-    """Return whether no person is behind the calls: a service, or a role that only a service takes."""
+    """Return whether no person is behind the calls: the caller is a service, or has a role that only a service assumes."""
     return credential_kind(suspicion.principal, ()) == "service"
 
 
 def _what_to_ask(suspicion: Suspicion, event: AlertEvent, gravest: Sequence[ActionImpact]) -> str:
-    """Return the calls to ask about, with the new place of `event`. What else is asked about names its own region.
+    """Return the calls to ask about, with the new place of `event`.
 
-    Others that were not called from that place too are counted after it.
+    Actions that were not called from that place are counted after it, as made in other regions or from elsewhere.
     """
     if not gravest:
         return suspicion.questioned[:400] or "this"
@@ -110,7 +110,10 @@ def _what_to_ask(suspicion: Suspicion, event: AlertEvent, gravest: Sequence[Acti
 
 
 def _own_call(suspicion: Suspicion, event: AlertEvent) -> AlertEvent:
-    """Return the alert's own call that an event is, or that a supporting one was made beside: where they came from is known."""
+    """Return an event if it is the alert's own, else the alert's own call from the same address that is most like it.
+
+    Only the alert's own calls have a known new place. Without one from that address, the event itself is returned.
+    """
     if event in suspicion.events:
         return event
     from_there = [each for each in suspicion.events if each.source_address == event.source_address]
@@ -121,7 +124,7 @@ def _own_call(suspicion: Suspicion, event: AlertEvent) -> AlertEvent:
 
 
 def _called_there(suspicion: Suspicion, event: AlertEvent) -> set[str]:
-    """Return the actions that were called from the same new place as an event, in the same region if that is new."""
+    """Return the actions that were called from the same new place as an event, and in the same region if the region is new."""
     region = suspicion.new_regions.get(event.event_id)
     return {
         each.action_name
@@ -131,14 +134,14 @@ def _called_there(suspicion: Suspicion, event: AlertEvent) -> set[str]:
 
 
 def _apart(suspicion: Suspicion, event: AlertEvent, apart: set[str]) -> str:
-    """Return how many of the actions apart were called in other regions from the place of an event, how many from elsewhere."""
+    """Return the words that count the actions `apart`: from the place of an event in other regions, and from elsewhere."""
     regions = len(apart & {each.action_name for each in _from_there(suspicion, event)})
     counts = ((regions, "in other regions"), (len(apart) - regions, "from elsewhere"))
     return "".join(f" and {_other_actions(count)} {where}" for count, where in counts if count)
 
 
 def _other_actions(count: int) -> str:
-    """Return a count of actions beside those that are named; '1 other' behind a resource or a tool is read as one of these."""
+    """Return a count of further actions; '1 other' without the noun would read as another resource or tool."""
     return f"{count:,} other action{'s' * (count > 1)}"
 
 
@@ -148,7 +151,7 @@ def _from_there(suspicion: Suspicion, event: AlertEvent) -> list[AlertEvent]:
 
 
 def _whom_to_ask(suspicion: Suspicion, event: AlertEvent, human: str) -> str:
-    """Return who is asked, as the beginning of a sentence. A caller of another account may call the session anything."""
+    """Return whom to ask, as the beginning of a sentence. A foreign caller may choose any session name, so it names no person."""
     name = principal_name(suspicion.principal)
     if names_person(human) and not is_foreign(suspicion):
         return f"Ask {human[:100]}{BY_ANOTHER_CHANNEL}"
@@ -167,7 +170,7 @@ def _whom_to_ask(suspicion: Suspicion, event: AlertEvent, human: str) -> str:
 
 
 def _who_it_is_command(suspicion: Suspicion) -> str:
-    """Return the command that tells whose the principal is; empty where AWS has none."""
+    """Return the command that shows who owns the principal; empty if AWS has none."""
     name = principal_name(suspicion.principal)
     return {
         "user": f"aws iam list-user-tags --user-name {value_or_word(name, 'USER_NAME')}",
@@ -177,7 +180,7 @@ def _who_it_is_command(suspicion: Suspicion) -> str:
 
 
 def _own_doing(suspicion: Suspicion, who: str, human: str) -> str:
-    """Return whom else to ask where a person's own place and tool make a thief unlikely: asking an insider warns them."""
+    """Return the advice to ask a manager first, if usual place and tool make a thief unlikely: the question warns an insider."""
     if (
         suspicion.from_new_origin
         or suspicion.new_origins
@@ -192,14 +195,14 @@ def _own_doing(suspicion: Suspicion, who: str, human: str) -> str:
 
 
 def _owner_of_addresses(suspicion: Suspicion) -> str:
-    """Return who can be asked about callers without a name: the owner of what calls from there."""
+    """Return whom to ask about callers without a name: the owner of what calls from their addresses."""
     account, sources = account_number(suspicion.principal.partition(":")[0]), safe_addresses(suspicion)
     what = f"what calls from {', '.join(sources)}" if sources else "what makes such calls"
     return f"who owns {what}" + (f" in account {account}" if account else "")
 
 
 def _own_record(suspicion: Suspicion) -> str:
-    """Return where to read who it was, of a caller from another account of one's own."""
+    """Return where to read who the caller is, for a caller from another account of the organisation; else empty."""
     if not is_of_other_account(suspicion) or not suspicion.knows_account:
         return ""
     shared = safe_argument(read_record(suspicion.lead or suspicion.events[0]).sharedEventID)
@@ -210,7 +213,10 @@ def _own_record(suspicion: Suspicion) -> str:
 
 
 def _why_new(suspicion: Suspicion) -> str:
-    """Return what to ask about a newcomer: who made it, of a person who gave them the access. Root, AWS, the public are none."""
+    """Return what to ask about a newcomer: who made it or, for a person, who gave them the access.
+
+    Empty for the root user, services and the public, which are no newcomers.
+    """
     is_made = credential_kind(suspicion.principal, ()) not in ("root", "service")
     if not suspicion.first_seen or not is_made or is_anonymous(suspicion.principal):
         return ""
@@ -222,7 +228,7 @@ def _why_new(suspicion: Suspicion) -> str:
 
 
 def _owned(principal: str) -> str:
-    """Return a principal by its key, of a federated one by its subject and account, of one of another account by that account."""
+    """Return the words for a principal: its key; if it is federated, subject and account; if of another account, that account."""
     account = principal.partition(":")[0]
     match principal_type(principal):
         case "federated":
@@ -233,10 +239,10 @@ def _owned(principal: str) -> str:
 
 
 def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
-    """Return the alert's own actions that were new and are more than minor, the gravest first, but what only failed last.
+    """Return the alert's own actions that were new and more than minor, the gravest first, those that only failed last.
 
-    Without one, or with notable ones that do not lead the title, the minor ones, led by the action that does; none where that is
-    a read: the question is about it.
+    If there are none, or only notable ones without the leading action, return all new actions, the leading one first. Empty if
+    the leading action is not among them: then it is a read, and the question is about it.
     """
     new = [row for row in suspicion.actions if row.is_unusual and not row.supporting]
     new.sort(key=lambda row: not row.succeeded)
@@ -253,7 +259,7 @@ def _gravest_new(suspicion: Suspicion) -> list[ActionImpact]:
 def _graver_done_there(suspicion: Suspicion, own: Sequence[ActionImpact]) -> list[ActionImpact]:
     """Return the supporting actions to ask about first: grave, new and done from an address of the alert's own calls.
 
-    None where its own calls did such harm: the question is about these. `own` are the actions that it would ask about.
+    `own` are the alert's own actions to ask about. If one of them did such harm, the result is empty.
     """
     if any(row.succeeded and row.gravity_anywhere in GRAVE_OR_SEVERE for row in own):
         return []
@@ -271,15 +277,15 @@ def _graver_done_there(suspicion: Suspicion, own: Sequence[ActionImpact]) -> lis
 
 
 def _done_there(suspicion: Suspicion) -> list[AlertEvent]:
-    """Return the supporting events that succeeded, from addresses of the alert's own."""
+    """Return the supporting events that succeeded and came from an address of the alert's own events."""
     addresses = {event.source_address for event in suspicion.events}
     return [each for each in suspicion.supporting if not each.error_code and each.source_address in addresses]
 
 
 def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
-    """Return the first of some actions as the subject of a question, and how many others there are.
+    """Return the first of some actions, with its resource, as the subject of a question, and the count of the others.
 
-    `event` is the call of it that is asked about. `cut`: there are other actions that are not among them.
+    `event` is the call that is asked about. `cut`: the list of actions is cut, so they are not counted.
     """
     first = graver[0]
     own = (
@@ -295,9 +301,9 @@ def _named(graver: Sequence[ActionImpact], event: AlertEvent, cut: bool) -> str:
 
 
 def _event_of(suspicion: Suspicion, action: str) -> AlertEvent:
-    """Return the call of an action to ask about: the one that leads, else the first, of those that do the gravest harm.
+    """Return the call of an action to ask about: of the calls with the gravest harm the leading one, else the first.
 
-    Of those that succeeded, if any did; where only a supporting one did, the most unusual of these.
+    Calls that succeeded are preferred. If only supporting calls succeeded, they are used, the most unusual first.
     """
     own = [each for each in suspicion.events if each.action_name == action]
     done = [each for each in own if not each.error_code]
@@ -310,6 +316,6 @@ def _event_of(suspicion: Suspicion, action: str) -> AlertEvent:
 
 
 def _person(suspicion: Suspicion, event: AlertEvent) -> str:
-    """Return the person behind an event: one of several at a role by the session."""
+    """Return the person behind an event. At a role that several people share, that is the session of the event."""
     at_role = principal_type(suspicion.principal) == "role" and event is not suspicion.lead
     return event.session if at_role and "@" in suspicion.human and "@" in event.session else suspicion.human
