@@ -4,8 +4,8 @@ Example:
     >>> FEATURE_SET.names[:4]
     ('action', 'parameters', 'resource', 'error')
 
-Ids that are new in every record (request ids, session keys) are no features. Whether a call changed something is the record's own
-flag, or where it has none by the verb of the action.
+Ids that are new in every record (request ids, session keys) are no features. The record's own flag says whether a call changed
+something; without the flag the verb of the action does.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ from fingerprint.sources.cloudtrail.resources import ACCOUNT_DIGITS, fold
 
 KEY_KINDS = {"AKIA": "long-lived key", "ASIA": "temporary key", "": "no key"}
 
-# Error codes of failures of the service itself: the call did nothing, and not because of its caller. In an outage the calls of
-# all principals fail so, and are repeated.
+# Error codes of failures of the service itself: the call had no effect, and its caller is not the cause. In an outage the calls
+# of all principals fail with these codes, and are repeated.
 SERVICE_FAILURES = frozenset(
     {
         "InternalError",
@@ -73,9 +73,9 @@ SERVICE_FAILURES = frozenset(
     }
 )
 
-# Error codes of calls that were turned away for their rate. SDKs send them again by themselves, so their number says how long
-# that went on, and nothing of what was taken: they make no amount. Who makes too many calls has a part in it, so the error and
-# the surge are judged.
+# Error codes of throttled calls. SDKs repeat these by themselves, so their number says how long the throttling lasted, and not
+# how much was read: they make no amount. But the caller helped to cause the throttling, so the error and the surge of calls are
+# judged.
 THROTTLING = frozenset(
     {
         "Throttling",
@@ -95,9 +95,9 @@ THROTTLING = frozenset(
 SERVICE_FAILURE = "failure of the service"
 NO_ERROR = "no error"
 
-# Services with one endpoint for all regions: their records name the region of that endpoint (us-east-1, or the like in other
-# partitions), whatever region their caller works in. A first call of IAM is news, the region that comes with it is not. STS and
-# the sign-in page have endpoints in every region, too, and which of those is used tells something.
+# Services with one endpoint for all regions. Their records name the region of that endpoint (us-east-1, or its counterpart in
+# other partitions), wherever the caller works. So a first call of IAM is unusual, but its region is not. STS and the sign-in page
+# are not listed: they have endpoints in every region, too, so the region says something about the caller.
 GLOBAL_SERVICES = frozenset(
     {
         "iam",
@@ -139,16 +139,16 @@ GLOBAL_SERVICES = frozenset(
 )
 GLOBAL_REGION = "global service"
 
-# The global endpoint of the console's sign-in page records one of these: us-east-1, or for a browser that remembers the alias of
-# its account the nearest of the others (CloudTrail's user guide, "AWS Management Console sign-in events").
+# The global endpoint of the console's sign-in page records one of these regions: us-east-1 or, if the browser remembers the alias
+# of the account, the nearest of the others (CloudTrail's user guide, "AWS Management Console sign-in events").
 GLOBAL_SIGN_IN = ("signin", "ConsoleLogin")
 GLOBAL_SIGN_IN_REGIONS = frozenset({"us-east-1", "us-east-2", "eu-north-1", "ap-southeast-2"})
 
-BIN_WEIGHT = 0.4  # weight of a bin: how busy or early a day is says less than who calls what from where
+BIN_WEIGHT = 0.4  # weight of a bin: times and numbers of events say less than caller, action and origin
 
 
 def is_write(events: Frame) -> Array:
-    """Return a mask (N,) of the events that changed something, by the record's flag if it has one, else by the action's verb."""
+    """Return a mask (N,) of events that changed something: by the record's flag if it has one, else by the action's verb."""
     code, distinct = DictionaryEncoded(events).combined_column(("action", "read_only"))
     return arrays.to_device_of(np.array([*(_writes(*values) for values in distinct), False]), code)[code]
 
@@ -182,9 +182,10 @@ def _error(code: str | None) -> str:
 def _network(
     name: str | None, address: str | None, endpoint_account: str | None, account: str | None
 ) -> str | None:
-    """Return the network, with the account of the VPC endpoint that the call came through if that is another than the record's.
+    """Return the network, with the account of the VPC endpoint if that is another account than the record's.
 
-    All private addresses are one network: in a VPC of its own, a thief has the addresses of the victim.
+    All private addresses are one network, and a thief's own VPC can have the same addresses as the victim's. The account of the
+    endpoint tells them apart.
     """
     network = network_text(name, address)
     if network is None or not endpoint_account or not account or endpoint_account == account:
@@ -203,7 +204,7 @@ def _credential(identity: str | None, key: str, mfa: bool | None, console: bool 
 
 
 def _key_kind(key: str | None) -> str:
-    """Return the prefix of an access key, which is its kind: there are many keys and few kinds."""
+    """Return the prefix of an access key, which gives its kind: there are many keys and few kinds."""
     return (key or "")[:4]
 
 

@@ -1,11 +1,11 @@
-"""The tables of `impact`: the effect of AWS actions, its gravity, and the attack technique that it serves.
+"""The tables of `impact`: the effect of each AWS action, its gravity, and its attack technique.
 
 Example:
     >>> EFFECTS[0].gravity, EFFECTS[0].actions.split()[:2]
     ('severe', ['cloudtrail:StopLogging', 'DeleteTrail'])
 
-Gravity and effect are those of an action with an unknown request. A request can make a call graver, with another effect
-(GRAVER_EFFECTS), or milder, with an effect that does none of the action's harm (MILDER_EFFECTS).
+EFFECTS has gravity and effect of an action with an unknown request. The request can make a call graver, with another effect
+(GRAVER_EFFECTS), or milder, with an effect that lacks the harm of the action (MILDER_EFFECTS).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def listed_calls(actions: str) -> Iterator[tuple[str, str]]:
 
 
 def by_call(table: Mapping[str, Value]) -> dict[tuple[str, str], Value]:
-    """Return the values of a table by (service, action); its keys are as `listed_calls` reads them.
+    """Return the values of a table by (service, action); the keys of the table have the form that `listed_calls` reads.
 
     >>> by_call({"iam:CreateUser CreateRole": "makes an identity"})
     {('iam', 'CreateUser'): 'makes an identity', ('iam', 'CreateRole'): 'makes an identity'}
@@ -50,7 +50,7 @@ def by_call(table: Mapping[str, Value]) -> dict[tuple[str, str], Value]:
 
 
 class Effect(NamedTuple):
-    """Actions with one effect; `actions` are as `listed_calls` reads them."""
+    """Actions with one effect; `actions` have the form that `listed_calls` reads."""
 
     gravity: Gravity
     effect: str
@@ -59,7 +59,7 @@ class Effect(NamedTuple):
     actions: str
 
     def calls(self) -> Iterator[tuple[str, str]]:
-        """Return each (service, action)."""
+        """Yield each (service, action)."""
         return listed_calls(self.actions)
 
 
@@ -677,7 +677,7 @@ EFFECTS = (
     Effect("minor", "writes to AWS Support about a case", "", "", "support:AddCommunicationToCase AddAttachmentsToSet"),
 )  # fmt: skip
 
-# What reads data or secrets does, where it is more than its principal ever read: by the amount, not by the action or its request.
+# Effects of calls that read data or secrets, if the principal reads more than ever: by the amount, not by action or request.
 BULK_READS = (
     Effect(
         "severe", "takes stored data, more than ever in the history", "Collection", "T1530",
@@ -696,16 +696,16 @@ BULK_READS = (
         "profile:SearchProfiles BatchGetProfile workmail:StartMailboxExportJob ses:GetArchiveMessageContent "
         "rds:DownloadDBLogFilePortion DownloadCompleteDBLogFile",
     ),
-    Effect(  # who looks for a fault reads logs all day
+    Effect(  # not severe: people who look for a fault read logs all day
         "grave", "takes logs, more than ever in the history", "Collection", "T1530",
         "logs:FilterLogEvents GetLogEvents GetQueryResults StartQuery cloudtrail:StartQuery GetQueryResults",
     ),
-    Effect(  # so do a release and a new machine
+    Effect(  # not severe: a release and a new machine read as much
         "grave", "takes code, images or models, more than ever in the history", "Collection", "T1530",
         "lambda:GetFunction GetLayerVersion codecommit:GitPull GetFile GetBlob GetFolder "
         "codeartifact:GetPackageVersionAsset ecr:BatchGetImage GetDownloadUrlForLayer",
     ),
-    Effect(  # a log without data events has nothing else of a download of encrypted objects
+    Effect(  # in a log without data events this is the only trace of a download of encrypted objects
         "grave", "takes what a key encrypts, more than ever in the history", "Collection", "T1530", "kms:Decrypt",
     ),
     Effect(
@@ -715,7 +715,7 @@ BULK_READS = (
     ),
 )  # fmt: skip
 
-# What a call does that its request made graver, where that is another thing than what the action does.
+# Effects of calls that their request made graver, if that is another effect than the action's.
 GRAVER_EFFECTS = (
     Effect(
         "grave", CODE_OF_OTHERS, "Privilege Escalation", "T1546",
@@ -805,7 +805,7 @@ GRAVER_EFFECTS = (
     Effect("notable", QUOTA, "Impact", "T1496", "support:CreateCase"),
 )  # fmt: skip
 
-# What a call does that its request made less grave, where the harm that the action can do is none that it did.
+# Effects of calls that their request made less grave, by the effect of the action, whose harm they did not do.
 MILDER_EFFECTS = {
     COSTLY_MACHINES: STARTS_MACHINES,
     CODE_OF_OTHERS: "changes a project that runs code",

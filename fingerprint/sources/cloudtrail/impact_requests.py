@@ -5,9 +5,9 @@ Example:
     >>> adjust_gravity("s3", "PutBucketVersioning", "severe", CallRecord(record))
     'minor'
 
-The same action protects or harms by its parameters. Only what is plain is read; a request that is missing, cut or in an unknown
-form leaves the gravity as it is, so leaving out a parameter makes no call look harmless. All of it is an attacker's text: it is
-compared, and never shown from here.
+The same action protects or harms, depending on its parameters. Only plain cases are judged: a request that is missing, cut or of
+an unknown form leaves the gravity as it is, so no call looks harmless because a parameter is left out. A request is text of an
+attacker: this module compares it, and never shows it.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ from fingerprint.sources.cloudtrail.request_checks import (
     where,
 )
 
-# Request and the account that was called -> gravity; None: as the action's.
+# Request and the account that was called -> gravity; None: the gravity of the action alone.
 GrantCheck = Callable[[Request, str], Gravity | None]
 RequestEffect = tuple[str, str, str]  # effect, tactic, technique
 
 _CUSTOMER_KEY = "x-amz-server-side-encryption-customer-algorithm"
-_OF_SERVICE = ":assumed-role/aws:"  # a role of AWS's own: no name of a customer's role has a colon
+_OF_SERVICE = ":assumed-role/aws:"  # a role of AWS itself: the name of a customer's role cannot have a colon
 _KMS_KEY = "x-amz-server-side-encryption-aws-kms-key-id"
-_QUOTAS = {  # service codes of Service Quotas -> what a thief wants more of
+_QUOTAS = {  # service code of Service Quotas -> things that a thief wants more of
     **dict.fromkeys(("ses", "sns", "mobiletargeting"), "mail or messages"),
     **dict.fromkeys(("bedrock", "sagemaker"), "models or machines for them"),
     **dict.fromkeys(
@@ -63,13 +63,13 @@ _QUOTAS = {  # service codes of Service Quotas -> what a thief wants more of
     ),
 }
 _PROTECTIONS = ("disableApiTermination", "disableApiStop")  # attributes of a machine
-_SWITCHED_ON = ({"value": True}, {"value": "true"}, True, "true")  # an attribute
+_SWITCHED_ON = ({"value": True}, {"value": "true"}, True, "true")  # forms of an attribute that is switched on
 _REMOVED = ("remove", "valuesToRemove", "accountIdsToRemove")
-MAX_DAYS_DIGITS = 6  # of a number that is read
+MAX_DAYS_DIGITS = 6  # a number of days with more digits is not read
 
 
 def adjust_gravity(service: str, action: str, gravity: Gravity, record: CallRecord) -> Gravity:
-    """Return the gravity of a call whose action alone has `gravity`, by what its record says of the request."""
+    """Return the gravity of a call by its request, or `gravity`, that of the action alone, if the request does not decide it."""
     call, request = (service, action), record.request
     if request is None:
         return gravity
@@ -80,15 +80,15 @@ def adjust_gravity(service: str, action: str, gravity: Gravity, record: CallReco
 
 
 def effect_by_request(service: str, action: str, record: CallRecord) -> RequestEffect | None:
-    """Return what a call does where its request tells more of it than the action, at the same gravity; None where it does not."""
+    """Return the effect of a call if its request says more than the action, at the same gravity; else None."""
     reader = _EFFECT_READERS.get((service, action))
     return reader(record.request) if reader and record.request is not None else None
 
 
 def detail_of_request(service: str, action: str, record: CallRecord) -> str:
-    """Return what a record adds to the effect of its call: which rights it gives, how many days it keeps, that it only asked.
+    """Return the detail that a record adds to the effect of its call; empty for none.
 
-    Nothing where it has none of these.
+    That is the rights it gives, the number of days it keeps data, or that it was a dry run.
 
     >>> record = '{"requestParameters": {"logGroupName": "audit", "retentionInDays": 1}}'
     >>> detail_of_request("logs", "PutRetentionPolicy", CallRecord(record))
@@ -101,7 +101,7 @@ def detail_of_request(service: str, action: str, record: CallRecord) -> str:
 
 
 def _administrators_policy(request: Request) -> str:
-    """Return the name of the policy of AWS that gives full rights, or nearly all of them; empty for another policy."""
+    """Return the name of the first policy of AWS that gives full or nearly full rights; empty if there is none."""
     named = (text.rpartition("/")[2] for name, text in request_values(request) if name in POLICIES)
     return next((name for name in named if name in ADMINISTRATORS), "")
 
@@ -111,7 +111,7 @@ def _all_rights(request: Request) -> str:
 
 
 def _shortest_kept(*members: str) -> Callable[[Request], str]:
-    """Return what reads the fewest days that a request keeps something, by any of some members."""
+    """Return the reader of the fewest days for which a request keeps something, by some members."""
 
     def read(request: Request) -> str:
         named = (text for name, text in request_values(request) if name in members)
@@ -136,27 +136,27 @@ def _expires_after(request: Request) -> str:
 
 
 def _quota(request: Request) -> RequestEffect | None:
-    """Return what a request for a higher quota asks more of, by its service."""
+    """Return the effect of a request for a higher quota, by its service; None for services that thieves do not care for."""
     code = request.get("serviceCode")
     more = _QUOTAS.get(code, "") if isinstance(code, str) else ""
     return (f"{QUOTA} of {more}", "Impact", "T1496") if more else None
 
 
 def _tunnel(request: Request) -> RequestEffect | None:
-    """Return a tunnel for a session that leads to a host behind the machine: documents of one's own have that parameter too."""
+    """Return the effect of a tunnel if a session has the parameter `host`. Any document may have it, also a customer's own."""
     parameters = request.get("parameters")
     return TUNNEL if isinstance(parameters, dict) and parameters.get("host") else None
 
 
 def _protection(request: Request) -> RequestEffect | None:
-    """Return what keeps a machine running: who mines on it has it cost its victim longer."""
+    """Return the effect of protecting a machine from being stopped; a thief who mines on it keeps it running longer."""
     named = any(request.get(name) in _SWITCHED_ON for name in _PROTECTIONS)
     valued = request.get("attribute") in _PROTECTIONS and request.get("value") in ("true", True)
     return PROTECTED_MACHINE if named or valued else None
 
 
 def _grants_outside(request: Request, account: str) -> Gravity | None:
-    """Return how grave it is whom a policy lets in; notable where it is deleted, with what it denied."""
+    """Return the gravity of a policy by whom it lets in; notable if it is deleted, because what it denied is allowed then."""
     admitted = admitted_by_policies(request, account)
     if any(admitted):
         return outside_gravity(admitted)
@@ -169,25 +169,25 @@ def _grants_outside(request: Request, account: str) -> Gravity | None:
 
 
 def _sets_no_policy(request: Request) -> bool:
-    """Return whether a request sets other attributes of a queue, a topic or a domain."""
+    """Return whether a request sets attributes of a queue, a topic or a domain, but no policy."""
     if "attributes" in request or "attributeName" in request:
         return True
     return "domainName" in request and not {"accessPolicies", "advancedSecurityOptions"} & request.keys()
 
 
 def _domain_outside(request: Request, account: str) -> Gravity | None:
-    """Return how grave a domain's policy is: grave at most inside a network, from where alone it is reached."""
+    """Return the gravity of a domain's policy: at most grave for a domain in a VPC, which no one reaches from outside."""
     found = _grants_outside(request, account)
     return "grave" if found == "severe" and request.get("vPCOptions") else found
 
 
 def _hands_over(reader: Reader) -> GrantCheck:
-    """Return the check of what gives away data, code or keys: severe for outsiders."""
+    """Return the check of calls that give away data, code or keys: severe for outsiders."""
     return lambda request, account: outside_gravity(reader(request, account))
 
 
 def _gives_use(reader: Reader) -> GrantCheck:
-    """Return the check of what lets others reach or use something: grave for outsiders."""
+    """Return the check of calls that let others reach or use something: grave for outsiders."""
 
     def check(request: Request, account: str) -> Gravity | None:
         found = outside_gravity(reader(request, account))
@@ -197,21 +197,24 @@ def _gives_use(reader: Reader) -> GrantCheck:
 
 
 def _resource_share(request: Request, account: str) -> Gravity | None:
-    """Return notable for a share that none outside the organisation can accept."""
+    """Return the gravity of a resource share; notable if no one outside the organisation can accept it."""
     if request.get("allowExternalPrincipals") is False:
         return "notable"
     return _gives_use(admitted_by_member("principals"))(request, account)
 
 
 def _image_copies(request: Request, account: str) -> Gravity | None:
-    """Return minor where the right to copy an image is taken back."""
+    """Return the gravity of a permission to copy an image, by the account that gets it; minor if it is taken back."""
     if request.get("allowCopyImage") is False:
         return "minor"
     return outside_gravity(admitted_by_member("sharedaccountid")(request, account))
 
 
 def _grants_key(request: Request, account: str) -> Gravity | None:
-    """Return severe for a key's grant to another account, minor to a service: each start of a machine with encrypted volumes."""
+    """Return severe for a grant of a key to another account, minor to a service.
+
+    Each start of a machine with encrypted volumes makes a grant to a service.
+    """
     grantee = str(request.get("granteePrincipal") or "")
     if grantee.endswith(".amazonaws.com") or _OF_SERVICE in grantee:
         return "minor"
@@ -219,7 +222,7 @@ def _grants_key(request: Request, account: str) -> Gravity | None:
 
 
 def _shares_with_others(request: Request, account: str) -> Gravity | None:
-    """Return how grave it is who is added; minor where someone is only removed, or nothing is shared but described."""
+    """Return the gravity of a sharing by who is added; minor if accounts are only removed, or only a description changes."""
     admitted = admitted_by_sharing(request, account)
     if any(admitted):
         return outside_gravity(admitted)
@@ -229,45 +232,51 @@ def _shares_with_others(request: Request, account: str) -> Gravity | None:
 
 
 def _public_acl(request: Request, account: str) -> Gravity | None:
-    """Return severe for an ACL that names everybody, or someone beside the owner; as the action's where headers name someone."""
+    """Return severe for an ACL that names everybody or someone beside the owner, None if headers grant, else notable.
+
+    Accounts in headers are not read, so a grant by headers leaves the gravity as it is, unless it is to everybody.
+    """
     if admitted_by_acl(request, account).outsiders:
         return "severe"
     return None if any(name.startswith("x-amz-grant-") for name, _ in flat_members(request)) else "notable"
 
 
 def _bucket_encryption(request: Request, account: str) -> Gravity | None:
-    """Return minor for encryption by AWS's keys or the account's own, the action's by a key of another account."""
+    """Return minor for encryption by keys of AWS or of the account; None for a key of another account."""
     values = list(request_values(request))
     own = not _names_foreign_key(values, "KMSMasterKeyID", account)
     return "minor" if own and any(name == "SSEAlgorithm" for name, _ in values) else None
 
 
 def _names_foreign_key(values: Iterable[tuple[str, str]], member: str, account: str) -> bool:
-    """Return whether a member names a key of KMS by an ARN of another account; an id or an alias is the account's own."""
+    """Return whether a member names a KMS key by an ARN of another account. An id or an alias is of the account itself."""
     keys = [text.split(":") for name, text in values if name == member]
     return any(len(parts) > 5 and parts[4] != account for parts in keys)
 
 
 def _by_own_key(request: Request, account: str) -> Gravity | None:
-    """Return severe for an object encrypted with a key that only the caller has, as for ransom; grave for another account's."""
+    """Return severe for an object encrypted with a key that only the caller has, as for ransom; grave for a foreign account's."""
     if any(name == _CUSTOMER_KEY for name, _ in flat_members(request)):
         return "severe"
     return "grave" if _names_foreign_key(request_values(request), _KMS_KEY, account) else None
 
 
 def _outside(reader: Reader, gravity: Gravity) -> GrantCheck:
-    """Return the check of what goes to another account; that a request names none proves nothing of where its data goes."""
+    """Return the check that gives `gravity` to calls that send something to another account.
+
+    It gives None to other calls: a request that names no account does not prove where its data go.
+    """
     return lambda request, account: gravity if reader(request, account).outsiders else None
 
 
 def _shares_objects(request: Request, account: str) -> Gravity | None:
-    """Return severe for another account that may read a bucket of Lightsail, grave for everybody."""
+    """Return severe if another account may read a bucket of Lightsail, grave if everybody may, minor if it is not public."""
     to_outsiders = _outside(admitted_by_member(DELIVERED["lightsail:UpdateBucket"]), "severe")
     return to_outsiders(request, account) or where("getobject", "public", "grave", "minor")(request)
 
 
 def _logs_key(request: Request, account: str) -> Gravity | None:
-    """Return grave for logs that are encrypted with a key of another account."""
+    """Return grave if logs are encrypted with a key of another account."""
     return "grave" if _names_foreign_key(request_values(request), "kmsKeyId", account) else None
 
 

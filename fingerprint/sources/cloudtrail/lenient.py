@@ -1,11 +1,11 @@
-"""The lenient parser for the few records that the fast reader refuses: repair what can be repaired, else give the reason.
+"""The lenient parser: it repairs the few records that the fast reader refuses, or says why a line is no record.
 
 Example:
     >>> repair_record(rb'{"eventTime": "2023-07-10T11:42:18Z", "userAgent": "\\ud800"}').decode()
     '{"eventTime": "2023-07-10T11:42:18Z", "userAgent": "\ufffd"}'
 
-An attacker who can break a strict parser with a character in a user agent could hide records; so lone surrogates become U+FFFD
-and raw control characters are admitted. Numbers stay the text they were.
+An attacker who breaks a strict parser with a character in a user agent could hide records. So lone surrogates become U+FFFD, and
+raw control characters are accepted. Numbers become text, with the digits of the record.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NO_EVENT_FIELDS = (
     ("timeWindow", "aggregated events"),
     ("logEvents", "control messages of CloudWatch Logs"),
 )
-"""Fields of what AWS writes beside records and which is no event, and what it is called."""
+"""Fields of the objects without events that AWS writes beside records, and the names of these objects."""
 
 OTHER_FORMS = (
     ("class_uid", "an OCSF event, as Security Lake has them: read the trail's own files"),
@@ -34,17 +34,17 @@ OTHER_FORMS = (
     ("s3ObjectKey", "a notice of objects: it names them and holds no record"),
     ("configurationItems", "a file of AWS Config"),
 )
-"""Keys of JSON objects that hold records in another form or are taken for them, and the reason why they are not read."""
+"""Keys of JSON objects that have records in another form or are mistaken for records, and why they are not read."""
 
 EARLIEST_TIME, LATEST_TIME = datetime(2000, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 
 
 class ParseError(ValueError):
-    """The reason why a line is no record, as the list of rejects shows it."""
+    """The reason why a line is no record, in the words of the list of rejects."""
 
 
 def repair_record(line: bytes) -> bytes:
-    """Return the same record as strict JSON. Raises ParseError with the reason."""
+    """Return the same record as strict JSON. Raises ParseError with the reason if it cannot be repaired."""
     record = _load(line)
     if not isinstance(record, dict):
         raise ParseError(f"a record must be a JSON object, not {_kind(line)}")
@@ -52,7 +52,7 @@ def repair_record(line: bytes) -> bytes:
 
 
 def non_event_reason(line: bytes) -> str | None:
-    """Return why a line that parses holds no event; None for what is no event by design (digest, insight, test notice)."""
+    """Return why a line holds no event; None for objects that are no events by design (digest, insight, test notice)."""
     try:
         record = _load(line)
     except ParseError as error:
@@ -66,9 +66,9 @@ def non_event_reason(line: bytes) -> str | None:
 
 
 def parse_time(text: str) -> datetime | None:
-    """Return an ISO 8601 time as UTC: fractions of any length, offsets, a space for the T; without an offset it is UTC.
+    """Return an ISO 8601 time in UTC; None if it is no time, or not from 2000 up to 2200.
 
-    None for what is no time, or none between the years 2000 and 2200.
+    The text may have fractions of any length, an offset (without one it is UTC), and a space in place of the T.
     """
     try:
         moment = datetime.fromisoformat(text.strip())

@@ -1,10 +1,10 @@
-"""The accounts that a request names: in ARNs, and as bare numbers where a member or a policy says that they are accounts.
+"""The accounts that a request names: in ARNs, and as bare numbers in members or policies that name accounts.
 
 Example:
     >>> named_bare('{"aWSAccountIds": ["210987654321"], "orderId": "432109876543"}')
     ['210987654321']
 
-Of several the last one is read: who lets an account in appends it. The expressions are of the syntax that Python and
+Of a list the last account is read, because a newly admitted account is appended. The expressions use the syntax that Python and
 RE2 share, and take time in proportion to the text: DuckDB runs them over every record.
 """
 
@@ -14,16 +14,15 @@ import re
 
 from fingerprint.sources.cloudtrail.impact_grants import DELIVERED, HANDED_OVER, LENT
 
-# In small letters: of policies, of what is shared, of networks that are joined, of buckets by their owner, and of the calls that
-# name to whom they give something. Other things than those to whom it is given have the member `accountId`, too: of a portfolio
-# it is read alone.
+# Members, in small letters, of policies, of shared things, of joined networks, of buckets by their owner, and of calls that name
+# the receiver of something. `accountId` also names other accounts than receivers, so it is read of a portfolio alone.
 ACCOUNT_MEMBERS = sorted(
     {"aws", "valuestoadd", "accountidstoadd", "peerownerid", "peeraccountid"}
     | {"bucketaccountid", "s3bucketowneraccountid", "targetaccountid", "destinationaccount"}
     | {*HANDED_OVER.values(), *LENT.values(), *DELIVERED.values()} - {"accountid", "sharetarget"}
 )
 
-# Identity Center gives access to accounts of its organisation alone. So one that is new in these calls has joined it.
+# Identity Center gives access only to accounts of its organisation, so an account that is new in these calls has joined it.
 TO_MEMBERS = frozenset(
     f"sso:{action}"
     for action in (
@@ -39,12 +38,12 @@ TO_MEMBERS = frozenset(
 )
 
 _ARN = 'arn:aws[a-z-]*:[^:"]*:[^:"]*:'
-_BLANKS = r"[\s\\nrt]*"  # also as they are written in a text of JSON, and the backslash of a quote in one
+_BLANKS = r"[\s\\nrt]*"  # blanks, also escaped as in JSON text, and the backslash of an escaped quote
 _LIST = rf'(?:\[{_BLANKS}(?:"[^"]*"{_BLANKS},{_BLANKS})*)?'
 _MEMBER = rf'(?i:{"|".join(ACCOUNT_MEMBERS)})\\*"{_BLANKS}:{_BLANKS}{_LIST}'
-# A snapshot, an image: with whom it is shared no more lies in `remove`.
+# The accounts with which a snapshot or an image is shared; `remove` has those with which it is no longer shared.
 _ADDED = r'add" *: *{ *"items" *: *\[ *(?:{[^{}]*} *, *)*{ *"userId" *: *'
-# With whom a directory is shared, who is invited to an organisation; with whom a portfolio is.
+# The accounts with which a directory is shared, that are invited to an organisation, or with which a portfolio is shared.
 _TARGET = r'(?:shareT|t)arget" *: *{ *(?:"type" *: *"[^"]*" *, *)?"id" *: *'
 _PORTFOLIO = r'portfolioId" *: *"[^"]*" *, *(?:"acceptLanguage" *: *"[^"]*" *, *)?"accountId" *: *'
 _END = r'\\*[:"]'
@@ -60,5 +59,5 @@ _BARE_ACCOUNT = re.compile(f"{_BARE}([0-9]{{12}}){_END}")
 
 
 def named_bare(text: str) -> list[str]:
-    """Return the accounts that a request's JSON text names by bare numbers, in their order; of a list the last."""
+    """Return the accounts that a request's JSON text names by bare numbers, in their order; the last one of each list."""
     return _BARE_ACCOUNT.findall(text)

@@ -1,12 +1,12 @@
-"""Users and roles that a call makes or lets someone into: what they do next belongs to the same attack.
+"""Users and roles that a call makes, or to which it gives someone access: their next calls belong to the same attack.
 
 Example:
     >>> record = '{"recipientAccountId": "123456789012", "requestParameters": {"userName": "backup"}}'
     >>> opened_access("iam", "CreateLoginProfile", record).principals
     ('123456789012:user/backup',)
 
-The names are those of a request that AWS carried out, so they are names that exist. Calls that change what a user may do, and not
-who is behind it, are left out: administrators make them all day.
+AWS carried out the request, so the names in it exist. Calls that change the rights of a user, but not who can use it, are left
+out: administrators make them all day.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import msgspec
 from fingerprint.sources.base import OpenedAccess, escape_key
 from fingerprint.sources.cloudtrail.record_members import as_members, as_text, decode_record
 
-_OPENS = {  # actions of IAM -> the member of the request that names what they open, and its kind
+_OPENS = {  # action of IAM -> member of the request that names the user or role, and which of these it is
     **dict.fromkeys(
         (
             "CreateUser",
@@ -47,7 +47,7 @@ _NOTHING = OpenedAccess()
 
 
 def opened_access(service: str, action: str, record: str) -> OpenedAccess:
-    """Return the user or role that a call made or opened, and the long-term key that it issued; nothing where it failed."""
+    """Return the user or role that a call made or opened, and the long-term key that it issued; empty if the call failed."""
     named, kind = _OPENS.get(action, ("", ""))
     read = decode_record(_DECODER, record) if service == "iam" and named else None
     if read is None:

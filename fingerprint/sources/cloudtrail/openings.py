@@ -1,11 +1,11 @@
-"""Openings: the calls by which a caller gets the credentials of a role, and who opened which role.
+"""Openings: calls by which a caller gets the credentials of a role, each as a role and its opener.
 
 Example:
     >>> opening(None, "account", "905511842217:account/AROAEXAMPLE", "role:cost-audit", None, "111122223333")
     ('role:cost-audit in 111122223333', '905511842217:account')
 
-The same role is opened for weeks by the same pipeline, vendor or few people. A lax trust policy lets others in as well, and their
-first call is all that tells: the role's own session does what it always does.
+A role is opened for weeks by the same pipeline, vendor or few people. A lax trust policy lets others in, too. Then the opening is
+the only sign: the session of the role does what it always does.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ OPENING_COLUMNS = (
 )
 WORKLOAD_SIGN_INS = frozenset({"sts:AssumeRoleWithWebIdentity"})
 OPENING_ACTIONS = frozenset({"sts:AssumeRole", "sts:AssumeRoleWithSAML"}) | WORKLOAD_SIGN_INS
-_ENVIRONMENT = "%3Aenvironment%3A"  # in the key of a repository's run, before the name of its environment
+_ENVIRONMENT = "%3Aenvironment%3A"  # separates repository and environment in the key of a pipeline's run
 
 
 def opening(
@@ -31,10 +31,12 @@ def opening(
     target: str | None,
     account: str | None,
 ) -> tuple[str, str] | None:
-    """Return the role that a call of OPENING_ACTIONS opened, with its account, and who opened it; None where it opened none.
+    """Return the role that a call of OPENING_ACTIONS opened, with its account, and the opener; None if it opened no role.
 
-    Services open the roles that they are given. Callers of another account are one: that account says whether they may, and the
-    ids of its roles change when it makes them again. So are the environments of one repository; its other branches are another.
+    - Services are left out: they open the roles that they are given.
+    - All callers of another account are one opener: that account decides which of its callers may open the role, and the ids of
+      its roles change when it makes them again.
+    - All environments of a repository are one opener; each of its branches is another one.
     """
     if error or kind == "service" or not principal or not (resource or "").startswith("role:"):
         return None

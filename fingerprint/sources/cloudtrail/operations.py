@@ -1,4 +1,4 @@
-"""Every AWS operation by name: its members, and its command in the AWS CLI.
+"""AWS operations by name, with their members and their commands in the AWS CLI.
 
 Example:
     >>> load_operations()["backup:StopBackupJob"].cli_command
@@ -20,7 +20,7 @@ Members = tuple[tuple[str, str, bool], ...]  # name, type, required
 
 
 class Operation(NamedTuple):
-    """A line of data/catalogue/operations.tsv.gz; its README explains the columns."""
+    """A line of data/catalogue/operations.tsv.gz, whose README explains the columns."""
 
     source: str
     name: str
@@ -38,7 +38,7 @@ def load_operations() -> dict[str, Operation]:
 
 
 def find_operation(service: str, action: str) -> Operation | None:
-    """Return the operation of an action, whose name has no API version; None for an unknown one."""
+    """Return the operation of an action, given without an API version; None for an unknown action."""
     action = f"{service}:{action}"
     line = _lines().get(_dated_names().get(action, action))
     return _parse(line) if line else None
@@ -56,7 +56,7 @@ def _lines() -> dict[str, str]:
 
 @cache
 def _dated_names() -> dict[str, str]:
-    """Return the names that have an API version, by those without."""
+    """Return the names of actions with an API version, by the same names without it."""
     dated = (action for action in _lines() if action.startswith(("lambda:", "cloudfront:")))
     return {without_api_version(action): action for action in dated}
 

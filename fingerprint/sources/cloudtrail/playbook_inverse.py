@@ -100,10 +100,7 @@ _PASSWORDS = ("password", "passwords")  # ends of members
 # Members that are not the content of a Put
 _BESIDE = ("tags", "description", "checksum", "contentMD5", "checksumAlgorithm")
 _IS_DOCUMENT = ("policy", "policydocument")  # ends of members that hold a policy as JSON
-_NO_DOCUMENT = (
-    "PropagationPolicy",
-    "EntityPolicy",
-)  # such ends of members that hold a word or an ARN instead
+_NO_DOCUMENT = ("PropagationPolicy", "EntityPolicy")  # exceptions, which hold a word or an ARN
 _SAYS_WHICH = ("Name", "Id", "Arn", "Identifier")  # ends of members that identify a thing
 _SAYS_WHICH_TOO = (
     *(each.lower() for each in _SAYS_WHICH),

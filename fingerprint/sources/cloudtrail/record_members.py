@@ -1,4 +1,4 @@
-"""Members of a stored record, read from its text: for what no column holds.
+"""Members of a stored record that no column has, read from the text of the record.
 
 Example:
     >>> class Record(msgspec.Struct):
@@ -6,7 +6,7 @@ Example:
     >>> decode_record(msgspec.json.Decoder(Record), '{"errorCode": "AccessDenied", "eventName": "GetObject"}')
     Record(errorCode='AccessDenied')
 
-A record is an attacker's text: it may be missing, cut, of any length and depth, and a member of any type.
+A record is text of an attacker: it may be missing, cut, and of any length and depth, and a member may have any type.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ import msgspec
 Members = TypeVar("Members", bound=msgspec.Struct)
 
 MAX_RECORD_CHARACTERS = 262_144  # a longer record is not read
-# EC2's answer to a call with DryRun whose caller has the rights for it: "request would have succeeded".
+# EC2's error codes for a call with DryRun whose caller has the rights for it: "request would have succeeded".
 DRY_RUNS = frozenset({"Client.DryRunOperation", "DryRunOperation"})
-MAX_VALUES = 5_000  # of a request that are examined
+MAX_VALUES = 5_000  # values of a request that are examined
 
 
 def decode_record(decoder: msgspec.json.Decoder[Members], record: str) -> Members | None:
-    """Return the members of a record that the decoder names; None for one that is missing, too long or no record."""
+    """Return the members of a record that the decoder names; None if the record is missing, too long or not readable."""
     if not 0 < len(record) <= MAX_RECORD_CHARACTERS:
         return None
     try:
@@ -47,7 +47,7 @@ _CALL_DECODER = msgspec.json.Decoder(_Call)
 
 
 class CallRecord:
-    """The record of a call, decoded when a member of it is first asked for, and then no more."""
+    """The record of a call, decoded once, when a member is first needed."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -58,38 +58,41 @@ class CallRecord:
 
     @property
     def request(self) -> dict[str, Any] | None:
-        """The parameters of the call; None where they are missing, or no object."""
+        """The parameters of the call; None if they are missing or no object."""
         parameters = self._members.requestParameters
         return parameters if isinstance(parameters, dict) else None
 
     @property
     def account(self) -> str:
-        """The account that was called; empty where it is missing."""
+        """The account that was called; empty if it is missing."""
         return str(self._members.recipientAccountId or "")
 
     @property
     def is_dry_run(self) -> bool:
-        """True where the call only asked whether it may, and may."""
+        """True if the call only asked whether its caller has the rights, and the caller has them."""
         return as_text(self._members.errorCode) in DRY_RUNS
 
     @property
     def reads_only(self) -> bool:
-        """True where the record says that the call only read."""
+        """True if the record says that the call only read."""
         return self._members.readOnly is True
 
 
 def as_text(value: Any) -> str:
-    """Return a member that is text; empty for any other."""
+    """Return a member if it is text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def as_members(value: Any) -> dict[str, Any]:
-    """Return a member that is an object; an empty one for any other."""
+    """Return a member if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def request_values(node: Any) -> Iterator[tuple[str, str]]:
-    """Yield (member, text) of every plain value of a request, members of lists by the list's; policies in text are opened."""
+    """Yield (member, text) of every plain value of a request.
+
+    Values in a list have the member of the list. Objects written as JSON text, such as policies, are decoded.
+    """
     waiting: list[tuple[str, Any]] = [("", node)]
     for _ in range(MAX_VALUES):
         if not waiting:
@@ -106,7 +109,7 @@ def request_values(node: Any) -> Iterator[tuple[str, str]]:
 
 
 def request_objects(node: Any, with_texts: bool = False) -> Iterator[dict[str, Any]]:
-    """Yield every object in a request, at any depth; `with_texts`: also those of policies that are written as text."""
+    """Yield every object in a request, at any depth; `with_texts`: also objects written as JSON text, such as policies."""
     waiting = [node]
     for _ in range(MAX_VALUES):
         if not waiting:
@@ -122,7 +125,7 @@ def request_objects(node: Any, with_texts: bool = False) -> Iterator[dict[str, A
 
 
 def _opened(value: Any) -> dict[str, Any] | None:
-    """Return the object that a value is the JSON text of; None for any other."""
+    """Return the object whose JSON text a value is; None for any other value."""
     if not isinstance(value, str) or value.lstrip()[:1] != "{":
         return None
     try:

@@ -1,4 +1,4 @@
-"""Commands and queries that find one record in CloudTrail, to copy.
+"""Commands and queries to copy that find one record in CloudTrail.
 
 Example:
     >>> for tool, text in record_searches(event):
@@ -6,8 +6,8 @@ Example:
     AWS CLI aws cloudtrail lookup-events --region eu-west-1 --lookup-attributes AttributeKey=EventId,AttributeValue=3038...
     Athena SELECT * FROM cloudtrail_logs WHERE eventid = '3038...' AND eventtime = '2026-03-04T14:02:00Z'
 
-Only what the record's id and region are made of when AWS wrote them is put into a command: a UUID, and letters, digits and
-hyphens. `lookup-events` knows management events of the last 90 days; Athena reads what the trail delivered, for as long as it is
+A command has the id and the region of a record only if they have the form that AWS gives them: a UUID, and letters, digits and
+hyphens. `lookup-events` finds management events of the last 90 days; Athena reads all that the trail delivered, as long as it is
 kept.
 """
 
@@ -23,7 +23,7 @@ MAX_REGION_LENGTH = 30  # characters
 
 
 def record_searches(event: AlertEvent) -> tuple[tuple[str, str], ...]:
-    """Return (tool, text) that find an event's record; none for an id that is no UUID."""
+    """Return (tool, text) of each command or query that finds an event's record; none if the id is no UUID."""
     if not is_uuid(event.event_id):
         return ()
     region = f" --region {event.region}" if is_region(event.region) else ""
@@ -43,6 +43,6 @@ def is_uuid(text: str) -> bool:
 
 
 def is_region(text: str) -> bool:
-    """Return whether a text is made of what AWS makes names of regions of."""
+    """Return whether a text has the form of AWS's names of regions."""
     plain = 0 < len(text) <= MAX_REGION_LENGTH and REGION_CHARACTERS.issuperset(text)
     return plain and not text.startswith("-") and not text.endswith("-")

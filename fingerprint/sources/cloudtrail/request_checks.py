@@ -1,11 +1,11 @@
-"""Gravity of a call by what its request sets in its own account: a rule opened, versioning suspended, machines that cost much.
+"""Gravity of a call by what its request sets in its own account: an opened rule, suspended versioning, costly machines.
 
 Example:
     >>> check = REQUEST_CHECKS["s3", "PutBucketVersioning"]
     >>> check({"VersioningConfiguration": {"Status": "Suspended"}})
     'severe'
 
-What a request gives to other accounts is in `impact_requests`, which reads the records and asks both.
+Requests that give something to other accounts are judged by `impact_requests`, which reads the records and uses both.
 """
 
 from __future__ import annotations
@@ -24,32 +24,32 @@ from fingerprint.sources.cloudtrail.impact_effects import (
 from fingerprint.sources.cloudtrail.impact_grants import Request, denies_only, gives_full_rights
 from fingerprint.sources.cloudtrail.record_members import flat_members, request_objects, request_values
 
-# Request -> gravity; None: as the action's.
+# Request -> gravity; None: the gravity of the action alone.
 RequestCheck = Callable[[Request], Gravity | None]
 
 _EVERY_ADDRESS = ("0.0.0.0/0", "::/0")
-WEB_PORTS = (80, 443)  # that everybody is meant to reach
-WIDEST_PREFIX = 8  # bits of a range that is as good as the internet: two halves of it are opened as easily
-LONG_RETENTION_DAYS = 365  # from which on keeping logs harms no one
+WEB_PORTS = (80, 443)  # ports that everybody is meant to reach
+WIDEST_PREFIX = 8  # bits; so wide a range counts as the internet, which two halves would open as well
+LONG_RETENTION_DAYS = 365  # a retention of logs from which on a change does no harm
 _RANGES = ("cidrip", "cidripv4", "cidripv6", "cidrblock", "ipv6cidrblock")  # members, in small letters
 _LIMIT_CASE = "limit-increase"  # in the service or category of a case with AWS Support
-# Members of requests, in small letters, that say which machines and how many of them.
+# Members of requests, in small letters, that name types of machines or their number.
 _TYPES = "instancetype instancetypes ec2instancetype allowedinstancetypes computetype computetypename"
 _MACHINE_TYPES = frozenset(_TYPES.split())
-# These can name a GPU, and need not name a machine.
+# Members that may name a type with a GPU, or something that is no machine.
 _OTHER_TYPES = frozenset(("bundleid", "environmenttype", "type"))
 _COUNTS = (
     "basecapacity count desiredcapacity desiredcount desiredinstances initialinstancecount instancecount maxcount mincount "
     "minsize quantity scale targetcapacity totaltargetcapacity"
 )
 _MACHINE_COUNTS = frozenset(_COUNTS.split())
-MANY_MACHINES = 20  # at once, from which on they cost much
-LARGE_MACHINE = 16  # of `16xlarge`: 64 processors, from which on one does
-# Families of machines with GPUs or the like, before the number of their generation.
+MANY_MACHINES = 20  # started at once; so many cost much
+LARGE_MACHINE = 16  # the 16 of `16xlarge`, 64 processors: one machine of this size costs much
+# Families of machines with GPUs or other accelerators, without the number of their generation.
 _ACCELERATED = ("p", "g", "inf", "trn", "dl", "vt")
 _GRAPHICS = ("gpu", "graphics", "graphicspro")
 _ANY_TYPE = "optimal"  # AWS chooses it
-# Members by which a build or a project runs other code, or runs it elsewhere or with another role.
+# Members that make a build run other code, in another environment or with another role.
 _BUILD_OVERRIDES = frozenset(
     (
         "buildspecOverride",
@@ -61,22 +61,22 @@ _BUILD_OVERRIDES = frozenset(
     )
 )
 _PROJECT_CODE = frozenset(("source", "secondarySources", "environment", "serviceRole"))
-POLICIES = ("policyArn", "managedPolicyArn")  # members that name a policy; the second one of Identity Center
-ADMINISTRATORS = ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")  # policies of AWS
-# Policies of AWS, by what the last part begins with.
+POLICIES = ("policyArn", "managedPolicyArn")  # members that name a policy, the second in Identity Center
+ADMINISTRATORS = ("AdministratorAccess", "PowerUserAccess", "IAMFullAccess")  # AWS's, of (nearly) full rights
+# Policies of AWS that deny, by the prefix of the last part of their ARN.
 _DENYING = ("policy/AWSCompromisedKeyQuarantine", "policy/AWSDenyAll")
 
 
 def _asks_for_limit(request: Request) -> Gravity | None:
-    """Return notable for a case with AWS Support about a higher limit, as thieves open for mail and machines."""
+    """Return notable for a case with AWS Support about a higher limit. Thieves open such cases for mail and machines."""
     codes = (text for name, text in request_values(request) if name in ("serviceCode", "categoryCode"))
     return "notable" if any(_LIMIT_CASE in code for code in codes) else None
 
 
 def where(members: str, values: str, then: Gravity, otherwise: Gravity | None = None) -> RequestCheck:
-    """Return the check that is `then` where one of some members has one of some values, else `otherwise` where it has any.
+    """Return the check that gives `then` if one of some members has one of some values, and `otherwise` for other values.
 
-    Names and values are in small letters, separated by spaces.
+    It gives None for a request without these members. `members` and `values` are in small letters, separated by spaces.
     """
 
     def check(request: Request) -> Gravity | None:
@@ -89,9 +89,11 @@ def where(members: str, values: str, then: Gravity, otherwise: Gravity | None = 
 
 
 def _opens_to_everybody(request: Request) -> Gravity | None:
-    """Return grave for a rule that opens to the internet or much of it, minor for some addresses: that is everyday work.
+    """Return the gravity of a rule of a network, by the addresses that it lets in.
 
-    A rule that denies protects, and one for the ports of the web alone is notable.
+    - grave: the internet, or much of it
+    - notable: the same, but only to a port of the web
+    - minor: some addresses, which is everyday work, or a rule that denies, which protects
     """
     named = [(name.lower(), text) for name, text in request_values(request)]
     ranges = [text for name, text in named if name in _RANGES]
@@ -116,7 +118,7 @@ def _wide_ranges(rule: Request) -> int:
 
 
 def _is_wide(text: str) -> bool:
-    """Return whether a range of addresses is everybody's, or much of the internet."""
+    """Return whether a range of addresses is all or much of the internet."""
     if text in _EVERY_ADDRESS:
         return True
     try:
@@ -127,7 +129,7 @@ def _is_wide(text: str) -> bool:
 
 
 def _public_access_block(request: Request) -> Gravity | None:
-    """Return severe where a part of the block is switched off, minor where it is switched on: that protects."""
+    """Return severe if a part of the block is switched off, minor if it is switched on, which protects."""
     flags = {
         text.lower()
         for name, text in request_values(request)
@@ -137,7 +139,7 @@ def _public_access_block(request: Request) -> Gravity | None:
 
 
 def _costs_much(request: Request) -> Gravity | None:
-    """Return grave for machines with GPUs, very large ones or many, notable for a few of a plain type that is named."""
+    """Return grave for machines with GPUs, very large machines or many, notable for a few machines of a named plain type."""
     values = [(name.lower(), text.lower()) for name, text in request_values(request)]
     types = [text for name, text in values if name in _MACHINE_TYPES]
     others = [text for name, text in values if name in _OTHER_TYPES]
@@ -148,7 +150,7 @@ def _costs_much(request: Request) -> Gravity | None:
 
 
 def _is_costly(machine: str) -> bool:
-    """Return whether a type of machine has GPUs or the like, or many processors.
+    """Return whether a type of machine has accelerators or many processors.
 
     >>> [_is_costly(each) for each in ("ml.g5.xlarge", "c7i.24xlarge", "linux_gpu_container", "m5.2xlarge", "t4g.micro")]
     [True, True, True, False, False]
@@ -167,34 +169,34 @@ def _is_accelerated(family: str) -> bool:
 
 
 def _runs_other_code(request: Request) -> Gravity | None:
-    """Return grave for a build of other code than its project's, or with another role."""
+    """Return grave for a build that replaces its project's code, environment or role."""
     return None if _BUILD_OVERRIDES.isdisjoint(request) else "grave"
 
 
 def _other_role(request: Request) -> Gravity | None:
-    """Return grave for a task that runs with another role than its definition's."""
+    """Return grave for a task that names a role other than that of its definition."""
     roles = {"taskRoleArn", "executionRoleArn"}
     return "grave" if any(name in roles and text for name, text in request_values(request)) else None
 
 
 def _changes_code(request: Request) -> Gravity | None:
-    """Return notable for an update of a project that changes neither its code, nor where and with which role it runs."""
+    """Return notable for an update of a project that leaves its code, environment and role as they are."""
     return "notable" if _PROJECT_CODE.isdisjoint(request) else None
 
 
 def _start_script(request: Request) -> Gravity | None:
-    """Return grave where a machine gets another start script: it runs with the machine's role."""
+    """Return grave if a machine gets another start script, which runs with the machine's role."""
     return "grave" if "userData" in request or request.get("attribute") == "userData" else None
 
 
 def _when_suspended(request: Request) -> Gravity | None:
-    """Return severe where versioning or its protection is suspended, minor where it is switched on."""
+    """Return severe if versioning or its protection by MFA is switched off, minor if it is switched on."""
     states = {text for name, text in request_values(request) if name in ("Status", "MfaDelete")}
     return None if not states else "severe" if states & {"Suspended", "Disabled"} else "minor"
 
 
 def _when_disabled(request: Request) -> Gravity | None:
-    """Return severe for an update that switches a detector off, notable for another one."""
+    """Return severe for an update that switches a detector off, notable for any other update."""
     flags = {text.lower() for name, text in request_values(request) if name in ("enable", "status")}
     if not flags:
         return "notable" if "findingPublishingFrequency" in request else None
@@ -202,20 +204,23 @@ def _when_disabled(request: Request) -> Gravity | None:
 
 
 def _archiving_filter(request: Request) -> Gravity | None:
-    """Return severe for a new filter that archives findings, notable for one that lists them: GuardDuty's default."""
+    """Return severe for a new filter that archives findings, notable for one that only lists them, which is the default."""
     if not any(name == "findingCriteria" for name, _ in flat_members(request)):
         return None
     return "severe" if ("action", "ARCHIVE") in request_values(request) else "notable"
 
 
 def _listing_filter(request: Request) -> Gravity | None:
-    """Return notable for a filter that is set to list findings. What a change leaves out stays as it was: maybe archiving."""
+    """Return notable for a filter that is set to list findings. Without that, the filter may archive as it did before."""
     actions = {text for name, text in request_values(request) if name == "action"}
     return "notable" if actions == {"NOOP"} else None
 
 
 def _names_administrator(request: Request) -> Gravity | None:
-    """Return severe for full rights, notable for policies of AWS that allow reading or deny: names prove nothing."""
+    """Return severe for policies of full rights, notable for policies of AWS that only allow reading, or deny.
+
+    The name of a policy that AWS did not write proves nothing.
+    """
     policies = [text for name, text in request_values(request) if name in POLICIES]
     if any(map(_is_administrators, policies)):
         return "severe"
@@ -227,7 +232,7 @@ def _is_administrators(policy: str) -> bool:
 
 
 def _gives_little(policy: str) -> bool:
-    """Return whether an ARN is of a policy that AWS wrote, for reading, or to deny what a stolen key could do."""
+    """Return whether an ARN is of a policy that AWS wrote, either for reading or to deny rights to a stolen key."""
     parts = policy.split(":", 5)
     if len(parts) < 6 or parts[4] != "aws":
         return False
@@ -235,41 +240,44 @@ def _gives_little(policy: str) -> bool:
 
 
 def _inline_policy(request: Request) -> Gravity | None:
-    """Return severe for all rights, notable for a policy that only denies: that is how responders contain."""
+    """Return severe for all rights, notable for a policy that only denies, as responders put to contain."""
     return "severe" if gives_full_rights(request) else denies_only(request)
 
 
 def _policy_version(request: Request) -> Gravity | None:
-    """Return grave for a version of a policy that gives some rights: infrastructure code makes one with each change."""
+    """Return severe for a version of a policy with all rights, notable if it only denies, grave if it gives some rights.
+
+    A version with some rights is not severe, because infrastructure code makes one with each change.
+    """
     found = _inline_policy(request)
     readable = any(name == "Effect" for name, _ in request_values(request))
     return found or ("grave" if readable else None)
 
 
 def _new_policy(request: Request) -> Gravity | None:
-    """Return grave for a policy of all rights, which has to be attached yet."""
+    """Return grave for a new policy of all rights, which has no effect until it is attached."""
     return "grave" if gives_full_rights(request) else None
 
 
 def _device_policy(request: Request) -> Gravity | None:
-    """Return grave for a policy that lets a device do everything: hear, and say, what any other device says."""
+    """Return grave for a policy of all rights for a device: it could read and send the messages of every other device."""
     return "grave" if gives_full_rights(request, ("*", "*:*", "iot:*")) else None
 
 
 def _session_policy(request: Request) -> Gravity | None:
-    """Return grave for a session with all rights of its user, which outlives the user's key."""
+    """Return grave for a session with full rights, which outlives the user's key."""
     arns = (text for name, text in request_values(request) if name == "arn")
     return "grave" if gives_full_rights(request) or any(map(_is_administrators, arns)) else None
 
 
 def _key_status(request: Request) -> Gravity | None:
-    """Return grave where a key comes back to life, minor where it is taken out of use: that is what responders do."""
+    """Return grave if a key is activated again, minor if it is deactivated, as responders do."""
     states = {text for name, text in request_values(request) if name == "status"}
     return "grave" if "Active" in states else "minor" if "Inactive" in states else None
 
 
 def _with_decryption(request: Request) -> Gravity | None:
-    """Return notable where a parameter is asked for in plain text: then it is a secret."""
+    """Return notable if a parameter is requested decrypted: then it may be a secret."""
     return (
         "notable"
         if any(name == "withDecryption" and text == "True" for name, text in request_values(request))
@@ -278,30 +286,30 @@ def _with_decryption(request: Request) -> Gravity | None:
 
 
 def _all_parameters(request: Request) -> Gravity | None:
-    """Return grave where everything under the root is asked for in plain text, notable for a part of it."""
+    """Return grave if all parameters are requested decrypted, notable if some are."""
     found = _with_decryption(request)
     whole = request.get("path") == "/" and request.get("recursive") is True
     return "grave" if found and whole else found
 
 
 def _text_message(request: Request) -> Gravity | None:
-    """Return notable for a message to a telephone, which costs money and reaches strangers."""
+    """Return notable for a message to a telephone number, which costs money and can reach strangers."""
     return "notable" if "phoneNumber" in request else None
 
 
 def _user_data(request: Request) -> Gravity | None:
-    """Return notable where a machine's start script is read, which often holds secrets, none for its other attributes."""
+    """Return notable if a machine's start script is read, which often holds secrets, `none` for its other attributes."""
     return "notable" if any(text == "userData" for _, text in request_values(request)) else "none"
 
 
 def _point_in_time_recovery(request: Request) -> Gravity | None:
-    """Return minor where point-in-time recovery is switched on."""
+    """Return minor if point-in-time recovery is switched on."""
     flags = {text for name, text in request_values(request) if name == "pointInTimeRecoveryEnabled"}
     return "minor" if flags == {"True"} else None
 
 
 def _cluster_logs(request: Request) -> Gravity | None:
-    """Return severe where logs of a cluster are switched off, grave where its endpoint is opened, notable for other changes."""
+    """Return severe if logs of a cluster are switched off, grave if its endpoint is made public, notable for other changes."""
     logging = [value for name, value in flat_members(request) if name == "logging"]
     if any(name == "enabled" and text == "False" for each in logging for name, text in request_values(each)):
         return "severe"
@@ -310,7 +318,7 @@ def _cluster_logs(request: Request) -> Gravity | None:
 
 
 def _event_selectors(request: Request) -> Gravity | None:
-    """Return notable for event selectors that record all management events, and data events too."""
+    """Return notable for event selectors that record all management events and some data events."""
     if isinstance(request.get("advancedEventSelectors"), list):
         return _advanced_selectors(request["advancedEventSelectors"])
     values = list(request_values(request))
@@ -322,7 +330,7 @@ def _event_selectors(request: Request) -> Gravity | None:
 
 
 def _advanced_selectors(selectors: list[Any]) -> Gravity | None:
-    """Return notable where one selector takes all management events, and another one data events."""
+    """Return notable if one selector takes all management events, and another one takes data events."""
     fields = [
         sorted(text for name, text in request_values(each) if name in ("field", "equals"))
         for each in selectors
@@ -332,19 +340,19 @@ def _advanced_selectors(selectors: list[Any]) -> Gravity | None:
 
 
 def _trail_settings(request: Request) -> Gravity | None:
-    """Return notable for settings of a trail that neither move its log nor switch a part of it off."""
+    """Return notable for settings of a trail that neither move its log nor switch off a part of it."""
     kept = {"isMultiRegionTrail", "includeGlobalServiceEvents", "enableLogFileValidation"} & request.keys()
     moved = not {"s3BucketName", "isOrganizationTrail"}.isdisjoint(request)
     return None if moved or not kept or any(request[each] is not True for each in kept) else "notable"
 
 
 def _insight_selectors(request: Request) -> Gravity | None:
-    """Return grave where a trail is to look for nothing unusual."""
+    """Return grave if a trail gets an empty list of insights, so it reports nothing unusual."""
     return "grave" if "insightSelectors" in request and not request["insightSelectors"] else None
 
 
 def _balancer_logs(request: Request) -> Gravity | None:
-    """Return grave where a load balancer's access log is switched off."""
+    """Return grave if a load balancer's access log is switched off."""
     off = any(
         each.get("key") == "access_logs.s3.enabled" and str(each.get("value")).lower() == "false"
         for each in request_objects(request)
@@ -353,12 +361,12 @@ def _balancer_logs(request: Request) -> Gravity | None:
 
 
 def _log_destinations(request: Request) -> Gravity | None:
-    """Return notable where logs still have a destination."""
+    """Return notable if logs still have a destination."""
     return "notable" if any(name == "logDestinationType" for name, _ in request_values(request)) else None
 
 
 def _retention_days(request: Request) -> Gravity | None:
-    """Return minor where logs are kept for a year or longer."""
+    """Return minor if logs are kept for LONG_RETENTION_DAYS or longer."""
     days = [text for name, text in request_values(request) if name == "retentionInDays"]
     return (
         "minor"
@@ -368,14 +376,14 @@ def _retention_days(request: Request) -> Gravity | None:
 
 
 def _logging_enabled(request: Request) -> Gravity | None:
-    """Return minor where a bucket's access log is switched on."""
+    """Return minor if a bucket's access log is switched on."""
     return (
         "minor" if any(name == "LoggingEnabled" and value for name, value in flat_members(request)) else None
     )
 
 
 def _database_opened(request: Request) -> Gravity | None:
-    """Return grave where a database gets another password, the internet, no backups, or may be deleted."""
+    """Return grave if a database gets another password, becomes public, or loses its backups or its protection from deletion."""
     values = {name.lower(): text.lower() for name, text in request_values(request)}
     harms = (
         not {"masteruserpassword", "adminuserpassword"}.isdisjoint(values),
@@ -387,7 +395,7 @@ def _database_opened(request: Request) -> Gravity | None:
 
 
 def _expiry(request: Request) -> Gravity | None:
-    """Return minor for lifecycle rules under which nothing that is stored expires: it moves to another class, or parts go."""
+    """Return minor for lifecycle rules without an expiry: they move objects to another class, or remove unfinished uploads."""
     names = {name for name, _ in flat_members(request)}
     rules = {"Transition", "NoncurrentVersionTransition", "AbortIncompleteMultipartUpload"}
     expires = {"Expiration", "NoncurrentVersionExpiration"}
@@ -413,7 +421,7 @@ _DATABASES = (
     "rds:ModifyDBInstance rds:ModifyDBCluster redshift:ModifyCluster redshift-serverless:UpdateWorkgroup "
     "redshift-serverless:UpdateNamespace"
 )
-# Of these the request says whether the machines cost much.
+# Calls whose request says whether the machines cost much.
 _COSTLY = [
     call
     for effect in (*EFFECTS, *GRAVER_EFFECTS)

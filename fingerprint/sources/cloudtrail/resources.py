@@ -6,12 +6,15 @@ Example:
     >>> fold("bucket:logs-2026-01-08-111122223333")
     'bucket:logs-*-*'
 
-A record names its resources in the request parameters, in a member of a name of its service's own, or in the ARN of the
-first of its `resources`; Identity Center names the account and the permission set that it gives in the details of its event.
-RESOURCE_PARAMETERS are the members that are read, the most telling first: a call that attaches a policy to a role touches the
-role. NESTED_NAMES are those that hold several names, of which the first is read. The readers hand over `member=value`; each
-distinct one is converted here, once. Every character of a value may be an attacker's, so a value is cut
-before it is examined, and the expressions take time in proportion to its length.
+A record names its resource in one of these places:
+- a member of the request parameters, whose name depends on the service. RESOURCE_PARAMETERS are the members that are read, the
+  most specific first: a call that attaches a policy to a role touches the role. NESTED_NAMES are members with several names, of
+  which the first is read.
+- the ARN of the first of its `resources`
+- the details of an event of Identity Center: the account and the permission set that it gave
+
+The readers pass `member=value`, and each distinct text is converted once. An attacker may have written every character of a
+value, so it is cut before it is examined, and the expressions take time in proportion to its length.
 """
 
 from __future__ import annotations
@@ -24,12 +27,12 @@ from fingerprint.sources.cloudtrail.operations import cli_word
 
 MAX_RESOURCE_LENGTH = 256  # characters of a value that are examined and kept
 ACCOUNT_DIGITS = 12  # of an account's number
-MAX_TYPE_LENGTH = 40  # characters of what a call makes, by the name of its action
-MAX_RECORD_CHARACTERS = 262_144  # of a longer record the rest is not read
-ARN_MEMBER = "ARN"  # of the first of a record's resources; read where no parameter names one
-GIVEN_MEMBER = "role_name"  # `account/name` of what Identity Center gave; read where no parameter names one
+MAX_TYPE_LENGTH = 40  # characters of the type of what a call makes, which is in the name of its action
+MAX_RECORD_CHARACTERS = 262_144  # the rest of a longer record is not read
+ARN_MEMBER = "ARN"  # of the first of a record's resources; read if no parameter names a resource
+GIVEN_MEMBER = "role_name"  # `account/name` that Identity Center gave; read if no parameter names a resource
 
-RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most telling first
+RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most specific first
     "bucketName": "bucket",
     "secretId": "secret",
     "secretIdList": "secret",
@@ -108,18 +111,19 @@ RESOURCE_PARAMETERS = {  # member of the request parameters -> type, the most te
     "accountId": "account",
 }
 
-# Members whose value is no text but holds the names: a list of texts, an object by its keys, or AWS's `{"items": [{ID: ...}]}`.
+# Members whose value has names in a structure: a list of texts, the keys of an object, or AWS's `{"items": [{ID: ...}]}`.
 NESTED_NAMES: dict[str, Literal["list", "keys", "items"]] = {
     "names": "list",
     "secretIdList": "list",
     "requestItems": "keys",
     "instancesSet": "items",
 }
-ITEM_ID = "instanceId"  # of each of the items
+ITEM_ID = "instanceId"  # the member of an item that is its name
 
 _ARN = re.compile(r"arn:[a-z-]{3,12}:([^:]*):[^:]*:[^:]*:(.+)", re.DOTALL)
 _TYPE = re.compile(r"([A-Za-z][A-Za-z-]{0,39})[/:]")  # the type before the name, in an ARN's last part
-# What Secrets Manager adds to the name in an ARN: six random letters and digits. One in 185 has small letters alone and stays.
+# The suffix that Secrets Manager adds to the name in an ARN: six random letters and digits. A suffix of small letters alone, one
+# in 185, is not recognised and stays.
 _SECRET_SUFFIX = re.compile(r"-(?=[a-z]*[A-Z0-9])[A-Za-z0-9]{6}\Z")
 _TYPES_OF_ARN = {
     "secretsmanager": "secret",
@@ -128,9 +132,9 @@ _TYPES_OF_ARN = {
     "sqs": "queue",
     "dynamodb": "table",
 }
-HIDDEN = "HIDDEN_DUE_TO_SECURITY_REASONS"  # in place of a name that may be a password or a person's
-_NAMELESS = "resource"  # the type where neither the member nor an ARN says one
-# What the member `name` is of calls: the same trail is a `trailName` to PutEventSelectors, and a `name` to StopLogging.
+HIDDEN = "HIDDEN_DUE_TO_SECURITY_REASONS"  # AWS writes this in place of a name that may be a password or of a person
+_NAMELESS = "resource"  # the type if neither the member nor an ARN gives one
+# The type of the member `name`, by call: the same trail is a `trailName` to PutEventSelectors, and a `name` to StopLogging.
 _NAMED = {
     "secret": "secretsmanager:CreateSecret",
     "federated user": "sts:GetFederationToken",
@@ -153,24 +157,25 @@ _NAMED_BY_CALL = {
     for action in actions.split()
 }
 
-# Words with one or two single digits between them, as in `prod2db1backup`, are a name. Words have two letters at least and no
-# four consonants in a row: of the random ids of 13 that have digits apart (CloudFormation's), one in 25 is taken for words.
+# Words with one or two single digits between them, as in `prod2db1backup`, are a name. A word has at least two letters, and never
+# four consonants in a row. Of random ids of 13 characters with digits apart (CloudFormation's), one in 25 is taken for words.
 _WORDS = (
     r"(?![0-9a-z]*[b-df-hj-np-tv-xz]{4})[a-z]{2,}(?:[0-9][a-z]{2,}){1,2}[0-9]?(?![0-9a-z])",
     r"(?![0-9A-Z]*[B-DF-HJ-NP-TV-XZ]{4})[A-Z]{2,}(?:[0-9][A-Z]{2,}){1,2}[0-9]?(?![0-9A-Z])",
 )
 
-# What changes with every run: it is folded, so that the rest can be recognised.
+# The parts of a name that change with every run. They are folded, so that the rest of the name is recognised.
 _VARIABLE = re.compile(
     r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"  # a UUID
     r"|(?<![0-9])(?:19|20)[0-9]{2}[-_/.]?[01][0-9](?:[-_/.]?[0-3][0-9])?(?:T?[0-9]{2}[:-]?[0-9]{2}(?:[:-]?[0-9]{2})?Z?)?(?![0-9])"
     r"|(?<![0-9a-zA-Z])(?=[a-f]*[0-9])[0-9a-f]{8,}(?![0-9a-zA-Z])"  # account ids, other long numbers, hashes
-    # letters and digits in turns
+    # letters and digits that alternate
     rf"|(?<![0-9a-zA-Z])(?!{_WORDS[0]})(?=[a-z]*[0-9]+[a-z]+[0-9])[0-9a-z]{{10,20}}(?![0-9a-zA-Z])"
     rf"|(?<![0-9a-zA-Z])(?!{_WORDS[1]})(?=[A-Z]*[0-9]+[A-Z])[0-9A-Z]{{8,20}}(?![0-9a-zA-Z])"
 )
 _GENERATED_ID = re.compile(r":[a-z]{1,5}-[0-9a-z]{8,17}\Z")
-# Few, and known by their ids alone; of permission sets the account, which says as much as the name.
+# Types whose ids are kept: there are few things of such a type, and the id is their only name. The account of a permission set is
+# kept, because it says as much as the name.
 _KEPT_WHOLE = (
     "key:",
     "vpc:",
@@ -189,7 +194,7 @@ _KEPT_WHOLE = (
 
 
 def resource_of(named: str | None) -> str | None:
-    """Return `type:name` of what a reader found, `member=value`; None for nothing, and for what is no name."""
+    """Return `type:name` for the `member=value` that a reader found; None if it found nothing, or the value is no name."""
     if not named:
         return None
     member, _, value = named.partition("=")
@@ -206,9 +211,9 @@ def resource_of(named: str | None) -> str | None:
 
 
 def typed_resource(service: str, action: str, resource: str) -> str:
-    """Return a resource of a call with its type, where what names it does not say one.
+    """Return a resource of a call, with a type by the call if its member gave none; empty if AWS hid the name.
 
-    What AWS writes in place of a name is none. The name that a call gives what it makes is of that.
+    A `Create` call gives a name to what it makes, so the name of its action says the type.
 
     >>> typed_resource("cloudtrail", "StopLogging", "resource:org-trail")
     'trail:org-trail'
@@ -220,7 +225,7 @@ def typed_resource(service: str, action: str, resource: str) -> str:
     kind, separator, name = resource.partition(":")
     if name.startswith(HIDDEN):
         return ""
-    # Of the things of an organisation that a call can name, accounts alone have such a number.
+    # Accounts are the only targets in an organisation whose id is such a number.
     if kind == "target" and len(name) == ACCOUNT_DIGITS and name.isascii() and name.isdigit():
         return f"account:{name}"
     if not separator or kind != _NAMELESS:
@@ -229,7 +234,7 @@ def typed_resource(service: str, action: str, resource: str) -> str:
 
 
 def _made_by(action: str) -> str:
-    """Return what a call makes, in words, by the name of its action; empty for other calls and for what AWS names none."""
+    """Return the type of what a `Create` call makes, in words, by the name of its action; empty for other calls."""
     thing = action.removeprefix("Create")
     if thing in (action, "") or len(thing) > MAX_TYPE_LENGTH or not (thing.isascii() and thing.isalnum()):
         return ""
@@ -237,10 +242,11 @@ def _made_by(action: str) -> str:
 
 
 def may_lie_in(record: str, resource: str, account: str) -> bool:
-    """Return whether a call's resource may lie in another account that its record (JSON text) names.
+    """Return whether a call's resource may be in another account that its record (JSON text) names.
 
-    It does not where every ARN of that account is of another thing: a policy names whom it lets in. Nor does what is shared with
-    that account as a bare number.
+    It is not in that account if
+    - every ARN of the account is of another thing: a policy names whom it lets in
+    - the account is a bare number: the resource is shared with it
 
     >>> may_lie_in('{"roleName": "sync", "policyDocument": "... arn:aws:iam::210987654321:root"}', "role:sync", "210987654321")
     False
@@ -254,7 +260,7 @@ def may_lie_in(record: str, resource: str, account: str) -> bool:
 
 
 def _of_arn(service: str, last: str, kind: str) -> tuple[str, str]:
-    """Return type and name of an ARN by its service and its last part; `kind` is the type that the member says, if any."""
+    """Return type and name from the service and the last part of an ARN; `kind` is the type of the member, or empty."""
     typed = service not in ("s3", "sns", "sqs") and _TYPE.match(last)
     name = last[typed.end() :] if typed else last
     kind = kind or _TYPES_OF_ARN.get(service) or (typed[1] if typed else service)
@@ -268,7 +274,7 @@ def _of_arn(service: str, last: str, kind: str) -> tuple[str, str]:
 
 
 def fold(resource: str) -> str:
-    """Return a resource with account ids, dates, UUIDs and generated parts as `*`; ids that name what stays are kept."""
+    """Return a resource with `*` for account ids, dates, UUIDs and generated parts; ids of lasting things are kept."""
     if resource.startswith(_KEPT_WHOLE):
         return resource
     if resource.startswith(("instance:", "volume:", "snapshot:", "image:")) and "-" in resource:

@@ -1,4 +1,4 @@
-"""A trail in S3: the layout of its keys, and the notifications that CloudTrail itself sends of its objects.
+"""A trail in S3: the layout of its keys, and CloudTrail's own notifications of new objects.
 
 Example:
     >>> list_months(system, "trail/AWSLogs/", parse_time_range("2026-01-01", "2026-02-01"))[0]
@@ -6,9 +6,10 @@ Example:
 
     AWSLogs/[organisation/]account/CloudTrail/region/2026/01/31/object
 
-Two years of a large organisation are millions of keys, so folders of months outside a span are not listed, and objects of days
-outside it are not fetched. Folders are listed one by one as far as the months, and everything below a month, or beside a trail,
-at once. Other services write below AWSLogs, too (Config, GuardDuty, VPC flow logs): their folders are neither listed nor read.
+Two years of a large organisation are millions of keys. So folders of months outside a time range are not listed, and objects
+of days outside it are not fetched. Folders down to the months are listed one by one; all files below a month, or beside a trail,
+are listed at once. Other services write below AWSLogs, too (Config, GuardDuty, VPC flow logs): their folders are neither listed
+nor read.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ NON_EVENT_FOLDERS = (  # folders of a trail that hold no events
 )
 _VALIDATION = "CloudTrail validation message."
 _ACCOUNT_REGION = re.compile(r"(?:.*/)?AWSLogs/(?:o-[a-z0-9]+/)?\d{12}/CloudTrail/[a-z0-9-]+(?=/)")
-_OWNER = re.compile(r"o-[a-z0-9]+|\d{12}")  # the folder of an organisation or an account
+_OWNER = re.compile(r"o-[a-z0-9]+|\d{12}")  # name of the folder of an organisation or an account
 _TRAIL = re.compile(r"(?:^|/)AWSLogs(?:/o-[a-z0-9]+)?(?:/[^/]+)?(?:/CloudTrail[^/]*(?:/[^/]+(?:/\d{4})?)?)?$")
-# Of an account's trail, or of an organisation's
+# Objects of a day, and folders of a month, in the trail of an account or of an organisation
 _DAY = re.compile(r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})/(\d{2})/[^/]+$")
 _MONTH = re.compile(r"(?:^|/)AWSLogs/(?:[^/]+/){1,2}CloudTrail[^/]*/[^/]+/(\d{4})/(\d{2})$")
 
@@ -43,9 +44,9 @@ class _Notification(msgspec.Struct):
 
 
 def notified_objects(message: Mapping[str, Any] | str) -> list[tuple[str, str]] | None:
-    """Return (bucket, key) of the objects in CloudTrail's own notification, none for its validation message.
+    """Return (bucket, key) of each object in a notification of CloudTrail; an empty list for its validation message.
 
-    None for any other message. Raises msgspec.ValidationError where the fields have other types.
+    None for any other message. Raises msgspec.ValidationError if the fields have other types.
     """
     if isinstance(message, str):
         return [] if message.startswith(_VALIDATION) else None
@@ -56,25 +57,25 @@ def notified_objects(message: Mapping[str, Any] | str) -> list[tuple[str, str]] 
 
 
 def holds_events(key: str) -> bool:
-    """Return whether the object is no digest, no insight, and below AWSLogs in no folder of another service."""
+    """Return whether an object may hold events: it is in no folder of NON_EVENT_FOLDERS, nor in one of another service."""
     *folders, name = key.split("/")
     if set(NON_EVENT_FOLDERS) & {*folders, name}:
         return False
     below = folders[folders.index("AWSLogs") + 1 :] if "AWSLogs" in folders else []
     services = [each for each in below if not _OWNER.fullmatch(each)]
     of_trail = any(each == "CloudTrail" or each.startswith("CloudTrail-") for each in services)
-    # as AWS names the file, in folders of one's own
+    # the last case: a file with AWS's name, in a folder that the organisation made
     return of_trail or not services or "_CloudTrail_" in name
 
 
 def ordered_prefix(key: str) -> str:
-    """Return the prefix of one account and region, whose objects come in order; empty where the key is no trail's."""
+    """Return the prefix of a key up to account and region, whose objects come in order; empty if the key is not of a trail."""
     prefix = _ACCOUNT_REGION.match(key)
     return prefix[0] if prefix else ""
 
 
 def object_day(path: str) -> date | None:
-    """Return the day of delivery (UTC) in the key of a trail's object; None for any other file."""
+    """Return the day of delivery (UTC) in the key of an object of a trail; None for any other file."""
     found = _DAY.search(path)
     try:
         return date(*map(int, found.groups())) if found else None
@@ -83,14 +84,14 @@ def object_day(path: str) -> date | None:
 
 
 def is_log_folder(path: str) -> bool:
-    """Return whether a folder is AWSLogs, or one below it that leads to the months of a trail."""
+    """Return whether a folder is AWSLogs, or a folder between it and the months of a trail."""
     return bool(_TRAIL.search(path.rstrip("/"))) and not set(NON_EVENT_FOLDERS) & set(path.split("/"))
 
 
 def list_months(system: FileSystem, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
-    """Return all files below a log folder except those of months outside the span, and the first days of such months.
+    """Return all files below a log folder except those of months outside the span, and the first days of those months.
 
-    A folder of another log is an entry itself, with a slash at its end: what is in it is not listed.
+    The folder of another log is listed as one entry, with a slash at its end, without its files.
     """
     found, months = _walk(system, path.rstrip("/"))
     wide = span.anchored_at_day(max(months.values(), default=None))
@@ -102,14 +103,14 @@ def list_months(system: FileSystem, path: str, span: TimeRange) -> tuple[FileLis
 
 
 def _walk(system: FileSystem, path: str) -> tuple[FileListing, dict[str, date]]:
-    """Return files that are in no month of a trail, and the months by their first day."""
+    """Return the files that are in no month of a trail, and the first day of each folder of a month."""
     found: FileListing = {}
     months: dict[str, date] = {}
     for entry in system.ls(path, detail=True):
         name = entry["name"].rstrip("/")
         if entry["type"] != "directory":
             found[name] = entry
-        elif name == path:  # some stores name the folder among what is in it
+        elif name == path:  # some stores list the folder among its own entries
             continue
         elif first := _first_day(name):
             months[name] = first

@@ -1,4 +1,4 @@
-"""The data that travels with the project: real records with their licences, and the catalogue of AWS operations.
+"""The data that the project ships: real records with their licences, and the catalogue of AWS operations.
 
 Example:
     >>> data_folder("real/invictus_stratus").name
@@ -18,13 +18,13 @@ from fingerprint.core.errors import FingerprintError
 
 ATTACK_DATASET = "real/invictus_stratus"  # Stratus Red Team's techniques, run and labelled
 _HERE = Path(__file__).parents[2]
-_PLACES = (_HERE / "_data", _HERE.parent / "data")  # in an installed wheel, in a checkout
+_PLACES = (_HERE / "_data", _HERE.parent / "data")  # of an installed wheel, of a checkout
 
 
 def data_folder(name: str = "") -> Path:
     """Return the folder `name` under data/, wherever the package was installed from.
 
-    Raises FingerprintError when the installation lacks it.
+    Raises FingerprintError if the installation lacks it.
     """
     for place in _PLACES:
         if (place / name).is_dir():
@@ -40,14 +40,14 @@ def sample_records(name: str) -> Iterator[dict[str, Any]]:
 
 
 def sample_lines(name: str) -> Iterator[bytes]:
-    """Yield the same, each as it was written."""
+    """Yield the raw records of one real set as bytes, exactly as they are in its file."""
     with gzip.open(data_folder(name) / f"{Path(name).name}.jsonl.gz", "rb") as written:
         for line in written:
             yield line.rstrip(b"\r\n")
 
 
 def sample_labels(name: str) -> dict[str, dict[str, str]]:
-    """Return the labels of one real set by eventID."""
+    """Return the labels of one real set, by eventID."""
     with gzip.open(data_folder(name) / "labels.jsonl.gz", "rb") as lines:
         return {label["eventID"]: label for label in map(json.loads, lines)}
 
@@ -64,9 +64,9 @@ def known_attacks() -> list[tuple[str, bytes]]:
 
 
 def call_as(record: Mapping[str, Any], caller: Mapping[str, Any], event_id: str) -> dict[str, Any]:
-    """Return the call of a record as if the identity of another record, `caller`, had made it, under a new id.
+    """Return the call of a record as if the identity of another record, `caller`, had made it, with a new id.
 
-    Action, time, tool and address stay: what a thief brings along. Identity and account are the caller's.
+    Action, time, tool and address stay as they are, because a thief brings them along. Identity and account are the caller's.
 
     >>> theirs = {"eventName": "GetObject", "userIdentity": {"userName": "ann"}, "eventID": "1", "sharedEventID": "2"}
     >>> call_as(theirs, {"userIdentity": {"userName": "bob"}}, "3")
@@ -78,7 +78,7 @@ def call_as(record: Mapping[str, Any], caller: Mapping[str, Any], event_id: str)
 
 
 def moved_to_day(records: Sequence[bytes | str], day: date) -> list[str]:
-    """Return records as if the first of them had been made on `day`: whole days later or earlier, at the same times of day.
+    """Return records moved by whole days, so that the earliest is on `day`; the times of day stay.
 
     >>> moved_to_day(['{"eventTime": "2023-07-10T23:50:00Z"}'], date(2026, 2, 1))
     ['{"eventTime": "2026-02-01T23:50:00Z"}']

@@ -1,25 +1,25 @@
-"""The schema of events: each column's name, the path in a record that it comes from, and how it is read.
+"""The schema of events: the name of each column, its path in a record, and how it is read.
 
 Example:
     >>> record_structure()["userIdentity"]["onBehalfOf"]
     {'userId': 'userIdentity.onBehalfOf.userId'}
 
-Both readers are made from this one table: for DuckDB a structure for `json_transform`, for a device a tree of nodes for its
-filter and a schema for cuDF.
+Both readers are built from this table: on the host a structure for DuckDB's `json_transform`; on a device a tree of nodes for the
+filter, and a schema for cuDF.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal, NamedTuple
 
-MAX_COLUMN_LENGTH = 1024  # characters kept of a column that others group by; what is only shown is kept whole
+MAX_COLUMN_LENGTH = 1024  # characters kept of columns that others group by; columns only shown are kept whole
 UNTRUNCATED_COLUMNS = {"user_agent", "error_message", "parameter_names"}
 
 ColumnType = Literal["text", "flag", "mfa", "time", "service", "name", "error", "keys", "target", "resource"]
 
 
 class ColumnSpec(NamedTuple):
-    """A column of the events, the path in the record that it comes from, and how it is read."""
+    """A column of the events: its name, its path in a record, and how it is read."""
 
     name: str
     path: str
@@ -71,17 +71,17 @@ COLUMNS: tuple[ColumnSpec, ...] = (
     ColumnSpec("behalf_user", "userIdentity.onBehalfOf.userId", "text"),
 )
 
-# The account and the role whose credentials Identity Center gave out, in its events GetRoleCredentials and Federate.
+# The account and the role whose credentials Identity Center issued, in its events GetRoleCredentials and Federate.
 GIVEN_ACCOUNT, GIVEN_ROLE = "serviceEventDetails.account_id", "serviceEventDetails.role_name"
-# A sign-in to the console has no session yet: whether MFA was used is said here, in these words.
+# A sign-in to the console has no session yet, so this member says whether MFA was used, in these words.
 MFA_USED, MFA_ANSWERS = "additionalEventData.MFAUsed", {"Yes": "true", "No": "false"}
-# `Failure` in one of these is a failed sign-in, without an errorCode: to the console, by its second factor, at another role, to
-# Identity Center.
+# Members in which `Failure` means a failed sign-in, which has no errorCode: to the console, by the second factor, to another
+# role, and to Identity Center.
 LOGINS = (
     *(f"responseElements.{action}" for action in ("ConsoleLogin", "CheckMfa", "SwitchRole")),
     "serviceEventDetails.CredentialVerification",
 )
-# Members that are no column, but are read for one: the first two say whose account is not foreign.
+# Members that are no columns, but are needed for some: the first two name the accounts that are not foreign.
 HELPER_PATHS = (
     "userIdentity.accountId",
     "recipientAccountId",
@@ -91,14 +91,14 @@ HELPER_PATHS = (
     GIVEN_ACCOUNT,
     GIVEN_ROLE,
 )
-PARAMETERS = "requestParameters"  # three columns are made of it
-OMITTED = "omitted"  # the member that is true where AWS left out parameters that are too large
+PARAMETERS = "requestParameters"  # the source of three columns
+OMITTED = "omitted"  # the member that is true if AWS left out parameters because they are too large
 RESOURCES = "resources"  # a list of objects
-RESOURCE_ACCOUNT = "accountId"  # what is read of each, beside `resources.ARN_MEMBER`
+RESOURCE_ACCOUNT = "accountId"  # a member that is read of each object, beside `resources.ARN_MEMBER`
 
 
 def record_structure() -> dict[str, Any]:
-    """Return the members of a record that are read, nested as they are there, each with its path."""
+    """Return the members of a record that are read, nested as in the record, each with its path."""
     root: dict[str, Any] = {}
     for path in (*(column.path for column in COLUMNS), *HELPER_PATHS):
         *parents, leaf = path.split(".")
@@ -110,5 +110,5 @@ def record_structure() -> dict[str, Any]:
 
 
 def sort_parameter_names(names: str | None) -> str:
-    """Return names of parameters in alphabetical order."""
+    """Return comma-separated names of parameters in alphabetical order."""
     return ",".join(sorted((names or "").split(",")))

@@ -1,14 +1,19 @@
-r"""Records in the form that log shippers, searches and connectors give them.
+r"""Records in the forms of log shippers, searches and connectors.
 
 Example:
     >>> shipped_record(b'{"@timestamp": "t", "message": "{\\"eventName\\": \\"GetUser\\"}"}')
     b'{"eventName": "GetUser"}'
 
-A record lies in a member, as its text or as the object that it is: `_raw`, `result` and `results` (Splunk, what its searches
-export), `event` (Splunk's HTTP event collector), `_source` and `hits` (Elasticsearch), `event.original` and `message` (Elastic
-Agent, Filebeat, Logstash, Vector), `log` (Fluent Bit), `payload` (Kafka Connect with schemas), `body` and `kinesis.data` in
-base64 (SQS and Kinesis, as Lambda gets them), `Sns` (likewise), `Messages` and `Body` (SQS by the AWS CLI), `eventJson`
-(CloudTrail Lake). Queries give rows of cells: `QueryResultRows` (CloudTrail Lake), `results` (CloudWatch Logs Insights).
+A record is in one of these members, as text or as an object:
+- Splunk: `_raw`, `result` and `results` (exports of searches), `event` (HTTP event collector)
+- Elasticsearch: `_source` and `hits`
+- Elastic Agent, Filebeat, Logstash and Vector: `event.original` and `message`
+- Fluent Bit: `log`
+- Kafka Connect with schemas: `payload`
+- events of Lambda: `body` (SQS), `kinesis.data` in base64 (Kinesis), `Sns`
+- SQS by the AWS CLI: `Messages` and `Body`
+- CloudTrail Lake: `eventJson`
+- rows of cells of queries: `QueryResultRows` (CloudTrail Lake), `results` (CloudWatch Logs Insights)
 """
 
 from __future__ import annotations
@@ -26,9 +31,9 @@ _RawOrUnset = msgspec.Raw | msgspec.UnsetType
 
 
 class _Shipped(msgspec.Struct):
-    """The members of which one may hold a record; with `eventTime` it is a record itself, whatever else it has.
+    """The members that may hold a record. An object with `eventTime` is a record itself, whatever other members it has.
 
-    A row of CloudTrail Lake may have `eventTime` beside `eventJson`, but has no caller; a record cannot be made without one.
+    The exception is a row of CloudTrail Lake with `eventTime` beside `eventJson`: it has no caller, which every record has.
     """
 
     time: _RawOrUnset = msgspec.field(name="eventTime", default=msgspec.UNSET)
@@ -56,7 +61,7 @@ class _Result(msgspec.Struct):
 
 
 class _Event(msgspec.Struct):
-    """The event of Elastic, which has its `original`, or of Splunk, which is a record or one of EventBridge itself."""
+    """The member `event`: of Elastic, with its `original`, or of Splunk, where it is a record or an event of EventBridge."""
 
     member: _RawOrUnset = msgspec.field(name="original", default=msgspec.UNSET)
     time: _RawOrUnset = msgspec.field(name="eventTime", default=msgspec.UNSET)
@@ -68,7 +73,7 @@ class _Hits(msgspec.Struct):
 
 
 class _Cell(msgspec.Struct):
-    """A cell of a row: of CloudTrail Lake `{"eventJson": text}`, of Logs Insights `{"field": "@message", "value": text}`."""
+    """A cell of a row: `{"eventJson": text}` (CloudTrail Lake) or `{"field": "@message", "value": text}` (Logs Insights)."""
 
     lake: _RawOrUnset = msgspec.field(name="eventJson", default=msgspec.UNSET)
     field: _RawOrUnset = msgspec.UNSET
@@ -88,14 +93,14 @@ _row = msgspec.json.Decoder(list[_Cell])
 
 
 def shipped_record(data: bytes) -> bytes:
-    """Return the record, envelope or list that lies in a member of a JSON object; empty where none does, or `data` is a record.
+    """Return the record, envelope or list in a member of a JSON object; empty if there is none, or `data` is a record itself.
 
-    Raises msgspec.MsgspecError where `data` is no JSON object.
+    Raises msgspec.MsgspecError if `data` is no JSON object.
     """
     shipped = _shipped.decode(data)
     if shipped.time is not msgspec.UNSET:
         return b"" if _first_of((shipped.caller,), b"{") else text_of(shipped.lake).encode(errors="replace")
-    # a search of Splunk adds fields of its own, `eventTime` among them: `_raw` is the record, not the result
+    # a search of Splunk adds fields of its own to the result, also `eventTime`: only `_raw` is the record
     found, original = _member(_result, shipped.result), _member(_event, shipped.event)
     texts = (shipped.raw, found, shipped.lake, original, shipped.event, shipped.message, shipped.log)
     for member in (*texts, shipped.body, shipped.received, shipped.payload):
@@ -110,7 +115,7 @@ def shipped_record(data: bytes) -> bytes:
 
 
 def record_in_row(row: bytes) -> bytes:
-    """Return the record in a row of a query, which is a JSON array of cells; empty where none of them holds one.
+    """Return the record in a row of a query, which is a JSON array of cells; empty if no cell holds one.
 
     Example:
         >>> record_in_row(b'[{"eventID": "a"}, {"eventJson": "{}"}]')
@@ -125,7 +130,7 @@ def record_in_row(row: bytes) -> bytes:
 
 
 def _member(decoder: msgspec.json.Decoder[Any], raw: _RawOrUnset) -> _RawOrUnset:
-    """Return the member that the decoder reads of what may be an object."""
+    """Return the member that the decoder reads; unset if the value is no such object."""
     try:
         return decoder.decode(raw).member if raw else msgspec.UNSET
     except msgspec.MsgspecError:
@@ -133,7 +138,7 @@ def _member(decoder: msgspec.json.Decoder[Any], raw: _RawOrUnset) -> _RawOrUnset
 
 
 def _holds_record(raw: _RawOrUnset) -> bool:
-    """Return whether the event of Splunk is a record or one of EventBridge; Elastic describes its own in such a member."""
+    """Return whether the member `event` is a record or an event of EventBridge (Splunk); Elastic's only describes the event."""
     try:
         event = _event.decode(raw) if raw else _Event()
     except msgspec.MsgspecError:
@@ -142,13 +147,13 @@ def _holds_record(raw: _RawOrUnset) -> bool:
 
 
 def _first_of(members: Iterable[_RawOrUnset], opening: bytes) -> bytes:
-    """Return the first member that begins with a bracket, which says what it is; empty where none does."""
+    """Return the first member that begins with `opening`, the bracket of an object or of a list; empty if none does."""
     found = (bytes(each) for each in members if isinstance(each, msgspec.Raw))
     return next((each for each in found if each.startswith(opening)), b"")
 
 
 def _may_be_record(text: str) -> bool:
-    """Return whether a text begins like an object or a list of them; `[INFO] started` does not."""
+    """Return whether a text begins like a JSON object or a list of objects; `[INFO] started` does not."""
     return text.lstrip().removeprefix("[").lstrip().startswith("{")
 
 

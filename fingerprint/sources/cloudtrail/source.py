@@ -1,4 +1,4 @@
-"""AWS CloudTrail as a log source: the members that `fingerprint.sources.protocol.LogSource` asks for, gathered from this package.
+"""AWS CloudTrail as a log source: the members of `fingerprint.sources.protocol.LogSource`, gathered from this package.
 
 Example:
     >>> split_lines([b'{"eventName": "GetUser"}']).lines
@@ -6,14 +6,14 @@ Example:
     >>> impact_of("cloudtrail", "StopLogging", "").effect
     'stops or weakens the audit log'
 
-`schema.COLUMNS` says which column comes from which path of a record as which type. `duckdb_reader` reads it on a host,
-`cudf_reader` on a device; both give the same events and the same rejects (docs/explanation/reading.md).
+`schema.COLUMNS` gives the path and the type of each column. `duckdb_reader` reads records on the host, `cudf_reader` on a device;
+both give the same events and the same rejects (docs/explanation/reading.md).
 
-What works on tables is imported by its first call: pages and commands that list alerts ask this module for impacts and accounts,
-and start without pandas, Arrow and DuckDB, which take longer to import than the list to print.
+Functions on tables import their modules at the first call. Pages and commands that list alerts need only impacts and accounts of
+this module, so they start without pandas, Arrow and DuckDB, which take longer to import than a list takes to print.
 """
 
-# What is imported here are members of the protocol, which mypy holds against it (`sources.active`): none is unused.
+# The imports are the members of the protocol, which mypy checks (`sources.active`): none is unused.
 # ruff: noqa: F401
 # mypy: implicit-reexport
 
@@ -84,10 +84,10 @@ CLOUD_PROVIDER = "AWS"
 
 
 def flatten(records: RecordBatch, dataframe_library: str) -> FlattenedRecords:
-    """Return one row per readable record, in their order: the columns of `schema.COLUMNS`, then `row`.
+    """Return one row for each readable record, in order: the columns of `schema.COLUMNS`, then `row`.
 
-    Columns that others group by are cut at `schema.MAX_COLUMN_LENGTH` characters; a missing event id becomes `digest:` and a
-    hash of the record's bytes.
+    Columns that others group by are cut to `schema.MAX_COLUMN_LENGTH` characters. A missing event id becomes `digest:` and a hash
+    of the record's bytes.
     """
     if dataframe_library == "pandas":
         from fingerprint.sources.cloudtrail import duckdb_reader
@@ -99,7 +99,7 @@ def flatten(records: RecordBatch, dataframe_library: str) -> FlattenedRecords:
 
 
 def find_issued_credentials(events: Frame) -> list[CredentialIssue]:
-    """Return the calls among events (with entities) that handed out credentials, the oldest first and one a key."""
+    """Return the calls among events (with entities) that issued credentials, the oldest first and one for each key."""
     from fingerprint.sources.cloudtrail import credential_chain
 
     return credential_chain.find_issued_credentials(events)
