@@ -1,7 +1,7 @@
-"""`score` over months with several workers: events are partitioned by principal, workers score the parts, one process saves.
+"""A backfill: `score` over months of records with several workers.
 
-The answers are those of `score` (docs/explanation/performance.md). An interrupted run resumes when it is
-repeated: finished parts are not scored again.
+Events are partitioned by principal, workers score the parts, and one process saves the results. The answers are those of `score`
+(docs/explanation/performance.md). An interrupted run resumes when it is repeated: finished parts are not scored again.
 
 Example:
     >>> backfill(["s3://trail/AWSLogs/"], Path("bank"), settings, progress, state_folder=Path("state"))
@@ -40,7 +40,7 @@ def backfill(
     state_folder: Path | None = None,
     span: TimeRange = ALL_TIME,
 ) -> dict[str, Any]:
-    """Score what of `sources` lies in `span` against the bank in `folder`, with the workers of the settings.
+    """Score the events of `sources` within `span` against the bank in `folder`, with the workers of the settings.
 
     Returns the figures of `score --json`.
     """
@@ -50,7 +50,7 @@ def backfill(
     report_passed_over(found)
     require_files(found, span, may_be_empty=state_folder is not None)
     root = work_directory.work_root(settings.workers, folder)
-    # called under the lock of the state, which it reads
+    # called below while the state, which it reads, is locked
     parameters = partial(plan_fingerprint, found.files, bank, settings, state_folder, out is not None, span)
     with (
         state_files.locked_state(state_folder),
@@ -103,7 +103,7 @@ def _save_to_store(results: Path, store: Store) -> None:
 
 
 def _write(plan: BackfillPlan, results: ResultWriter) -> None:
-    """Write every event, part by part."""
+    """Write all scored events, part by part, if the plan keeps them."""
     if plan.every_event:
         for part in range(plan.parts):
             for frame in result_files.read_scored_events(plan.results_folder(part)):
@@ -111,7 +111,7 @@ def _write(plan: BackfillPlan, results: ResultWriter) -> None:
 
 
 def _add_counts(one: dict[str, Any], other: dict[str, Any]) -> dict[str, Any]:
-    """Return the sums of figures by name, and of votes by detector."""
+    """Return the sums of two sets of figures, by name; nested figures (votes by detector) are added, too."""
     return one | {
         name: _add_counts(one.get(name, {}), value) if isinstance(value, dict) else one.get(name, 0) + value
         for name, value in other.items()

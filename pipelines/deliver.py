@@ -1,4 +1,4 @@
-"""Alerts -> receivers: send what happened to webhooks, Slack and topics, and mark what was sent."""
+"""The program `deliver`: send news of alerts to webhooks, Slack and topics, and mark what was sent."""
 
 from __future__ import annotations
 
@@ -56,9 +56,9 @@ def run_deliver(
 def deliver_in_background(
     settings: Settings, database_url: str, metrics: DeliverMetrics
 ) -> Iterator[Callable[[], str | None]]:
-    """Deliver on threads while the block runs; yield a function that returns what is wrong, or None.
+    """Deliver on threads while the block runs; yield a function that returns the current problem, or None.
 
-    Without receivers it does nothing.
+    Without receivers it delivers nothing.
     """
     with closing(open_store(database_url)) as store:
         state = DeliveryService(create_senders(settings, store, metrics))
@@ -67,7 +67,7 @@ def deliver_in_background(
 
 
 def create_senders(settings: Settings, store: SqlStore, metrics: DeliverMetrics) -> list[DeliverySender]:
-    """Return a sender for each receiver of the settings; links lead to our own pages unless the receiver names others."""
+    """Return a sender for each receiver of the settings; alerts link to the web app unless the receiver sets another prefix."""
     clock, base = SystemClock(), settings.web.public_url
     pages = {"alert_url_prefix": f"{base}/alerts/"} if base else {}
     addresses = open_address_tables(settings.enrichment)

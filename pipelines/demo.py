@@ -32,12 +32,12 @@ from pipelines.train import train_bank
 ORGANISATION = SimulatedOrganisation()
 MARK = ".demo"  # a file in the folder of a demo
 SQLITE_ENDINGS = ("-wal", "-shm", "-journal")  # of files beside a database
-DISPLAY_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY")  # one of them is set where windows can open
+DISPLAY_VARIABLES = ("DISPLAY", "WAYLAND_DISPLAY")  # one of these is set if windows can open
 
 
 @dataclass(frozen=True)
 class DemoFolder:
-    """The places of what the demo makes."""
+    """The files and folders that the demo writes."""
 
     out: Path
 
@@ -67,9 +67,9 @@ class DemoFolder:
         return self.out / "alerts.sqlite"
 
     def clear(self) -> None:
-        """Make the folder, and remove an earlier demo from it. Raise FingerprintError where it holds anything else.
+        """Create the folder, and remove an earlier demo from it. Raise FingerprintError if it holds anything else.
 
-        A folder of a demo is known by a mark that is written first and stays, so that one that was stopped can be run again.
+        The folder of a demo has a mark, which is written first and stays. So a demo that was stopped can be run again.
         """
         found = sorted(each.name for each in self.out.iterdir()) if self.out.is_dir() else []
         made = {MARK, *(each.name for each in (self.records, self.bank, self.pages))}
@@ -96,8 +96,8 @@ class DemoFolder:
 def run_demo(folder: DemoFolder, settings: Settings, today: date, until: str = "today") -> None:
     """Fill the folder with records, a bank, a database and pages; print the alerts and compare them with the labels.
 
-    The records end at the midnight (UTC) with which `until` begins, a date or `today`: what a store keeps for a time, and what
-    is looked at by age, is new on the day the demo is run. The same `until` gives the same alerts.
+    The records end at midnight (UTC), at the start of `until`: a date, or `today`, so that retention does not remove the alerts
+    and pages that filter by age show them. The same `until` gives the same alerts.
     """
     folder.clear()
     with console.progress_bars() as progress:
@@ -124,12 +124,12 @@ def run_demo(folder: DemoFolder, settings: Settings, today: date, until: str = "
 
 
 def attack_labels(records: Path) -> Path:
-    """Return the file that says which records of a folder are an attack's."""
+    """Return the file that labels the attack records of a folder."""
     return records / "labels.jsonl"
 
 
 def describe_session(session: AttackSession) -> str:
-    """Return a sentence that says whether an attack was found."""
+    """Return the sentence that says whether an attack was found."""
     verdict = "FOUND " if session.in_alerts else "MISSED"
     principal = console.escape_control_characters(session.principal)
     counts = (
@@ -139,7 +139,7 @@ def describe_session(session: AttackSession) -> str:
 
 
 def browser_opener() -> Callable[[str], object] | None:
-    """Return a function that opens a URL in the browser of this machine; None where no window can open."""
+    """Return a function that opens a URL in the browser of this machine; None if no window can open."""
     if not any(os.environ.get(name) for name in DISPLAY_VARIABLES):
         return None
     try:

@@ -1,4 +1,4 @@
-"""Events -> why each is an alert or none: `fingerprint explain`. Read, find whose they are, score those principals again."""
+"""The program `explain`: find the principals of some events, score these again, and say why each event is an alert or not."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pipelines.runtime import backend
 from pipelines.runtime.input_check import report_passed_over, require_events, require_files
 from pipelines.runtime.training_data import open_feedback_store
 
-SHOWN_NAMES = 3  # of events that are not in the input
+SHOWN_NAMES = 3  # missing events that an error names
 
 
 def explain_sources(
@@ -41,9 +41,10 @@ def explain_sources(
     database: str | None = None,
     span: TimeRange = ALL_TIME,
 ) -> list[dict[str, Any]]:
-    """Return how each of some events of `sources` was judged, as `explain --json` prints it; FingerprintError for an unknown one.
+    """Return how each of some events of `sources` is judged, as `explain --json` prints it.
 
-    The threshold override is that of the database, by default of the settings, if it exists.
+    A threshold override of the database applies; by default that is the database of the settings, if it exists. Raises
+    FingerprintError for an unknown event.
     """
     bank = open_bank(folder, settings.bank)
     check_bank_settings(bank, settings)
@@ -71,7 +72,7 @@ def _explain(
 
 
 def _owners(history: EventSpool, event_ids: set[str]) -> pd.DataFrame:
-    """Return event_id and principal of the events. Raise FingerprintError if one is not in the input."""
+    """Return event_id and principal of each event. Raise FingerprintError if one is not in the input."""
     parts = [
         events.loc[events["event_id"].isin(event_ids), ["event_id", "principal"]]
         for events in history.batches()
@@ -122,7 +123,7 @@ def _as_json(explained: ExplainedEvent, settings: Settings) -> dict[str, Any]:
 
 
 def print_explanations(explained: Sequence[dict[str, Any]]) -> None:
-    """Print each event, the votes on it, and what of it surprised."""
+    """Print each event, the votes on it, and its surprising features."""
     console = Console(highlight=False, soft_wrap=True)
     for event in explained:
         outcome = "a verdict: it is part of an alert" if event["verdict"] else f"no alert: {event['reason']}"

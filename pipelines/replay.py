@@ -1,4 +1,4 @@
-"""Files, folders and S3 -> topic, at a chosen rate: for demonstrations, backtests and backfills."""
+"""Send records of files, folders and S3 to a topic, at a rate of choice: for demonstrations, backtests and backfills."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def run_replay(
 ) -> dict[str, Any]:
     """Run `fingerprint replay` and return its figures."""
     pace = ReplayRate(rate, speed)
-    found = files.find_files_in_span(sources, ALL_TIME)  # says what is missing before a broker is asked
+    found = files.find_files_in_span(sources, ALL_TIME)  # raises for missing sources, before a broker is used
     report_passed_over(found)
     with wiring.open_producer(settings.kafka) as producer:
         return replay_records(
@@ -55,7 +55,7 @@ def replay_records(
 ) -> dict[str, Any]:
     """Send the records of `sources` to `topic` in the order of the files; return the figures of `replay --json`.
 
-    `keyed` messages have the principal as their key, so the scorer can read the topic directly. Unreadable records are counted.
+    With `keyed` each message has its principal as key, so the scorer can read the topic directly. Unreadable records are counted.
     """
     of = files.total_size(files.find_files(sources))
     replaying = RecordReplayer(topic, producer, clock, pace, settings.kafka.delivery_timeout_seconds)

@@ -1,4 +1,4 @@
-"""Events topic -> bank, again and again: train when it is due, and load the served bank into Triton."""
+"""The program `retrain`: train a bank on the events topic whenever it is due, and load the served bank into Triton."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def run_retrain(
     once: bool = False,
     registry: CollectorRegistry = REGISTRY,
 ) -> dict[str, Any]:
-    """Run `fingerprint retrain` for the bank in `folder`, with the settings of `file`; return its figures.
+    """Run `fingerprint retrain` for the bank in `folder`, and return its figures. `file` is the settings file of each training.
 
     Raises FingerprintError while another process retrains the same bank; with `once` also if something failed.
     """

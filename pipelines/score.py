@@ -1,4 +1,4 @@
-"""Records -> events -> scores -> verdicts -> alerts in the database. One page, read from top to bottom."""
+"""The program `score`: records -> events -> scores -> verdicts -> alerts in the database."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pipelines.runtime import wiring
 from pipelines.runtime.input_check import report_passed_over, require_events, require_files, unread_objects
 from pipelines.runtime.scoring_run import open_run
 
-# What scoring reads, and the key by which issued credentials are found.
+# The columns that scoring reads, and the key that a call issued, by which credentials are followed.
 SCORED_COLUMNS = (*FRAME_COLUMNS, "issued_key")
 
 
@@ -43,7 +43,7 @@ def score_sources(
     state_folder: Path | None = None,
     span: TimeRange = ALL_TIME,
 ) -> dict[str, Any]:
-    """Score the events of `sources` that lie in `span` against the bank in `folder`; the figures of `score --json`."""
+    """Score the events of `sources` within `span` against the bank in `folder`; return the figures of `score --json`."""
     run = open_run(folder, settings, database_url)
     settings, to_device = run.settings, run.backend.to_device
     bank = run.bank.on(to_device)
@@ -82,9 +82,9 @@ def _score_history(
     results: ResultWriter,
     progress: Progress,
 ) -> None:
-    """Run the pipeline over a history, batch by batch, and save what comes of it.
+    """Run the pipeline over a history, batch by batch, and save its results.
 
-    Three batches are in memory: while the results of one are saved, the next is scored and another prepared.
+    Three batches are in memory: while the results of one are saved, the next is scored, and the one after it is prepared.
     """
     prepared = read_ahead(map(_prepare, history.batches_to_score()))
     scored = ((pipeline.process(events), credentials) for events, credentials in prepared)
@@ -95,7 +95,7 @@ def _score_history(
 
 
 def _prepare(events: Frame) -> tuple[CodedEvents, list[CredentialIssue]]:
-    """Return what needs no state of a batch: its events coded, where they lie, and the credentials that they issued."""
+    """Return the work on a batch that needs no state: its events as codes, and the credentials that they issued."""
     return code_events(events), SOURCE.find_issued_credentials(events)
 
 

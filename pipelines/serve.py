@@ -1,4 +1,4 @@
-"""The web app: open what it depends on, then serve pages and API over HTTP.
+"""The program `serve`: open the dependencies of the web app, then serve pages and API over HTTP.
 
 Example:
     $ fingerprint serve
@@ -32,7 +32,7 @@ from pipelines.commands import retention
 from pipelines.runtime.delivery_service import DeliverMetrics
 from pipelines.runtime.service import announce_wait, shutdown_requested
 
-FORECAST_SECONDS = 600.0  # that reading the votes of a threshold estimate may take
+FORECAST_SECONDS = 600.0  # time limit of the query that reads the votes of a threshold estimate
 
 
 def run_web_app(
@@ -41,9 +41,9 @@ def run_web_app(
     bank: Path,
     open_browser: Callable[[str], object] | None = None,
 ) -> None:
-    """Serve until SIGTERM. FingerprintError for a database or an address that is unavailable.
+    """Serve until SIGTERM. Raises FingerprintError for a database or an address that is unavailable.
 
-    `open_browser` is called with the link to begin with, once the address is listened on.
+    `open_browser` is called with the first link to open, once the server listens on its address.
     """
     from fingerprint.web.app import create_app
     from fingerprint.web.security_events import SecurityEventLog
@@ -67,7 +67,7 @@ def run_web_app(
         if open_browser:
             Thread(target=open_browser, args=(link,), daemon=True).start()  # some wait until the browser ends
         server = DeadlineServer(uvicorn_config(create_app(dependencies, SecurityEventLog(REGISTRY))))
-        # uvicorn ends in good order and then raises the signal again, which would be our end before it is ours to end
+        # uvicorn shuts down in order, and then raises the signal again: without a handler it would end this process at once
         with (
             shutdown_requested(),
             retention.daily_retention(store, settings.retention, dependencies.account_store.delete_expired),
@@ -79,9 +79,10 @@ def run_web_app(
 
 
 def create_dependencies(store: SqlStore, settings: Settings, bank: Path) -> Dependencies:
-    """Return what the application depends on.
+    """Return the dependencies of the application.
 
-    Queries of pages and of the API have a limit; the votes that threshold estimates rest on, read once for all, a longer one.
+    Queries of pages and of the API have a time limit. The query for the votes of threshold estimates runs once for all visitors,
+    and has a longer one.
     """
     clock = SystemClock()
     shared = store.for_visitors(settings.web.query_timeout_seconds)
@@ -94,14 +95,14 @@ def create_dependencies(store: SqlStore, settings: Settings, bank: Path) -> Depe
 
 
 def _delivering_in_background(settings: Settings, database_url: str) -> AbstractContextManager[health.Check]:
-    """Deliver alerts to receivers in the background if the settings say so; yield what is wrong."""
+    """Deliver alerts to receivers in the background if the settings say so; yield a check that returns the current problem."""
     if not settings.web.run_delivery:
         return nullcontext(lambda: None)
     return deliver.deliver_in_background(settings, database_url, DeliverMetrics(REGISTRY))
 
 
 def _serving_health(settings: Settings, ready: health.Checks) -> AbstractContextManager[object]:
-    """Serve health and metrics like every other service if the settings say so: those of the pages require a token."""
+    """Serve health and metrics on a port of their own if the settings say so; those of the web app require a token."""
     if not settings.web.serve_health:
         return nullcontext()
     return health.serve_health(settings.health.host, settings.health.port, ready)
@@ -125,7 +126,7 @@ def _create_identity_provider(web: Web, clock: Clock) -> IdentityProvider | None
 
 
 def _print_welcome(account_store: AccountStore, base: str, web: Web) -> str:
-    """Print where the queue is, and the link that makes the first account; return what to open first."""
+    """Print the address of the queue, and the link that creates the first account; return the link to open first."""
     print(f"The alert queue is at {base}", flush=True)
     if not web.https and web.host not in ("127.0.0.1", "localhost", "::1"):
         print(

@@ -43,17 +43,22 @@ def simulate_organisation(
     parameters: WorldParameters = DEFAULT_WORLD,
     progress: Callable[[int, int], None] | None = None,
 ) -> SimulationSummary:
-    """Write YYYY-MM-DD.jsonl.gz for each day, in the order of delivery, labels.jsonl and labels.surprises.jsonl.
+    """Simulate an organisation and write its records and labels to the folder `out`.
 
-    labels.jsonl has a line for each attack event: event_id, session, technique, strength, principal.
-    labels.surprises.jsonl says which harmless anomalies (`surprises`, by name) affected whom and when; they come in the last
-    week of two or more.
+    - YYYY-MM-DD.jsonl.gz: the records of each day, in the order of delivery
+    - labels.jsonl: a line for each attack event, with event_id, session, technique, strength and principal
+    - labels.surprises.jsonl: the harmless anomalies, with the principals and the time that each affected. They happen in the
+      last week, if there are two weeks or more.
 
-    The same arguments give the same bytes; the same seed gives the same organisation with and without attacks. Work that goes
-    on past the last midnight is recorded past it, unless the end is `sharp`.
-    `scale` multiplies what all principals do; `parameters` says what world it is (its `history` is the caller's to apply to
-    `days`); `progress` is called with (days done, records so far).
-    Raise FingerprintError for impossible arguments.
+    The same arguments give the same bytes. The same seed gives the same organisation with and without attacks.
+
+    - `sharp`: end at the last midnight; otherwise work that goes on after it is recorded, too
+    - `scale`: factor of the activity of all principals
+    - `surprises`: names of the harmless anomalies
+    - `parameters`: the world; the caller applies its `history` to `days`
+    - `progress`: called with (days done, records so far)
+
+    Raises FingerprintError for impossible arguments.
     """
     _check_arguments(principals, days, scale, attacks)
     organisation = Organisation.create(seed, start, days, ACCOUNTS, parameters)
@@ -66,7 +71,7 @@ def simulate_organisation(
 
 
 def check_folder(out: Path, start: date, days: int) -> None:
-    """Raise FingerprintError where a folder holds other records: they would be read as one organisation with these days'."""
+    """Raise FingerprintError if a folder has other records, because they would be read as part of the same organisation."""
     written = {f"{start + timedelta(days=at)}.jsonl.gz" for at in range(days)}
     found = {each.name for each in out.glob("*") if each.name.endswith(SUFFIXES)} - written
     others = sorted(name for name in found if not name.startswith(NOT_RECORDS))
@@ -89,7 +94,7 @@ class SimulatedOrganisation:
     def write_records(
         self, out: Path, until: str, today: date, progress: Callable[[int, int], None]
     ) -> SimulationSummary:
-        """Write its records, which end at the midnight (UTC) with which `until`, a date or `today`, begins."""
+        """Write the records of the organisation, which end at midnight (UTC), at the start of `until`: a date, or `today`."""
         start = first_day(until, self.days, today)
         return simulate_organisation(
             self.principals,
@@ -104,14 +109,14 @@ class SimulatedOrganisation:
 
 
 def training_days(days: int) -> int:
-    """Return how many of `days` are history: attacks come in the last quarter."""
+    """Return how many of `days` are history to train on; attacks are in the last quarter."""
     return days * 3 // 4
 
 
 def first_day(until: str, days: int, today: date) -> date:
-    """Return the first of `days` days that end at the midnight (UTC) with which a date, or `today`, begins.
+    """Return the first of `days` days before `until`: a date, or `today`.
 
-    Raises FingerprintError for a text that is no date.
+    Raises FingerprintError if `until` is no date.
 
     Example:
         >>> first_day("2026-03-02", 28, today=date(2026, 5, 1))

@@ -1,4 +1,4 @@
-"""A live simulation: send the past of a simulated organisation at once, wait for a bank, then send its last days slowly.
+"""A live simulation: send the first days of a simulated organisation at once, wait for a bank, then send the last days slowly.
 
 Example:
     >>> run_live_simulation(SimulatedOrganisation(seed=7), Path("demo"), Path("bank"), 3600, False, settings)["past"]
@@ -24,7 +24,7 @@ from pipelines.runtime.interruptible_clock import InterruptibleClock, StopReques
 from pipelines.runtime.service import shutdown_requested
 from pipelines.simulate import SimulatedOrganisation, training_days
 
-POLL_SECONDS = 1.0  # between two looks whether a bank is served
+POLL_SECONDS = 1.0  # between two checks for a served bank
 
 log = get_logger("fingerprint.simulate_live")
 
@@ -57,10 +57,10 @@ def simulate_live(
     clock: InterruptibleClock,
     keep: bool = False,
 ) -> dict[str, Any]:
-    """Simulate traffic that ended today; send three quarters of it, wait until a bank is served, and send the rest.
+    """Simulate days that end today; send three quarters of them, wait until a bank is served, and send the rest.
 
-    The rest is sent at `speed` times real time. Steps that the progress file names are not repeated. Return the figures of
-    `--json`.
+    The rest is sent at `speed` times real time. Steps in the progress file are not repeated. Return the figures of
+    `simulate-live --json`.
     """
     progress_file = ProgressFile(folder, asdict(organisation))
     pace = ReplayRate(speed=speed)
@@ -106,6 +106,6 @@ def _wait_for_bank(bank: Path, clock: InterruptibleClock) -> str:
 
 
 def _remove_records(days: list[Path]) -> None:
-    """Remove the records; the labels stay, to compare alerts with."""
+    """Remove the records; the labels stay, so that alerts can be compared with them."""
     for day in days:
         day.unlink()

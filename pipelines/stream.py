@@ -23,8 +23,8 @@ from pipelines.runtime import host, wiring
 from pipelines.runtime.dependency_probe import Probes, probing
 from pipelines.runtime.service import announce_wait, running_service
 
-BANK_POLL_SECONDS = 0.5  # between two looks at one small file; also the longest delay of SIGTERM
-PROBE_SECONDS = 5.0  # for which a server may take to answer while there is no bank
+BANK_POLL_SECONDS = 0.5  # between two checks, which read one small file; also the longest delay of SIGTERM
+PROBE_SECONDS = 5.0  # time limit for the answer of a server while there is no bank
 
 log = get_logger("fingerprint.stream")
 
@@ -62,9 +62,9 @@ def run_stream(
 
 
 def wait_for_first_bank(folder: Path, settings: Settings, waiting_gauge: Gauge) -> bool:
-    """Wait until a bank is served, and return whether there is one: false if the program was asked to end before.
+    """Wait until a bank is served; return False if the program was asked to end before that.
 
-    While it waits, the program is ready if Kafka and the database answer; `waiting_gauge` is 1.
+    While it waits, the program is ready if Kafka and the database answer, and `waiting_gauge` is 1.
     """
     if versions.served_version(folder) is not None:
         return True
@@ -84,7 +84,7 @@ def wait_for_first_bank(folder: Path, settings: Settings, waiting_gauge: Gauge) 
 
 
 def _probes(settings: Settings) -> Probes:
-    """Return probes of what is needed as soon as there is a bank."""
+    """Return probes of the servers that are needed as soon as there is a bank."""
     return {
         "kafka": lambda: wiring.require_answer(settings.kafka, PROBE_SECONDS),
         "database": lambda: store_exists(settings.database.url),

@@ -1,4 +1,4 @@
-"""Records -> bank: read a history, learn fingerprints, serve the bank if the promotion gate passes it."""
+"""The program `train`: read a history, learn fingerprints, and serve the bank if the promotion gate passes it."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ def train_bank(
     store: str | None = NO_DATABASE,
     allow_immature: bool = False,
 ) -> dict[str, Any]:
-    """Train on `sources` and `topic` within `span`, without the events that `store` says to leave out (see TrainingDataRequest).
+    """Train on `sources` and `topic` within `span`, offer the bank to the promotion gate, and return figures (`train --json`).
 
-    Offer the bank to the promotion gate of `folder`; return the figures of `train --json`. `allow_immature` serves a first bank
-    without a ready entity.
+    `store` is the database whose flagged events are left out (see TrainingDataRequest). `allow_immature` serves a first bank even
+    if no entity is ready.
     """
     request, start = TrainingDataRequest(sources, topic, span, store), _initial_weights(settings)
     promotion.require_signer(settings.bank)
     training_data.require_sources(request)
     training_data.require_feedback_store(request, settings)
     judged_by = training_data.settings_in_force(store, settings)
-    # looks at all sources, and names those that are missing before the long part
+    # raises for missing sources, before the long part
     parameters = training_history.training_fingerprint(request, settings)
     backend.get_backend(settings)
     place = work_directory.work_root(settings.workers, folder)
     with (
-        private_files.private_folder(folder),  # before the long part, not after it
+        private_files.private_folder(folder),  # a problem with the folder shows before the long part
         work_directory.work_directory(place, "train", parameters) as work,
         wiring.open_worker_pool(settings.workers) as workers,
     ):
@@ -57,7 +57,8 @@ def train_bank(
         learned = _train(read, settings, work, workers, progress, start)
         attacks = training_data.load_confirmed_attacks(store, settings)
         decision = promotion.offer_bank(learned, folder, judged_by, attacks, allow_immature)
-        # Other banks may share the folder of the settings, and go on with what they left; in the bank's own, this one is newer.
+        # Trainings of other banks may share the folder of the settings, and resume there. In the bank's own folder, all
+        # other work is older than this training.
         idle = work_directory.ABANDONED_SECONDS if settings.workers.work_directory else 0.0
         work_directory.remove_abandoned(place, "train", idle)
     return {
@@ -76,7 +77,7 @@ def _train(
     progress: Progress,
     start: InitialWeights | None,
 ) -> Bank:
-    """Return the bank of a history that was read, with thresholds adjusted by dispositions."""
+    """Return the bank that was trained on a history, with thresholds adjusted by dispositions."""
     history, own = training_history.history_folder(work), settings.without_receivers()
     learned = pipeline.train_partitions(history, own, progress, workers, start=start)
     dispositions = training_history.read_dispositions(work)
@@ -86,7 +87,7 @@ def _train(
 
 
 def _gate_figures(folder: Path, version: str, decision: GateDecision) -> dict[str, Any]:
-    """Return the bank, and whether and why the promotion gate served it."""
+    """Return the figures of the promotion gate: the bank, whether it is served, and why not."""
     return {
         "bank": str(folder),
         "version": version,
@@ -97,7 +98,7 @@ def _gate_figures(folder: Path, version: str, decision: GateDecision) -> dict[st
 
 
 def _learned_figures(learned: Bank, alerts: Alerts) -> dict[str, Any]:
-    """Return what a bank learned, by its manifest; `alerts` are the settings that scorers judge by."""
+    """Return the figures of what a bank learned, from its manifest; `alerts` are the settings that scorers use."""
     manifest = learned.manifest
     is_measured = alerts.threshold is None
     return {
@@ -113,6 +114,6 @@ def _learned_figures(learned: Bank, alerts: Alerts) -> dict[str, Any]:
 
 
 def _initial_weights(settings: Settings) -> InitialWeights | None:
-    """Return the generic net of the bank that the setting names."""
+    """Return the generic net of the bank that the setting `warm_start_bank` names; None without one."""
     pretrained = settings.autoencoder.warm_start_bank
     return InitialWeights.from_bank(open_bank(Path(pretrained), settings.bank)) if pretrained else None

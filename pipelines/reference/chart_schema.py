@@ -1,12 +1,15 @@
-"""The settings in the schema of the chart's values: Helm refuses unknown keys and impossible numbers, before a pod stops at them.
+"""The settings in the schema of the chart's values, by which Helm refuses unknown keys and impossible numbers before a pod fails.
 
 Example:
     >>> settings_schema()["properties"]["voting"]["properties"].keys()
     dict_keys(['detectors', 'max_pending_events', 'max_unknown_principals_per_day', 'quorum'])
 
-Names are generated, and of numbers, switches and choices what they may be: of other values the programs say more than a schema
-can. The rest is written by hand. A null says nothing, as everywhere in Helm, and a number may be a text, as a template or
-`--set-string` writes it. A switch may not: the chart asks some of them itself, and to a template the text "false" is true.
+Names of settings are generated, and the possible values of numbers, switches and choices. For other values the programs
+themselves give better errors than a schema. The rest of the schema is written by hand.
+
+- A null leaves a setting unset, as everywhere in Helm.
+- A number may be a text, because a template or `--set-string` writes it so.
+- A switch may not be a text: the templates of the chart read some switches, and for a template the text "false" is true.
 """
 
 from __future__ import annotations
@@ -22,25 +25,25 @@ from fingerprint.core.settings import Settings
 from pipelines.reference.settings import section_of
 
 SCHEMA_FILE = Path("deploy/helm/fingerprint/values.schema.json")
-FIRST_LINE, LAST_LINE = '    "settings": {\n', "\n    },\n"  # of the generated part of the file
-DIGITS = {"integer": "^-?[0-9]+$", "number": "^-?[0-9]+([.][0-9]+)?$"}  # of a text that is a number
+FIRST_LINE, LAST_LINE = '    "settings": {\n', "\n    },\n"  # around the generated part of the file
+DIGITS = {"integer": "^-?[0-9]+$", "number": "^-?[0-9]+([.][0-9]+)?$"}  # patterns of numbers that are texts
 BOUNDS = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")
 DESCRIPTION = "generated from fingerprint/core/settings by `python -m pipelines.reference`"
 
 
 def outdated(file: Path = SCHEMA_FILE) -> bool:
-    """Return whether the file differs from what the settings say."""
+    """Return whether the file differs from the settings in the code."""
     text = file.read_text()
     return with_settings(text) != text
 
 
 def write(file: Path = SCHEMA_FILE) -> None:
-    """Write the settings into the file."""
+    """Write the settings of the code into the file."""
     file.write_text(with_settings(file.read_text()))
 
 
 def with_settings(schema: str) -> str:
-    """Return the text of a schema of values with the settings of today: one line a section."""
+    """Return the text of a schema of values with the settings of the code: one line for each section."""
     before, found, rest = schema.partition(FIRST_LINE)
     _, ended, after = rest.partition(LAST_LINE)
     if not (found and ended):
@@ -79,7 +82,7 @@ def _field_schema(name: str, field: FieldInfo, known: dict[str, Any]) -> dict[st
 
 
 def _value_schema(known: dict[str, Any]) -> dict[str, Any]:
-    """Return the choices of a value, or the type and the bounds of a number or switch; nothing of other values."""
+    """Return the choices of a value, or the type and the bounds of a number or switch; empty for other values."""
     given = [each for each in known.get("anyOf", [known]) if each.get("type") != "null"]
     [own] = given if len(given) == 1 else [{}]
     if "enum" in own:

@@ -1,4 +1,4 @@
-"""The reference of the command line: help, arguments and options of each command; what many commands share, once.
+"""The reference of the command line: help, arguments and options of each command, with shared options described once.
 
 Example:
     >>> commands_page().splitlines()[0]
@@ -18,7 +18,7 @@ from typer.main import get_command
 from pipelines.cli.app import app
 from pipelines.reference.tables import cell
 
-SHARED_BY = 6  # commands that have an option, so that it is described once
+SHARED_BY = 6  # an option of at least as many commands is described once
 HIDDEN_OPTIONS = {"--help", "--install-completion", "--show-completion"}
 COMMANDS_HEAD = """\
 # Commands
@@ -56,7 +56,7 @@ def _shown(command: Any) -> list[Any]:
 
 
 def _commands(command: Any, path: list[str]) -> Iterator[tuple[str, Any]]:
-    """Yield (full name, command) of every command that does something, groups walked through."""
+    """Yield (full name, command) of every command in a group and in its groups; groups themselves are left out."""
     for name, inner in getattr(command, "commands", {}).items():
         if not inner.hidden:
             yield from _commands(inner, [*path, name])
@@ -65,7 +65,7 @@ def _commands(command: Any, path: list[str]) -> Iterator[tuple[str, Any]]:
 
 
 def _parameter_name(parameter: Any, value: str = "") -> str:
-    """Return an argument by its name, or an option by its spellings, with the name of its `value`."""
+    """Return the name of an argument, or all spellings of an option, each followed by `value`."""
     if parameter.param_type_name == "argument":
         shown = re.sub(r"[\[\].]", "", parameter.metavar or parameter.name.upper())
         return f"`{shown}`" + (" ..." if parameter.nargs == -1 else "")

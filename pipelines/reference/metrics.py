@@ -52,7 +52,7 @@ def metrics_page() -> str:
 
 
 class MetricDescription(NamedTuple):
-    """A metric as Prometheus names it; a histogram without its endings."""
+    """A metric by its name in Prometheus; a histogram without the suffixes of its series."""
 
     name: str
     labels: tuple[str, ...]
@@ -60,7 +60,7 @@ class MetricDescription(NamedTuple):
 
 
 def registry_of_programs() -> CollectorRegistry:
-    """Return a registry with the metrics of every program, by the classes that export them; readiness is apart."""
+    """Return a registry with the metrics of every program, from the classes that export them; without readiness."""
     registry = CollectorRegistry()
     StreamMetrics(registry)
     S3IngestMetrics(registry)

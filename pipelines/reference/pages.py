@@ -2,7 +2,7 @@
 
 Example:
     $ python -m pipelines.reference            # writes docs/reference/settings.md and the other pages of PAGES
-    $ python -m pipelines.reference --check    # exit status 1 where one is out of date
+    $ python -m pipelines.reference --check    # exit status 1 if a page is out of date
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PAGES = {
 
 
 def main(arguments: list[str]) -> int:
-    """Write all that is generated, or with `--check` name what is out of date. Returns the exit status."""
+    """Write all generated files, or with `--check` name those that are out of date. Return the exit status."""
     if "--check" not in arguments:
         write()
         chart_schema.write()
@@ -38,7 +38,7 @@ def main(arguments: list[str]) -> int:
 
 
 def outdated(folder: Path = FOLDER) -> list[str]:
-    """Return the names of the generated pages in `folder` that differ from what the code says."""
+    """Return the names of the pages in `folder` that differ from those that the code generates."""
     return [name for name, page in PAGES.items() if _read(folder / name) != page()]
 
 

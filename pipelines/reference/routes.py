@@ -1,4 +1,4 @@
-"""The reference of the API's routes: role, method and path, and what a route does.
+"""The reference of the API's routes: role, method, path and description of each.
 
 Example:
     >>> routes_page().splitlines()[0]
@@ -40,7 +40,7 @@ ROLES = {
 
 
 def routes_page() -> str:
-    """Return the reference of the API's routes as Markdown: role, method and path, and what a route does."""
+    """Return the reference of the API's routes as Markdown: role, method, path and description of each."""
     rows = [
         (route.path or "", sorted(route.methods or ()), route.endpoint)
         for router in ROUTERS
@@ -54,7 +54,7 @@ def routes_page() -> str:
 
 
 def _role_of(endpoint: Callable[..., Any]) -> str:
-    """Return who may ask, by the annotation of `caller`."""
+    """Return the role that a route needs, by the annotation of its parameter `caller`."""
     return ROLES[str(inspect.signature(endpoint).parameters["caller"].annotation)]
 
 

@@ -58,7 +58,7 @@ def settings_page() -> str:
 
 
 def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, str, list[tuple[str, FieldInfo]]]]:
-    """Yield (path, summary, own fields) of a section and of every section below it."""
+    """Yield (path, summary, fields) of a section and of every section below it; `fields` are those of the section itself."""
     below = {name: found for name, field in model.model_fields.items() if (found := section_of(name, field))}
     own = [(name, field) for name, field in model.model_fields.items() if name not in below]
     if own:
@@ -68,7 +68,7 @@ def _sections(model: type[BaseModel], path: str) -> Iterator[tuple[str, str, lis
 
 
 def section_of(name: str, field: FieldInfo) -> tuple[str, type[BaseModel]] | None:
-    """Return (heading, model) where a field is a section, or a table of sections under names of the user's choice."""
+    """Return (heading, model) if a field is a section, or a table of sections whose names the user chooses; else None."""
     kind, several = field.annotation, get_origin(field.annotation) is dict
     kind = get_args(kind)[1] if several else kind
     if isinstance(kind, type) and issubclass(kind, BaseModel):
@@ -88,7 +88,7 @@ def _setting_row(name: str, field: FieldInfo) -> str:
 
 
 def _type_name(kind: Any) -> str:
-    """Return how a value of this type is written: `number`, `one of a, b`, `list of texts`."""
+    """Return the name of a type in the reference: `number`, `one of a, b`, `list of texts`."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Literal:
         return "one of " + ", ".join(f"`{value}`" for value in arguments)

@@ -1,6 +1,6 @@
-"""The backend of this process: chosen by the settings, verified, given one memory pool, announced once.
+"""The backend of this process: chosen by the settings, verified, with one memory pool, and announced once.
 
-A device has to read some records as the CPU does before it is used (`verify_backend`).
+A device is used only if it reads some records exactly like the CPU (`verify_backend`).
 
 Example:
     >>> backend = get_backend(settings)
@@ -31,8 +31,8 @@ from fingerprint.core.time_range import ALL_TIME, TimeRange
 from fingerprint.sources import backend_check
 from fingerprint.sources.active import SOURCE
 
-MAX_FFT_PLANS = 2  # of cuFFT that are kept: there and back; each holds memory as large as what it transforms
-POOL_SHARE = 8  # of the device's memory the pool keeps so much when it is idle; what it holds beyond goes back to the driver
+MAX_FFT_PLANS = 2  # cuFFT plans that are kept, one a direction; each holds as much memory as its input
+POOL_SHARE = 8  # an idle pool keeps at most 1/8 of the device's memory; the rest goes back to the driver
 LIBRARIES = ("cudf", "pylibcudf", "rmm", "cupy", "torch", "pandas", "numpy", "pyarrow", "duckdb")
 
 log = get_logger("fingerprint.compute.backend")
@@ -46,7 +46,7 @@ def get_backend(settings: Settings) -> Backend:
 def open_history(
     settings: Settings, span: TimeRange = ALL_TIME, columns: Sequence[str] | None = None
 ) -> EventSpool:
-    """Return an empty history that is read by the backend of the settings and lies on disk; with all columns, or some."""
+    """Return an empty history on disk, which is read by the backend of the settings; with all columns, or with `columns`."""
     return EventSpool(
         settings,
         network_table.load_networks(settings.reading.networks_file),
@@ -58,7 +58,7 @@ def open_history(
 
 @cache
 def load_backend(setting: BackendChoice) -> Backend:
-    """Return the verified backend of a setting. FingerprintError if `cuda` is required and missing, or reads differently."""
+    """Return the verified backend of a setting. Raises FingerprintError if `cuda` is set, but missing or reads differently."""
     found = backends.choose_backend(setting)
     difference = verify_backend(found)
     if difference is None:
@@ -70,7 +70,7 @@ def load_backend(setting: BackendChoice) -> Backend:
 
 @cache
 def verify_backend(backend: Backend) -> str | None:
-    """Return None if the backend reads as the CPU does, else one sentence. A device gets its memory pool here."""
+    """Return None if the backend reads like the CPU, else the sentence on the difference. A device gets its memory pool here."""
     if backend.dataframe_library == backends.HOST_BACKEND.dataframe_library:
         return None
     library = backend.dataframe_library
@@ -79,14 +79,14 @@ def verify_backend(backend: Backend) -> str | None:
         if backend.device_info:
             _configure_memory_pool(backend.device_info)
         difference = backend_check.first_difference(backend.dataframe_library)
-    except Exception as error:  # whatever a library or a driver may say: it is not fit to read here
+    except Exception as error:  # any error of a library or a driver: the device cannot read here
         reason = " ".join(str(error).split())[:MAX_ERROR_LENGTH]
         return f"{name} does not read what the CPU reads: {type(error).__name__}: {reason}"
     return f"{name} reads otherwise than the CPU: {difference}" if difference else None
 
 
 def backend_report(setting: BackendChoice, prove: bool) -> dict[str, Any]:
-    """Return the figures of `backend --json`; with `prove` records are read by it and by the CPU, which takes a while."""
+    """Return the figures of `backend --json`; with `prove` the backend and the CPU read the same records, which takes a while."""
     there = backends.choose_backend(setting)
     found = load_backend("auto" if prove and setting == "cuda" else setting) if prove else there
     return {
@@ -137,14 +137,14 @@ def _passed(tables: str, lines: int, **_: Any) -> str:
 
 @cache
 def load_backend_and_announce(setting: BackendChoice) -> Backend:
-    """Choose the backend and print it, or why it is not the one that was set, on stderr."""
+    """Choose the backend, and print on stderr which it is, or why it is not the one of the settings."""
     found = load_backend(setting)
     print(f"{'warning: ' if found.is_misconfigured else ''}{found}", file=sys.stderr)
     return found
 
 
 def log_backend(found: Backend) -> None:
-    """Say it in the log, for programs that run on."""
+    """Log the backend, for services."""
     fields = {
         "tables": found.dataframe_library,
         "arrays": found.array_library,
@@ -155,16 +155,16 @@ def log_backend(found: Backend) -> None:
 
 
 def _configure_memory_pool(device: CudaDevice) -> None:
-    """Set up one memory pool for cuDF and CuPy, the driver's own, so that neither holds half of the device.
+    """Set up one memory pool, the driver's own, for cuDF and CuPy, so that neither of them holds half of the device.
 
-    torch keeps its own pool: its statistics do not cover another one, and memory recorded in CUDA graphs must not move. It is
-    used beside cuDF only in training, which reads first and fits then; the memory of reading has been returned by then.
+    torch keeps a pool of its own: its statistics do not cover other pools, and memory that CUDA graphs use must not move. Only
+    training uses torch beside cuDF. It reads first and fits afterwards, when the memory of the reading has been returned.
     """
     rmm, cupy = importlib.import_module("rmm"), importlib.import_module("cupy")
-    cupy.get_default_memory_pool().free_all_blocks()  # of what was tried before
+    cupy.get_default_memory_pool().free_all_blocks()  # of earlier tries of the device
     pool = rmm.mr.CudaAsyncMemoryResource(release_threshold=device.memory // POOL_SHARE)
     rmm.mr.set_current_device_resource(pool)
     cupy.cuda.set_allocator(importlib.import_module("rmm.allocators.cupy").rmm_cupy_allocator)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # CuPy calls it experimental, and has no other
+        warnings.simplefilter("ignore", FutureWarning)  # CuPy calls it experimental, but has no other
         cupy.fft.config.set_plan_cache_size(MAX_FFT_PLANS)

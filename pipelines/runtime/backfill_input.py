@@ -1,4 +1,4 @@
-"""The input of a backfill: read the files once, and cut their events by principal into the parts that workers score.
+"""The input of a backfill: files that are read once, and whose events are split by principal into parts for the workers.
 
 Example:
     >>> plan, read = partition_once(plan, files.find_files(sources), bank, workers.parallelism, None, store, progress)
@@ -34,7 +34,7 @@ from pipelines.runtime import backend, backfill_worker
 from pipelines.runtime.backfill_plan import BackfillPlan
 from pipelines.runtime.input_check import require_events
 
-PARTS_PER_WORKER = 4  # if the settings do not say: the last parts under way leave little idle
+PARTS_PER_WORKER = 4  # if the settings do not say; with small parts, workers wait little for the last one
 
 
 def partition_once(
@@ -46,7 +46,7 @@ def partition_once(
     store: Store,
     progress: Progress,
 ) -> tuple[BackfillPlan, dict[str, Any]]:
-    """Read the files and cut their events into parts, unless a run before did: the plan with its parts, and what was read."""
+    """Read the files and split their events into parts, unless an earlier run did; return the plan with its parts and figures."""
     if not plan.read_file.exists():
         count = plan.settings.workers.backfill_parts or min(
             PARTS_PER_WORKER * workers, hashing.VIRTUAL_PARTITIONS
@@ -67,7 +67,7 @@ def _partition_events(
     store: Store,
     progress: Progress,
 ) -> dict[str, Any]:
-    """Read the files, cut their events by principal into the plan's parts, and return what was read."""
+    """Read the files, split their events by principal into the parts of the plan, and return the figures of the reading."""
     settings = plan.settings
     with backend.open_history(settings, plan.span) as history:
         history.add_batches(files.read_files(found, settings.reading), progress)
@@ -92,14 +92,14 @@ def _partition_events(
 def _write_parts(
     plan: BackfillPlan, history: EventSpool, steps: ReplayClock, store: Store, progress: Progress
 ) -> None:
-    """Write the events of a history into the plan's parts, and save the credentials that they issued."""
+    """Write the events of a history into the parts of the plan, and save the credentials that the events issued."""
     done = 0
 
     def on_written(events: pd.DataFrame) -> None:
         nonlocal done
         done += len(events)
         store.alerts.save(credential_issues=SOURCE.find_issued_credentials(events))
-        pa.default_memory_pool().release_unused()  # what was freed in small pieces stays with the process else
+        pa.default_memory_pool().release_unused()  # else memory that was freed in small pieces stays with the process
         progress("cutting by principal", done, history.events)
 
     assigned = map(steps.assign_step, read_ahead(history.batches()))

@@ -1,4 +1,4 @@
-"""The plan of a backfill: what is asked for, where its files are, and which part has which principals.
+"""The plan of a backfill: its options, the places of its files, and which part has which principals.
 
 Example:
     >>> plan = BackfillPlan(Path("work/score-5d41"), bank_folder, version, settings, every_event=False, keeps_state=True, parts=8)
@@ -27,7 +27,7 @@ from fingerprint.registry.bank import Bank
 from fingerprint.registry.initial_state import FROM_BANK
 from fingerprint.training.dataset import PartitionedDataset
 
-PLAN_FORMAT = 4  # of what lies in the work folder
+PLAN_FORMAT = 4  # version of the layout of the work folder
 RESULT_SHAPING_SECTIONS = {
     "reading",
     "entities",
@@ -43,10 +43,10 @@ RESULT_SHAPING_SECTIONS = {
 
 @dataclass(frozen=True)
 class BackfillPlan:
-    """The plan of a backfill: where its files are, under the same names for all workers, and what is asked for.
+    """The plan of a backfill: its options, and the places of its files, which have the same names for all workers.
 
     folder/
-      read.json          what was read, and the clock of all parts
+      read.json          figures of the reading, and the clock of all parts
       history/           events by part (`PartitionedDataset`)
       start/003/         the scorer state that a part starts from, if an earlier run saved one
       results/003/       alerts, votes, final state and figures of a part; it appears when it is complete
@@ -81,7 +81,7 @@ class BackfillPlan:
         return self.folder / "start" / f"{part:03}"
 
     def bucket_mask(self, part: int) -> Mask:
-        """Return which hash buckets (65536,) belong to a part."""
+        """Return the mask (65536,) of the hash buckets of a part."""
         virtual = np.arange(hashing.VIRTUAL_PARTITIONS, dtype=np.uint64)
         return hashing.buckets_of_partitions(self.history.partition_of(virtual << np.uint64(56)) == part)
 
@@ -94,7 +94,7 @@ def plan_fingerprint(
     every_event: bool,
     span: TimeRange = ALL_TIME,
 ) -> dict[str, Any]:
-    """Return everything that shapes the answers: a run with the same fingerprint resumes the same work."""
+    """Return all that shapes the answers of a backfill: a run with the same fingerprint resumes the same work."""
     state_file = state_folder and state_folder / state_files.STATE_FILE
     kept = [str(state_file)] if state_file and state_file.exists() else []
     beside = [*kept, *filter(None, [settings.reading.networks_file])]

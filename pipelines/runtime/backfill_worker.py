@@ -1,4 +1,4 @@
-"""One part of a backfill: score the events of some principals by the clock of the whole, and write the results to files."""
+"""One part of a backfill: score the events of some principals by the clock of all parts, and write the results to files."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pipelines.runtime.backfill_plan import BackfillPlan
 
 
 def score_partition(plan: BackfillPlan, part: int) -> dict[str, Any]:
-    """Score a part, unless it is scored already; return its figures. Two workers that do it at once do not disturb each other."""
+    """Score a part unless it is scored already, and return its figures. Two workers may score the same part at once."""
     require_folder(plan.folder)
     results = make_once(plan.results_folder(part), partial(_score_partition, plan, part))
     known: dict[str, Any] = json.loads((results / "figures.json").read_text())
@@ -54,13 +54,16 @@ def _score_partition(plan: BackfillPlan, part: int, folder: Path) -> None:
             files.write(results)
     if plan.keeps_state:
         state_files.save_state(state, folder)
-    own = pipeline.figures() | {"late": state.late_events - late, "ahead": 0}  # the rest is the whole's
+    own = pipeline.figures() | {
+        "late": state.late_events - late,
+        "ahead": 0,
+    }  # `read.json` has the other figures
     (folder / "figures.json").write_text(json.dumps(own))
 
 
 @cache
 def _open_bank(folder: Path, options: settings.Bank, version: str) -> Bank:
-    """Return a bank that is verified and mapped once in a process."""
+    """Return a bank; each process verifies and maps it once."""
     return bank_files.open_bank(folder, options, version)
 
 
@@ -76,14 +79,14 @@ def _initial_state(plan: BackfillPlan, bank: Bank, part: int, backend: Backend) 
 
 
 def write_initial_states(plan: BackfillPlan, whole: Arrays) -> None:
-    """Split the state of an earlier run into parts."""
+    """Split the scorer state of an earlier run into one for each part."""
     for part in range(plan.parts):
         own = partitioning.select_buckets(whole, plan.bucket_mask(part))
         state_files.save_state(ScorerState.from_arrays(plan.settings, own), plan.initial_state_folder(part))
 
 
 def merge_states(plan: BackfillPlan, late: int, clock: Sequence[int]) -> ScorerState:
-    """Return the merged states of the parts; `clock` is that of the whole (`ReplayClock`)."""
+    """Return the merged scorer states of all parts; `clock` is the clock of all parts (`ReplayClock`)."""
     whole = ScorerState(plan.settings)
     for part in range(plan.parts):
         arrays = state_files.read_state_arrays(plan.results_folder(part))

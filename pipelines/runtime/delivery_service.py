@@ -1,7 +1,7 @@
 """Delivery of alerts to the receivers of the settings: a sender for each receiver, each on its own thread.
 
-A crash between sending and marking sends again under the same key: at least once, never less. A receiver that hangs delays no
-other receiver.
+Delivery is at least once: after a crash between sending and marking, the same notification is sent again under the same key. A
+receiver that hangs does not delay other receivers.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from fingerprint.streaming.service import LIVENESS_TIMEOUT_SECONDS
 
 MAX_DELIVERIES_PER_TURN = 20
 POLL_SECONDS = 2.0  # between two polls of the outbox
-MAX_BACKOFF_SECONDS = 60.0  # that a failing receiver is not called, unless it asks for more
-SENT_RETENTION_DAYS = 30  # for which sent deliveries are kept
+MAX_BACKOFF_SECONDS = 60.0  # longest pause after a failure of a receiver, unless it asks for a longer one
+SENT_RETENTION_DAYS = 30  # sent deliveries are kept as long
 _PREFIX = "fingerprint_deliver"
 _LABELS = ("receiver",)
 REPORTED_COUNTERS = ("planned", "sent", "tries_failed", "failed")
@@ -70,7 +70,10 @@ class DeliverySender:
         metrics.register_receiver(name)
 
     def run_once(self, stop_requested: Callable[[], bool] = lambda: False) -> int:
-        """Schedule, claim, send and mark deliveries; return how many. FingerprintError if the database is unavailable."""
+        """Schedule, claim, send and mark deliveries; return how many were scheduled and claimed.
+
+        Raises FingerprintError if the database is unavailable.
+        """
         self.last_iteration = time.monotonic()
         if not self.is_registered:
             self.outbox.register_receiver(self.name, self.options)
@@ -80,12 +83,12 @@ class DeliverySender:
             self.metrics.planned.labels(self.name).inc(planned)
             taken = self._lease()
             self._send_all(taken, stop_requested)
-        finally:  # late deliveries show whatever went wrong
+        finally:  # the gauges must show late deliveries even after an error
             self._update_status()
         return planned + len(taken)
 
     def _lease(self) -> list[Delivery]:
-        """Return claimed deliveries, claimed long enough to send all of them; none during the back-off of the receiver."""
+        """Claim deliveries for as long as sending all of them can take, and return them; none during the receiver's back-off."""
         now = self.clock.now()
         if now < self.retry_not_before:
             return []
@@ -93,7 +96,7 @@ class DeliverySender:
         return self.outbox.claim(self.name, now, until, MAX_DELIVERIES_PER_TURN, self.lease_owner)
 
     def _send_all(self, taken: list[Delivery], stop_requested: Callable[[], bool]) -> None:
-        """Send one after the other until one fails; release the others."""
+        """Send deliveries one after the other until one fails; release the rest."""
         left = list(taken)
         try:
             while left and not stop_requested() and self._send(left.pop(0)):
@@ -114,12 +117,10 @@ class DeliverySender:
         except (Unavailable, ObjectNotFound) as error:
             self._handle_failure(delivery, error)
             return False
-        except FingerprintError as error:  # its secret's file is gone, and may be back
+        except FingerprintError as error:  # the file of a secret is missing, and may come back
             self._handle_failure(delivery, Unavailable(str(error)))
             return False
-        except (
-            Exception
-        ) as error:  # a defect: without a count of tries it would be sent again and again for ever
+        except Exception as error:  # a defect; it counts as a failed try, or it would be sent again for ever
             log.exception("unexpected error")
             self._handle_failure(delivery, Unavailable(f"unexpected {type(error).__name__}: see the log"))
             return False
@@ -131,7 +132,7 @@ class DeliverySender:
     def _notification(
         self, delivery: Delivery, alert: Alert, disposition: Disposition | None
     ) -> Notification:
-        """Return an alert with its decision as a format takes it: with its page, its addresses and its session's opener."""
+        """Return the notification of an alert: with decision, link to its page, tables of addresses and opener of its session."""
         whole, origin = self.find_origin(alert)
         prefix = self.options.alert_url_prefix
         link = f"{prefix}{quote(alert.alert_id, safe='')}" if prefix else ""
@@ -196,7 +197,7 @@ class DeliveryService:
 
     @contextmanager
     def running_in_background(self) -> Iterator[None]:
-        """Run the senders on threads while the block runs; finish what is under way then."""
+        """Run the senders on threads while the block runs; at its end they finish the delivery that is under way."""
         threads = [
             Thread(target=self._run_sender, args=(sender,), name=f"deliver-{sender.name}")
             for sender in self.senders
@@ -233,7 +234,7 @@ class DeliveryService:
         return "; ".join(filter(None, [self.store.summary(), *troubles])) or None
 
     def not_alive(self) -> str | None:
-        """Return why the service is not alive, None while every sender makes progress."""
+        """Return why the service is not alive; None while every sender makes progress."""
         still = {each.name: time.monotonic() - each.last_iteration for each in self.senders}
         slow = [
             f"{name} stands still for {seconds:.0f} s"
@@ -248,7 +249,7 @@ class DeliveryService:
 
 
 class DeliverMetrics:
-    """Metrics of `deliver`, by receiver; one registry a process, or one a test."""
+    """Metrics of `deliver`, by receiver; a process, or a test, has one registry."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         def counter(name: str, help: str) -> Counter:

@@ -1,4 +1,4 @@
-"""Facts about this process and its user: login name, process name, CPU time and memory taken, memory that is left."""
+"""Facts about this process and its user: login name, process name, CPU time, used memory and available memory."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ def login_name() -> str:
 
 
 def process_name() -> str:
-    """Return the name of this process among all hosts: host name and process id."""
+    """Return a name of this process that is unique among all hosts: host name and process id."""
     return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def operator_name() -> str:
-    """Return the author for the audit log. Names of accounts have no colon, so it differs from all of them."""
+    """Return this user as an author in the audit log. Names of accounts have no colon, so no account has this name."""
     return f"console:{login_name()}"
 
 
 def resources() -> dict[str, float]:
-    """Return what this process took since it was started: CPU seconds of all its threads, and its peak memory in bytes."""
+    """Return the CPU seconds of all threads of this process since its start, and its peak memory in bytes."""
     return {"cpu_seconds": round(time.process_time(), 3), "peak_memory_bytes": peak_bytes()}
 
 
@@ -45,7 +45,7 @@ def peak_bytes() -> int:
 
 
 def available_bytes() -> int:
-    """Return the memory that programs can still take, in bytes: all of it where the system does not say."""
+    """Return the memory in bytes that programs can still use; all memory if the system does not say."""
     facts = Path("/proc/meminfo")
     if facts.exists():
         line = next(
@@ -57,7 +57,7 @@ def available_bytes() -> int:
 
 
 def limit_threads(threads: int) -> None:
-    """Let libraries that this process has yet to import compute in so many threads: they look when they are imported."""
+    """Limit the threads of libraries that are not imported yet: they read the limit when they are imported."""
     os.environ["OMP_NUM_THREADS"] = str(threads)
 
 

@@ -1,4 +1,4 @@
-"""A check that the input is of the active log source: input without any event is an error, and what is passed over is said."""
+"""Check of the input: input without an event of the active log source is an error, and passed-over files are reported."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from fingerprint.core.sanitize import printable, truncate
 from fingerprint.core.time_range import TimeRange
 from fingerprint.sources.active import SOURCE
 
-HEAD_BYTES = 4096  # of a file, by which its format is guessed
+HEAD_BYTES = 4096  # first bytes of a file, by which its format is guessed
 MAX_REASON_LENGTH = 200
-MAX_SHOWN_SUFFIXES = 5  # of files that are passed over
-MAX_SUFFIX_LENGTH = 20  # characters: who names a file chooses its suffix
+MAX_SHOWN_SUFFIXES = 5  # suffixes of passed-over files that are shown
+MAX_SUFFIX_LENGTH = 20  # characters; an attacker may have named the file
 GZIP_START, GZIP_ONLY = b"\x1f\x8b", 31  # zlib's wbits for gzip
 TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
-FORMATS = (  # what a file of another format begins with, or has in its first bytes
+FORMATS = (  # bytes at the beginning of a file, or among its first bytes, and the format that they show
     (b"PK\x03\x04", "a ZIP archive: unpack it first"),
     (b"PAR1", "Parquet: export it as JSON"),
     (b"BZh", "compressed with bzip2: only gzip and zstd are read"),
@@ -38,13 +38,13 @@ JSON_FIELDS = (
 
 
 def require_files(found: FilesInSpan, span: TimeRange, may_be_empty: bool = False) -> None:
-    """Raise FingerprintError if no file of the input can hold an event of the span, before any is read."""
+    """Raise FingerprintError, before any file is read, if no file of the input can hold an event of the span."""
     if not found.files and not may_be_empty:
         raise FingerprintError(f"there is no event {span}: {_days_of_objects(found)}")
 
 
 def report_passed_over(found: FilesInSpan) -> None:
-    """Print on standard error how many files of the input's folders are passed over for their names, by suffix, if any are."""
+    """Print on standard error how many files in the folders of the input are passed over for their names, by suffix."""
     if not (count := sum(found.passed_over.values())):
         return
     most = Counter(found.passed_over).most_common(MAX_SHOWN_SUFFIXES)
@@ -61,11 +61,11 @@ def report_passed_over(found: FilesInSpan) -> None:
 
 
 def require_events(history: EventSpool, found: Sequence[SourceFile], may_be_empty: bool = False) -> None:
-    """Raise FingerprintError if the input holds no event of the span: one sentence with the most frequent reason.
+    """Raise FingerprintError, with the most frequent reason, if the input has no event of the span.
 
-    `found` are the files of the input; the first one is looked into, for what it may be.
-    `may_be_empty` lets input without any record pass, one whose records are no events by design, and one whose events lie outside
-    the span; not one of rejects.
+    `found` are the files of the input; the first bytes of the first file may show another format. `may_be_empty` accepts input
+    without records, with only records that are no events by design, or with only events outside the span; input of rejects alone
+    is an error in any case.
     """
     if history.records == history.rejected + history.skipped:
         if history.rejected:
@@ -81,7 +81,7 @@ def require_events(history: EventSpool, found: Sequence[SourceFile], may_be_empt
 
 
 def unread_objects(found: FilesInSpan) -> dict[str, int]:
-    """Return how many objects there are, how many were not fetched or listed because of the span, and how many are other logs."""
+    """Return the numbers of all objects, of those not fetched, of months not listed because of the span, and of other logs."""
     return {
         "objects": len(found.found),
         "not_fetched": len(found.found) - len(found.files),
@@ -91,7 +91,7 @@ def unread_objects(found: FilesInSpan) -> dict[str, int]:
 
 
 def _days_of_objects(found: FilesInSpan) -> str:
-    """Return the days in the keys; the months, where some were not listed."""
+    """Return the sentence on the days of the objects; on their months if some months were not listed."""
     days = sorted(
         [*found.unlisted, *(day for day in (SOURCE.object_day(file.path) for file in found.found) if day)]
     )
@@ -126,12 +126,12 @@ def _describe_skipped(history: EventSpool, found: Sequence[SourceFile]) -> str:
 
 
 def guess_format(found: Sequence[SourceFile]) -> str | None:
-    """Return what the first of the files seems to be, if it is of a known other format; also one inside gzip."""
+    """Return the format of the first file if it is a known other format, also inside gzip; else None."""
     return _format_of(_first_bytes(found))
 
 
 def _first_bytes(found: Sequence[SourceFile]) -> bytes:
-    """Return the first bytes of the first file, of what it expands to if it is gzip; none without a file."""
+    """Return the first bytes of the first file, expanded if it is gzip; empty without a file."""
     for file in found[:1]:
         with file.system.open(file.path, "rb") as stream:
             return _expand(stream.read(HEAD_BYTES))

@@ -1,4 +1,4 @@
-"""A clock for programs that wait for long: it raises out of a wait as soon as the program is asked to end.
+"""A clock for programs with long waits: a wait raises an exception as soon as the program is asked to end.
 
 Example:
     >>> with shutdown_requested() as ended:
@@ -13,7 +13,7 @@ from datetime import datetime
 
 from fingerprint.core.ports.clock import Clock
 
-TICK_SECONDS = 0.2  # how late SIGTERM is heard
+TICK_SECONDS = 0.2  # longest delay between SIGTERM and the end of a wait
 
 
 class StopRequested(Exception):
@@ -39,7 +39,7 @@ class InterruptibleClock:
         self.raise_if_stopped()
 
     def progress(self, stage: str, done: int, of: int = 0) -> None:
-        """Raise StopRequested between two pieces of work if the program was asked to end."""
+        """Raise StopRequested if the program was asked to end; programs call it as their progress, between two steps."""
         self.raise_if_stopped()
 
     def raise_if_stopped(self) -> None:

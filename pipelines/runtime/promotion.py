@@ -29,9 +29,9 @@ def offer_bank(
     confirmed: Mapping[str, Sequence[bytes]] = NO_CONFIRMED_ATTACKS,
     allow_immature: bool = False,
 ) -> GateDecision:
-    """Keep a bank that was just trained, and serve it if the promotion gate passes it; the served one stays as it is.
+    """Store a bank that was just trained, and serve it if the promotion gate passes it; else the served bank stays.
 
-    With `allow_immature` a first bank is served although no entity of it is ready.
+    With `allow_immature` a first bank is served even if no entity in it is ready.
     """
     champion, warnings = _served_bank(folder, settings)
     if champion and champion.version == learned.version == versions.served_version(folder):
@@ -54,7 +54,7 @@ def publish_bank(
     force: str | None = None,
     confirmed: Mapping[str, Sequence[bytes]] = NO_CONFIRMED_ATTACKS,
 ) -> GateDecision:
-    """Serve a version that is kept, if the gate lets it pass or a reason is given to force it."""
+    """Serve a stored version if the promotion gate passes it, or if `force` gives a reason to serve it anyway."""
     challenger = bank_files.open_bank(folder, settings.bank, version, served=False)
     champion, warnings = _served_bank(folder, settings)
     reference = _drift_reference(folder, version, champion, settings)
@@ -72,7 +72,7 @@ def publish_bank(
 
 
 def require_signer(options: BankOptions) -> Signer | None:
-    """Return the signer of what is published here. FingerprintError if signatures are required and there is no signer."""
+    """Return the signer of banks that are published here. Raises FingerprintError if signatures are required without a signer."""
     found = wiring.create_signer(options)
     if options.verify_key_files and found is None:
         raise FingerprintError(
@@ -83,9 +83,9 @@ def require_signer(options: BankOptions) -> Signer | None:
 
 
 def sign_if_configured(folder: Path, version: str, manifest: bytes, settings: Settings) -> bool:
-    """Sign a version that was verified, where a signing key is set; return whether it was signed.
+    """Sign a verified version if a signer is set; return whether it was signed.
 
-    Raise FingerprintError where verification would refuse the signature, or where the manifest has changed since it was checked.
+    Raises FingerprintError if verification would refuse the signature, or if the manifest has changed since it was verified.
     """
     if (who := require_signer(settings.bank)) is None:
         return False
@@ -95,22 +95,25 @@ def sign_if_configured(folder: Path, version: str, manifest: bytes, settings: Se
 
 
 def roll_back_bank_version(folder: Path, settings: Settings, why: str = "") -> str:
-    """Serve what was served before, if it is sound and no other version was served while that was checked; its name."""
+    """Serve the version that was served before, and return its name.
+
+    Raises FingerprintError if that version is damaged, or if another version was served during the check.
+    """
     if (version := versions.previous_version(folder)) is not None:
         bank_files.open_bank(folder, settings.bank, version)
     return versions.roll_back(folder, history_note("rollback", why), expected=version)
 
 
 def history_note(action: DecisionAction, why: str, forced: bool = False) -> VersionDecision:
-    """Return a note for the history: the user of this program, and the time."""
+    """Return a decision for the history of versions, with the user of this program and the time."""
     at = format_iso(SystemClock().now(), "seconds")
     return VersionDecision(action, at, host.login_name(), why, forced)
 
 
 def refusal_message(folder: Path, version: str, decision: GateDecision) -> str:
-    """Return one sentence about a bank that is kept and not served, and the one that still is."""
+    """Return the sentence about a bank that is stored but not served, with the bank that still is."""
     served = None
-    with suppress(FingerprintError):  # a pointer that is damaged: the gate has warned of it
+    with suppress(FingerprintError):  # a damaged pointer to the served version: the gate has warned of it
         served = versions.served_version(folder)
     still = f"; bank {served} is still served" if served else ""
     publish = shlex.join(("fingerprint", "bank", "publish", version, "--bank", str(folder)))
@@ -138,9 +141,9 @@ def _record_decision(
 
 
 def _served_bank(folder: Path, settings: Settings) -> tuple[Bank | None, list[str]]:
-    """Return the served bank, or the one before if that cannot be opened; and a warning about each that cannot.
+    """Return the served bank, or the one before if it cannot be opened, and a warning about each that cannot be opened.
 
-    A damaged bank must be replaceable: where neither can be opened, the next one is judged as a first bank is, and says so.
+    A damaged bank must be replaceable. So if neither can be opened, the next bank is judged like a first one, with the warnings.
     """
     try:
         served = versions.served_version(folder)
@@ -157,7 +160,7 @@ def _served_bank(folder: Path, settings: Settings) -> tuple[Bank | None, list[st
 
 
 def _drift_reference(folder: Path, version: str, champion: Bank | None, settings: Settings) -> Bank | None:
-    """Return the bank of some served versions ago from which slow drift is measured; None while that is the served one."""
+    """Return the bank from which slow drift is measured, some served versions back; None if that is the served bank itself."""
     older = [each for each in versions.list_served_versions(folder) if each != version]
     back = older[: settings.promotion.reference_versions_back][-1:]
     if not champion or not back or back == [champion.version]:

@@ -13,7 +13,7 @@ _PREFIX = "fingerprint_retrain"
 
 
 class RetrainMetrics:
-    """Metrics of `retrain`; one registry a process, or one a test. Triton's are left out if no server is named."""
+    """Metrics of `retrain`; a process, or a test, has one registry. Those of Triton are left out if no server is set."""
 
     def __init__(self, registry: CollectorRegistry, triton: Triton) -> None:
         def gauge(name: str, help: str) -> Gauge:

@@ -1,7 +1,7 @@
 """Periodic training from the events topic: check the topic, train when it is due, load the bank into Triton.
 
-A training is `fingerprint train` in a child process and passes the promotion gate like any other. A crash leaves nothing half
-done: the next check finds what is due by the bank's own history.
+A training is `fingerprint train` in a child process, and passes the promotion gate like any other. After a crash nothing has to
+be repaired: the next check decides by the bank's own history whether a training is due.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ from pipelines.runtime import service, topic_time_span
 from pipelines.runtime.retrain_metrics import RetrainMetrics
 
 TICK_SECONDS = 0.2  # between two checks for SIGTERM
-# Between two checks of the topic once a bank is served: each joins a group of its own.
+# Between two checks of the topic once a bank is served. Checks are rare because each joins a consumer group of its own.
 TOPIC_CHECK_SECONDS = 600.0
-OUTCOME_BY_EXIT_STATUS = {0: "promoted", 3: "rejected"}  # of `train`; any other has failed
+OUTCOME_BY_EXIT_STATUS = {0: "promoted", 3: "rejected"}  # of `train`; any other status is a failure
 
 log = get_logger("fingerprint.retrain")
 
 
 class RetrainService:
-    """Periodic training without its process: one check after the other."""
+    """Periodic training as a series of checks, without the lifecycle of the process."""
 
     def __init__(
         self,
@@ -55,25 +55,25 @@ class RetrainService:
         self.dependency_status = DependencyStatus()
         self.stop_requested: Callable[[], bool] = lambda: False
         self.topic_days: float | None = None
-        self.last_topic_check = float("-inf")  # at the topic, by the monotonic clock
-        # By this program: one that learned nothing new leaves no line.
+        self.last_topic_check = float("-inf")  # seconds of the monotonic clock
+        # End of this program's last training; the bank's history has no line of a training that learned nothing new.
         self.last_trained: datetime | None = None
         self.failures = 0
-        self.first_failure: datetime | None = None  # of those in a row
+        self.first_failure: datetime | None = None  # the first of the current failures in a row
         self.last_failure: datetime | None = None
         self.last_logged_due: NextTraining | None = None
         self.last_logged_future: datetime | None = None
         self.last_iteration = time.monotonic()
 
     def run(self, stop_requested: Callable[[], bool], once: bool = False) -> None:
-        """Run checks until asked to end; with `once` a single one."""
+        """Run checks until asked to end; with `once` a single check."""
         self.stop_requested = stop_requested
         self.run_once()
         while not (once or self._wait_or_stop()):
             self.run_once()
 
     def run_once(self) -> None:
-        """Check once and act on it. A failure is recorded, and retried by a later check."""
+        """Check once, and train if it is due. A failure is recorded, and a later check tries again."""
         self._load_into_server()
         self._check_topic()
         if "topic" in self.dependency_status or self._should_stop():
@@ -97,7 +97,7 @@ class RetrainService:
             self.topic_days = self.topic_days if self._should_stop() else held_days
 
     def _next_training(self) -> NextTraining:
-        """Return when the next training is due; log why it is not, once for each reason."""
+        """Return when the next training is due; if it is not due yet, log each reason once."""
         now = self.clock.now()
         trained = self._last_training(now)
         served = versions.served_version(self.folder) is not None
@@ -112,7 +112,7 @@ class RetrainService:
         return due
 
     def _last_training(self, now: datetime) -> datetime | None:
-        """Return when the last training ended; log a time past the present, which does not count, once."""
+        """Return when the last training ended. A time in the future does not count, and is logged once."""
         times = schedule.training_times(versions.decision_history(self.folder))
         times += [self.last_trained] if self.last_trained else []
         believed, latest = schedule.latest_believed(times, now), max(times, default=None)
@@ -171,7 +171,7 @@ class RetrainService:
     # --- Triton -------------------------------------------------------------------------------------------------------
 
     def _load_into_server(self) -> None:
-        """Load the served bank into the server of the settings, unless it is there."""
+        """Load the served bank into the Triton server of the settings, unless the server has it."""
         options, version = self.settings.triton, versions.served_version(self.folder)
         if options.url is None or version is None or self.stop_requested():
             return
@@ -201,14 +201,14 @@ class RetrainService:
         return self.dependency_status.summary()
 
     def not_alive(self) -> str | None:
-        """Return why the service is not alive, None while it makes progress."""
+        """Return why the service is not alive; None while it makes progress."""
         still = time.monotonic() - self.last_iteration
         loads = 2 * self.settings.triton.load_timeout_seconds  # beside the previous version, then alone
         most = LIVENESS_TIMEOUT_SECONDS + loads
         return f"stands still for {still:.0f} s" if still > most else None
 
     def _should_stop(self) -> bool:
-        """Return whether to stop; called often during a training, as a sign of life."""
+        """Return whether to stop, and record a sign of life; a training calls it often."""
         self.last_iteration = time.monotonic()
         return self.stop_requested()
 
@@ -221,7 +221,7 @@ class RetrainService:
 
     @contextmanager
     def _tracking_dependency(self, dependency: str) -> Iterator[None]:
-        """Record a failure of a dependency as the reason for not being ready, until it works again."""
+        """Record a failure of a dependency as the reason why the service is not ready, until it works again."""
         try:
             yield
         except FingerprintError as error:

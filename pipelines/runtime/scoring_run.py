@@ -1,4 +1,4 @@
-"""One run of `score`, in one process or several: what it opens before it reads, and its own figures.
+"""One run of `score`, in one process or several: its bank, settings, store and backend, and its own figures.
 
 Example:
     >>> run = open_run(Path("bank"), settings, "sqlite:///alerts.db")
@@ -23,7 +23,7 @@ from pipelines.runtime import backend, host, wiring
 
 
 class ScoringRun(NamedTuple):
-    """The bank that judges, the settings with the threshold that is in force, the alert store, the backend; when it started."""
+    """The bank, the settings with the current threshold override, the alert store and the backend of a run, and its start."""
 
     bank: Bank
     settings: Settings
@@ -32,7 +32,7 @@ class ScoringRun(NamedTuple):
     started: float
 
     def figures(self) -> dict[str, Any]:
-        """Return the figures of the run itself, up to now."""
+        """Return the figures of the run itself until now."""
         return {
             "bank_version": self.bank.version,
             "trained_until": trained_until(self.bank, self.settings),
@@ -42,7 +42,7 @@ class ScoringRun(NamedTuple):
 
 
 def open_run(folder: Path, settings: Settings, database_url: str | None) -> ScoringRun:
-    """Open what a run needs before it reads; FingerprintError for a bank or a store that cannot be used."""
+    """Open the bank, the backend and the store of a run. Raises FingerprintError for a bank or a store that cannot be used."""
     started = time.monotonic()
     bank = open_bank(folder, settings.bank)
     check_bank_settings(bank, settings)

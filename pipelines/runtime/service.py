@@ -1,4 +1,4 @@
-"""The lifecycle of a service: one-line logs, health, an orderly end at SIGTERM; and commands in a child process."""
+"""The lifecycle of a service: one-line logs, health, an orderly end at SIGTERM, and commands in a child process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def running_service(
 
 @contextmanager
 def shutdown_requested() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether SIGTERM or SIGINT came; neither ends the process while the block runs."""
+    """Yield a function that returns whether SIGTERM or SIGINT came. While the block runs, neither signal ends the process."""
     event = Event()
 
     def ask(number: int, frame: FrameType | None) -> None:
@@ -69,11 +69,11 @@ def announce_wait(what: str, after_seconds: float = 5.0) -> Iterator[None]:
 
 
 POLL_SECONDS = 0.2  # between two checks of the child
-TERMINATION_SECONDS = 20.0  # for which a child may take to end
+TERMINATION_SECONDS = 20.0  # time that a child has to end by itself
 
 
 class CompletedCommand(NamedTuple):
-    """The exit status (below 0: the signal that killed it) and the JSON that a command printed."""
+    """The exit status of a command (below 0: the signal that killed it), and the JSON that it printed."""
 
     exit_status: int
     figures: dict[str, Any]
@@ -82,10 +82,10 @@ class CompletedCommand(NamedTuple):
 def run_command(
     arguments: Sequence[str], scratch: Path, should_stop: Callable[[], bool]
 ) -> CompletedCommand | None:
-    """Run `fingerprint ARGUMENTS` in a child process; its memory is returned when it ends, and a crash ends nothing else.
+    """Run `fingerprint ARGUMENTS` in a child process, whose memory is freed at its end, and whose crash does not end this one.
 
-    It has the same environment, `scratch` for temporary files, and our standard error. Return None if `should_stop` came true:
-    the child has ended then.
+    The child has the same environment and standard error, and `scratch` for temporary files. Return None if `should_stop` came
+    true; the child has ended by then.
     """
     command = [sys.executable, "-m", "pipelines.cli", *arguments]
     environment = os.environ | {"TMPDIR": str(scratch)}
@@ -101,7 +101,7 @@ def run_command(
 
 
 def _terminate(child: subprocess.Popen[bytes]) -> None:
-    """End a child as Ctrl-C does, so that it removes its temporary files; then by force."""
+    """End a child like Ctrl-C, so that it removes its temporary files; kill it if it does not end in time."""
     child.send_signal(signal.SIGINT)
     if not _has_exited(child, TERMINATION_SECONDS):
         child.kill()

@@ -1,6 +1,6 @@
-"""Measure how many days of events a topic holds, by a few messages at the ends of each partition.
+"""Measure how many days of events a topic has, by a few messages at both ends of each partition.
 
-No committed position moves: the reader is the only member of a group of its own, which commits nothing and disappears with it.
+No committed offset changes: the reader is the only member of a consumer group of its own, which commits nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from fingerprint.streaming.bounded_read import EndOffsets
 from fingerprint.training import schedule
 from pipelines.runtime import wiring
 
-SAMPLE = 20  # events at an end of a partition, from as many messages: one holds a record, or a table of up to a thousand
-MAX_FETCH_BYTES = 256 << 10  # of a partition at a time: a few messages, not the megabytes after them
+SAMPLE = 20  # events at each end of a partition, from as many messages; a message has one record, or a table of up to a thousand
+MAX_FETCH_BYTES = 256 << 10  # of a partition at a time: a few messages, without the megabytes after them
 
 
 def topic_span_days(topic: str, settings: Settings, stop_requested: Callable[[], bool]) -> float | None:
-    """Return the days of event time in a topic; None where it holds nothing that can be read.
+    """Return the days of event time in a topic; None if it has no readable event.
 
-    Raises FingerprintError where there is no such topic, or the broker does not answer.
+    Raises FingerprintError if there is no such topic, or the broker does not answer.
     """
     alone = settings.kafka.model_copy(update={"group_instance_id": None, "auto_offset_reset": "earliest"})
     with wiring.open_consumer(alone, f"retrain-{uuid.uuid4().hex[:12]}", MAX_FETCH_BYTES) as consumer:
@@ -46,7 +46,7 @@ def topic_span_days(topic: str, settings: Settings, stop_requested: Callable[[],
 
 
 def _read_until(consumer: Consumer, goals: Offsets, stop_requested: Callable[[], bool]) -> list[Message]:
-    """Return the next messages of each partition, up to its goal at least."""
+    """Return the next messages of each partition, at least up to the offset of its goal."""
     end, read = EndOffsets(consumer, end_offsets=goals), list[Message]()
     while not end.is_reached() and not stop_requested():
         messages = consumer.poll(0.2)
@@ -56,7 +56,7 @@ def _read_until(consumer: Consumer, goals: Offsets, stop_requested: Callable[[],
 
 
 def _sample_per_partition(messages: Sequence[Message], which: slice) -> list[Message]:
-    """Return the first or the last messages of each partition."""
+    """Return the messages of each partition at `which`: the first or the last ones."""
     found: dict[Partition, list[Message]] = defaultdict(list)
     for message in messages:
         found[message.source_partition].append(message)
@@ -64,7 +64,7 @@ def _sample_per_partition(messages: Sequence[Message], which: slice) -> list[Mes
 
 
 def _event_times(messages: Sequence[Message], settings: Settings) -> Collection[list[datetime]]:
-    """Return the event times in the messages, a list for each partition."""
+    """Return the times of the events in the messages, one list for each partition."""
     found: dict[Partition, list[datetime]] = defaultdict(list)
     for piece in messages_.decode_messages(messages, settings):
         for number, at in zip(piece.source.tolist(), piece.events["event_time"], strict=True):

@@ -1,4 +1,4 @@
-"""Data of a training: files, objects and topics within a time range, and the labels and dispositions of the database."""
+"""Data of a training: records of files, objects and topics within a time range, and labels and dispositions of the database."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ from pipelines.cli.console import Progress
 from pipelines.runtime import wiring
 from pipelines.runtime.input_check import report_passed_over, require_events, require_files, unread_objects
 
-NO_DATABASE = "none"  # of an option: no database is used
+NO_DATABASE = "none"  # value of the option --database: no database is used
 
 
 @dataclass(frozen=True)
 class TrainingDataRequest:
-    """The history to train on: sources, a topic, or a range of event time.
+    """The history to train on: sources, a topic, or both, within a range of event time.
 
-    The database names what to leave out: a URL, NO_DATABASE, or None for that of the settings if it exists.
+    The database has the events to leave out: a URL, NO_DATABASE, or None for the database of the settings if it exists.
     """
 
     sources: Sequence[str] = ()
@@ -63,9 +63,9 @@ def require_feedback_store(request: TrainingDataRequest, settings: Settings) -> 
 def load_history(
     request: TrainingDataRequest, history: EventSpool, settings: Settings, progress: Progress
 ) -> dict[str, int]:
-    """Fill the history, whose span is that of the request; return how many objects were not even fetched.
+    """Fill the history, whose span is that of the request; return the numbers of objects that were not read.
 
-    Raises FingerprintError where a source or topic is missing, and where nothing lies within the span.
+    Raises FingerprintError if a source or the topic is missing, or no event is within the span.
     """
     require_sources(request)
     near = files.find_files_in_span(request.sources, request.span)
@@ -83,7 +83,7 @@ def load_history(
 def load_exclusions(
     request: TrainingDataRequest, history: EventSpool, settings: Settings
 ) -> tuple[TrainingExclusions, dict[str, Any]]:
-    """Return which events of the history to leave out, and for people: the database, and the time of its oldest vote."""
+    """Return the events of the history to leave out, and figures to print: the database, and the time of its oldest vote."""
     newest = history.activity_end()
     with open_feedback_store(request.database, settings) as (store, url):
         if newest is None or store is None:
@@ -97,7 +97,7 @@ def load_exclusions(
 
 
 def load_dispositions(request: TrainingDataRequest, history: EventSpool, settings: Settings) -> pd.DataFrame:
-    """Return the dispositions up to the end of the history, however old: they adjust thresholds."""
+    """Return all dispositions up to the end of the history, which adjust thresholds; old ones, too."""
     newest = history.activity_end()
     with open_feedback_store(request.database, settings) as (store, _):
         if newest is None or store is None:
@@ -108,27 +108,30 @@ def load_dispositions(request: TrainingDataRequest, history: EventSpool, setting
 
 
 def decisions_digest(request: TrainingDataRequest, settings: Settings) -> str:
-    """Return a digest of which alert is decided how: it changes with each decision, and with each that is taken back."""
+    """Return a digest of the current decisions on alerts; it changes with each decision, and if one is taken back."""
     with open_feedback_store(request.database, settings) as (store, _):
         known = store.cases.current_decisions() if store else None
     return hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
 
 
 def load_confirmed_attacks(database: str | None, settings: Settings) -> dict[str, list[bytes]]:
-    """Return confirmed attacks: the records of each true positive, by alert. The promotion gate asks a new bank for them."""
+    """Return the records of each true positive, by alert; the promotion gate tests a new bank with these attacks."""
     with open_feedback_store(database, settings) as (store, _):
         return store.feedback.confirmed_attacks() if store else {}
 
 
 def settings_in_force(database: str | None, settings: Settings) -> Settings:
-    """Return the settings with the threshold and quorum that people set over them: scorers judge by those."""
+    """Return the settings with the current override of threshold and quorum, by which scorers judge."""
     with open_feedback_store(database, settings) as (store, _):
         return threshold_what_if.apply_override(settings, store.thresholds.current()) if store else settings
 
 
 @contextmanager
 def open_feedback_store(database: str | None, settings: Settings) -> Iterator[tuple[SqlStore | None, str]]:
-    """Open the database of the request (see TrainingDataRequest); yield it, or None, with its URL."""
+    """Open the database of a request (see TrainingDataRequest); yield it with its URL, or None if there is no database.
+
+    Raises FingerprintError if `database` names one that does not exist.
+    """
     url = settings.database.url if database is None else database
     if url == NO_DATABASE or not store_exists(url):
         if database not in (None, NO_DATABASE):
@@ -146,7 +149,7 @@ def open_feedback_store(database: str | None, settings: Settings) -> Iterator[tu
 
 
 def _history_span(history: EventSpool, newest: datetime) -> tuple[datetime, datetime]:
-    """Return the time of the first event, and a time after the last."""
+    """Return the beginning of the span, or the time of the first event without one, and a time after the last event."""
     first, last = history.observed_range or (newest, newest)
     return history.span.since or first, max(last, newest) + timedelta(seconds=1)
 
@@ -154,9 +157,8 @@ def _history_span(history: EventSpool, newest: datetime) -> tuple[datetime, date
 def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Progress) -> int:
     """Add all events of `topic` to `history`; return the number of messages.
 
-    Events dated after the arrival of their message are counted and left out. If the time range has a beginning, messages that
-    were sent a day before it or earlier are skipped: an event is sent after it happened. Raises FingerprintError for
-    a missing topic.
+    Events dated after the arrival of their message are counted and left out. If the time range has a beginning, messages sent a
+    day or more before it are skipped, because an event is sent after it happened. Raises FingerprintError for a missing topic.
     """
     count = 0
     polls, bounds = reread_messages(topic, settings, history.span.since), history.backend.batch_bytes
@@ -176,8 +178,8 @@ def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Pr
 def reread_messages(topic: str, settings: Settings, since: datetime | None = None) -> Iterator[list[Message]]:
     """Yield the messages of a topic up to its present end, in order within each partition.
 
-    Messages sent more than a day before `since` are skipped, and so is what retention deletes in the process. The reader is the
-    only member of its own group and commits nothing, so no other reader is disturbed.
+    Messages sent more than a day before `since` are skipped, and so are messages that retention deletes during the reading. The
+    reader is the only member of its consumer group and commits nothing, so it disturbs no other reader.
     """
     alone = settings.kafka.model_copy(update={"group_instance_id": None, "auto_offset_reset": "earliest"})
     with wiring.open_consumer(alone, f"train-{uuid.uuid4().hex[:12]}") as consumer:
@@ -195,7 +197,7 @@ def reread_messages(topic: str, settings: Settings, since: datetime | None = Non
 
 
 def _coalesce_polls(polls: Iterator[list[Message]], most: int, most_bytes: int) -> Iterator[list[Message]]:
-    """Yield batches of at least `most` messages or about `most_bytes`: a history has a file for each batch and some hours."""
+    """Yield batches of at least `most` messages or `most_bytes`, because a history has a file for each batch and some hours."""
     pending: list[Message] = []
     size = 0
     for messages in polls:

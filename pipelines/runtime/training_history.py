@@ -1,7 +1,7 @@
-"""The history of a training in its work folder: read once and laid out in partitions, so that an interrupted training resumes.
+"""The history of a training in its work folder: read once and split into partitions, so that an interrupted training resumes.
 
-It is read again after MAX_HISTORY_AGE_SECONDS, and when alerts were decided in the meantime: by then, an older history could be
-served over a newer one, and an attack that was confirmed would be learned.
+The history is read again if it is older than MAX_HISTORY_AGE_SECONDS, or if alerts were decided since. Otherwise a bank of old
+events could replace one of newer events, and an attack that was confirmed since would be learned.
 
 Example:
     >>> with work_directory(root, "train", training_fingerprint(request, settings)) as work:
@@ -37,16 +37,16 @@ from pipelines.cli.console import Progress
 from pipelines.runtime import backend, training_data
 from pipelines.runtime.training_data import TrainingDataRequest
 
-# What lies in the work folder is theirs: a release does not go on with what another one left.
+# A work folder belongs to one version of this code: another release does not resume it.
 CODE_FOLDERS = [Path(each) for package in (fingerprint, pipelines) for each in package.__path__]
-MAX_HISTORY_AGE_SECONDS = 24 * 3600  # since it was read, until which an interrupted training resumes
+MAX_HISTORY_AGE_SECONDS = 24 * 3600  # a history that was read longer ago is read again
 DISPOSITIONS_FILE, READ_FILE = "judged.parquet", "read.json"
 
 log = get_logger("fingerprint.train")
 
 
 def training_fingerprint(request: TrainingDataRequest, settings: Settings) -> dict[str, Any]:
-    """Return what shapes a training and does not change by itself: a run with the same fingerprint may resume it."""
+    """Return all that shapes a training, apart from the clock and new messages: a run with the same fingerprint may resume it."""
     found = files.find_files_in_span(request.sources, request.span).files
     return {
         "code": code_digest(CODE_FOLDERS),
@@ -59,7 +59,7 @@ def training_fingerprint(request: TrainingDataRequest, settings: Settings) -> di
 
 
 def code_digest(folders: Iterable[Path]) -> str:
-    """Return a digest of the Python files of some packages: their names in the package, and what is in them."""
+    """Return a digest of the Python files of some packages: the name of each file in its package, and its content."""
     digest = hashlib.sha256()
     for folder in folders:
         for file in sorted(folder.rglob("*.py")):
@@ -81,19 +81,19 @@ def read_dispositions(work: Path) -> pd.DataFrame:
 def read_history_once(
     request: TrainingDataRequest, settings: Settings, work: Path, progress: Progress
 ) -> dict[str, Any]:
-    """Read what is wanted and lay it out in partitions, unless that was done a short while before; its figures."""
-    began = arrival.wall_clock_ms() // 1000  # what arrives from now on may not be read any more
+    """Read the history and split it into partitions, unless an earlier run did so shortly before; return its figures."""
+    began = arrival.wall_clock_ms() // 1000  # records that arrive from now on may be missing
     decisions = training_data.decisions_digest(request, settings)
     known = _read_before(work / READ_FILE, began, decisions)
     if known is None:
-        (work / READ_FILE).unlink(missing_ok=True)  # before what it describes is replaced
+        (work / READ_FILE).unlink(missing_ok=True)  # before the history that it describes is replaced
         known = _read_history(request, settings, work, progress, began)
         write_json(work / READ_FILE, began=began, decisions=decisions, figures=known)
     return known
 
 
 def _read_before(file: Path, now: int, decisions: str) -> dict[str, Any] | None:
-    """Return the figures of a history that was read before; None where there is none, or it does not hold any more."""
+    """Return the figures of a history that an earlier run read; None if there is none, or it must be read again."""
     if not file.exists():
         return None
     read = json.loads(file.read_text())

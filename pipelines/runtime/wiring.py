@@ -28,7 +28,7 @@ from fingerprint.core.settings import Kafka, ReceiverSettings, Settings, Sqs, Tr
 from fingerprint.delivery.outbox import Receiver
 from pipelines.runtime.service import announce_wait
 
-if TYPE_CHECKING:  # pandas and cryptography, for which a command about topics need not wait
+if TYPE_CHECKING:  # these import pandas and cryptography, which a command about topics does not need
     from fingerprint.detection.inference import ServerTrust
     from fingerprint.registry.bank import Bank
     from fingerprint.registry.signatures import Signer
@@ -37,11 +37,11 @@ if TYPE_CHECKING:  # pandas and cryptography, for which a command about topics n
 
 log = get_logger("fingerprint.wiring")
 
-MIN_ANSWER_SECONDS = 1.0  # for a request, however long the connection took
+MIN_ANSWER_SECONDS = 1.0  # a request has at least as long, even after a slow connection
 
 
 class KafkaClient(NamedTuple):
-    """The classes of one client of Kafka, as `kafka.client` names it."""
+    """The classes of one Kafka client, which the setting `kafka.client` names."""
 
     consumer: Callable[[Kafka, int | None], Consumer]
     producer: Callable[[Kafka], Producer]
@@ -64,7 +64,7 @@ def open_consumer(
 
 @contextmanager
 def open_producer(settings: Kafka) -> Iterator[Producer]:
-    """Open a producer for the block. FingerprintError if something that was sent did not arrive."""
+    """Open a producer for the block. Raises FingerprintError if a sent message did not arrive."""
     with announce_wait(_broker_text(settings)):
         opened = _kafka_client(settings).producer(settings)
     try:
@@ -87,7 +87,7 @@ def _broker_text(settings: Kafka) -> str:
 def require_broker(settings: Kafka, timeout_seconds: float) -> None:
     """Raise FingerprintError unless one of the bootstrap servers accepts a connection in time.
 
-    For commands that a person waits for: a client would try again for as long as its own timeouts.
+    It is for commands that a person waits for: a client would try again until its own, longer timeouts are over.
     """
     reason, deadline = "it names no server", time.monotonic() + timeout_seconds
     for address in settings.bootstrap_servers:
@@ -106,7 +106,7 @@ def require_broker(settings: Kafka, timeout_seconds: float) -> None:
 
 
 def require_answer(settings: Kafka, timeout_seconds: float) -> None:
-    """Raise FingerprintError unless a broker accepts a connection and answers a request, together in time."""
+    """Raise FingerprintError unless a broker accepts a connection and answers a request, both within the timeout."""
     begun = time.monotonic()
     require_broker(settings, timeout_seconds)
     left = max(timeout_seconds - (time.monotonic() - begun), MIN_ANSWER_SECONDS)
@@ -116,12 +116,12 @@ def require_answer(settings: Kafka, timeout_seconds: float) -> None:
 
 
 def open_topic_admin(settings: Kafka) -> TopicAdmin:
-    """Open the administration of topics. FingerprintError, ServerUnavailable."""
+    """Open the administration of topics. Raises FingerprintError or ServerUnavailable."""
     return _kafka_client(settings).topic_admin(settings)
 
 
 def warn_of_missing_topics(settings: Kafka, *names: str) -> None:
-    """Log the topics that do not exist, which a consumer waits for without a word; nothing where the broker does not tell."""
+    """Log topics that do not exist, because a consumer waits for them silently; log nothing if the broker does not answer."""
     with suppress(FingerprintError), open_topic_admin(settings) as topics:
         found = topics.describe(names)
         for name in names:
@@ -133,7 +133,7 @@ def warn_of_missing_topics(settings: Kafka, *names: str) -> None:
 
 @contextmanager
 def open_object_queue(url: str, settings: Sqs) -> Iterator[tuple[MessageQueue, ObjectStore]]:
-    """Open a queue of notifications, and the objects that they name."""
+    """Open a queue of notifications, and the store of the objects that they name."""
     if holds_credentials(url):
         raise FingerprintError(
             f"{url}: a queue's URL holds no password or token, boto3 takes them from the environment"
@@ -153,7 +153,7 @@ def open_object_queue(url: str, settings: Sqs) -> Iterator[tuple[MessageQueue, O
 
 
 def create_signer(options: BankOptions) -> Signer | None:
-    """Return the signer of banks: a key in a file, or a hook; None if neither is set. FingerprintError."""
+    """Return the signer of banks: a key in a file, or a hook; None if neither is set. Raises FingerprintError."""
     from fingerprint.registry import signatures
 
     if options.signing_key_file:
@@ -162,9 +162,9 @@ def create_signer(options: BankOptions) -> Signer | None:
 
 
 def open_scoring_store(settings: Settings, url: str | None = None) -> SqlStore:
-    """Open the alert store at `url`, or that of the settings, for a program that saves alerts in it.
+    """Open the alert store at `url`, or the one of the settings, for a program that saves alerts in it.
 
-    It leaves out the fields that the settings redact, and notes what the address tables say. FingerprintError.
+    The store leaves out the fields that the settings redact, and adds facts of the address tables. Raises FingerprintError.
     """
     from fingerprint.adapters.address_tables import open_address_tables
     from fingerprint.store import open_store
@@ -180,9 +180,9 @@ def open_scoring_store(settings: Settings, url: str | None = None) -> SqlStore:
 def open_inference(
     settings: Triton, bank: Bank, server_trust: ServerTrust | None = None
 ) -> Iterator[Inference]:
-    """Open the computation of losses: a server with this process as fallback, or this process alone.
+    """Open the computation of losses: Triton with this process as fallback, or this process alone.
 
-    `server_trust` is for callers that use the server for several banks.
+    Callers that use the server for several banks share one `server_trust` between these.
     """
     from fingerprint.detection.inference import FallbackInference, LocalInference
 
@@ -202,7 +202,7 @@ def open_inference(
 
 @contextmanager
 def open_worker_pool(settings: Workers) -> Iterator[WorkerPool]:
-    """Open the workers of the settings: this process, or a cluster, which ends with the block if it was started for it."""
+    """Open the workers of the settings: this process, or a cluster. A cluster that was started here ends with the block."""
     if settings.scheduler == "local":
         yield InProcessPool()
         return
@@ -218,7 +218,10 @@ def open_worker_pool(settings: Workers) -> Iterator[WorkerPool]:
 
 
 def bank_watcher(folder: Path, settings: Settings, backend: Backend = HOST_BACKEND) -> BankWatcher:
-    """Return the banks of a folder, measured where the settings say. FingerprintError where none can be opened."""
+    """Return the watcher of the banks in a folder; losses are computed where the settings say.
+
+    Raises FingerprintError if no bank can be opened.
+    """
     from fingerprint.detection.inference import ServerTrust
     from fingerprint.streaming.bank_watcher import BankWatcher
 
@@ -230,9 +233,9 @@ def bank_watcher(folder: Path, settings: Settings, backend: Backend = HOST_BACKE
 
 
 def server_lacks_version(settings: Triton, active_version: str, version: str) -> bool:
-    """Return whether the server serves the active bank and not yet this version.
+    """Return whether the server serves the active bank, but not this version yet.
 
-    False if it does not answer: this process is its fallback in any case.
+    False if it does not answer, because then this process computes the losses with any bank.
     """
     if settings.url is None:
         return False
@@ -242,7 +245,7 @@ def server_lacks_version(settings: Triton, active_version: str, version: str) ->
 
 
 def _kafka_client(settings: Kafka) -> KafkaClient:
-    """Return the classes of the Kafka client of the settings; each needs a package that is imported here."""
+    """Return the classes of the Kafka client of the settings; its package is imported here, because it is optional."""
     if ":" in settings.client:
         return _load_client(settings.client)
     try:
@@ -272,9 +275,9 @@ def _confluent() -> KafkaClient:
 
 
 def _load_client(path: str) -> KafkaClient:
-    """Return what `package.module:factory` makes: the classes of another client. FingerprintError if it cannot be made.
+    """Return the classes of another client, from the function `package.module:factory`. Raises FingerprintError if it fails.
 
-    The tests bring the client of a broker in memory in this way, also to the programs that they start.
+    Tests use this for the client of an in-memory broker, also in the programs that they start.
     """
     module, _, factory = path.partition(":")
     try:
@@ -284,7 +287,7 @@ def _load_client(path: str) -> KafkaClient:
 
 
 def create_receiver(name: str, settings: Settings) -> Receiver:
-    """Return an open receiver of the settings. FingerprintError, with its name, if it cannot be opened."""
+    """Open a receiver of the settings. Raises FingerprintError, with the name of the receiver, if it cannot be opened."""
     wants = settings.deliver[name]
     try:
         if wants.kind != "kafka":

@@ -45,9 +45,8 @@ from fingerprint.sources.cloudtrail.playbook_undo import not_shown, safe_argumen
 
 _DENY_ALL = '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*"}]}\''
 _BLOCK_PUBLIC = "BlockPublicAcls=true,IgnorePublicAcls=true,BlockPublicPolicy=true,RestrictPublicBuckets=true"
-_CENTER_PROVIDER = (
-    "AWSSSO_"  # prefix of the name of Identity Center's provider: AWSSSO_0a1b2c3d4e5f6071_DO_NOT_DELETE
-)
+# Prefix of the name of Identity Center's provider: AWSSSO_0a1b2c3d4e5f6071_DO_NOT_DELETE
+_CENTER_PROVIDER = "AWSSSO_"
 _DENY_ROOT = (
     '\'{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Action":"*","Resource":"*","Condition":'
     '{"ArnLike":{"aws:PrincipalArn":"arn:*:iam::*:root"}}}]}\''
