@@ -1,4 +1,4 @@
-"""Backtest: the beginning of a history is learned, its end scored as `fingerprint score` would have, every z kept.
+"""Backtest: learn the beginning of a history, score its end like `fingerprint score`, and keep every z.
 
 Example:
     >>> backtest = run_backtest(["logs/"], Path("build/backtest"), load_settings(), console.no_progress)
@@ -9,11 +9,11 @@ Example:
     >>> int(sample.scored_events["session"].nunique())      # attack sessions, all in the last of the four weeks
     12
 
-It says what a bank would have shown on days that it did not learn: thresholds are chosen by it, and notebooks look at it.
+A backtest shows what a bank would have flagged on days that it did not learn; people set thresholds by it, and notebooks show it.
 
-The notebooks' sample is a backtest of a small simulated organisation, made in some seconds: two weeks are learned and two
-scored, of which the first is an ordinary one. It is made in the folder that the environment variable NOTEBOOKS_FOLDER names,
-once, and opened there from then on; without one, it is made for each process.
+The sample of the notebooks is a backtest of a small simulated organisation, made in some seconds: two weeks are learned and two
+are scored, the second of them with attacks. It is made once in the folder of the environment variable NOTEBOOKS_FOLDER, and
+opened there afterwards. Without that variable each process makes its own.
 """
 
 from __future__ import annotations
@@ -54,10 +54,10 @@ from pipelines.score import save_results
 
 ABOUT_FILE, BANK_FOLDER = "backtest.json", "bank"
 EVENTS_FILE, DATABASE_FILE = "events.parquet", "alerts.sqlite"
-MIN_SECONDS_FOR_MIDNIGHT_SPLIT = 4 * DAY_SECONDS  # a shorter history is split at any second
+MIN_SECONDS_FOR_MIDNIGHT_SPLIT = 4 * DAY_SECONDS  # a shorter history may be split at any second
 
 SAMPLE_PRINCIPALS, SAMPLE_DAYS, SAMPLE_SEED, SAMPLE_ATTACKS, SAMPLE_SCALE = 20, 28, 5, 12, 0.4
-SAMPLE_TRAINING_SHARE = 0.5  # of the days; the attacks are in the last quarter
+SAMPLE_TRAINING_SHARE = 0.5  # of the days; attacks are in the last quarter
 FOLDER_VARIABLE = "NOTEBOOKS_FOLDER"
 
 
@@ -65,8 +65,8 @@ FOLDER_VARIABLE = "NOTEBOOKS_FOLDER"
 class Backtest:
     """A finished backtest in its folder.
 
-    `about` says of which `sources` and settings it was made, how many records were read, and from when to when: `begin`,
-    `cut`, `end`, seconds from the epoch.
+    `about` has the `sources` and settings of the backtest, the number of records, and three times in seconds from the epoch:
+    `begin`, `cut` and `end`.
     """
 
     folder: Path
@@ -95,7 +95,7 @@ class Backtest:
 
     @cached_property
     def scored_events(self) -> pd.DataFrame:
-        """One row an event after the split, oldest first, with the columns of `fingerprint score --out`."""
+        """One row for each event after the split, oldest first, with the columns of `fingerprint score --out`."""
         return pd.read_parquet(self.folder / EVENTS_FILE).drop_duplicates("event_id", ignore_index=True)
 
     @cached_property
@@ -110,9 +110,9 @@ class Backtest:
         return pd.DataFrame(self.about["rejects"], columns=["source", "position", "reason"])
 
     def events_of(self, principal: str) -> pd.DataFrame:
-        """Return the events of one principal after the split as they were read, oldest first.
+        """Return the events of one principal after the split, as they were read, oldest first.
 
-        Raises FingerprintError without any.
+        Raises FingerprintError if there are none.
         """
         with read_history(
             self.sources, self.settings, TimeRange(since=self.split_time.to_pydatetime())
@@ -124,7 +124,7 @@ class Backtest:
 
 
 def open_backtest(folder: Path, settings: Settings) -> Backtest:
-    """Open a backtest that was made before. Raises FingerprintError where none was finished."""
+    """Open a backtest that was made before. Raises FingerprintError if none was finished in the folder."""
     if not (folder / ABOUT_FILE).exists():
         raise FingerprintError(
             f"there is no finished backtest in {folder}: make it with pipelines.evaluation.backtest.run_backtest"
@@ -152,11 +152,11 @@ def database_url(folder: Path) -> str:
 def run_backtest(
     sources: Sequence[str], folder: Path, settings: Settings, progress: Progress, training_share: float = 0.75
 ) -> Backtest:
-    """Learn `training_share` of the span of `sources`, score what follows, and leave all of it in `folder`.
+    """Learn the first `training_share` of the span of `sources`, score the rest, and write the results to `folder`.
 
-    What an earlier backtest left there is replaced. Raises FingerprintError where one of the two parts has no events.
+    An earlier backtest in the folder is replaced. Raises FingerprintError if one of the two parts has no events.
     """
-    from fingerprint.training import pipeline  # a second of imports, which looking does not need
+    from fingerprint.training import pipeline  # takes a second, which opening a backtest does not need
 
     _clear_folder(folder)
     with read_history(sources, settings, progress=progress) as history:
@@ -165,12 +165,12 @@ def run_backtest(
         bank_files.publish_version(bank, folder / BANK_FOLDER)
         _score_chunks(bank, events_between(history, cut, None), folder, settings, progress)
         about = {"sources": list(sources), **_describe_backtest(history, cut)}
-    (folder / ABOUT_FILE).write_text(json.dumps(about, indent=1))  # the last: what is there is whole
+    (folder / ABOUT_FILE).write_text(json.dumps(about, indent=1))  # written last: it marks a whole backtest
     return open_backtest(folder, settings)
 
 
 def _clear_folder(folder: Path) -> None:
-    """Remove an earlier backtest; what else lies in the folder stays."""
+    """Remove an earlier backtest; other files in the folder stay."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in (ABOUT_FILE, EVENTS_FILE, DATABASE_FILE):
         (folder / name).unlink(missing_ok=True)
@@ -178,7 +178,7 @@ def _clear_folder(folder: Path) -> None:
 
 
 def _split_time(history: EventSpool, training_share: float) -> int:
-    """Return seconds from the epoch after `training_share` of the span; at midnight (UTC) where the span is days."""
+    """Return the time (seconds from the epoch) after `training_share` of the span, rounded to midnight (UTC) for long spans."""
     first, last = history.earliest_event_time(), history.activity_end()
     if first is None or last is None:
         raise FingerprintError(
@@ -195,7 +195,7 @@ def _split_time(history: EventSpool, training_share: float) -> int:
 
 
 def events_between(history: EventSpool, start: int | None, end: int | None) -> Iterator[pd.DataFrame]:
-    """Yield the events of a history from `start` on and before `end`, seconds from the epoch, oldest first."""
+    """Yield the events of a history from `start` up to `end` (exclusive), both in seconds from the epoch, oldest first."""
     for events in history.batches():
         seconds = frames.epoch_seconds(events["event_time"])
         inside = (seconds >= (start or 0)) & (seconds < (end or np.inf))
@@ -206,7 +206,7 @@ def events_between(history: EventSpool, start: int | None, end: int | None) -> I
 def _score_chunks(
     bank: Bank, chunks: Iterable[pd.DataFrame], folder: Path, settings: Settings, progress: Progress
 ) -> None:
-    """Run the pipeline from the bank's own scorer state on."""
+    """Run the pipeline over chunks, from the scorer state of the bank, and save the results in the folder."""
     state = PipelineState(ScorerState.from_arrays(settings, bank.scorer_state))
     detection = DetectionPipeline(bank, state, settings, keep_all_events=True)
     with (
@@ -237,17 +237,17 @@ def _describe_backtest(history: EventSpool, cut: int) -> dict[str, Any]:
 
 
 class NotebookSample(Backtest):
-    """A backtest with labels: scored events have `session` and `strength` of their attack, missing for most."""
+    """A backtest with labels: scored events have `session` and `strength` of their attack, missing for harmless ones."""
 
     @cached_property
     def scored_events(self) -> pd.DataFrame:
-        """Scored events with session and strength."""
+        """Scored events with `session` and `strength`."""
         labels = attack_labels(read_labels(self.sources))[["event_id", "session", "strength"]]
         return super().scored_events.merge(labels, on="event_id", how="left", validate="1:1")
 
     @property
     def quiet_and_attacked_weeks(self) -> tuple[pd.DataFrame, pd.DataFrame]:
-        """Scored events of the ordinary week, and those of the week with the attacks."""
+        """Scored events of the ordinary week, and of the week with the attacks."""
         late = self.scored_events["event_time"] >= self.split_time + pd.Timedelta(
             days=SAMPLE_DAYS * SAMPLE_TRAINING_SHARE / 2
         )
@@ -255,7 +255,7 @@ class NotebookSample(Backtest):
 
 
 def load_sample() -> NotebookSample:
-    """Return the sample; it is made now if it was not before."""
+    """Return the sample; the first call makes it."""
     folder, settings = sample_folder() / "backtest", Settings()
     if not (folder / ABOUT_FILE).exists():
         run_backtest([str(records_folder())], folder, settings, console.no_progress, SAMPLE_TRAINING_SHARE)
@@ -264,7 +264,7 @@ def load_sample() -> NotebookSample:
 
 
 def records_folder() -> Path:
-    """Return the folder of its CloudTrail: a file a day, and labels.jsonl."""
+    """Return the folder with the CloudTrail records of the sample, one file a day, and labels.jsonl."""
     folder, done = sample_folder() / "records", sample_folder() / "simulated"
     if not done.exists():
         from pipelines.simulate import simulate_organisation
@@ -277,7 +277,7 @@ def records_folder() -> Path:
 
 
 def sample_folder() -> Path:
-    """Return the folder of the sample, and of what else a notebook makes."""
+    """Return the folder of the sample, where notebooks also write other files."""
     named = os.environ.get(FOLDER_VARIABLE)
     folder = Path(named) if named else Path(_temporary_folder().name)
     folder.mkdir(parents=True, exist_ok=True)

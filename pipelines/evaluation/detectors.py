@@ -1,4 +1,4 @@
-"""Scores of our detectors and verdicts of their quorums on the judged days, in one run of the detection pipeline."""
+"""The scores of our detectors and the verdicts of their quorums on the judged days, from one run of the detection pipeline."""
 
 from __future__ import annotations
 
@@ -32,16 +32,19 @@ from fingerprint.store import open_store
 from pipelines.cli.console import Progress
 
 THIRD_DETECTOR = IsolationForestDetector.name  # the optional third detector
-WITH_THIRD = "with third"  # the quorum of all detectors that were asked
-SERVED = "served"  # that of the settings
+WITH_THIRD = "with third"  # the quorum of all evaluated detectors
+SERVED = "served"  # the quorum of the settings
 Quorum = tuple[tuple[str, ...], int]  # detectors, and how many of them must vote
 
 
 class EvaluatedDetectors(NamedTuple):
-    """The scored events (`ScoredEventTable`), and what each method makes of them, by name; the served queue comes first.
+    """The scored events and the results of all methods on them.
 
-    `without` has the queue of the others by the detector that is left out; empty where there is one detector. `alerts` are those
-    that were served, their events without records, and `served` what they are when each counts once.
+    - `judged`: the scored events (`ScoredEventTable`)
+    - `methods`: results by name of the method; the served queue is the first
+    - `without`: the queue of the other detectors, by the detector that is left out; empty if there is one detector
+    - `alerts`: the served alerts; their events have no records
+    - `served`: the served alerts, each counted once
     """
 
     judged: pd.DataFrame
@@ -52,9 +55,9 @@ class EvaluatedDetectors(NamedTuple):
 
 
 class ServedAlerts(NamedTuple):
-    """The served queue as an analyst reads it, where an alert is one line however many windows it lasts.
+    """The served queue as an analyst reads it: an alert is one line, even if it lasts for several windows.
 
-    `group` (N,) says of each scored event which alert shows it, or its window where none does; `method` ranks by urgency.
+    `group` (N,) is the alert that shows each scored event, or the event's window if no alert does. `method` ranks by urgency.
     """
 
     group: NDArray[np.uint64]
@@ -71,8 +74,12 @@ def evaluate_detectors(
 ) -> EvaluatedDetectors:
     """Return the scored events and the standing methods, all from one run of the pipeline.
 
-    The queue as served, with a lower threshold, and re-ranked without thresholds; any vote; each detector alone and left out;
-    with `terms` each detector, and the rank of alerts, with each term left out; with `third` also the optional detector.
+    The methods are
+    - the queue as served, with a lower threshold, and re-ranked without thresholds
+    - any vote
+    - each detector alone, and each detector left out
+    - with `terms`, each detector and the rank of alerts, with each term left out
+    - with `third`, the optional detector, too
     """
     own = detector_names(settings)
     names = (*own, THIRD_DETECTOR) if third and THIRD_DETECTOR not in own else own
@@ -101,7 +108,7 @@ def evaluate_detectors(
 
 
 def count_alerts(judged: pd.DataFrame, alerts: Sequence[Alert]) -> ServedAlerts:
-    """Return the scored events by the alert that shows them."""
+    """Return the served queue with each scored event in the alert that shows it."""
     shown = [(event.event_id, alert.alert_id, alert.urgency) for alert in alerts for event in alert.events]
     table = pd.DataFrame(shown, columns=["event", "alert", "urgency"], dtype=object)
     table = table.drop_duplicates("event")
@@ -116,7 +123,7 @@ def count_alerts(judged: pd.DataFrame, alerts: Sequence[Alert]) -> ServedAlerts:
 
 
 def _quorums(own: tuple[str, ...], names: tuple[str, ...], quorum: int) -> dict[str, Quorum]:
-    """Return the quorums that get an alert store: the served one, those with a detector left out, all with the third."""
+    """Return the quorums that have an alert store: the served one, one for each detector left out, and one with the third."""
     out: dict[str, Quorum] = {SERVED: (own, quorum)}
     for name in own if len(own) > 1 else ():
         rest = tuple(other for other in own if other != name)
@@ -125,13 +132,13 @@ def _quorums(own: tuple[str, ...], names: tuple[str, ...], quorum: int) -> dict[
 
 
 def _column(judged: pd.DataFrame, quorum: str) -> str:
-    """Return the column with the verdicts of a quorum: the pipeline's own has no name."""
+    """Return the column with the verdicts of a quorum; the quorum of the pipeline itself has a column without its name."""
     column = verdict_column(quorum)
     return column if column in judged else OWN_VERDICT
 
 
 def _title(own: tuple[str, ...], left_out: str, quorum: int) -> str:
-    """Return what the quorum of all detectors but one is called."""
+    """Return the name of the quorum of all detectors but one."""
     rest = len(own) - 1
     return f"without {left_out} ({min(quorum, rest)} of {rest})"
 
@@ -174,7 +181,7 @@ def _standing_methods(
 
 
 def _methods_without_terms(judged: pd.DataFrame, variants: Mapping[str, str]) -> dict[str, Method]:
-    """Return each detector with each term left out, ranked by its z, with as many votes as the whole detector has."""
+    """Return a method for each detector and each term left out: ranked by its z, with as many votes as with all terms."""
     return {
         name: Method(*quorums.rank_by_variant(judged, name, int(judged[vote_column(detector)].sum())), "term")
         for name, detector in variants.items()
@@ -184,7 +191,7 @@ def _methods_without_terms(judged: pd.DataFrame, variants: Mapping[str, str]) ->
 def _ranks_without_terms(
     judged: pd.DataFrame, names: Sequence[str], quorum: int, alerts: Sequence[Alert]
 ) -> dict[str, Method]:
-    """Return the served queue in the order that its alerts would have with each term of their rank left out."""
+    """Return a method for each term of the rank: the served queue in the order without that term."""
     out = {}
     for term in RANK_TERMS:
         urgency = _urgency_by_group(alerts, partial(urgency_without, term=term))
@@ -204,10 +211,10 @@ def _with_third(
 
 
 class QuorumStores:
-    """An alert store for each quorum, for as long as the run lasts: it holds of all alerts what an analyst would be shown."""
+    """An alert store for each quorum during the run, which has the alerts as an analyst would see them."""
 
     def __init__(self, names: Sequence[str], own: str) -> None:
-        """`own` is the quorum of the pipeline itself."""
+        """Prepare a store for each of `names`; `own` is the quorum of the pipeline itself."""
         self.names, self.own, self.stack = names, own, ExitStack()
 
     def __enter__(self) -> QuorumStores:
@@ -225,17 +232,17 @@ class QuorumStores:
         self.stack.close()
 
     def save_alerts(self, panel: MultiQuorumPipeline, result: StepResult) -> None:
-        """Save the alerts of one step, each quorum's in its store."""
+        """Save the alerts of one step, those of each quorum in its own store."""
         self.stores[self.own].alerts.save(result.alerts, empty_votes())
         for name, quorum in panel.quorums.items():
             self.stores[name].alerts.save(quorum.take_alerts(), empty_votes())
 
     def served_alerts(self) -> list[Alert]:
-        """Return the alerts of the served quorum, their events without records."""
+        """Return the alerts of the served quorum, whose events have no records."""
         return self.stores[SERVED].alerts.by_urgency(raw=False)
 
     def urgencies(self) -> dict[str, pd.Series]:
-        """Return by quorum the urgency of alerts, by the `group` (principal and window) of their events."""
+        """Return for each quorum the urgency of its alerts, by the `group` (principal and window) of their events."""
         return {
             name: _urgency_by_group(store.alerts.by_urgency(raw=False)) for name, store in self.stores.items()
         }

@@ -1,4 +1,4 @@
-"""`fingerprint evaluate`: records with known attacks -> what is found and what is left in peace, beside simpler methods.
+"""`fingerprint evaluate`: what detection finds and what it flags falsely in records with known attacks, beside simpler methods.
 
 Example:
     >>> figures = run_evaluation([], Settings(), console.no_progress, seeds=(0, 1, 2))
@@ -59,8 +59,8 @@ from pipelines.runtime import backend, host
 
 __all__ = ["EvaluationOptions", "print_evaluation", "run_evaluation"]
 
-ALERT_BY_ALERT = "alert by alert"  # the served queue once more, where each of its alerts counts once
-MAX_PRINCIPALS_FOR_PEERS = 600  # principals; an organisation "of 500" has some services besides
+ALERT_BY_ALERT = "alert by alert"  # a second row of the served queue, in which each alert counts once
+MAX_PRINCIPALS_FOR_PEERS = 600  # principals; an organisation "of 500" has some services as well
 
 SKIPPED_METHODS = {
     "--peers": "comparison methods (--peers evaluates them)",
@@ -71,10 +71,12 @@ SKIPPED_METHODS = {
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """Methods to evaluate beside our own quorum: peers, those that take minutes, the optional third detector.
+    """Methods to evaluate beside our own quorum; None means in organisations of up to MAX_PRINCIPALS_FOR_PEERS principals.
 
-    None: in organisations of up to MAX_PRINCIPALS_FOR_PEERS principals. `terms`: each detector with each term of its score left
-    out; `statistics`: what `evaluation.world_statistics` measures, too.
+    - `peers`: simpler methods; `slow_peers`: also those that take minutes
+    - `third`: the optional third detector
+    - `terms`: each detector with each term of its score left out
+    - `statistics`: also the statistics of the world (`evaluation.world_statistics`)
     """
 
     peers: bool | None = None
@@ -84,7 +86,7 @@ class EvaluationOptions:
     statistics: bool = False
 
     def resolve_for(self, principals: int) -> EvaluationOptions:
-        """Return the options with None decided by the number of principals."""
+        """Return the options with True or False in place of None, by the number of principals."""
         few = principals <= MAX_PRINCIPALS_FOR_PEERS
         with_peers, third, terms = (
             few if each is None else each for each in (self.peers, self.third, self.terms)
@@ -92,7 +94,7 @@ class EvaluationOptions:
         return replace(self, peers=with_peers, third=third, terms=terms)
 
     def describe_skipped(self, principals: int) -> str:
-        """Return a sentence that names what the number of principals leaves out; empty where it leaves out nothing."""
+        """Return the sentence that names the methods left out because of the number of principals; empty if there are none."""
         options = {"--peers": self.peers, "--third": self.third, "--terms": self.terms}
         skipped = [SKIPPED_METHODS[name] for name, value in options.items() if value is None]
         if principals <= MAX_PRINCIPALS_FOR_PEERS or not skipped:
@@ -112,8 +114,8 @@ def run_evaluation(
 ) -> dict[str, Any]:
     """Return the figures of `evaluate --json`: `organisations`, `methods` pooled over them with intervals, `time_to_alert` ...
 
-    Without sources the organisation is simulated for each seed.
-    Raises FingerprintError where there are no labels, or no attack in what is scored.
+    Without sources the organisation is simulated for each seed. Raises FingerprintError if there are no labels, or no attack in
+    the scored part.
     """
     started = time.monotonic()
     if sources:
@@ -139,14 +141,14 @@ def evaluate_seed(
     options: EvaluationOptions,
     parameters: WorldParameters = DEFAULT_WORLD,
 ) -> OrganisationResult:
-    """Simulate the organisation of a seed in a world, or find it where it is kept, and evaluate it."""
+    """Simulate the organisation of a seed in a world, unless its records are kept from before, and evaluate it."""
     with organisation.simulated(seed, parameters, progress) as folder:
         run = OrganisationEvaluation([str(folder)], settings, progress, options).run()
     return run._replace(about={"seed": seed, **run.about})
 
 
 def pool_results(runs: Sequence[OrganisationResult]) -> Figures:
-    """Return what is reported of all organisations together, and what each of them is."""
+    """Return the figures of all organisations together, and a description of each."""
     by_method = zip(*(run.methods for run in runs), strict=True)
     delays = pd.concat([run.time_to_alert for run in runs], ignore_index=True)
     return {
@@ -169,10 +171,13 @@ def _pool_figures(same: list[Figures]) -> Figures:
 class OrganisationResult(NamedTuple):
     """The evaluation of one organisation.
 
-    `about` describes it; `methods` has the figures of every method on it; `time_to_alert` one row a session that is found
-    (strength, seconds, events); `by_urgency` what our alerts above each urgency show; `severity` how severities divide attacks
-    from harmless alerts, by rarity alone and with impact; `vote_counts` the votes on harmless events by kind of principal;
-    `vote_effects` what changes when a detector is left out.
+    - `about`: its description
+    - `methods`: the figures of every method
+    - `time_to_alert`: one row for each session that is found (strength, seconds, events)
+    - `by_urgency`: figures of our alerts above each urgency
+    - `severity`: how severities divide attacks from harmless alerts, by rarity alone and with impact
+    - `vote_counts`: votes on harmless events, by kind of principal
+    - `vote_effects`: what changes if a detector is left out
     """
 
     about: Figures
@@ -199,10 +204,10 @@ class OrganisationEvaluation:
         self.labels = attack_labels(read_labels(sources, labels))
         self.anomalies = read_benign_anomalies(sources)
         self.overview, self.kinds = HistoryOverview(self.labels), PrincipalKinds()
-        self.skipped = ""  # a sentence about the methods that are not evaluated
+        self.skipped = ""  # the sentence about the methods that are not evaluated
 
     def run(self) -> OrganisationResult:
-        """Read, look over, train on the days before the split, score the others, count."""
+        """Read the history, train on the days before the split, score the days after it, and return the figures."""
         networks = network_table.load_networks(self.settings.reading.networks_file)
         with ArrivalOrderSpool(
             self.settings, networks, backend=backend.get_backend(self.settings)
@@ -231,7 +236,7 @@ class OrganisationEvaluation:
             raise FingerprintError(f"no event in {', '.join(self.sources)}: there is nothing to evaluate")
 
     def _inspect_history(self, history: ArrivalOrderSpool) -> int:
-        """Look over the history, and return when scoring begins, in seconds."""
+        """Gather an overview of the history, and return when scoring begins, in seconds from the epoch."""
         seen = 0
         for events in history.batches():
             self.overview.update(events)
@@ -268,7 +273,7 @@ class OrganisationEvaluation:
         )
 
     def _peer_results(self, history: ArrivalOrderSpool, cut: int, judged: pd.DataFrame) -> dict[str, Method]:
-        """Return what simpler methods say of the same events: -inf of one that they were not given."""
+        """Return the scores and flags of simpler methods for the same events; -inf for an event that they did not get."""
         past, now = build_event_table(history.batches(), WINDOW_SECONDS).split(cut)
         place = _peer_row_index(now, judged)
         methods = peers.PEER_METHODS | (self._slow_peers() if self.options.slow_peers else {})
@@ -283,13 +288,13 @@ class OrganisationEvaluation:
         return {name: make(self.progress) for name, make in peers.SLOW_PEER_METHODS.items()}
 
     def _leakage_check(self, history: ArrivalOrderSpool, cut: int) -> Figures:
-        """Return how well the shape of records alone tells attacks from the rest (`evaluation.leakage_check`)."""
+        """Return how well the mere shape of records separates attacks from the rest (`evaluation.leakage_check`)."""
         self.progress("looking at forms", 0)
         lines = (line for events in events_between(history, cut, None) for line in events["raw"])
         return leakage_check.measure_leakage(lines, set(self.labels["event_id"]))
 
     def _statistics(self, history: ArrivalOrderSpool, cut: int) -> Figures:
-        """Return in what this world differs from others (`evaluation.world_statistics`)."""
+        """Return the statistics by which this world differs from others (`evaluation.world_statistics`)."""
         self.progress("measuring the world", 0)
         activity = [activity_of(events, self.labels) for events in history.batches()]
         return measure_world(pd.concat(activity, ignore_index=True), cut)
@@ -304,7 +309,7 @@ class OrganisationEvaluation:
         delays: pd.DataFrame,
         cut: int,
     ) -> OrganisationResult:
-        """Return what was detected, in figures; `events` are those that were judged, with their labels."""
+        """Return all figures of the evaluation; `events` are the scored events with their labels."""
         judged, served = detected.judged, next(iter(detected.methods.values()))
         days = max(int(judged["time"].max() - judged["time"].min()) / 1e6, HOUR_SECONDS) / DAY_SECONDS
         names, harmless = detector_names(self.settings), events["session"].isna().to_numpy()
@@ -328,7 +333,7 @@ class OrganisationEvaluation:
         days: float,
         cut: int,
     ) -> list[Figures]:
-        """Return the figures of each method, the served queue's first; then those of its own alerts, counted once each."""
+        """Return the figures of each method. The served queue is the first, and the second has its alerts counted once each."""
         principals = self.overview.principals
         causes = FalseAlertCauses.from_anomalies(
             self.anomalies, principals, cut // DAY_SECONDS, self.overview.last // DAY_SECONDS
@@ -373,7 +378,7 @@ def _with_results(events: pd.DataFrame, method: Method) -> pd.DataFrame:
 
 
 def _peer_row_index(now: EventTable, judged: pd.DataFrame) -> NDArray[np.int64]:
-    """Return where each scored event is among the rows that peers score, -1 for nowhere: (N,)."""
+    """Return the row (N,) of each scored event among the rows that peers score; -1 if it is not there."""
     names = hashing.hash_pair(now.principal, hashing.hash_strings(now.frame["event_id"]))
     queries = hashing.hash_pair(judged["principal"].to_numpy(), judged["event"].to_numpy())
     order = np.argsort(names)

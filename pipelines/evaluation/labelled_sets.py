@@ -1,14 +1,15 @@
-"""Real attacks end to end, with default settings: how much a set finds depends on the history that the product was given.
+"""Real attacks end to end, with default settings, after three different histories: what is found depends on the history.
 
 Example:
     >>> figures = evaluate_labelled(Path("data/real/invictus_stratus"), History.SIMULATED, Settings(), no_progress)
     >>> figures["methods"]["fingerprint (2 of 3)"]["found"]      # of eight labelled sessions
     7
 
-A labelled set is minutes or hours long, so all that can be learned from it is its own beginning, mostly the attackers' own work.
-That history is shown beside two others. In one, what the attacked principals did before is cut away: a thief whose principal is
-hours old. In the other, the product has learned weeks of a simulated organisation in which nothing was stolen, and then the whole
-set happens to it, in a new account: the attacks and all that surrounds them are real, the habits of the others are simulated.
+A labelled set is minutes or hours long. The histories before its judged part are
+- own: the beginning of the set, which is mostly the attackers' own work
+- cut away: the same, without the earlier events of the attacked principals, like a principal that is hours old
+- simulated: weeks of a simulated organisation without attacks. Then the whole set follows, in a new account: the attacks and all
+  events around them are real, the habits of the others are simulated.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ from pipelines.evaluation.real_sets import (
 from pipelines.simulate import DEFAULT_START, simulate_organisation
 
 PRINCIPALS, DAYS = 100, 28  # of the simulated organisation
-DAYS_BEFORE_END = 3  # that a set is moved to: after 28 days that began on a Monday, a Friday
+DAYS_BEFORE_END = 3  # day to which a set is moved; 28 days begin on a Monday, so it is a Friday
 
 
 class History(StrEnum):
@@ -54,9 +55,10 @@ class History(StrEnum):
 
 
 def evaluate_real_sets(settings: Settings, progress: Progress, more: Sequence[Path] = ()) -> Figures:
-    """Return `masquerade`, of every real set in which sessions can be moved, and `labelled`, of those with labelled attacks.
+    """Return the figures of all real sets: those of the project, and those in the folders `more`.
 
-    The sets are those of the project, and those in the folders `more`.
+    - `masquerade`: of every set in which sessions can be moved; `not_movable`: the names of the others
+    - `labelled`: of every set with labelled attacks, after each history
     """
     sets = real_sets([samples.data_folder("real"), *more])
     moved = [evaluate_masquerade(folder, settings, progress, DRAWS) for folder in sets]
@@ -80,9 +82,9 @@ def evaluate_labelled(
     principals: int = PRINCIPALS,
     days: int = DAYS,
 ) -> Figures:
-    """Return what every method finds on a labelled real set; `principals` and `days` are the simulated organisation's.
+    """Return what every method finds on a labelled real set; `principals` and `days` are those of the simulated organisation.
 
-    Raises FingerprintError where nothing is learned, or there is nothing to find.
+    Raises FingerprintError if there is nothing to learn, or nothing to find.
     """
     if history is History.OWN:
         return _labelled_figures(folder, history, evaluate_folder(folder, settings, progress), 0)
@@ -102,7 +104,7 @@ def evaluate_labelled(
 
 
 def without_history(events: pd.DataFrame, attacks: pd.DataFrame) -> pd.Series:
-    """Return which events (N,) are left when attacked principals have no history before what is judged."""
+    """Return a mask (N,) of all events but those of attacked principals before the judged part."""
     overview = HistoryOverview(attacks)
     times = pd.to_datetime(events["seconds"], unit="s", utc=True).astype("datetime64[us, UTC]")
     overview.update(events.assign(event_time=times))

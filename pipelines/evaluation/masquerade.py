@@ -1,14 +1,14 @@
-"""Masquerade on real logs: calls of one principal made with the identity of another, which must be found. No simulator is needed.
+"""Masquerade on real logs: calls of one principal with the identity of another, which must be found. It needs no simulator.
 
 Example:
     >>> figures = evaluate_masquerade(Path("data/real/prod_slice_anonymised"), Settings(), no_progress)
     >>> figures["methods"]["log-rarity"]["recall_per_100"]      # at 1, 5 and 20 alerts a day per 100 principals
     {'1': 0.22, '5': 0.56, '20': 0.83}
 
-Another one's real work under one's name (Schonlau et al. 2001): what stays of a session that is moved is its calls, times, tool
-and addresses; identity and account become the victim's. The donor keeps what it did. The real sets that travel with the project
-are minutes long, so a victim is known by minutes: the figures compare methods on real records, they do not say what a history of
-weeks would find. A span of less than a day counts as a day, as a principal has one alert in it.
+A masquerade is the real work of one person under the name of another (Schonlau et al. 2001). A moved session keeps its calls,
+times, tool and addresses; identity and account become the victim's. The donor also keeps its own session. The real sets of the
+project are minutes long, so a victim has a history of minutes: the figures compare methods on real records, and do not say what a
+history of weeks would find. A span of less than a day counts as a day, because a principal has one alert in it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from pipelines.evaluation.evaluate import OrganisationResult
 from pipelines.evaluation.real_sets import evaluate_records, pool_methods, read_events
 
 LEARNED_SHARE = 3 / 5  # of the span
-MIN_KNOWN_EVENTS = 5  # of a victim, in what is learned: else there is no one to pretend to be
-MIN_SESSION_EVENTS, MAX_SESSION_EVENTS = 3, 20  # of a donor, in what is judged
-VICTIM_SHARE = 0.1  # of the principals, at most: in a queue of victims every alert is right
+MIN_KNOWN_EVENTS = 5  # of a victim, in the learned part: with fewer it has no habits to depart from
+MIN_SESSION_EVENTS, MAX_SESSION_EVENTS = 3, 20  # of a donor, in the judged part
+VICTIM_SHARE = 0.1  # of the principals, at most: if all were victims, every alert would be right
 DRAWS = 3  # of victims and donors
 # A service's identity cannot be stolen
 PEOPLE_AND_ROLES = ("person", "user", "root", "role", "federated", "account")
 
 
 class MovedSession(NamedTuple):
-    """A session of `donor` that is made with the identity of `victim`: rows of the set's table of events."""
+    """A session of `donor` that gets the identity of `victim`; `rows` are those in the set's table of events."""
 
     victim: str
     donor: str
@@ -48,7 +48,7 @@ class MovedSession(NamedTuple):
 def evaluate_masquerade(
     folder: Path, settings: Settings, progress: Progress, draws: int = DRAWS
 ) -> Figures | None:
-    """Return what every method finds of sessions moved on one real set; None where no principal is known or none can be moved."""
+    """Return how many sessions that are moved in one real set every method finds; None if no session can be moved."""
     events = read_events(folder, settings)
     results = []
     for seed in range(draws):
@@ -72,7 +72,7 @@ def evaluate_masquerade(
 
 
 def draw_sessions(events: pd.DataFrame, seed: int) -> list[MovedSession]:
-    """Return the sessions that are moved: victims that are known when judging begins, each with another principal's calls."""
+    """Return the sessions to move: for each victim, who has a history when judging begins, the calls of another principal."""
     seconds = events["seconds"]
     cut = seconds.min() + (seconds.max() - seconds.min()) * LEARNED_SHARE
     movable = events[events["kind"].isin(PEOPLE_AND_ROLES)]
@@ -97,7 +97,7 @@ def draw_sessions(events: pd.DataFrame, seed: int) -> list[MovedSession]:
 def moved_records(
     events: pd.DataFrame, moved: Sequence[MovedSession]
 ) -> tuple[list[str], list[dict[str, str]]]:
-    """Return the records of moved sessions, with ids of their own, and their labels."""
+    """Return the records of moved sessions, with new ids, and their labels."""
     records, labels = [], []
     for number, session in enumerate(moved):
         caller = json.loads(events.loc[events["principal"] == session.victim, "raw"].iloc[0])

@@ -1,6 +1,6 @@
-"""`fingerprint evaluate --newcomers`: attacks by principals hours old, and harmless first days, under several rules.
+"""`fingerprint evaluate --newcomers`: attacks by principals that are hours old, and harmless first days, under several rules.
 
-A rule says which vote of the autoencoder is enough where no second detector has an opinion.
+A rule says which z of the autoencoder is enough for a verdict if no second detector has an opinion.
 
 Example:
     $ fingerprint evaluate --newcomers --principals 100 --seed 201 --seed 202 --seed 203 --keep build/organisations
@@ -47,9 +47,9 @@ from pipelines.evaluation.organisations import DEFAULT_ORGANISATION, Organisatio
 from pipelines.evaluation.report import CONSOLE_WIDTH
 from pipelines.runtime import backend
 
-NEWCOMER_SHARE = 0.3  # of the principals that are not robbed begin in the judged days
+NEWCOMER_SHARE = 0.3  # share of the principals without an attack that are new in the judged days
 ATTACK_COUNT = 24  # sessions in each organisation
-# share of the threshold that is enough; None: never enough
+# Shares of the threshold that are enough for a verdict; None: the autoencoder alone is never enough
 SUPPORT_RULES = (None, 1.25, 1.0, 0.95, 0.9, 0.85, 0.8)
 
 
@@ -59,7 +59,7 @@ def evaluate_newcomers(
     seeds: Sequence[int],
     organisation: Organisation = DEFAULT_ORGANISATION,
 ) -> Figures:
-    """Return `rules`: what each of SUPPORT_RULES shows of the seeds' organisations together (`evaluation.newcomers`)."""
+    """Return `rules`: the figures of each of SUPPORT_RULES over all organisations (`evaluation.newcomers`)."""
     attacked, runs = replace(organisation, attacks=organisation.attacks or ATTACK_COUNT), []
     for number, seed in enumerate(seeds, 1):
         progress("organisations", number, len(seeds))
@@ -112,7 +112,7 @@ def _score_events(
 def _assign_roles(
     history: EventSpool, labels: pd.DataFrame, seed: int
 ) -> tuple[NewcomerScenario, HistoryOverview, int]:
-    """Return who is new and as whom the attacks come, the history at a glance, and when scoring begins."""
+    """Return who is new and as whom each attack comes, an overview of the history, and the time when scoring begins."""
     overview = HistoryOverview(labels)
     for events in history.batches():
         overview.update(events)
@@ -141,7 +141,7 @@ def _attack_rows(events: pd.DataFrame, labels: pd.DataFrame) -> pd.DataFrame:
 
 
 def _pool_organisations(same: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """Pool one rule's figures of several organisations."""
+    """Return the figures of one rule over several organisations."""
     added = {
         name: sum(each[name] for each in same) for name in ("principals", "newcomers", "newcomers_false")
     }

@@ -1,4 +1,4 @@
-"""The organisations that `evaluate` simulates: which seeds are for what, how many attacks, where they are kept.
+"""The organisations that `evaluate` simulates: their seeds, the number of attacks, and the folder that keeps them.
 
 Example:
     >>> organisation = Organisation(principals=50, keep=Path("build/organisations"))
@@ -22,9 +22,9 @@ from fingerprint.simulation.attacks import STRENGTHS
 from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
 from pipelines.simulate import simulate_organisation
 
-DEVELOPMENT_SEEDS = (0, 1, 2)  # looked at with every change
-FINAL_SEEDS = (101, 102, 103)  # for the final table alone: once tuned by, they are final no more
-FIRST_DEVELOPMENT_WORLD = 2000  # seeds of worlds, counted up from there; the same rule holds
+DEVELOPMENT_SEEDS = (0, 1, 2)  # evaluated with every change
+FINAL_SEEDS = (101, 102, 103)  # for the final table alone; once something is tuned by them, others are needed
+FIRST_DEVELOPMENT_WORLD = 2000  # first seed of worlds; others follow it, and the same rule holds
 # 3000 to 3011 and 4000 to 4005, 5000 to 5005 and so on to 16000 to 16005 were looked at.
 FIRST_FINAL_WORLD = 17_000
 MAX_WORLDS = 100
@@ -33,9 +33,9 @@ MIN_ATTACKS, MAX_ATTACKS = 3, 24  # attack sessions of each strength
 
 
 def attacks_for(principals: int) -> int:
-    """Return how many attack sessions an organisation gets.
+    """Return how many attack sessions an organisation gets: one for every ten principals, at least 12 and at most 96.
 
-    As many of each strength, one for every ten principals, at least 12 and at most 96.
+    Each strength has the same number of sessions.
 
     >>> attacks_for(50), attacks_for(500), attacks_for(5000)
     (12, 48, 96)
@@ -45,9 +45,9 @@ def attacks_for(principals: int) -> int:
 
 
 def seeds_for(given: list[int] | None, final: bool) -> tuple[int, ...]:
-    """Return the seeds that are asked for; the first of development by default.
+    """Return the seeds of the options; by default the first development seed.
 
-    Raises FingerprintError if both the final seeds and others are asked for.
+    Raises FingerprintError if both the final seeds and other seeds are given.
     """
     if final and given:
         raise FingerprintError("--final has its own seeds: leave --seed out")
@@ -57,12 +57,12 @@ def seeds_for(given: list[int] | None, final: bool) -> tuple[int, ...]:
 
 
 def world_seeds(count: int, final: bool) -> tuple[int, ...]:
-    """Return the seeds of so many worlds: those of development, or the final ones.
+    """Return the seeds of `count` worlds: development worlds, or final ones.
 
     >>> world_seeds(3, final=False), world_seeds(2, final=True)
     ((2000, 2001, 2002), (17000, 17001))
 
-    Raises FingerprintError for fewer than one world, or more than there are seeds.
+    Raises FingerprintError for fewer than one world, or more than MAX_WORLDS.
     """
     if not 1 <= count <= MAX_WORLDS:
         raise FingerprintError(f"--worlds is {count}: give 1 to {MAX_WORLDS}")
@@ -72,9 +72,9 @@ def world_seeds(count: int, final: bool) -> tuple[int, ...]:
 
 @dataclass(frozen=True)
 class Organisation:
-    """An organisation to be simulated: its size, the attack sessions in it, and the folder that keeps its records.
+    """An organisation to simulate: its size, the number of attack sessions, and the folder that keeps its records.
 
-    `attacks` None: as many as `attacks_for` says. `keep` None: its records are gone afterwards.
+    With `attacks` None the number is that of `attacks_for`. With `keep` None the records are removed afterwards.
     """
 
     principals: int = 50
@@ -83,7 +83,7 @@ class Organisation:
     keep: Path | None = None
 
     def in_world(self, parameters: WorldParameters) -> Organisation:
-        """Return the organisation with as many days as that world has, where so many are asked for."""
+        """Return the organisation with its days multiplied by the `history` of a world, at least MIN_DAYS."""
         return replace(self, days=max(MIN_DAYS, round(self.days * parameters.history)))
 
     @contextmanager
@@ -93,9 +93,10 @@ class Organisation:
         parameters: WorldParameters = DEFAULT_WORLD,
         progress: Callable[[str, int, int], None] | None = None,
     ) -> Iterator[Path]:
-        """Yield a folder with the records and labels of a seed; under `keep` it stays, and is found again.
+        """Yield a folder with the records and labels of a seed. Under `keep` it stays, and is used again.
 
-        A folder is whole or not there. Its name holds a digest of the simulator and the world, so that another one makes its own.
+        A folder appears when it is complete. Its name has a digest of the simulator and the world, so a change of either makes
+        another folder.
         """
         attacks = self.attacks or attacks_for(self.principals)
         size = f"{self.principals}-principals-{self.days}-days-{attacks}-attacks"

@@ -1,10 +1,10 @@
-"""`fingerprint evaluate --real`: the real sets that travel with the project, each by itself, and what so little can tell.
+"""`fingerprint evaluate --real`: the real sets of the project, each by itself, with a note on what so small a set can show.
 
-invictus_stratus       one hour with labelled attacks: scored like any labelled folder
-prod_slice_anonymised  five minutes without labels: three are learned, two scored; counted is what is shown
-schema_variety         shapes of records from four projects: they must be read, and break nothing
-panther_rule_tests     events that a rule of Panther's finds, and events that it leaves in peace, of made-up people: scored
-                       by a bank that learned a simulated organisation, so all of them are strangers to it
+invictus_stratus       one hour with labelled attacks, scored like any labelled folder
+prod_slice_anonymised  five minutes without labels: three are learned and two are scored, and the alerts are counted
+schema_variety         shapes of records from four projects, which must be read and break nothing
+panther_rule_tests     events that a rule of Panther finds, and events that it does not find, of made-up people. A bank that
+                       learned a simulated organisation scores them, so it knows none of these people.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from pipelines.simulate import simulate_organisation
 
 LABELLED, UNLABELLED = "invictus_stratus", ("prod_slice_anonymised", "schema_variety")
 RULE_TESTS = "panther_rule_tests"
-TRAINING_SHARE = 3 / 5  # of the span, where there are no labels
+TRAINING_SHARE = 3 / 5  # of the span, for sets without labels
 PRINCIPALS, DAYS = 30, 14
 
 
 def evaluate_real_datasets(
     settings: Settings, progress: Progress, principals: int = PRINCIPALS, days: int = DAYS
 ) -> list[Figures]:
-    """Return the figures of each set, and a sentence on what they are worth.
+    """Return the figures of each set, with a note on what they can show.
 
-    `principals` and `days` are those of the organisation to which Panther's people are strangers.
+    `principals` and `days` are those of the simulated organisation, whose bank does not know Panther's people.
     """
     unlabelled = [_evaluate_unlabelled(name, settings, progress) for name in UNLABELLED]
     bank = _bank_of_simulated_organisation(principals, days, settings, progress)
@@ -103,7 +103,7 @@ def _evaluate_unlabelled(name: str, settings: Settings, progress: Progress) -> F
 
 
 def _evaluate_rule_tests(bank: Bank, settings: Settings) -> Figures:
-    """Score Panther's examples. Events that share an id (many have a made-up one) are told apart by their line."""
+    """Score Panther's examples, with their line as id, because many have made-up ids that others have, too."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as folder, EventSpool(settings) as history:
         lines = Path(folder) / "events.jsonl"
         numbered = enumerate(samples.sample_records(f"real/{RULE_TESTS}"))
@@ -128,7 +128,7 @@ def _evaluate_rule_tests(bank: Bank, settings: Settings) -> Figures:
 
 
 def _autoencoder_auc(judged: pd.DataFrame, guilty: list[bool]) -> float:
-    """Return the AUC of the autoencoder's z: how likely a guilty event ranks above an innocent one."""
+    """Return the AUC of the autoencoder's z: the probability that a guilty event ranks above an innocent one."""
     lines = hashing.hash_strings(pd.Series([str(line) for line in range(len(guilty))], dtype=object))
     right = pd.Series(guilty, index=lines).reindex(judged["event"]).to_numpy(bool)
     z = np.nan_to_num(judged[z_column(AutoencoderDetector.name)].to_numpy(float), nan=-1e9)
@@ -138,7 +138,7 @@ def _autoencoder_auc(judged: pd.DataFrame, guilty: list[bool]) -> float:
 def _bank_of_simulated_organisation(
     principals: int, days: int, settings: Settings, progress: Progress
 ) -> Bank:
-    """Train a bank on a simulated organisation in which nothing was stolen."""
+    """Train a bank on a simulated organisation without attacks."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as folder, EventSpool(settings) as history:
         simulate_organisation(principals, days, 0, Path(folder), surprises=())
         history.add_batches(files.read_sources([folder], settings.reading))

@@ -1,4 +1,4 @@
-"""Real sets: folders of real records that travel with the project or are given, read and evaluated as any folder is.
+"""Real sets: folders of real records, of the project or of the user, read and evaluated like any folder.
 
 Example:
     >>> [folder.name for folder in real_sets([samples.data_folder("real")]) if has_attacks(folder)]
@@ -30,7 +30,7 @@ OPTIONS = EvaluationOptions(peers=True, third=False, terms=False)
 
 
 def real_sets(folders: Sequence[Path]) -> list[Path]:
-    """Return the real sets in some folders: each a folder with records of its own name. One name counts once."""
+    """Return the real sets in some folders: folders with a file of records of their own name; the first of a name counts."""
     found = [
         each
         for folder in folders
@@ -41,7 +41,7 @@ def real_sets(folders: Sequence[Path]) -> list[Path]:
 
 
 def has_attacks(folder: Path) -> bool:
-    """Return whether labels beside the records say which events are an attack's."""
+    """Return whether labels beside the records name events of attacks."""
     try:
         return len(attack_labels(read_labels([str(folder)]))) > 0
     except FingerprintError:
@@ -49,7 +49,7 @@ def has_attacks(folder: Path) -> bool:
 
 
 def read_events(folder: Path, settings: Settings) -> pd.DataFrame:
-    """Return a set's events in the order of time: event_id, principal, kind, seconds, raw (the record)."""
+    """Return the events of a set in the order of time, with columns event_id, principal, kind, seconds and raw (the record)."""
     with read_history([str(folder)], settings) as history:
         parts = [
             events[["event_id", "principal", "kind", "raw"]].assign(
@@ -69,7 +69,7 @@ def evaluate_records(
     settings: Settings,
     progress: Progress,
 ) -> OrganisationResult:
-    """Evaluate records and labels as any labelled folder is."""
+    """Evaluate records and labels like a labelled folder."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-") as temporary:
         folder = Path(temporary)
         lines = b"\n".join(each if isinstance(each, bytes) else each.encode() for each in records)
@@ -79,12 +79,12 @@ def evaluate_records(
 
 
 def evaluate_folder(folder: Path, settings: Settings, progress: Progress) -> OrganisationResult:
-    """Evaluate a folder of records and labels, our detectors beside their peers."""
+    """Evaluate our detectors and their peers on a folder of records and labels."""
     return OrganisationEvaluation([str(folder)], settings, progress, OPTIONS).run()
 
 
 def pool_methods(results: Sequence[OrganisationResult]) -> dict[str, Figures]:
-    """Return by method how many sessions are found, at its threshold and per 100 principals, all draws together."""
+    """Return by method how many sessions it finds in all draws, at its threshold and at alert budgets per 100 principals."""
     out = {}
     for same in zip(*(result.methods for result in results), strict=True):
         names = ("sessions", "found", "found_per_100")

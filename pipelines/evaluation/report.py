@@ -1,4 +1,4 @@
-"""The figures of `evaluate` as tables on the screen; one that is wider than the screen has columns below each other."""
+"""The figures of `evaluate` as tables on the screen; a table that is too wide is divided into several, one below the other."""
 
 from __future__ import annotations
 
@@ -21,18 +21,19 @@ from pipelines.evaluation.standing_table import (
 )
 
 STRENGTHS = ("smash", "session", "quiet", "mimic")  # loudest first
-ALERT_BUDGET = "20"  # alerts a day, where only one can be shown
+ALERT_BUDGET = "20"  # alerts a day, for tables that show one budget alone
 CONFIDENCE = "95 %"  # interval
-CONSOLE_WIDTH = 110  # columns where the output is no terminal
+CONSOLE_WIDTH = 110  # characters, if the output is no terminal
 MAX_WIDTH = 1_000  # characters, more than any table has
-MOST_NAMED = 5  # sessions
+MOST_NAMED = 5  # sessions that a sentence names
 SIMULATED = "All of the above is simulated, but for the attack calls: what holds here alone is a claim about simulation."
 
 
 def print_evaluation(figures: Figures) -> None:
-    """Print each organisation, then the standing table, and what the methods find.
+    """Print each organisation, then the standing tables, and tables of what the methods find.
 
-    At their thresholds, within budgets, by strength; when our alerts are there, and where the false ones come from.
+    These are for each method's threshold, for alert budgets, and by strength of the attack. The time to alert, severities and the
+    causes of false alerts follow.
     """
     console = _console()
     for about in figures["organisations"]:
@@ -57,7 +58,7 @@ def print_evaluation(figures: Figures) -> None:
 
 
 def _print_table(console: Console, table: Table) -> None:
-    """Print a table and its caption; where the terminal is too narrow, its columns below each other, none of them cut."""
+    """Print a table and its caption; if the terminal is too narrow, divide the columns into several tables, and cut none."""
     caption, table.caption = table.caption, None
     for part in divide_columns(table, console.width):
         console.print(part)
@@ -66,9 +67,9 @@ def _print_table(console: Console, table: Table) -> None:
 
 
 def divide_columns(table: Table, width: int) -> list[Table]:
-    """Return tables that are at most so wide (characters) and together have all columns, each with the first one.
+    """Return tables of at most `width` characters, which together have all columns; each has the first column.
 
-    An interval stays beside its figure. A part has two columns however narrow the terminal is.
+    An interval stays beside its figure. Each table has at least two columns, even if it is too wide then.
 
     >>> table = Table("method", "smash", CONFIDENCE, "quiet", CONFIDENCE)
     >>> [[str(column.header) for column in part.columns] for part in divide_columns(table, 30)]
@@ -98,13 +99,13 @@ def _with_columns(table: Table, chosen: Sequence[int]) -> Table:
 
 
 def _width(table: Table) -> int:
-    """Return how wide a table is with all cells whole, in characters."""
+    """Return the width of a table in characters if no cell is cut."""
     wide = Console(width=MAX_WIDTH)
     return Measurement.get(wide, wide.options, table).maximum
 
 
 def _print_real_datasets(sets: list[Figures], console: Console) -> None:
-    """Print the figures of the real sets, and what they are worth."""
+    """Print the figures of the real sets, and a note on what each set can show."""
     table = figures_table(
         "Real sets",
         "records",
@@ -161,7 +162,7 @@ def _describe_leakage(form: Figures | None) -> str:
 
 
 def _threshold_table(methods: list[Figures]) -> Table:
-    """Return a table of both halves of a method: its events, and its alerts."""
+    """Return a table of each method's figures by event, and by alert and attack session."""
     heads = ["P ev", "R ev", "F1 ev", "AP ev", "P al", "R ses", "F1", "AP al", "alerts", "false"]
     several = methods[0]["intervals"]["false_alerts_per_day"] is not None
     table = figures_table("At each method's threshold", *heads, *([CONFIDENCE] if several else []))
@@ -225,7 +226,7 @@ def _strength_table(methods: list[Figures]) -> Table:
 
 
 def time_to_alert_table(times: Figures) -> Table:
-    """Return how long attacks were under way when their alerts were there, by strength."""
+    """Return the table of the time from an attack's first event to its alert, by strength."""
     table = figures_table("From first event to alert", "found", "median", "p90", "events", "p90")
     table.caption = (
         "Event time from a session's first event to the record that made the verdict, and how many events of the\n"

@@ -1,11 +1,11 @@
-"""`fingerprint evaluate --retrain WEEKS`: a bank that serves a week and is trained again, with what its alert store holds.
+"""`fingerprint evaluate --retrain WEEKS`: a bank that is trained again each week, with the alerts of the weeks before.
 
 Example:
     $ fingerprint evaluate --retrain 4 --worlds 2 --principals 100
 
-`train` asks the alert store what not to learn, and analysts' decisions move thresholds. A single training on a history without
-alerts, which the other evaluations judge, shows neither. Here the programs themselves, `train` and `score`, take turns for some
-weeks. Each organisation is served three times; a bank that asks no store is what the other two are compared with.
+`train` leaves out events that the alert store names, and decisions of analysts move thresholds. The other evaluations train once
+on a history without alerts, so they show neither. Here the programs `train` and `score` themselves take turns for some weeks.
+Each organisation is served three times, with different uses of the store; the bank that uses no store is the baseline.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ WEEK_DAYS = 7
 
 
 class StoreUse(NamedTuple):
-    """Use of earlier alerts by a training: `reads_alerts` of the store; `decided`: each one, as its labels say."""
+    """A use of earlier alerts by a training: whether it reads them (`reads_alerts`), and whether all are `decided`, by labels."""
 
     name: str
     reads_alerts: bool
@@ -71,10 +71,11 @@ def evaluate_retraining(
     organisation: Organisation = DEFAULT_ORGANISATION,
     workers: int | None = None,
 ) -> Figures:
-    """Return the figures of `evaluate --retrain --json`: each organisation's weeks under each use of the store, and their sums.
+    """Return the figures of `evaluate --retrain --json`: each organisation's weeks under each use of the store, and a summary.
 
-    The organisation's days are learned before the first week; the attacks come in the last quarter of all days. Of `worlds` as
-    many are drawn, else the organisations of `seeds` are simulated. Raises FingerprintError for an impossible number of either.
+    The days of `organisation` are learned before the first week; attacks are in the last quarter of all days. With `worlds`, as
+    many worlds are drawn; otherwise the organisations of `seeds` are simulated. Raises FingerprintError for an impossible number
+    of worlds.
     """
     drawn = (
         [(seed, WorldParameters.draw(seed)) for seed in world_seeds(worlds, final)]
@@ -92,7 +93,7 @@ def evaluate_retraining(
 
 @dataclass(frozen=True)
 class RetrainingTask:
-    """One organisation: what a process of its own is given."""
+    """One organisation to serve for some weeks in a process of its own."""
 
     seed: int
     parameters: WorldParameters
@@ -101,7 +102,7 @@ class RetrainingTask:
     settings: Settings
 
     def run(self, progress: Progress = no_progress) -> dict[str, list[Figures]]:
-        """Simulate the organisation, or find it, and serve it week by week; return the weeks of each use of the store."""
+        """Simulate the organisation, unless it is kept from before, and serve it week by week, under each use of the store."""
         learned = self.organisation.days
         whole = replace(self.organisation, days=learned + WEEK_DAYS * self.weeks)
         with (
@@ -109,7 +110,7 @@ class RetrainingTask:
             tempfile.TemporaryDirectory(prefix="fingerprint-retraining-") as work,
         ):
             first = ServedOrganisation(records, Path(work) / "first", self.settings)
-            week = first.serve_week(learned, NO_STORE)  # no alerts yet: the same for all
+            week = first.serve_week(learned, NO_STORE)  # there are no alerts yet: the same for each use
             return {
                 use.name: [week, *self._later_weeks(first.copy_to(Path(work) / use.name), use, progress)]
                 for use in STORE_USES
@@ -124,7 +125,7 @@ class RetrainingTask:
 
 
 class ServedOrganisation:
-    """An organisation's records, a file a day, with the bank and the alert store that serve it; `folder` holds these two."""
+    """The records of an organisation, one file a day, with the bank and the alert store that serve it, both in `folder`."""
 
     def __init__(self, records: Path, folder: Path, settings: Settings) -> None:
         self.records, self.folder, self.settings = records, folder, settings
@@ -134,12 +135,12 @@ class ServedOrganisation:
         folder.mkdir(exist_ok=True)
 
     def copy_to(self, folder: Path) -> ServedOrganisation:
-        """Return a copy that goes on by itself."""
+        """Return a copy of the bank and the store in another folder, which is served independently."""
         shutil.copytree(self.folder, folder)
         return ServedOrganisation(self.records, folder, self.settings)
 
     def serve_week(self, begin: int, use: StoreUse) -> Figures:
-        """Train on the days before day `begin`, as many as `retrain` reads; score the next seven; return the week's figures."""
+        """Train on the days before day `begin`, as many as `retrain` reads, score the next seven, and return their figures."""
         before = self._alerts()
         if use.decided:
             self._decide(before)
@@ -173,7 +174,7 @@ class ServedOrganisation:
             return store.alerts.by_urgency(raw=False)
 
     def _decide(self, alerts: Sequence[Alert]) -> None:
-        """Decide every alert as its labels say, an hour after its last event; again, this changes nothing."""
+        """Decide every alert by its labels, an hour after its last event. A second call for the same alert changes nothing."""
         attacks = set(self._about(alerts)["group"])
         with closing(open_store(self.database)) as store:
             for alert in alerts:
@@ -184,7 +185,7 @@ class ServedOrganisation:
                 )
 
     def _about(self, alerts: Sequence[Alert]) -> pd.DataFrame:
-        """Return pairs of an alert (`group`) and a session that it is about, by the rule of all evaluations."""
+        """Return pairs of an alert (`group`) and an attack session that it shows, by the rule of all evaluations."""
         rows = [
             (alert.alert_id, event.event_time, self.session_of.get(event.event_id))
             for alert in alerts
@@ -197,7 +198,7 @@ class ServedOrganisation:
 
 
 def _summarise(served: Sequence[dict[str, list[Figures]]]) -> list[Figures]:
-    """Return for every use of the store and week what all organisations together show, and the most false alerts of one."""
+    """Return a row for every use of the store and week: figures of all organisations, and the most false alerts of one."""
     out = []
     for use in STORE_USES:
         for number, same in enumerate(zip(*(each[use.name] for each in served), strict=True), 1):

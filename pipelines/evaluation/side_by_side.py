@@ -1,4 +1,4 @@
-"""Tasks of an evaluation side by side, each in a process of its own: worlds, weeks of retraining.
+"""Tasks of an evaluation in parallel, each in a process of its own: worlds, weeks of retraining.
 
 Example:
     >>> workers_for(12, 200, cores=16, memory=64 << 30)
@@ -6,7 +6,7 @@ Example:
     >>> run_tasks([task], 1, no_progress, "worlds")         # in this process
     [EvaluatedWorld(...)]
 
-Which tasks run together changes no figure.
+The number of workers changes no figure.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from typing import Protocol, TypeVar
 from pipelines.cli.console import Progress, no_progress
 from pipelines.runtime import host
 
-BYTES_PER_PRINCIPAL = 12 << 20  # memory that a world takes at most, measured with 60 to 200 principals ...
-BYTES_PER_WORLD = 1 << 30  # ... and what it takes in any case
+# Memory that a world takes at most, measured with 60 to 200 principals: a fixed part, and a part for each principal
+BYTES_PER_PRINCIPAL = 12 << 20
+BYTES_PER_WORLD = 1 << 30
 
 Result = TypeVar("Result", covariant=True)
 
 
 class EvaluationTask(Protocol[Result]):
-    """Work for a process; it can be pickled, and so can its result."""
+    """Work for a process. The task and its result can be pickled."""
 
     def run(self, progress: Progress = no_progress) -> Result:
         """Return the result."""
 
 
 def workers_for(tasks: int, principals: int, cores: int | None = None, memory: int | None = None) -> int:
-    """Return how many organisations of so many principals are evaluated at a time: as many as there are cores, and free memory.
+    """Return how many tasks with `principals` principals each run at a time: as many as cores and free memory (bytes) allow.
 
     >>> workers_for(12, 200, cores=16, memory=12 << 30)
     3
@@ -48,13 +49,13 @@ def workers_for(tasks: int, principals: int, cores: int | None = None, memory: i
 def run_tasks(
     tasks: Sequence[EvaluationTask[Result]], workers: int, progress: Progress, what: str
 ) -> list[Result]:
-    """Return the results in the order of the tasks; the first failure ends all. `what` they are is shown as progress."""
+    """Return the results in the order of the tasks; the first failure ends all. `what` names the tasks in the progress."""
     if workers == 1:
         return [_run_here(task, number, len(tasks), progress, what) for number, task in enumerate(tasks, 1)]
     threads = max(1, len(os.sched_getaffinity(0)) // workers)
     pool = ProcessPoolExecutor(
         workers,
-        multiprocessing.get_context("spawn"),  # DuckDB has threads, which a fork would lose
+        multiprocessing.get_context("spawn"),  # a fork would lose the threads of DuckDB
         initializer=host.limit_threads,
         initargs=(threads,),
         max_tasks_per_child=1,  # so that a task's peak memory is its own

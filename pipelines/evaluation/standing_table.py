@@ -1,10 +1,10 @@
-"""The standing table: every method on the same rows, at the same numbers of alerts, and what each vote and each term is worth.
+"""The standing table: every method on the same events, at the same numbers of alerts, and the worth of each vote and each term.
 
 Example:
     >>> for table in standing_tables(figures):            # of `run_evaluation` or `evaluate_worlds`
     ...     console.print(table)
 
-What is in it, and how it is read: docs/explanation/evaluation.md.
+docs/explanation/evaluation.md explains its rows and columns.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def standing_tables(figures: Figures) -> list[Table]:
 
 
 def methods_table(methods: Sequence[Figures]) -> Table:
-    """Return a row for each method but those with a term left out: queues, detectors left out and alone, peers."""
+    """Return a row for each method: queues, detectors left out and alone, peers. Methods with a term left out are elsewhere."""
     heads = [*map(str, ALERT_BUDGETS), "equal", "own", "alerts", "false/100", "share", "again", "held after"]
     table = figures_table(f"Of {methods[0]['sessions']} sessions found at", *heads)
     table.caption = (
@@ -71,7 +71,7 @@ def methods_table(methods: Sequence[Figures]) -> Table:
 
 
 def most_found(method: Figures, budget: str) -> float:
-    """Return the share of the sessions that can be found within a budget, if every alert that is read is about another one.
+    """Return the largest share of sessions that can be found within a budget: if each alert that is read shows another session.
 
     >>> most_found({"alerts_read": {"5": 35, "20": 140}, "sessions": 70}, "5")
     0.5
@@ -80,7 +80,7 @@ def most_found(method: Figures, budget: str) -> float:
 
 
 def budgets_sentence(method: Figures) -> str:
-    """Return how many alerts are read where they are fewer than the sessions, which no ranking can make up for; else nothing.
+    """Return a sentence for each budget with fewer alerts than sessions, which limits every ranking; empty if there is none.
 
     >>> budgets_sentence({"alerts_read": {"5": 35, "20": 140}, "sessions": 67})
     'At 5 a day 35 alerts are read for 67 sessions: about 52% can be found at most.\\n'
@@ -94,7 +94,7 @@ def budgets_sentence(method: Figures) -> str:
 
 
 def equal_alerts_sentence(methods: Sequence[Figures]) -> str:
-    """Return how the quorum compares with the best of its detectors alone, at as many alerts; empty for one detector."""
+    """Return the sentence that compares the quorum with its best detector alone, at as many alerts; empty without such a row."""
     alone = [method for method in methods if method["role"] == "detector"]
     if not alone:
         return ""
@@ -106,9 +106,9 @@ def equal_alerts_sentence(methods: Sequence[Figures]) -> str:
 
 
 def terms_table(methods: Sequence[Figures]) -> Table:
-    """Return a row for each detector with all terms, and below it one for each term left out, ranked by z without thresholds.
+    """Return a row for each detector with all terms, and below it a row for each term left out, ranked by z without thresholds.
 
-    Then the served queue, and below it that with each term of its rank left out.
+    The served queue follows, and below it the queue with each term of its rank left out.
     """
     table = figures_table("Term left out, ranked by z", *map(str, ALERT_BUDGETS), "equal", "share", "again")
     table.caption = (
@@ -133,7 +133,7 @@ def terms_table(methods: Sequence[Figures]) -> Table:
 
 
 def vote_rates_table(counts: Figures) -> Table:
-    """Return the share of harmless events that each detector votes for, a row for each kind of principal."""
+    """Return a row for each kind of principal, with the share of its harmless events that each detector votes for."""
     shares = vote_shares(counts)
     names = [name for name in next(iter(shares.values()), {}) if name not in (EVENTS, VERDICTS)]
     table = figures_table("Votes on harmless events", "events", *names, "verdict")
@@ -148,7 +148,7 @@ def vote_rates_table(counts: Figures) -> Table:
 
 
 def vote_effects_table(effects: Figures) -> Table:
-    """Return what differs when a detector is left out of the quorum."""
+    """Return a row for each detector: the events, alerts and found sessions that differ if the quorum lacks it."""
     table = figures_table("Left out of the quorum", "events", "alerts", "sessions found")
     table.caption = "How many differ from the served queue. A vote that changes no alert and no session fails the evaluation."
     for name, effect in effects.items():
@@ -178,7 +178,7 @@ def format_duration(seconds: float | None) -> str:
 
 
 def figures_table(first: str, *others: str) -> Table:
-    """Return an empty table of figures, whose first column has names."""
+    """Return an empty table of figures; the first column is for names."""
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, collapse_padding=True, caption_justify="left")
     table.add_column(first, no_wrap=True)
     for name in others:
@@ -190,7 +190,7 @@ def figures_table(first: str, *others: str) -> Table:
 
 
 def real_attack_tables(figures: Figures) -> list[Table]:
-    """Return a table of each real set with moved sessions, and of each labelled one (`labelled_sets.evaluate_real_sets`)."""
+    """Return a table for each real set with moved sessions, and for each labelled one (`labelled_sets.evaluate_real_sets`)."""
     tables = []
     for each in figures["masquerade"]:
         table = _per_100_table(f"{each['set']}: of {each['sessions']} moved sessions", each["methods"])

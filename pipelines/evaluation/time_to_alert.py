@@ -1,4 +1,4 @@
-"""Time from the start of an attack to the alert about it: `evaluation.time_to_alert` on a history."""
+"""Time from the start of an attack to its alert: `evaluation.time_to_alert` on a history."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from fingerprint.state import partitioning
 from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import Progress
 
-UNREAD_COLUMN = "raw"  # a column of events that only alerts on a screen need
+UNREAD_COLUMN = "raw"  # a column of events that is not needed here
 
 
 class ArrivalOrderSpool(EventSpool):
     """A spool that keeps the order in which records were read.
 
-    Its events have a further column, `arrival`: a number that grows from record to record, int64.
+    Its events have another column, `arrival` (int64): the number of the record in that order.
     """
 
     records_seen = 0
@@ -40,7 +40,7 @@ class ArrivalOrderSpool(EventSpool):
 
 
 def victim_events(events: pd.DataFrame, overview: HistoryOverview) -> pd.DataFrame:
-    """Return the events of a chunk that were done as a principal who was attacked."""
+    """Return the events of a chunk whose principal was attacked, without their records."""
     theirs = np.isin(hashing.hash_strings(events["principal"]), overview.victims)
     return events[theirs].drop(columns=UNREAD_COLUMN)
 
@@ -53,9 +53,9 @@ def measure_time_to_alert(
     settings: Settings,
     progress: Progress,
 ) -> pd.DataFrame:
-    """Return one row a session that an alert is about: strength, seconds, events (`evaluation.time_to_alert`).
+    """Return one row for each session with an alert: strength, seconds, events (`evaluation.time_to_alert`).
 
-    `victims` are their events of the scored days; `served` all scored events as `metrics.compute_metrics` takes them.
+    `victims` are the scored events of attacked principals; `served` has all scored events, as for `metrics.compute_metrics`.
     """
     events = pd.concat(victims, ignore_index=True).sort_values("arrival", ignore_index=True)
     session = names_at(

@@ -4,10 +4,11 @@ Example:
     $ fingerprint evaluate --worlds 12 --principals 200 --keep build/organisations
     $ fingerprint evaluate --worlds 12 --principals 200 --final         # once, when nothing is tuned any more
 
-A world is drawn from the ranges of `simulation.world_parameters` by its seed; development and final worlds have different ones. A
-detector that wins in one world by knowing its habits loses in another, so what counts is the worst world beside the mean.
+The seed of a world draws its parameters from the ranges of `simulation.world_parameters`; development and final worlds have
+different seeds. A detector that wins in one world because it is tuned to its habits loses in another. So the worst world counts,
+too, not the mean alone.
 
-Worlds are evaluated side by side, each in a process of its own, as many as there are cores and memory for.
+Worlds are evaluated in parallel, each in a process of its own, as many at a time as cores and memory allow.
 """
 
 from __future__ import annotations
@@ -61,13 +62,13 @@ SHOWN_STATISTICS = {  # heading -> statistic
     "people": "people_share",
     "days": "history_days",
 }
-COUNTED_STATISTICS = {"events", "new in an hour", "p99", "variance / mean", "days"}  # the others are shares
+COUNTED_STATISTICS = {"events", "new in an hour", "p99", "variance / mean", "days"}  # all others are shares
 SHARED_HEADING = "attackers' own calls"
-MOST_WORLDS_SHOWN = 12  # columns of a table; of more worlds the mean and the worst are shown
+MOST_WORLDS_SHOWN = 12  # columns of a table; for more worlds only the mean and the worst are shown
 
 
 def refuse_beside(option: str, given: Mapping[str, object]) -> None:
-    """Raise FingerprintError if anything is given that has no meaning beside an option that simulates organisations."""
+    """Raise FingerprintError if a `given` option is set together with `option`, which simulates its own organisations."""
     if others := [name for name, value in given.items() if value]:
         raise FingerprintError(f"{option} simulates its own organisations: leave {', '.join(others)} out")
 
@@ -81,11 +82,12 @@ def evaluate_worlds(
     options: EvaluationOptions = DEFAULT_OPTIONS,
     workers: int | None = None,
 ) -> Figures:
-    """Return the figures of `evaluate --worlds --json`: those of `run_evaluation`, and `worlds` and `summary`.
+    """Return the figures of `evaluate --worlds --json`: those of `run_evaluation`, and two more.
 
-    `worlds` has for each its seed, its parameters, its statistics and what every method finds; `summary` the mean of every
-    method over the worlds, and its worst world. `workers` worlds run at a time, by default `workers_for`. Raises FingerprintError
-    for an impossible number of worlds.
+    - `worlds`: for each world its seed, its parameters, its statistics and the figures of every method
+    - `summary`: for every method the mean over the worlds, and its worst world
+
+    `workers` worlds run at a time, by default `workers_for`. Raises FingerprintError for an impossible number of worlds.
     """
     started, seeds = time.monotonic(), world_seeds(count, final)
     principals, drawn = organisation.principals, [WorldParameters.draw(seed) for seed in seeds]
@@ -112,7 +114,7 @@ def evaluate_worlds(
 
 @dataclass(frozen=True)
 class WorldTask:
-    """One world to be evaluated: what a process of its own is given."""
+    """One world to evaluate in a process of its own."""
 
     seed: int
     parameters: WorldParameters
@@ -121,7 +123,7 @@ class WorldTask:
     options: EvaluationOptions
 
     def run(self, progress: Progress = no_progress) -> EvaluatedWorld:
-        """Simulate the world, or find it, and evaluate it."""
+        """Simulate the world, unless its records are kept from before, and evaluate it."""
         started = time.monotonic()
         result = evaluate_seed(
             self.seed, self.organisation, self.settings, progress, self.options, self.parameters
@@ -130,7 +132,7 @@ class WorldTask:
 
 
 class EvaluatedWorld(NamedTuple):
-    """The evaluation of one world, how long it took, and the peak memory of its process."""
+    """The evaluation of one world, its duration, and the peak memory of its process."""
 
     result: OrganisationResult
     seconds: float
@@ -178,9 +180,10 @@ def _describe_world(parameters: WorldParameters, evaluated: EvaluatedWorld) -> F
 
 
 def summarise_worlds(worlds: Sequence[Figures]) -> dict[str, Figures]:
-    """Return for every method the mean share of sessions at each budget, its worst world, and its false alerts.
+    """Return for every method the mean share of sessions found at each budget, its worst world, and its false alerts.
 
-    `ahead` says at each budget in how many worlds the served quorum, the first method, finds at least as many as this one.
+    `ahead` is, for each budget, the number of worlds in which the served quorum (the first method) finds at least as many
+    sessions as this method.
     """
     served = next(iter(worlds[0]["methods"]))
     out = {}
@@ -204,7 +207,7 @@ def summarise_worlds(worlds: Sequence[Figures]) -> dict[str, Figures]:
 
 
 def print_worlds(figures: Figures) -> None:
-    """Print what the worlds are like, what every method finds and alerts falsely in each, the standing table, and when."""
+    """Print statistics of the worlds, found sessions and false alerts of each method, standing tables, and times to alert."""
     console = Console()
     console = console if console.is_terminal else Console(width=CONSOLE_WIDTH)
     worlds = figures["worlds"]
@@ -251,7 +254,7 @@ def _false_alerts_table(worlds: Sequence[Figures]) -> Table:
 
 
 def _statistics_table(worlds: Sequence[Figures]) -> Table:
-    """Return a row a statistic; what is shown of a world in a column, or the range of more worlds."""
+    """Return a table with a row for each statistic and a column for each of the first MOST_WORLDS_SHOWN worlds."""
     shown = worlds[:MOST_WORLDS_SHOWN]
     table = figures_table("Statistics", *(str(world["seed"]) for world in shown))
     table.caption = (
@@ -288,7 +291,7 @@ def _methods_table(
     worst: Callable[[Sequence[float]], float],
     text: Callable[[float], str],
 ) -> Table:
-    """Return a table with a row a method and a column a world; in front the mean and each method's worst world."""
+    """Return a table with a row for each method: the mean, its worst world, and a column for each world."""
     shown = worlds if len(worlds) <= MOST_WORLDS_SHOWN else []
     table = figures_table(title, "mean", "worst", *(str(world["seed"]) for world in shown))
     roles = {name: method["role"] for name, method in worlds[0]["methods"].items()}
@@ -303,6 +306,6 @@ def _methods_table(
 def _cells(
     values: Sequence[float], worst: Callable[[Sequence[float]], float], text: Callable[[float], str]
 ) -> Iterator[str]:
-    """Return the mean of the worlds' values, the worst, and each of them where so many are shown."""
+    """Return the mean of the values of all worlds, the worst, and each value unless there are too many worlds to show."""
     each = values if len(values) <= MOST_WORLDS_SHOWN else []
     return map(text, (sum(values) / len(values), worst(values), *each))
