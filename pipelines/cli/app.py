@@ -86,9 +86,9 @@ for name, group in COMMAND_GROUPS.items():
 
 
 def app_for(arguments: Sequence[str]) -> typer.Typer:
-    """Return the application, of which only the command that arguments begin with is built: all sixty take 50 ms of CPU.
+    """Return the application with only the command that the arguments begin with, because building all sixty takes 50 ms of CPU.
 
-    Where they begin with none (an option, a misspelt command), it has them all.
+    If the arguments do not begin with a command (but with an option, or a misspelt command), it has all commands.
     """
     chosen = copy(app)
     named = arguments[:1]

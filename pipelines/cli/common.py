@@ -14,7 +14,7 @@ from pipelines.cli.run import EXIT_REFUSED
 if TYPE_CHECKING:
     from fingerprint.core.settings import Settings
 
-INTERACTIVE_TIMEOUT_SECONDS = 5  # for which a command waits for an unreachable broker or database
+INTERACTIVE_TIMEOUT_SECONDS = 5  # a command waits as long for an unreachable broker or database
 NO_OVERRIDES: Mapping[str, dict[str, Any]] = {}
 
 
@@ -44,10 +44,10 @@ def is_awaited(once: bool = False) -> bool:
 
 
 def load_service_settings(file: Path | None, once: bool, database: str | None = None) -> Settings:
-    """Return the settings of a service that uses the broker, and its database where the option names one.
+    """Return the settings of a service that uses the broker, with the database of the option if it names one.
 
-    If a person waits for it, an unreachable database is given up after 5 seconds, and FingerprintError is raised unless the
-    broker answers in that time.
+    If a person waits for the service, it gives up an unreachable database after 5 seconds, and this function raises
+    FingerprintError unless the broker answers in that time.
     """
     loaded = load_settings(file)
     if database:
@@ -64,7 +64,7 @@ def require_broker(settings: Settings) -> Settings:
 
 
 def require_answering_broker(settings: Settings) -> Settings:
-    """Return the settings, whose timeouts are for long work. Raise FingerprintError unless their broker answers in 5 seconds."""
+    """Return the settings, with their own timeouts. Raise FingerprintError unless their broker answers within 5 seconds."""
     from pipelines.runtime import wiring
 
     wiring.require_answer(settings.kafka, INTERACTIVE_TIMEOUT_SECONDS)
@@ -72,7 +72,7 @@ def require_answering_broker(settings: Settings) -> Settings:
 
 
 def database_url(given: str | None, file: Path | None) -> str:
-    """Return the database of the option or else of the settings; an unreachable server is given up after 5 seconds."""
+    """Return the URL of the database of the option, else of the settings; an unreachable server is given up after 5 seconds."""
     return with_connect_timeout(given or load_settings(file).database.url)
 
 
@@ -94,12 +94,12 @@ def with_connect_timeout(url: str) -> str:
 
 
 def workers_override(where: str | None) -> dict[str, dict[str, Any]]:
-    """Return what `--workers` overrides in the settings."""
+    """Return the settings that the option `--workers` overrides."""
     return {"workers": {"scheduler": where}}
 
 
 def exit_refused(reason: str | None) -> None:
-    """End with status 3 and the reason, if there is one: a bank is kept but not served, a device reads differently."""
+    """Exit with status 3 if there is a reason, and print it: a bank is stored but not served, or a device reads differently."""
     if reason:
         print(f"fingerprint: {reason}", file=sys.stderr)
         raise typer.Exit(EXIT_REFUSED)
@@ -108,7 +108,7 @@ def exit_refused(reason: str | None) -> None:
 def print_result(
     figures: dict[str, Any] | list[dict[str, Any]], as_json: bool, human: Callable[[], None]
 ) -> None:
-    """Print figures as one JSON document on standard output, or by `human`."""
+    """Print figures as one JSON document on standard output, or call `human` to print them for people."""
     if as_json:
         import json
 

@@ -21,14 +21,14 @@ from fingerprint.core.credentials import mask_credentials
 from fingerprint.core.sanitize import printable
 from fingerprint.web.formatting import pluralize
 
-if TYPE_CHECKING:  # the simulator, for which a list need not wait
+if TYPE_CHECKING:  # a list does not need the simulator, which takes time to import
     from fingerprint.simulation.record_files import SimulationSummary
 
 PROGRAM = "fingerprint"
-FEW_HELD_OUT_DAYS = 4  # with fewer, the threshold of alerts is uncertain: high, or as low as it may be
+FEW_HELD_OUT_DAYS = 4  # with fewer, the threshold of alerts is uncertain: too high, or the lowest allowed
 MIN_TEXT_WIDTH = 20  # characters that a column of text should have
-PROGRESS_SECONDS = 30.0  # between two lines about one stage, where standard error is no terminal
-MAX_REASONS = 20  # of rejects that are printed
+PROGRESS_SECONDS = 30.0  # between two lines about one stage, if standard error is no terminal
+MAX_REASONS = 20  # reasons of rejects that are printed
 FALLBACKS = {  # by level: what judges an entity that is not ready
     "principal": "their principal",
     "peer": "their peer group",
@@ -62,7 +62,7 @@ def print_stages() -> Progress:
 
 
 def progress_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
-    """Return a progress that writes a line to standard error where a stage begins, and again while it goes on, for log files.
+    """Return a progress for log files: a line on standard error when a stage begins, and every PROGRESS_SECONDS after that.
 
     >>> progress_lines()("worlds", 2, 12)
     worlds: 2 of 12
@@ -84,7 +84,7 @@ def progress_lines(clock: Callable[[], float] = time.monotonic) -> Progress:
 def progress_bars(shown: bool = True) -> Iterator[Progress]:
     """Show a bar for each stage on standard error while the block runs; nothing before the first stage.
 
-    Where that is no terminal, bars would be written at the end alone: stages are lines there.
+    If standard error is no terminal, bars would be written only at the end, so stages are lines instead.
     """
     console = Console(stderr=True)
     if not shown or not console.is_terminal:
@@ -189,9 +189,9 @@ def print_training(figures: dict[str, Any]) -> None:
 
 
 def _threshold_of_alerts(z: float, days: float | None, budget: float | None) -> str:
-    """Return from which z on there are alerts, of how many held-out days it is, and for how many false alerts a day.
+    """Return the sentence on the threshold of alerts: its z, the held-out days that it was measured on, and the alert budget.
 
-    None where the settings say the z; 0 days: of a history of less than a day.
+    `days` is None if the settings set the z, and 0 for a history of less than a day.
     """
     from fingerprint.registry.quality import LEAST_THRESHOLD
 
@@ -242,7 +242,7 @@ def _print_exclusions(figures: dict[str, Any]) -> None:
 
 
 def nonzero_counts(figures: dict[str, int], words: dict[str, str]) -> str:
-    """Return `3 in alerts that are open, 1 ...`: the counts that are not 0."""
+    """Return the counts that are not 0, with their words: `3 in alerts that are open, 1 ...`."""
     return (
         ", ".join(f"{figures[name]:,} {text}" for name, text in words.items() if figures[name]) or "nothing"
     )
@@ -262,16 +262,16 @@ READMISSION_REASONS = {
 
 
 def command_line(*words: str) -> str:
-    """Return a command of this program as a line that a shell takes as it is, with the program's path where PATH lacks it."""
+    """Return a command of this program as a line for a shell, with the path of the program if it is not on PATH."""
     called = sys.argv[0]
     by_path = Path(called).name == PROGRAM and not shutil.which(PROGRAM)
     return shlex.join((called if by_path else PROGRAM, *words))
 
 
 def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> None:
-    """Print the summary of `score`: what was read, votes with their units, verdicts, alerts.
+    """Print the summary of `score`: records, votes with their units, verdicts, alerts.
 
-    `database_url` is the database that was named on the command line: the command that lists the alerts names it too.
+    `database_url` is the database of the command line, if any; the printed command that lists the alerts names it, too.
     """
     print(f"{_records_read(figures)}; started from: {figures['started_from']}")
     _print_future_dated(figures)
@@ -303,7 +303,7 @@ def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> N
 
 
 def _print_refused(figures: dict[str, Any]) -> None:
-    """Print how many events were not judged because their principals, which the bank does not know, had too many on a day."""
+    """Print how many events were not judged because principals that the bank does not know had too many on a day."""
     from fingerprint.state.pipeline_state import MAX_COUNTED_PRINCIPALS  # late: not needed for help
     from fingerprint.state.unknown_principals import EVENTS_PER_ROOM
 
@@ -318,7 +318,7 @@ def _print_refused(figures: dict[str, Any]) -> None:
 
 
 def vote_unit(detector: str) -> str:
-    """Return what a detector votes on: an event or an interval."""
+    """Return the unit that a detector votes on: `event` or `interval`."""
     from fingerprint.detection.detectors import interval_detectors  # late: it is not needed for help
 
     return "interval" if detector in interval_detectors([detector]) else "event"
@@ -393,10 +393,10 @@ def _print_rejections(figures: dict[str, Any]) -> None:
 
 
 def fit_columns(table: Table, whole: Collection[str] = (), words: Collection[str] = ()) -> None:
-    """Keep the cells of some columns whole, and of others the words, for the terminal's width; call it once all rows are there.
+    """Set the widths of columns for the terminal, once all rows are there; rich alone cuts words of a table that is too wide.
 
-    Those of `words` are as narrow as their longest word only where columns in neither list would have less than MIN_TEXT_WIDTH.
-    Without this, rich cuts words where a table is too wide: of a time it dropped the date.
+    - Cells of the columns `whole` are never wrapped.
+    - Cells of the columns `words` are wrapped between words, and only if all other columns would have less than MIN_TEXT_WIDTH.
     """
     free = len(table.columns) - len({str(column.header) for column in table.columns} & {*whole, *words})
     kept = [column for column in table.columns if str(column.header) in {*whole, *words}]
@@ -418,7 +418,7 @@ def _texts(column: Column) -> list[str]:
 
 
 def escape_control_characters(text: str) -> str:
-    """Return text with its control characters as escapes, safe for a terminal."""
+    """Return text with its control characters escaped, safe for a terminal."""
     return "".join(
         letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text
     )

@@ -1,4 +1,4 @@
-"""Options and arguments that several modules of commands share, as annotated types; the others stand beside their commands.
+"""Options and arguments that several modules of commands share, as annotated types; all others are beside their commands.
 
 Example:
     >>> def alerts_list(database: DatabaseUrl = None, settings: SettingsFile = None, json: Json = False) -> None: ...

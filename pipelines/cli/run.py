@@ -29,8 +29,8 @@ EXIT_UNEXPECTED = 70  # a defect: a traceback on standard error
 EXIT_INTERRUPTED = 130
 EXIT_PIPE_CLOSED = 141
 
-# New objects after which the youngest are looked through, and of how many such rounds the older ones are. Python's 700, 10 and 10
-# go through what an import has just made some seven hundred times, and several times through the objects of one batch.
+# Thresholds of the garbage collector: new objects before a collection of the youngest, and collections before one of the older
+# generations. With Python's 700, 10 and 10, imports cause some seven hundred collections, and one batch causes several.
 COLLECTOR_THRESHOLDS = (20_000, 20, 20)
 
 EXTRAS = {  # the extra that installs each optional package
@@ -51,7 +51,7 @@ EXTRAS = {  # the extra that installs each optional package
 
 _SHOULD_BE = re.compile(r"Input should be (?:a valid )?(?P<expected>.+?)(?:, .*)?")
 _NOT_ONE_OF = re.compile(r"'(?P<value>.*)' is not one of (?P<choices>.+?)\.?", re.DOTALL)
-EXPECTED_WORDS = (  # Typer validates by pydantic: its words for what is expected, and ours
+EXPECTED_WORDS = (  # words of Typer's errors for an expected value, and our words
     ("greater than or equal to", "at least"),
     ("less than or equal to", "at most"),
     ("greater than", "above"),
@@ -66,13 +66,13 @@ EXPECTED_WORDS = (  # Typer validates by pydantic: its words for what is expecte
 def exit_without_teardown() -> Iterator[None]:
     """End the process when the block exits, as soon as its threads have ended and its exit functions have run.
 
-    Python would look through all objects and then take its modules apart, half a second of CPU for `score`. With an error, and
-    where standard output cannot be written, it does so as usual.
+    Python would collect all objects and tear its modules down, which takes half a second of CPU for `score`. It still does after
+    an error, or if standard output cannot be written.
     """
     statuses: list[int] = []
 
     def end_now() -> None:
-        with suppress(OSError, ValueError):  # Python says in its own way what could not be written
+        with suppress(OSError, ValueError):  # Python itself reports output that could not be written
             for stream in (sys.stdout, sys.stderr):
                 if stream:
                     stream.flush()
@@ -120,7 +120,7 @@ def run() -> NoReturn:
 
 
 def _file_error(error: OSError) -> str:
-    """Return an error of a file or folder in one sentence; of a full disk, where to look."""
+    """Return the sentence for an error of a file or folder; for a full disk, with the folders to check."""
     where = error.filename or "input or output"
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         from tempfile import gettempdir
@@ -130,9 +130,9 @@ def _file_error(error: OSError) -> str:
 
 
 def usage_sentence(error: Exception) -> str:
-    """Return a usage error in our words: what is wrong, what is expected or meant, and where the help is.
+    """Return the sentence for a usage error: what is wrong, what is expected or probably meant, and where the help is.
 
-    The kinds of error are told apart by name: Typer does not export its classes.
+    Errors are distinguished by the names of their classes, because Typer does not export these.
     """
     kind, text = type(error).__name__, str(getattr(error, "message", error))
     context = getattr(error, "ctx", None)
@@ -197,7 +197,7 @@ def _close_commands(name: str, context: Any) -> list[str]:
 
 
 def _close_options(error: Any) -> list[str]:
-    """Return those of Typer's options that are near without their dashes, which make every option alike."""
+    """Return the options that are similar, compared without their dashes, which would make all options similar."""
     by_name = {each.lstrip("-"): each for each in error.possibilities or ()}
     return [by_name[each] for each in _close(error.option_name.lstrip("-"), list(by_name))]
 
@@ -213,7 +213,7 @@ def _did_you_mean(names: Any) -> str:
 
 
 def _exit_with_error(sentence: str) -> NoReturn:
-    """Print an error in one line and exit; names of files and records in it steer no terminal."""
+    """Print an error in one line and exit; names of files and records in it cannot control the terminal."""
     print(f"fingerprint: {printable(mask_credentials(' '.join(sentence.split())))}", file=sys.stderr)
     sys.exit(EXIT_ERROR)
 
@@ -224,5 +224,5 @@ def _exit_unexpected(error: BaseException) -> NoReturn:
 
 
 def _masked_traceback(error: BaseException) -> str:
-    """Return the traceback without the passwords that libraries repeat from URLs, and without what would steer a terminal."""
+    """Return the traceback without passwords, which libraries repeat from URLs, and without control characters."""
     return printable(mask_credentials("".join(traceback.format_exception(error))), lines=True)

@@ -25,13 +25,13 @@ from pipelines.runtime import host
 
 
 def list_accounts(settings: Settings, database_url: str) -> list[dict[str, Any]]:
-    """Return accounts, by name."""
+    """Return all accounts, in the order of their names: the figures of `accounts list --json`."""
     with _open_account_store(settings, database_url) as account_store:
         return [_account_as_json(each) for each in account_store.accounts.list_all()]
 
 
 def invite_account(settings: Settings, database_url: str, name: str, role: Role | None) -> dict[str, Any]:
-    """Return a link: for a new account with a role, or for a new password of an existing one."""
+    """Return a link for a new account with a role, or for a new password of an existing account."""
     with _open_account_store(settings, database_url) as account_store:
         secret = account_store.accounts.invite(name, role, by=host.operator_name())
     return {
@@ -48,7 +48,7 @@ def change_role(settings: Settings, database_url: str, name: str, role: Role) ->
 
 
 def disable_account(settings: Settings, database_url: str, name: str, enable: bool = False) -> dict[str, Any]:
-    """End sessions, tokens and links of an account; with `enable` let it log in again. Return the account."""
+    """Disable an account, which ends its sessions, tokens and links; with `enable`, enable it again. Return the account."""
     with _open_account_store(settings, database_url) as account_store:
         (account_store.accounts.enable if enable else account_store.accounts.disable)(
             name, by=host.operator_name()
@@ -57,14 +57,14 @@ def disable_account(settings: Settings, database_url: str, name: str, enable: bo
 
 
 def end_sessions(settings: Settings, database_url: str, name: str) -> dict[str, Any]:
-    """End sessions and tokens of an account, which may log in again. Return the account."""
+    """End the sessions and tokens of an account, which can log in again. Return the account."""
     with _open_account_store(settings, database_url) as account_store:
         account_store.sessions.end_all(name, by=host.operator_name())
         return _account_as_json(account_store.accounts.get(name))
 
 
 def reset_second_factor(settings: Settings, database_url: str, name: str) -> dict[str, Any]:
-    """Remove second factors that were lost; sessions end."""
+    """Remove the second factors of an account, and end its sessions. Return the account."""
     with _open_account_store(settings, database_url) as account_store:
         account_store.second_factors.reset(name, by=host.operator_name())
         return _account_as_json(account_store.accounts.get(name))

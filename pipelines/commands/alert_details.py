@@ -45,13 +45,13 @@ from pipelines.commands.alerts import alert_summary
 from pipelines.commands.terminal import MAX_STEP_CHARACTERS, print_json, terminal_text, urgency_text
 
 SPARKLINE_BLOCKS = "▁▂▃▄▅▆▇█"
-MAX_IMPACT_ROWS = 5  # the page has all
+MAX_IMPACT_ROWS = 5  # the web page has all
 MAX_CHAIN_SHOWN = 5  # calls that led to a session, the nearest first
-MAX_EVENTS_SHOWN = 40  # the page has all
-CALLS_A_TURN = 5  # of an action, before the next action has its own
+MAX_EVENTS_SHOWN = 40  # the web page has all
+CALLS_A_TURN = 5  # calls of one action before the calls of the next action follow
 MAX_TABLE_WIDTH = 10_000  # characters: wider than any terminal
-INDENT = 4  # characters, of the second line of a row
-CURVE_TEXT_WIDTH = 26  # characters of a curve's line that are its name and its highest value
+INDENT = 4  # characters before the second line of a row
+CURVE_TEXT_WIDTH = 26  # characters of a curve's line for its name and its highest value
 DEFAULT_SETTINGS = Settings()
 
 
@@ -63,9 +63,9 @@ def show_alert(
     bank: Path | None = None,
     settings: Settings = DEFAULT_SETTINGS,
 ) -> None:
-    """Print one alert explained, and write its page if asked.
+    """Print one alert with its explanation, and write it to `page` if a file is given.
 
-    With the `bank` that scored it, adjusted thresholds are shown as well. Raise FingerprintError if the id names no single alert.
+    With the `bank` that scored it, adjusted thresholds are shown, too. Raises FingerprintError if the id names no single alert.
     """
     store = open_store(database_url, create=False)
     alert = store.alerts.get(alert_id)
@@ -125,15 +125,15 @@ def _explain(
 
 
 def _others_text(others: int) -> str:
-    """Return how many other principals show the same as an alert; counting ends at a number."""
+    """Return the words for a number of other principals; 'at least' if the counting ended at MAX_COUNTED_OTHERS."""
     least = "at least " if others >= MAX_COUNTED_OTHERS else ""
     return f"{least}{others:,} other principal{'s' * (others != 1)}"
 
 
 def _shared_networks(shared: Sequence[tuple[str, str, int]]) -> list[str]:
-    """Return the unusual networks that alerts of other principals have, too; `shared` are feature, value and how many others.
+    """Return the unusual networks that alerts of other principals have, too; `shared` has (feature, value, number of others).
 
-    A service that called for them is no place. A value that is both the network and the address range is named once.
+    A service that made the call is no network. A value that is both the network and the address range is named once.
 
     >>> _shared_networks([("network", "62.156.0.0/16", 16), ("action", "s3:GetObject", 3)])
     ['62.156.0.0/16: 16 other principals with alerts within a day']
@@ -144,7 +144,7 @@ def _shared_networks(shared: Sequence[tuple[str, str, int]]) -> list[str]:
 
 
 def command_text(command: str) -> Text:
-    """Return the commands of a step for rich as a shell reads them: whole, a line each, sanitised line by line."""
+    """Return the commands of a step for rich, one a line and uncut, so that a shell can run them; each line is sanitised."""
     return Text("\n".join(map(printable, command.split("\n"))), style="cyan")
 
 
@@ -175,9 +175,9 @@ def _origin_as_json(origin: SessionOrigin) -> dict[str, Any]:
 
 
 def sparkline(values: tuple[float, ...], width: int = 84, top: float = 0.0) -> str:
-    """Return the last `width` values as blocks of eight heights; zero and values that are not finite are the lowest.
+    """Return the last `width` values as blocks of eight heights; zero, negative and infinite values and NaN are the lowest.
 
-    A value of `top` is the highest block; where a value is above it, the highest value is.
+    The highest block stands for `top`, or for the highest value if that is above `top`.
     """
     shown = [value if math.isfinite(value) else 0.0 for value in values[-width:]]
     top = max([*shown, top, 1e-9])
@@ -194,7 +194,7 @@ def _as_json(record: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _number(value: Any) -> Any:
-    """Return a value for JSON, which has no NaN: None instead."""
+    """Return a value for JSON, with None for NaN and infinite numbers, which JSON does not have."""
     if isinstance(value, tuple):
         return [_number(part) for part in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
@@ -229,7 +229,7 @@ def _print_summary(
 
 
 def _add_origin(facts: Table, alert: Alert, origin: SessionOrigin) -> None:
-    """Add who it was, whom other accounts' records of its calls name, and the calls that led to the session."""
+    """Add the principal, the callers that other accounts' records of its calls name, and the calls that opened the session."""
     facts.add_row("principal", terminal_text(alert.principal))
     opened_by = f"{origin.opener}, who opened the session" if origin.opener else ""
     facts.add_row("behind it", terminal_text(alert.people or opened_by or "not recorded"))
@@ -242,7 +242,7 @@ def _add_origin(facts: Table, alert: Alert, origin: SessionOrigin) -> None:
 
 
 def _add_judgement(facts: Table, alert: Alert, moved: Sequence[dict[str, Any]]) -> None:
-    """Add what judged the alert: fingerprint, bank, thresholds that analysts' decisions moved, no Triton."""
+    """Add the fingerprint and the bank that judged the alert, thresholds that decisions moved, and whether Triton was missing."""
     level = formatting.level_description(alert.level)
     facts.add_row("judged by", Text.assemble(level, "; bank ", terminal_text(alert.bank_version)))
     for adjusted in moved:
@@ -254,7 +254,7 @@ def _add_judgement(facts: Table, alert: Alert, moved: Sequence[dict[str, Any]]) 
 
 
 def _add_decisions(facts: Table, row: QueueRow, disposition: Sequence[Disposition]) -> None:
-    """Add what analysts decided, and why the alert is open all the same."""
+    """Add the decisions of analysts, and why the alert is open again if it is."""
     for each in disposition:
         why = f": {each.why}" if each.why else ""
         decided = triage.disposition_sentence(triage.disposition_as_json(each))
@@ -266,7 +266,7 @@ def _add_decisions(facts: Table, row: QueueRow, disposition: Sequence[Dispositio
 
 
 def _print_rows(console: Console, table: Table, rows: Iterable[tuple[Text, Text]], style: str = "") -> None:
-    """Print a table where the terminal has room for it whole; otherwise two lines for each of its rows, wrapped between words."""
+    """Print a table if the terminal is wide enough for it; otherwise print two lines for each row, wrapped between words."""
     if (
         Measurement.get(console, console.options.update(width=MAX_TABLE_WIDTH), table).maximum
         <= console.width
@@ -299,13 +299,13 @@ def _drivers_table(alert: Alert) -> Table:
 
 
 def _rarity_text(driver: SurpriseDriver) -> str:
-    """Return how rare a value is by itself, and whether it is what came with it that is unusual."""
+    """Return the words for how rare a value is by itself, and whether only the combination with other values is unusual."""
     together = f", {formatting.UNUSUAL_TOGETHER}" if driver.unusual_together else ""
     return f"{formatting.RARITY_LABELS[driver.rarity]}{together}"
 
 
 def _driver_lines(driver: SurpriseDriver, above: bool) -> tuple[Text, Text]:
-    """Return a row of the drivers' table as two lines; what is usual stands where the row `above` does not have it."""
+    """Return a row of the drivers' table as two lines; without the usual value if the row `above` has it already."""
     peers = f", {formatting.RARITY_LABELS[driver.peers]} among peers" if driver.peers else ""
     rarity = f"{_rarity_text(driver)}{peers}, surprise {driver.surprise:.1f}"
     seen, expected = (formatting.plain_value(driver.feature, each) for each in (driver.seen, driver.expected))
@@ -344,12 +344,13 @@ def _print_curve(console: Console, curve: ActivityCurve) -> None:
 
 
 def most_telling(alert: Alert, events: Sequence[AlertEvent], most: int) -> list[AlertEvent]:
-    """Return at most so many events, in the order of time: of each action a few in turn, the gravest action first.
+    """Return at most `most` events, in the order of time.
 
     >>> [event.action for event in most_telling(alert, alert.events, 2)]
     ['AssumeRole', 'StopLogging']
 
-    Of an action come those that succeeded, the strangest first. Actions that can do no harm follow, by their strangest event.
+    The actions take turns, with CALLS_A_TURN events each, the gravest action first. Harmless actions follow, ordered by their
+    strangest event. Within an action, events that succeeded come first, then the strangest.
     """
     gravest = {row.action: -place for place, row in enumerate(reversed(alert.impact_of), 1)}
     by_action: dict[str, list[AlertEvent]] = {}
@@ -402,7 +403,7 @@ def _events_table(events: Sequence[AlertEvent]) -> Table:
 
 
 def _event_lines(event: AlertEvent) -> tuple[Text, Text]:
-    """Return a row of the events' table as two lines: time, call, resource and error; address and what each detector says."""
+    """Return a row of the events' table as two lines: time, call, resource and error; then address and z of each detector."""
     head = Text.assemble(_time_text(event), "  ", terminal_text(_call_text(event), "bold"))
     if event.resource:
         head.append(" on ").append_text(terminal_text(event.resource))
@@ -419,9 +420,9 @@ def _time_text(event: AlertEvent) -> str:
 
 
 def _z_text(event: AlertEvent, detector: str) -> str:
-    """Return a detector's z of an event, with a star where it voted; empty where it has no opinion.
+    """Return a detector's z of an event, with a star if it voted; empty if it has no opinion.
 
-    A figure that four harmless events in five stay below says nothing: such a z is `usual`, or a `weak vote`.
+    A z that one harmless event in five reaches says little: a z below it is `usual`, or a `weak vote`.
     """
     z = event.scores.get(detector)
     if z is None:

@@ -1,4 +1,4 @@
-"""Every alert as a file, in the formats of delivery: `fingerprint alerts export`."""
+"""Export of all alerts to a file, in the formats of delivery: `fingerprint alerts export`."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def export_alerts(
 
 
 class CountedAlerts:
-    """Iterate over alerts, and count them."""
+    """An iterable of alerts that counts them."""
 
     def __init__(self, found: Iterable[AlertWithDisposition]) -> None:
         self.found, self.count = found, 0
@@ -45,7 +45,7 @@ class CountedAlerts:
 
 @contextmanager
 def _open_atomic(out: Path | None) -> Iterator[BinaryIO]:
-    """Open a file that appears when complete; an earlier file stays if it is not. Devices and pipes are written as they are."""
+    """Open a file that replaces an earlier one only when it is complete. Devices and pipes are written directly."""
     if out is None:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()

@@ -31,7 +31,7 @@ from pipelines.commands.terminal import print_json, terminal_text, urgency_text
 
 Output = Literal["table", "wide", "json", "csv", "id"]
 
-WIDE_COLUMNS = 1000  # of `-o wide`: lines are not wrapped
+WIDE_COLUMNS = 1000  # width of `-o wide` in characters, so that lines are not wrapped
 CSV_COLUMNS = (
     "alert_id",
     "urgency",
@@ -66,10 +66,13 @@ def queue_filter(
     since: str | None = None,
     where: str = "",
 ) -> AlertFilter:
-    """Return the filter of `alerts list`: `severity` is the least one; `since` is a date, or an age such as `24h` or `7d`.
+    """Return the filter of `alerts list`.
 
-    `where` is a query of `core.alert_query`. Raises FingerprintError for a `since` or a query that cannot be read, or that asks
-    for `me`.
+    - `severity` is the least one that is listed
+    - `since` is a date, or an age such as `24h` or `7d`
+    - `where` is a query of `core.alert_query`
+
+    Raises FingerprintError for a `since` or a query that cannot be read, or for a query with `me`.
     """
     try:
         nameless = asks_for_me(where)
@@ -153,7 +156,7 @@ def _print_queue(
 
 
 def _print_incident_count(store: SqlStore, status: CaseStatus, alerts: int) -> None:
-    """Print how many incidents the alerts of a status are, where some belong together."""
+    """Print how many incidents the alerts of a status form, if some belong to the same incident."""
     if (found := store.incidents.count(IncidentFilter(status))) < alerts:
         together = formatting.pluralize(found, "incident")
         print(f"{alerts:,} alerts are {together}: see `fingerprint incidents list --status {status}`")
@@ -162,7 +165,7 @@ def _print_incident_count(store: SqlStore, status: CaseStatus, alerts: int) -> N
 def _queue_rows(
     store: SqlStore, which: AlertFilter, limit: int | None = None, total: int | None = None
 ) -> Iterator[QueueRow]:
-    """Yield the rows of a filter, at most `limit`, in the order of the queue; `total` is how many it has, if that is known."""
+    """Yield the rows of a filter, at most `limit`, in the order of the queue; `total` is the number of its rows, if known."""
     left, cursor = math.inf if limit is None else limit, None
     while left > 0:
         page = store.queue.page(which, size=int(min(left, MAX_PAGE_SIZE)), cursor=cursor, total=total)
@@ -175,7 +178,7 @@ def _queue_rows(
 def _queue_as_json(
     store: SqlStore, decisions: Mapping[str, Decision], which: AlertFilter
 ) -> Iterator[dict[str, Any]]:
-    """Yield the queue for programs, with suppressed alerts."""
+    """Yield the rows of `alerts list --json`, with suppressed alerts."""
     whole = {alert.alert_id: alert for alert in store.alerts.by_urgency(raw=False)}
     rows = [row for hidden in (False, True) for row in _queue_rows(store, replace(which, suppressed=hidden))]
     for row in sorted(rows, key=lambda row: (-row.urgency, row.first_event_time, row.alert_id)):
@@ -209,7 +212,7 @@ def _queue_table(rows: Sequence[QueueRow], decisions: Mapping[str, Decision], wi
     table = Table(
         "urgency", "alert", "what happened", "when (UTC)", "events", *more, box=None, pad_edge=False
     )
-    # the column of principals of a wide table has the account
+    # a wide table needs no column of accounts: its column of principals has the account
     several_accounts = not wide and len({account for row in rows for account in row.accounts}) > 1
     for row in rows:
         decision = decisions.get(row.alert_id, "").replace("_", " ")
@@ -244,7 +247,7 @@ def _accounts_text(accounts: Sequence[str]) -> str:
 
 
 def _write_csv(rows: Sequence[QueueRow]) -> None:
-    """Write rows to standard output; no cell of them is a formula to a spreadsheet."""
+    """Write rows as CSV to standard output; a spreadsheet takes no cell for a formula."""
     from fingerprint.delivery.formats.csv import safe_cell
 
     lines = csv.writer(sys.stdout, quoting=csv.QUOTE_ALL, lineterminator="\n")

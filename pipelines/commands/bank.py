@@ -1,4 +1,4 @@
-"""Versions of a bank: the figures of `fingerprint bank ... --json`."""
+"""Versions of a bank: functions behind `fingerprint bank`, with the figures of `--json`."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from fingerprint.registry.catalog import size_in_bytes
 from fingerprint.training import feedback
 from pipelines.runtime import promotion, training_data
 
-MAX_FINGERPRINTS_SHOWN = 5  # fingerprints, largest and quietest
-MAX_DRIFTED_SHOWN = 10  # fingerprints that moved furthest
+MAX_FINGERPRINTS_SHOWN = 5  # of the largest, and of the quietest fingerprints
+MAX_DRIFTED_SHOWN = 10  # of the fingerprints that moved furthest
 
 
 def describe_version(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
-    """Return one version in figures: history, readiness, largest and quietest fingerprints, size."""
+    """Return the figures of one version: history, readiness, largest and quietest fingerprints, size."""
     bank = bank_files.open_bank(folder, settings.bank, version, served=False)
     manifest, entities = bank.manifest, _entity_table(bank)
     names = ("version", "span", "events", "fingerprints", "ready", "quality", "settings")
@@ -56,7 +56,7 @@ def describe_version(folder: Path, settings: Settings, version: str | None = Non
 def diff_versions(
     folder: Path, settings: Settings, older: str, newer: str, most: int = MAX_DRIFTED_SHOWN
 ) -> dict[str, Any]:
-    """Return the differences between two versions, champion and challenger."""
+    """Return the differences between two versions."""
     old, new = (
         bank_files.open_bank(folder, settings.bank, version, served=False) for version in (older, newer)
     )
@@ -85,12 +85,12 @@ def diff_versions(
 def publish_version(
     folder: Path, settings: Settings, version: str, why: str = "", force: str | None = None
 ) -> dict[str, Any]:
-    """Serve a kept version through the gate, or past it with a reason."""
+    """Serve a stored version if the promotion gate passes it, or in any case if `force` gives a reason."""
     if force is not None and not force.strip():
         raise FingerprintError("--force needs a reason, which is recorded")
     before = versions.served_version(folder)
     happened: dict[str, list[bytes]] = {}
-    if force is None:  # which has to work where the database does not
+    if force is None:  # a forced version must be served even if the database is unavailable
         happened = training_data.load_confirmed_attacks(None, settings)
         settings = training_data.settings_in_force(None, settings)
     decision = promotion.publish_bank(folder, version, settings, why, force, happened)
@@ -105,18 +105,21 @@ def publish_version(
 
 
 def roll_back_bank(folder: Path, settings: Settings, why: str = "") -> dict[str, Any]:
-    """Serve what was served before."""
+    """Serve the version that was served before the current one."""
     before = versions.require_served_version(folder)
     return {"version": promotion.roll_back_bank_version(folder, settings, why), "before": before}
 
 
 def generate_key_pair(file: Path) -> dict[str, Any]:
-    """Make a pair of keys."""
+    """Write a new key pair to `file` (private) and `file`.pub; return the id of the key and both names."""
     return {"key": signatures.generate_keys(file), "private": str(file), "public": f"{file}.pub"}
 
 
 def sign_version(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
-    """Sign a version, by default the one that is served, if it is sound. Its signature is not asked for: a person vouches."""
+    """Sign a version, by default the served one, if it is sound.
+
+    An earlier signature is not required: the person who runs the command vouches for the version.
+    """
     wanted = version or versions.require_served_version(folder)
     anyhow = settings.bank.model_copy(update={"verify_key_files": ()})
     manifest = bank_files.verified_manifest_bytes(bank_files.open_bank(folder, anyhow, wanted, served=False))
@@ -126,9 +129,9 @@ def sign_version(folder: Path, settings: Settings, version: str | None = None) -
 
 
 def verify_versions(folder: Path, settings: Settings, version: str | None = None) -> dict[str, Any]:
-    """Verify one version, or all stored ones and the served one; return the problems, a sentence each.
+    """Verify one version, or all stored versions and the pointer to the served one; return `problems`, a sentence each.
 
-    `keys` are the public keys that signatures were checked with, none where no key is set.
+    `keys` are the public keys that signatures were checked with; empty if no key is set.
     """
     names, served = [version] if version else versions.list_bank_versions(folder), _served_version(folder)
     if not names:
@@ -154,7 +157,7 @@ def _served_version(folder: Path) -> str | None:
 
 
 def _pointer_problems(folder: Path) -> list[str]:
-    """Return why no version is served."""
+    """Return why no version is served: one problem, or none."""
     try:
         versions.version_folder(folder, versions.require_served_version(folder))
     except FingerprintError as error:
@@ -178,7 +181,7 @@ def _open_pair(old: Bank, new: Bank) -> tuple[tuple[str, Bank], tuple[str, Bank]
 
 
 def _bytes_per_net(bank: Bank, learned: int) -> int:
-    """Return the bytes of an entity with a net of its own: the net, and its share of everything else that was `learned`."""
+    """Return the bytes of an entity with a net of its own: the net, and its share of all other `learned` bytes."""
     nets = bank.weights
     each = int(sum(part[:1].nbytes for part in (nets.inputs, nets.bias, nets.outputs)))
     return each + round((learned - each * len(nets.bias)) / len(bank.fingerprints))

@@ -13,7 +13,7 @@ from fingerprint.registry.vote_rates import RatesByKind, votes_by_kind
 from fingerprint.web import formatting
 from pipelines.cli import console
 
-MAX_DRIFTED_SHOWN = 10  # fingerprints whose threshold moved furthest
+MAX_DRIFTED_SHOWN = 10  # of the fingerprints whose threshold moved furthest
 
 
 def print_versions(found: list[dict[str, Any]]) -> None:
@@ -42,7 +42,7 @@ def print_versions(found: list[dict[str, Any]]) -> None:
 
 
 def _decision_text(each: dict[str, Any]) -> Text:
-    """Return the last decision, or else that of the promotion gate when the bank was made."""
+    """Return the words for the last decision on a version, with its reason."""
     last = each["last_decision"] or {}
     how = (
         "served by force: "
@@ -96,8 +96,8 @@ def _held_out_days(days: float) -> str:
 
 
 def _print_vote_rates(rates: dict[str, RatesByKind]) -> None:
-    """Print the share of the held-out events that each detector votes for, a row a kind of principal."""
-    from fingerprint.detection.detectors import detector_label  # of a list no one waits for SciPy
+    """Print a row for each kind of principal, with the share of its held-out events that each detector votes for."""
+    from fingerprint.detection.detectors import detector_label  # imports SciPy, which lists do not need
 
     table = Table(
         "votes on held-out events",
@@ -114,7 +114,7 @@ def _print_vote_rates(rates: dict[str, RatesByKind]) -> None:
 
 
 def _attacks_found(tried: dict[str, Any]) -> str:
-    """Return how many of the injected attacks each bank finds."""
+    """Return the words for how many of the injected attacks this bank and the bank before it find."""
     before, now = tried["before"], tried["now"]
     return f"finds {now['found']:,} of {now['attacks']:,}, the bank before {before['found']:,}"
 

@@ -29,7 +29,7 @@ LINE_LENGTH = 110
 
 
 def write_template(file: Path) -> None:
-    """Write a file with every setting as a comment. FingerprintError if the file exists."""
+    """Write a file with every setting as a comment. Raises FingerprintError if the file exists."""
     try:
         with file.open("x") as stream:
             stream.write(settings_template())
@@ -40,7 +40,7 @@ def write_template(file: Path) -> None:
 
 
 def settings_template() -> str:
-    """Return a TOML text with every section, and in it every setting with its description and default as comments."""
+    """Return a TOML text with every section, and every setting in it as a comment: its description and its default."""
     lines, section = [TEMPLATE_HEAD], None
     for each in _settings_without_receivers():
         if each.section != section:
@@ -53,7 +53,7 @@ def settings_template() -> str:
 
 
 def list_settings(file: Path | None, settings: Settings, changed: bool = False) -> list[dict[str, Any]]:
-    """Return each setting with its value, default and source; only those that are set, with `changed`."""
+    """Return each setting with its value, default and source; with `changed` only settings that are set."""
     table = tomllib.loads(file.read_text()) if file else {}
     rows = [
         {
@@ -92,7 +92,7 @@ def print_check(figures: dict[str, Any]) -> None:
 
 
 def _settings_without_receivers() -> list[SettingDescription]:
-    """Return each setting but those of receivers ([deliver.NAME]), whose number is open."""
+    """Return all settings but those of receivers ([deliver.NAME]), of which there can be any number."""
     return [each for each in describe_settings() if not each.section.startswith("deliver.")]
 
 
@@ -122,7 +122,7 @@ def _masked(value: Any) -> Any:
 
 
 def _as_toml(value: Any) -> str:
-    """Return a value as TOML writes it, which is as JSON does; an empty text for None."""
+    """Return a value as TOML, which is written like JSON here; an empty text for None."""
     return "" if value is None else json.dumps(value, default=str)
 
 

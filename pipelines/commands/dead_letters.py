@@ -1,4 +1,4 @@
-"""Dead letters: messages that could not be read, and sending them back to their origin."""
+"""Dead letters, which are messages that could not be read: list them, and send them back to their origin."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from fingerprint.streaming.event_messages import OutgoingMessage, single_records
 from fingerprint.streaming.rekeying import ORIGIN_HEADER_COUNT, letter_origin
 from pipelines.runtime import wiring
 
-_QUEUE_PREFIX = "sqs:"  # of the origin of a notification; no topic begins so
+_QUEUE_PREFIX = "sqs:"  # prefix of the origin of a notification; no topic has it
 
-PREVIEW_CHARACTERS = 120  # characters of a letter that are shown
+PREVIEW_CHARACTERS = 120  # characters of a dead letter that are shown
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """A dead letter as it is listed: origin, reason, size and first characters."""
+    """A dead letter in a list: its origin, reason, size and first characters."""
 
     topic: str
     partition: int
@@ -52,7 +52,7 @@ def list_dead_letters(settings: Settings) -> list[dict[str, Any]]:
 def replay_dead_letters(settings: Settings, sqs: str | None = None) -> dict[str, Any]:
     """Send dead letters back; return the figures of `dead-letters replay --json`.
 
-    `sqs` is the URL of the queue to which its notifications are sent back.
+    `sqs` is the URL of the queue of the notifications among them.
     """
     with ExitStack() as stack:
         queue = stack.enter_context(wiring.open_object_queue(sqs, settings.sqs))[0] if sqs else None
@@ -62,7 +62,7 @@ def replay_dead_letters(settings: Settings, sqs: str | None = None) -> dict[str,
 
 
 def for_dead_letter_topic(settings: Settings, topic: str | None) -> Settings:
-    """Return the settings with `topic` as the topic whose dead letters are meant, if one is named."""
+    """Return the settings with `topic`, if one is named, as the raw topic, whose dead letters the other functions read."""
     kafka = settings.kafka.model_copy(update={"raw_topic": topic or settings.kafka.raw_topic})
     return settings.model_copy(update={"kafka": kafka})
 
@@ -73,7 +73,7 @@ def dead_letter_topic(settings: Settings) -> str:
 
 
 def read_dead_letters(consumer: Consumer, topic: str) -> Iterator[DeadLetter]:
-    """Yield the dead letters that were not replayed yet, oldest first within a partition; commit nothing."""
+    """Yield the dead letters that are not replayed yet, oldest first within a partition, without a commit."""
     consumer.subscribe([topic])
     for messages in poll_until_end(consumer):
         yield from map(_dead_letter, messages)
@@ -82,11 +82,13 @@ def read_dead_letters(consumer: Consumer, topic: str) -> Iterator[DeadLetter]:
 def replay_pending(
     consumer: Consumer, producer: Producer, settings: Settings, queue: MessageQueue | None = None
 ) -> dict[str, Any]:
-    """Send the original bytes of the letters back to the topic or queue they came from, then mark them replayed.
+    """Send the original bytes of dead letters back to their topic or queue, then mark the letters as replayed.
 
-    A columnar message goes back record by record. Letters are marked by a commit of the consumer's group, when everything that
-    was sent has arrived; those without a value (the message was too large) are counted and skipped. FingerprintError for a
-    notification of another queue than `queue`.
+    - A columnar message is sent back record by record.
+    - Letters without a value, whose message was too large, are counted and skipped.
+    - A commit of the consumer's group marks letters as replayed, once all that was sent has arrived.
+
+    Raises FingerprintError for a notification of another queue than `queue`.
     """
     raw = settings.kafka.raw_topic
     sender = RetryingProducer(producer, settings.kafka.delivery_timeout_seconds)
@@ -116,7 +118,7 @@ def _to_send_back(message: Message, settings: Settings) -> list[OutgoingMessage]
 def _split_by_destination(
     messages: Sequence[Message], queue: MessageQueue | None
 ) -> tuple[list[Message], list[Message]]:
-    """Return notifications for the queue, and all other messages; without those that have no value."""
+    """Return the notifications for the queue, and all other messages; messages without a value are in neither list."""
     whole = [message for message in messages if message.value is not None]
     notifications = [message for message in whole if _dead_letter(message).topic.startswith(_QUEUE_PREFIX)]
     for message in notifications:

@@ -22,16 +22,16 @@ from pipelines.cli.console import fit_columns
 def list_deliveries(
     database_url: str, receiver: str = "", failed: bool = False, limit: int = 200
 ) -> list[dict[str, Any]]:
-    """Return deliveries, newest first: the figures of `deliveries list --json`. FingerprintError if there is no database."""
+    """Return deliveries, newest first: the figures of `deliveries list --json`. Raises FingerprintError without a database."""
     with closing(open_store(database_url, create=False)) as store:
         found = store.outbox.list_deliveries(receiver, "failed" if failed else None, limit)
     return [delivery_summary(each) for each in found]
 
 
 def retry_deliveries(database_url: str, key: str = "", receiver: str = "") -> dict[str, Any]:
-    """Schedule failed deliveries again: one by its key, those of a receiver, or all. Return their number.
+    """Schedule failed deliveries again: the one with a key, those of a receiver, or all. Return their number.
 
-    Raise NotFound where a `key` was given and no failed delivery has it.
+    Raises NotFound if a `key` is given and no failed delivery has it.
     """
     with closing(open_store(database_url, create=False)) as store:
         retried = store.outbox.retry_failed(SystemClock().now(), key, receiver)

@@ -1,4 +1,4 @@
-"""Checks of a deployment: `fingerprint doctor`. Each check returns a finding and what to do about it."""
+"""Checks of a deployment: `fingerprint doctor`. Each check returns a finding and a remedy."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ Status = Literal["ok", "warn", "fail"]
 
 BROKER_TIMEOUT_SECONDS = 5.0
 MAX_CLOCK_DIFFERENCE_SECONDS = 5.0  # between this machine and the database server
-OLDEST_POSSIBLE_YEAR = 2026  # of a clock that was set
-MAX_BANK_AGE_DAYS = 7.0  # of a bank that is retrained every day
+OLDEST_POSSIBLE_YEAR = 2026  # a clock with an earlier year was never set
+MAX_BANK_AGE_DAYS = 7.0  # a bank is usually retrained every day
 MAX_TABLE_AGE_DAYS = 60.0  # of a table of addresses
-MIN_FREE_BYTES = 2 << 30  # of a folder that programs write to
+MIN_FREE_BYTES = 2 << 30  # free space for each folder that programs write to
 COLOURS = {"ok": "green", "warn": "yellow", "fail": "bold red"}
 
 
@@ -53,7 +53,7 @@ class Finding(NamedTuple):
 def run_checks(
     settings: Settings, bank: Path, database_url: str, file: Path | None = None
 ) -> list[dict[str, Any]]:
-    """Return the findings of all checks; a check that raises has failed with that reason."""
+    """Return the findings of all checks; a check that raises an error is a failure with that reason."""
     checks: dict[str, Callable[[], Finding]] = {
         "settings": lambda: check_settings_file(file),
         "clock": lambda: check_clock(database_url),
@@ -95,7 +95,7 @@ def _run(check: Callable[[], Finding]) -> Finding:
 
 
 def check_settings_file(file: Path | None) -> Finding:
-    """Check that other users cannot read a settings file: receivers' URLs are secrets. It was loaded before."""
+    """Check that other users cannot read the settings file, because URLs of receivers are secrets. It is loaded already."""
     if file is None:
         return Finding("ok", "defaults and environment")
     if file.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
@@ -104,7 +104,7 @@ def check_settings_file(file: Path | None) -> Finding:
 
 
 def check_clock(database_url: str) -> Finding:
-    """Check the clock: events are compared with it. A PostgreSQL server's clock is the reference, if there is one."""
+    """Check the clock, with which times of events are compared, against the clock of a PostgreSQL server if there is one."""
     now = SystemClock().now()
     if now.year < OLDEST_POSSIBLE_YEAR:
         return Finding("fail", f"the clock says {now:%Y-%m-%d}", "set the clock, for example with NTP")
@@ -129,7 +129,7 @@ def check_clock(database_url: str) -> Finding:
 
 
 def check_database(database_url: str) -> Finding:
-    """Check that the database answers and has the schema."""
+    """Check that the database answers and has the schema, and that no feed gap is open."""
     shown = masked_url(database_url)
     if not store_exists(database_url):
         return Finding(
@@ -143,7 +143,7 @@ def check_database(database_url: str) -> Finding:
 
 
 def check_broker(settings: Settings) -> Finding:
-    """Check that the broker answers and has the topics; without a broker only files can be scored."""
+    """Check that the broker answers and has the topics; it may be missing if the settings name none, for scoring of files."""
     names = [topic.name for topic in required_topics(settings.kafka, TopicOptions())]
     try:
         wiring.require_broker(settings.kafka, BROKER_TIMEOUT_SECONDS)
@@ -163,7 +163,7 @@ def check_broker(settings: Settings) -> Finding:
 
 
 def check_bank(settings: Settings, folder: Path) -> Finding:
-    """Check that a bank is served, is sound, has ready entities and is not old."""
+    """Check that a bank is served and sound, has ready entities, and is not old."""
     version = versions.served_version(folder)
     if version is None:
         return Finding(
@@ -188,7 +188,7 @@ def check_bank(settings: Settings, folder: Path) -> Finding:
 
 
 def check_triton(settings: Settings) -> Finding:
-    """Check that Triton serves the version that the repository names, if Triton is used."""
+    """Check that Triton, if it is used, serves a version that the repository names."""
     if settings.triton.url is None:
         return Finding("ok", "not used: losses are computed in process")
     status = server_status(settings.triton)
@@ -199,7 +199,7 @@ def check_triton(settings: Settings) -> Finding:
 
 
 def check_backend(settings: Settings) -> Finding:
-    """Check which backend is used, and whether it reads as the CPU does."""
+    """Check which backend is used, and whether it is the one of the settings."""
     report = backend.backend_report(settings.backend, prove=False)
     finding = f"{report['tables']} and {report['arrays']} on {report['device']}"
     if report["trouble"]:
@@ -208,7 +208,7 @@ def check_backend(settings: Settings) -> Finding:
 
 
 def check_enrichment(options: Enrichment) -> Finding:
-    """Check that the tables of addresses can be read, and are not old: addresses change hands."""
+    """Check that the tables of addresses can be read and are not old, because addresses change owners."""
     files = [
         *filter(None, (options.country_file, options.network_owner_file)),
         *options.known_ranges_files,
@@ -266,7 +266,7 @@ def check_permissions(settings: Settings, bank: Path) -> Finding:
 
 
 def _local_folders(settings: Settings, bank: Path) -> list[Path]:
-    """Return the folders of the bank and of checkpoints, as far as they exist on this machine."""
+    """Return the folders of the bank and of checkpoints that exist on this machine."""
     checkpoints = settings.checkpoints.url
     named = [bank] if "://" in checkpoints else [bank, Path(checkpoints)]
     return [folder for folder in named if folder.exists()]

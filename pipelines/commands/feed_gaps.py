@@ -38,7 +38,7 @@ def feed_gap_summary(gap: FeedGap) -> dict[str, Any]:
 
 
 def print_feed_gaps(found: list[dict[str, Any]]) -> None:
-    """Open ones first."""
+    """Print a table of feed gaps."""
     if not found:
         print("no feed gaps: streams have found none (`fingerprint score` does not look for them)")
         return
@@ -51,5 +51,5 @@ def print_feed_gaps(found: list[dict[str, Any]]) -> None:
 
 
 def open_feed_gaps_sentence(count: int) -> str:
-    """Return one line about open feed gaps, for the list of alerts."""
+    """Return the line about open feed gaps in the list of alerts."""
     return f"{formatting.pluralize(count, 'feed')} with a gap: see `fingerprint feed-gaps list`"

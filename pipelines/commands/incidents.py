@@ -1,6 +1,6 @@
-"""Incidents and a lead's figures on a terminal: `fingerprint incidents list`, `show` and `overview`.
+"""Incidents, and figures for a team lead, on a terminal: `fingerprint incidents list`, `show` and `overview`.
 
-Text from records is sanitised (`sanitize.printable`) and given to rich as text, never as markup.
+Text from records is sanitised (`sanitize.printable`) and passed to rich as text, never as markup.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fingerprint.web import formatting
 from pipelines.cli.console import fit_columns
 from pipelines.commands.terminal import terminal_text
 
-RESPONSE_TARGET, CLOSE_TARGET = 4 * 3600.0, 24 * 3600.0  # seconds, as the page assumes unless it is asked
+RESPONSE_TARGET, CLOSE_TARGET = 4 * 3600.0, 24 * 3600.0  # seconds; the defaults of the web page, too
 
 
 def list_incidents(database_url: str, status: IncidentStatusFilter, limit: int) -> list[dict[str, Any]]:

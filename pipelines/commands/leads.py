@@ -25,7 +25,7 @@ from pipelines.commands.terminal import terminal_text
 def list_leads(
     database_url: str, settings: Settings, since: str | None, limit: int, bank: Path | None = None
 ) -> dict[str, Any]:
-    """Return the leads as `alerts leads --json` prints them; `bank` says which z the alert budget means."""
+    """Return the leads as `alerts leads --json` prints them; `bank` gives the z of the alert budget."""
     clock = SystemClock()
     with closing(open_store(database_url, create=False)) as store:
         earliest = parse_since(since, clock.now()) if since else None
@@ -40,7 +40,7 @@ def list_leads(
 
 
 def print_leads(figures: dict[str, Any]) -> None:
-    """Print leads as a table, and what their reach is to be compared with."""
+    """Print leads as a table, and the reach that an alert needs."""
     if not figures["leads"]:
         print(f"no leads since {figures['since']}: nothing outside the alerts came near to one")
     else:

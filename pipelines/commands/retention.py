@@ -23,10 +23,10 @@ from pipelines.runtime import host
 
 # The author in the audit log of the daily run; no account has a name with a colon.
 RETENTION_ACTOR = "program:retention"
-INITIAL_DELAY_SECONDS = 60.0  # after the start
-INTERVAL_SECONDS = DAY_SECONDS  # after it was done
-RETRY_SECONDS = 3_600.0  # after it failed
-NOT_PURGED = (  # what a purge of the database does not reach
+INITIAL_DELAY_SECONDS = 60.0  # between the start and the first run
+INTERVAL_SECONDS = DAY_SECONDS  # between a run that succeeded and the next one
+RETRY_SECONDS = 3_600.0  # between a run that failed and the next one
+NOT_PURGED = (  # copies that a purge of the database does not reach
     "the topics of Kafka, the banks, checkpoints, files of scored events, deliveries, and lines "
     "of other principals that name it: docs/explanation/alert-store.md says how to clean those"
 )
@@ -41,7 +41,7 @@ log = get_logger("fingerprint.store")
 
 
 def prune_database(database_url: str, retention: Retention, progress: Progress) -> dict[str, Any]:
-    """Remove what is older than it is kept; how much that was, by kind."""
+    """Remove rows that are older than their retention; return how many were removed, by kind."""
     store = open_store(database_url, create=False)
     removed = store.retention.apply(
         retention,
@@ -58,7 +58,7 @@ def print_prune_summary(figures: dict[str, Any]) -> None:
 
 
 def purge_principal(database_url: str, principal: str, yes: bool) -> dict[str, Any]:
-    """Remove all that is of a principal. FingerprintError without `yes`, and where nothing is of it."""
+    """Remove all rows of a principal. Raises FingerprintError without `yes`, or if the principal has no rows."""
     if not yes:
         raise FingerprintError(
             "a purge cannot be undone: all alerts, votes, notes and dispositions of this principal go; "
@@ -77,7 +77,7 @@ def print_purge_summary(figures: dict[str, Any]) -> None:
 
 
 def describe_pause(store: SqlStore, retention: Retention, database_url: str) -> str:
-    """Return why the daily run removes nothing, and how to ask for it; empty where it does its work."""
+    """Return why the daily run removes nothing, and the command that does; empty if the daily run is not paused."""
     since = store.retention.paused_since(retention)
     if since is None:
         return ""
@@ -90,7 +90,7 @@ def describe_pause(store: SqlStore, retention: Retention, database_url: str) -> 
 
 @contextmanager
 def daily_retention(store: SqlStore, retention: Retention, *chores: Callable[[], None]) -> Iterator[None]:
-    """Prune soon after the start and once a day, beside whatever else goes on, until the end; so with other chores."""
+    """Apply the retention and run the chores on a thread while the block runs: soon after its start, then once a day."""
     stopped = Event()
     thread = Thread(
         target=_run_retention, args=(store, retention, chores, stopped), name="retention", daemon=True
@@ -112,9 +112,9 @@ def _run_retention(
 
 
 def apply_retention(store: SqlStore, retention: Retention, chores: Sequence[Callable[[], None]] = ()) -> bool:
-    """Run the chores and remove what is older than it is kept; return False if that failed, and is to be tried again.
+    """Run the chores and remove rows that are older than their retention; return False if that failed and has to be retried.
 
-    Nothing is removed from a store where removal waits until it is asked for (`paused_since`).
+    Nothing is removed from a store whose retention is paused until a person runs it (`paused_since`).
     """
     try:
         for chore in chores:
@@ -128,7 +128,7 @@ def apply_retention(store: SqlStore, retention: Retention, chores: Sequence[Call
     except FingerprintError as error:
         log.warning("what is old could not be removed", reason=str(error))
         return False
-    except Exception:  # the thread goes on: else nothing would be removed until the next start
+    except Exception:  # the thread must go on, or nothing would be removed until the next start
         log.exception("what is old could not be removed")
         return False
     if removed:

@@ -1,6 +1,6 @@
 """Secrets of a deployment, each in a file: created once, rotated on request, never shown.
 
-A folder for each, as in docker-compose.yml, lets a container have one secret and not the others.
+With a folder for each secret, as in docker-compose.yml, a container can have one secret and not the others.
 
 Example:
     >>> create_secrets(Path("/run/secrets"), ["database/password"])
@@ -18,26 +18,26 @@ from pathlib import Path
 from fingerprint.core import private_files
 from fingerprint.core.errors import FingerprintError
 
-SECRET_BYTES = 32  # of randomness
-GROUP_READABLE_MODE = 0o440  # by the group too
+SECRET_BYTES = 32  # random bytes of a secret
+GROUP_READABLE_MODE = 0o440  # readable by owner and group
 OWNER_ONLY_MODE = 0o400
-# PostgreSQL and Grafana run under ids of their own, and are given the group
+# PostgreSQL and Grafana run under user ids of their own, and read their secrets as members of the group
 GROUP_READABLE_SECRETS = ("database-password", "grafana-admin")
 FOLDER_MODE = 0o750
 DEFAULT_NAMES = ("database-password", "triton-control")
-VALUE_PREFIXES = {"triton-control": "fingerprint-control="}  # the header that Triton wants, and its value
+VALUE_PREFIXES = {"triton-control": "fingerprint-control="}  # Triton needs a header's name before the value
 _NAME = re.compile(r"([a-z0-9][a-z0-9-]{0,62}/)?[a-z0-9][a-z0-9-]{0,62}")  # a file; or one in a folder
 
 
 def create_secrets(folder: Path, names: Sequence[str]) -> list[dict[str, str]]:
-    """Write those that are missing, and say of each whether it was `made` or `kept`; no value is ever overwritten."""
+    """Create the secrets that are missing; return for each whether it was `made` or `kept`. No value is overwritten."""
     _check_names(names)
     _prepare_folder(folder, names)
     return [{"name": name, "did": "made" if _create_if_missing(folder / name) else "kept"} for name in names]
 
 
 def rotate_secrets(folder: Path, names: Sequence[str]) -> list[dict[str, str]]:
-    """Give each a new value; what it had lies beside it, in NAME.old, for its owner alone."""
+    """Give each secret a new value; the old one is kept in NAME.old, readable by the owner alone."""
     _check_names(names)
     _prepare_folder(folder, names)
     for name in names:
@@ -69,7 +69,7 @@ def _mode_of(file: Path) -> int:
 
 
 def _create_if_missing(file: Path) -> bool:
-    """Return whether the file was missing and is created now; of several processes one creates it."""
+    """Create a file if it is missing; return whether this process created it. Of several processes only one does."""
     if file.exists():
         return _already_exists(file)
     try:

@@ -27,11 +27,11 @@ from fingerprint.web import formatting
 from pipelines.cli.console import fit_columns
 from pipelines.runtime import host
 
-DEFAULT_DAYS = 30.0  # for which a suppression holds by default
+DEFAULT_DAYS = 30.0  # duration of a suppression if no end is given
 
 
 def list_suppressions(database_url: str, ended: bool) -> list[dict[str, Any]]:
-    """Return the suppressions in force; with `ended` the ended ones too."""
+    """Return the current suppressions; with `ended` also those that have ended."""
     return [
         _suppression_as_json(each)
         for each in open_store(database_url, create=False).suppressions.list_all(ended)
@@ -39,7 +39,7 @@ def list_suppressions(database_url: str, ended: bool) -> list[dict[str, Any]]:
 
 
 def preview_suppression(database_url: str, match: SuppressionMatch) -> dict[str, Any]:
-    """Return what a suppression would hide now."""
+    """Return the counts of the alerts that a suppression would hide now."""
     return _preview_counts(open_store(database_url, create=False).suppressions.preview(match))
 
 
@@ -51,7 +51,7 @@ def add_suppression(
     days: float | None,
     force: str | None = None,
 ) -> dict[str, Any]:
-    """Add a suppression that ends on a day, or after some days; `force` is the reason why it may hide attacks."""
+    """Add a suppression that ends at `until`, or after `days`; `force` is the reason why it may hide attacks."""
     if until and days is not None:
         raise FingerprintError("--until and --days both say when it ends: leave one out")
     end = time_range.parse_time_range(None, until, None).until if until else None
@@ -116,7 +116,7 @@ def print_ended_suppression(figures: dict[str, Any]) -> None:
 
 
 def preview_sentence(figures: dict[str, Any]) -> str:
-    """Return what a suppression would hide, as one line."""
+    """Return the line that says what a suppression would hide."""
     urgent, critical, confirmed = (figures[name] or "none" for name in ("urgent", "critical", "confirmed"))
     needs = "; that needs --force" if figures["critical"] or figures["confirmed"] else ""
     return (

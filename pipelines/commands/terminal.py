@@ -1,10 +1,10 @@
-"""Text from records and JSON on a terminal, which neither may control.
+"""Output of JSON and of text from records, neither of which may control the terminal.
 
 Example:
     >>> Console().print(Text.assemble(urgency_text(75), "  ", terminal_text(alert.title, "bold")))
      75 critical  ana called iam:CreateAccessKey
 
-Text is sanitised (`sanitize.printable`) and given to rich as text, never as markup.
+Text is sanitised (`sanitize.printable`) and passed to rich as text, never as markup.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from rich.text import Text
 from fingerprint.core.alert import severity_of
 from fingerprint.core.sanitize import printable
 
-MAX_FIELD_CHARACTERS = 400  # of a text on the terminal; the page and --json have it whole
-MAX_STEP_CHARACTERS = 4_000  # of a next step, whose sentences a reader needs to their end
+MAX_FIELD_CHARACTERS = 400  # characters of a text on the terminal; the page and --json have the whole text
+MAX_STEP_CHARACTERS = 4_000  # characters of a next step, which a reader needs to the end
 COLOURS = {"critical": "bold red", "high": "red", "medium": "yellow", "low": "cyan"}
 
 
@@ -28,7 +28,7 @@ def print_json(value: Any) -> None:
 
 
 def terminal_text(text: str, style: str = "", most: int = MAX_FIELD_CHARACTERS) -> Text:
-    """Return untrusted text for rich: sanitised, without markup, at most so many characters of it."""
+    """Return untrusted text for rich: sanitised, without markup, cut to `most` characters."""
     shown = printable(text[:most])
     if len(text) > most:
         shown = f"{shown}… ({len(text):,} characters)"
@@ -36,6 +36,6 @@ def terminal_text(text: str, style: str = "", most: int = MAX_FIELD_CHARACTERS) 
 
 
 def urgency_text(urgency: int) -> Text:
-    """Return the urgency and its severity, coloured."""
+    """Return the urgency and its severity, in the colour of the severity."""
     severity = severity_of(urgency)
     return Text(f"{urgency:>3} {severity}", style=COLOURS[severity])

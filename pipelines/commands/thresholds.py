@@ -22,11 +22,11 @@ from fingerprint.web import formatting
 from pipelines.runtime import host
 
 DEFAULT_FOLDER = Path("bank")
-ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # for which thresholds are estimated
+ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # a threshold is estimated for each
 
 
 def show_threshold(database_url: str, settings: Settings, folder: Path | None = None) -> dict[str, Any]:
-    """Return the current threshold, its author, and all overrides; `z` is what a budget means for the bank in `folder`."""
+    """Return the current threshold, its author, and all overrides; `z` is that of the alert budget for the bank in `folder`."""
     store = open_store(database_url, create=False)
     history, override = store.thresholds.history(), store.thresholds.current()
     changes = threshold_what_if.describe_overrides(history)
@@ -52,9 +52,10 @@ def estimate_thresholds(
     settings: Settings,
     days: float = HISTORY_DAYS,
 ) -> list[dict[str, Any]]:
-    """Return the current threshold, then for each number of alerts a day the threshold that shows them and what it finds.
+    """Return estimates: of the current threshold, then of a threshold for each quorum and number of alerts a day.
 
-    Raise FingerprintError for too many days, or if `folder` serves no bank; without one, DEFAULT_FOLDER is read if it does.
+    Raises FingerprintError for too many days, or if `folder` serves no bank. Without `folder`, DEFAULT_FOLDER is used if it
+    serves one.
     """
     check_days(days)
     if folder is not None:
@@ -83,10 +84,11 @@ def set_threshold(
     alerts_per_day: float | None = None,
     force: bool = False,
 ) -> dict[str, Any]:
-    """Override threshold and quorum from now on; without both, the settings hold again.
+    """Override threshold and quorum from now on; without both, the settings apply again. Return figures with an `estimate`.
 
-    `alerts_per_day` gives the threshold. Raise FingerprintError where so few cannot be met, and without `force` where none of the
-    last days' alerts would have been shown. `estimate` says what those days would have shown, None without a z.
+    `alerts_per_day` sets the threshold that shows so many alerts. `estimate` says how many alerts the last days would have shown;
+    None without a z. Raises FingerprintError if no threshold shows so few alerts, or, without `force`, if none of the alerts of
+    the last days would have been shown.
     """
     forecast = ThresholdForecast(open_store(database_url, create=False), None, settings, SystemClock())
     made = forecast.set_override(
@@ -142,7 +144,7 @@ def _second(at: str) -> str:
 
 
 def print_threshold_estimates(rows: list[dict[str, Any]]) -> None:
-    """Print a table of estimates, one row a threshold."""
+    """Print a table of estimates, with a row for each threshold."""
     table = Table(box=None, pad_edge=False)
     for name in (
         "wanted",

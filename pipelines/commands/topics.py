@@ -16,8 +16,8 @@ from pipelines.runtime import wiring
 T = TypeVar("T")
 DAY_MS = 24 * 3600 * 1000
 LOG_APPEND_TIME = "LogAppendTime"  # producers of the raw topic must not choose their arrival time
-RECORD_OVERHEAD_BYTES = 64 << 10  # of a batch beside its message: its own head, the message's headers
-RETRY_SECONDS = 1.0  # seconds between two tries at a broker that is starting
+RECORD_OVERHEAD_BYTES = 64 << 10  # of a batch beside its message: its own header, and those of the message
+RETRY_SECONDS = 1.0  # between two tries to reach a broker that is starting
 GROW_REFUSAL = (
     "more partitions would move principals away from their state. Stop ingest, let the stream read to the end, stop it, "
     "run `fingerprint topics create --partitions {partitions} --grow`, start the stream, start ingest"
@@ -29,7 +29,7 @@ class TopicOptions(NamedTuple):
 
     partitions: int = 4  # of the topics that carry the traffic
     replicas: int | None = None
-    grow: bool = False  # the events topic too
+    grow: bool = False  # whether the events topic may grow, too
 
 
 def create_topics(settings: Settings, options: TopicOptions, wait: float) -> list[dict[str, Any]]:
@@ -41,7 +41,7 @@ def create_topics(settings: Settings, options: TopicOptions, wait: float) -> lis
 
 
 def list_topics(settings: Settings) -> list[dict[str, Any]]:
-    """Return each topic of the settings as it is: the figures of `topics list --json`."""
+    """Return the current state of each topic of the settings: the figures of `topics list --json`."""
     names = [each.name for each in required_topics(settings.kafka, TopicOptions())]
     with wiring.open_topic_admin(settings.kafka) as topics:
         found = topics.describe(names)
@@ -49,7 +49,7 @@ def list_topics(settings: Settings) -> list[dict[str, Any]]:
 
 
 def required_topics(kafka: Kafka, options: TopicOptions) -> list[TopicSpec]:
-    """Return all topics that programs read and write, as they are created.
+    """Return all topics that programs read and write, with the properties that they are created with.
 
     Raises FingerprintError for a number of partitions into which state cannot be split.
     """
@@ -75,9 +75,9 @@ def required_topics(kafka: Kafka, options: TopicOptions) -> list[TopicSpec]:
 
 
 def retry_while_unavailable(work: Callable[[], T], timeout_seconds: float, clock: Clock) -> T:
-    """Return the result of `work`; repeat it for `timeout_seconds` while the broker is unavailable, and say so once.
+    """Return the result of `work`; repeat it for `timeout_seconds` while the broker is unavailable, and announce the wait once.
 
-    An own loop and not `stamina`: the clock is a port, and the wait is announced.
+    This is a loop of our own instead of `stamina`, because the clock is a port and the wait is announced.
     """
     begun, announced = clock.now(), False
     while True:
@@ -104,7 +104,7 @@ def _create_all(kafka: Kafka, required: list[TopicSpec], grow: bool) -> list[dic
 def create_or_grow(
     topics: TopicAdmin, required: Iterable[TopicSpec], guarded: set[str]
 ) -> list[dict[str, Any]]:
-    """Make and grow; a topic that is guarded does not grow. What was done before changes nothing when it is done again."""
+    """Create missing topics and grow small ones, except `guarded` ones; return what was done. Repeating it changes nothing."""
     return [_create_or_grow_one(topics, topic, topic.name in guarded) for topic in required]
 
 
@@ -130,7 +130,7 @@ def _create_or_grow_one(topics: TopicAdmin, required: TopicSpec, guarded: bool) 
 
 
 def _shortcomings(there: TopicSpec, required: TopicSpec) -> str:
-    """Return what an existing topic lacks that programs need; the operator decides about it."""
+    """Return the properties that programs need and an existing topic lacks; the operator has to change them."""
     notes = []
     if (
         required.retention_ms
@@ -171,7 +171,7 @@ def _topic_row(topic: TopicSpec) -> dict[str, Any]:
 
 
 def _retention_days(topic: TopicSpec) -> float | None:
-    """Return days; None is the broker's default, -1 for ever."""
+    """Return the retention in days; None is the default of the broker, -1 means for ever."""
     held = topic.retention_ms
     return held if held is None or held < 0 else round(held / DAY_MS, 3)
 
@@ -200,7 +200,7 @@ def _partitions_text(count: int) -> str:
 
 
 def _storage_text(row: dict[str, Any]) -> str:
-    """Return replicas, retention and size of batches, which only a server knows."""
+    """Return the words for replicas, retention and size of batches; empty if no server told them."""
     if row["replicas"] is None:
         return ""
     days = "for ever" if row["retention_days"] < 0 else f"for {row['retention_days']:g} days"

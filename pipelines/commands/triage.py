@@ -34,10 +34,13 @@ def triage_alert(
     of: str | None = None,
     by: str | None = None,
 ) -> dict[str, Any]:
-    """Decide on an alert as it is now, whatever was decided before, and return the disposition.
+    """Decide on an alert in its current state, whatever was decided before, and return the disposition.
 
-    Raises FingerprintError if an id does not name exactly one alert, a duplicate does not name its original, a reason that the
-    decision needs is missing, or another person changes the alert at the same time.
+    Raises FingerprintError if
+    - an id does not name exactly one alert
+    - a duplicate does not name its original
+    - the decision needs a reason and has none
+    - another person changes the alert at the same time
     """
     if (decision == "duplicate") != (of is not None):
         raise FingerprintError(
@@ -54,8 +57,8 @@ def triage_alert(
 def assign_alert(database_url: str, alert_id: str, assignee: str, by: str | None = None) -> dict[str, Any]:
     """Assign an alert to an account, or to no one with an empty name; return the changed row of the queue.
 
-    Raises FingerprintError for a name without an active account of an analyst. Where there are no accounts, any name will do:
-    the queue is read here alone then.
+    Raises FingerprintError for a name without an active account of an analyst. Any name is accepted if there are no accounts,
+    because then only the command line reads the queue.
     """
     with closing(open_store(database_url, create=False)) as store:
         _check_assignee(store, assignee)
@@ -63,7 +66,7 @@ def assign_alert(database_url: str, alert_id: str, assignee: str, by: str | None
 
 
 def reopen_alert(database_url: str, alert_id: str, why: str = "", by: str | None = None) -> dict[str, Any]:
-    """Reopen a closed alert and return the changed row of the queue. FingerprintError if it is open."""
+    """Reopen a closed alert and return the changed row of the queue. Raises FingerprintError if it is open."""
     with closing(open_store(database_url, create=False)) as store:
         row = store.queue.row(store.alerts.get(alert_id).alert_id)
         if row.decision is None:
@@ -74,7 +77,7 @@ def reopen_alert(database_url: str, alert_id: str, why: str = "", by: str | None
 
 
 def add_note(database_url: str, alert_id: str, text: str, by: str | None = None) -> dict[str, Any]:
-    """Add a note to an alert and return it. FingerprintError for an empty note."""
+    """Add a note to an alert and return the note. Raises FingerprintError for an empty note."""
     if not text.strip():
         raise FingerprintError("the note is empty: give its text in quotes")
     with closing(open_store(database_url, create=False)) as store:
@@ -93,7 +96,7 @@ def _check_assignee(store: SqlStore, name: str) -> None:
 
 
 def _change_case(store: SqlStore, alert_id: str, action: CaseAction, by: str | None) -> dict[str, Any]:
-    """Change the alert as it is now. FingerprintError if another person changes it at the same time."""
+    """Change an alert in its current state. Raises FingerprintError if another person changes it at the same time."""
     row = store.queue.row(store.alerts.get(alert_id).alert_id)
     revision = AlertRevision(row.alert_id, row.version, row.events)
     (outcome,) = store.cases.change([revision], action, by or host.login_name())

@@ -1,4 +1,4 @@
-"""The bank on a Triton server: add it to the model repository, load it beside the previous version, then replace that."""
+"""The bank on a Triton server: add a version to the model repository, and load it beside the previous one."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from fingerprint.registry.bank_files import DEFAULT_OPTIONS
 if TYPE_CHECKING:
     from fingerprint.adapters.triton.client import ModelControl
 
-SERVED_VERSIONS = 2  # of the bank at a time: a stream that began with the previous one ends with it
+SERVED_VERSIONS = 2  # at a time: a stream that uses the previous version needs it until it swaps its bank
 
 
 def load_into_server(bank: Path, options: Triton, bank_options: Bank = DEFAULT_OPTIONS) -> dict[str, Any]:
-    """`fingerprint triton load`: the figures of `--json`. Without a server only the repository is filled.
+    """Load the served bank into Triton, and return the figures of `triton load --json`.
 
-    `bank_options` says who has to have signed the bank. What was served stays served where the new version cannot be, and
-    FingerprintError says why.
+    Without a server only the repository is filled. `bank_options` name the keys that must have signed the bank. If the new
+    version cannot be served, the earlier versions stay served, and FingerprintError says why.
     """
     repository = ModelRepository(Path(options.model_repository), options.instance_count)
     number, before = repository.add_version(bank, bank_options), repository.served_versions()
@@ -38,15 +38,15 @@ def load_into_server(bank: Path, options: Triton, bank_options: Bank = DEFAULT_O
             repository.remove_unserved()
             raise
         repository.remove_unserved()
-        # asked here: no load balancer lets a new connection through to a server that was not ready just now
+        # on the same connection: a load balancer passes no new one to a server that was not ready a moment ago
         states = control.version_states() if control else {}
     return _status(options, states) | {"loaded": repository.bank_versions()[number]}
 
 
 def _serve(repository: ModelRepository, control: ModelControl | None, numbers: Sequence[int]) -> None:
-    """Serve versions, the newest last; the newest alone where the server refuses both.
+    """Serve versions, the newest last; serve the newest alone if the server refuses them together.
 
-    What is served can have become what cannot be loaded (an upgrade, a key that is gone), and must not keep the next one out.
+    A version that was served may not be loadable any more (after an upgrade, without its key), and must not block the next one.
     """
     repository.set_served_versions(numbers)
     try:
@@ -61,7 +61,7 @@ def _serve(repository: ModelRepository, control: ModelControl | None, numbers: S
 
 
 def server_has_version(version: str, options: Triton) -> bool:
-    """Return whether the server serves a version, and it is the newest of the repository."""
+    """Return whether the server serves a version that is the newest of the repository."""
     newest = ModelRepository(Path(options.model_repository)).served_versions()[-1:]
     return newest == [triton_model.version_number(version)] and _is_served(version, options)
 
