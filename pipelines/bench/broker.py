@@ -1,4 +1,4 @@
-"""A real broker for the bench, with topics of one stream in it: scorers, producers and readers are processes beside it.
+"""A real broker for the bench, with the topics of a stream; scorers, producers and readers are other processes.
 
 The broker is that of the tests (`tests/support/services/kafka.py`), so the bench runs from a checkout.
 """
@@ -31,7 +31,7 @@ START_TIMEOUT_SECONDS = 300.0  # seconds that a program may take
 
 
 def import_test_support(name: str) -> Any:
-    """Return a module of `tests.support`: `services.kafka`. Raises Skipped where there are no tests: outside a checkout."""
+    """Return a module of `tests.support`, such as `services.kafka`. Raises Skipped outside a checkout, which has no tests."""
     sys.path.insert(0, str(CHECKOUT))
     try:
         return importlib.import_module(f"tests.support.{name}")
@@ -43,7 +43,7 @@ def import_test_support(name: str) -> Any:
 
 @contextmanager
 def running_broker(folder: Path) -> Iterator[str]:
-    """Yield the address of a broker. Raises Skipped where there is none: no checkout, no Java."""
+    """Yield the address of a broker. Raises Skipped if none can be started: without a checkout or without Java."""
     kafka = import_test_support("services.kafka")
     try:
         with kafka.Broker.started(folder) as broker:
@@ -77,7 +77,7 @@ class BenchmarkStream:
         return self
 
     def settings(self, client: str, group: str = "bench", port: int = 0) -> dict[str, dict[str, Any]]:
-        """Return the sections of the settings that are not as usual."""
+        """Return the sections of the settings that differ from the defaults."""
         topics = {f"{topic}_topic": f"{self.name}.{topic}" for topic in ("raw", "events", "alerts", "votes")}
         return {
             "kafka": {"bootstrap_servers": [self.address], "client": client, "group_id": group, **topics},
@@ -134,7 +134,7 @@ class BenchmarkStream:
         return self.start("stream", "--bank", str(self.bank), *options, client=client, group=group, port=port)
 
     def read(self, topic: str, client: str, group: str) -> Iterator[list[Any]]:
-        """Yield the messages of a topic to where it ends, as a scorer's consumer gets them and in polls of its size."""
+        """Yield the messages of a topic up to its end, with the consumer of a scorer and in polls of its size."""
         kafka = Settings.model_validate(self.settings(client, group)).kafka
         with wiring.open_consumer(kafka, "bench") as consumer:
             consumer.subscribe([f"{self.name}.{topic}"])
@@ -151,7 +151,7 @@ def process_figures(process: subprocess.Popen[str]) -> dict[str, Any]:
 
 
 def scored_events(figures: dict[str, Any]) -> int:
-    """Return how many events a scorer read, those that came again among them."""
+    """Return how many events a scorer read, repeats included."""
     scored: int = figures["events"] + figures["duplicates"]
     return scored
 

@@ -1,14 +1,14 @@
-"""The rows against dfencoder: one autoencoder a user, trained one after the other, as the published digital fingerprinting does.
+"""The rows against dfencoder: one autoencoder for each user, trained one by one, as in the published digital fingerprinting.
 
-dfencoder (PyPI) is put into a folder of its own, build/bench, with what we do not have; torch, pandas and NumPy are the same for
-both, on one thread, in one process, in turns. It has the published settings, and the published scoring: each feature's loss
-is standardised by its mean and spread over the table that was learned, and an event's z is the mean of their absolute
-values. What it works on is in `dfencoder_tables`. These rows alone:
+dfencoder (PyPI) is installed into a folder of its own, build/bench, with the packages that we do not have. torch, pandas and
+NumPy are the same for both sides, which run on one thread, in one process, in turns. dfencoder has the published settings and the
+published scoring: each feature's loss is standardised by its mean and spread over the learned table, and the z of an event is the
+mean of the absolute values. `dfencoder_tables` makes the tables of both. To run these rows alone:
 
     python -m pipelines.bench.dfencoder
 
-Ours is the whole program: `training.pipeline.train` counts, fits, sets baselines and fills series. It also fits the
-fingerprints of principals, peer groups and the organisation, which are not counted: 64 users are 64 models on either side.
+Our side is the whole program: `training.pipeline.train` counts, fits, sets baselines and fills series. It also fits fingerprints
+of principals, peer groups and the organisation, which are not counted: 64 users are 64 models on either side.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ from pipelines.bench.report import Skipped, benchmark, fastest_interleaved, run_
 
 T = TypeVar("T")
 
-RESULTS_FILE = Path("build/bench-dfencoder.json")  # of these rows alone
+RESULTS_FILE = Path("build/bench-dfencoder.json")  # if these rows run alone
 PACKAGES_FOLDER = Path("build/bench/dfencoder")
 PINNED_PACKAGES = (
     "dfencoder==0.0.42",
@@ -64,8 +64,8 @@ PINNED_PACKAGES = (
     "protobuf==7.36.2",
 )
 PIP_TIMEOUT_SECONDS = 300  # seconds for pip
-MODEL_COUNT = 6  # of theirs: each takes some seconds
-REPETITIONS = 3  # of ours
+MODEL_COUNT = 6  # models of dfencoder: each takes some seconds
+REPETITIONS = 3  # of our training
 BATCH_ROWS = 1000  # rows scored at a time
 SINGLE_EVENTS = 20  # events scored one by one
 
@@ -74,7 +74,7 @@ SINGLE_EVENTS = 20  # events scored one by one
 
 
 def import_dfencoder() -> Any:
-    """Return the package. Raises Skipped where it cannot be had."""
+    """Return the package dfencoder. Raises Skipped if it cannot be installed or imported."""
     found = _import_or_reason()
     if isinstance(found, str):
         raise Skipped(found)
@@ -83,10 +83,10 @@ def import_dfencoder() -> Any:
 
 @cache
 def _import_or_reason() -> Any:
-    """Return the package, or why it cannot be had: pip is asked once."""
+    """Return the package, or why it cannot be installed or imported; pip runs only once."""
     if not PACKAGES_FOLDER.exists() and (problem := install_packages(PACKAGES_FOLDER, PINNED_PACKAGES)):
         return f"dfencoder cannot be installed: {problem}"
-    sys.path.append(str(PACKAGES_FOLDER.resolve()))  # at the end: what both have is ours
+    sys.path.append(str(PACKAGES_FOLDER.resolve()))  # at the end, so that shared packages are ours
     try:
         return importlib.import_module("dfencoder")
     except ImportError as reason:
@@ -94,7 +94,7 @@ def _import_or_reason() -> Any:
 
 
 def install_packages(site_packages: Path, packages: Sequence[str]) -> str | None:
-    """Put packages into a folder, all of them or none. Return what was in the way; None if nothing was."""
+    """Install packages into a folder, all of them or none. Return the reason if that failed, else None."""
     site_packages.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=site_packages.parent) as folder:
         target = Path(folder) / site_packages.name
@@ -111,7 +111,7 @@ def install_packages(site_packages: Path, packages: Sequence[str]) -> str | None
 
 
 def fit_dfencoder(table: pd.DataFrame) -> Any:
-    """Fit dfencoder to a table, at the published settings."""
+    """Fit dfencoder to a table, with the published settings."""
     import_dfencoder()
     return dfencoder_peer.fit_dfencoder(table)
 
@@ -121,7 +121,7 @@ def fit_dfencoder(table: pd.DataFrame) -> Any:
 
 @dataclass(frozen=True)
 class FittedModels:
-    """A bank of all users, models of the first MODEL_COUNT users, and what the fastest of each took (core seconds)."""
+    """A bank of all users, dfencoder's models of the first MODEL_COUNT users, and the core seconds of the fastest of each."""
 
     bank: Bank
     bank_core_seconds: float
@@ -143,7 +143,7 @@ def single_threaded() -> Iterator[None]:
 
 @cache
 def fit_both() -> FittedModels:
-    """Fit ours REPETITIONS times, and theirs in between; the fastest of each counts."""
+    """Train our bank REPETITIONS times, and fit dfencoder's models in between; the fastest of each counts."""
     import_dfencoder()
     same, ours, theirs, models = build_tables(), [], [], {}
     learn = {user: published_columns(_events_of(same.history, user)) for user in same.users[:MODEL_COUNT]}
@@ -159,7 +159,7 @@ def fit_both() -> FittedModels:
 
 
 def measure_core_seconds(run: Callable[[], T]) -> tuple[float, T]:
-    """Return the core seconds of this process, all threads together; and what the run returned."""
+    """Return the core seconds of this process during a run, all threads together, and the result of the run."""
     start = time.process_time()
     out = run()
     return time.process_time() - start, out
@@ -171,7 +171,7 @@ def _events_of(events: pd.DataFrame, user: str) -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class EncodedEvents:
-    """N events as our bank knows them: `frame` with what the scorer state adds, `fingerprint` (N,)."""
+    """N events encoded for our bank: `frame` with the columns of the scorer state, and the `fingerprint` (N,) of each."""
 
     frame: frames.Frame
     fingerprint: NDArray[np.int32]
@@ -185,12 +185,12 @@ class EncodedEvents:
         return np.flatnonzero(frames.column_of(self.frame, "entity") == user)
 
     def published_columns(self) -> pd.DataFrame:
-        """Return what dfencoder reads of them (`dfencoder_tables`)."""
+        """Return the columns of the events that dfencoder reads (`dfencoder_tables`)."""
         return published_columns(frames.to_pandas(self.frame))
 
 
 def encode_for_bank(events: pd.DataFrame, scorer_state: ScorerState) -> EncodedEvents:
-    """Return events as our bank knows them. Raises FingerprintError for repeats: the ids of the tables must differ."""
+    """Return events encoded for our bank. Raises FingerprintError for repeats, because the tables must have distinct ids."""
     batch, repeats = measured.encode_batch(events, scorer_state)
     if repeats:
         raise FingerprintError(f"{repeats} events of the bench's tables are repeats: their ids must differ")
@@ -229,7 +229,7 @@ def _inference() -> LocalInference:
     100,
 )
 def training_pace() -> tuple[float, float]:
-    """Measure users' fingerprints of a core hour, events in memory to bank; theirs is from table to fitted model."""
+    """Count fingerprints of users in a core hour, from events in memory to the bank; theirs is from table to fitted model."""
     done = fit_both()
     pace = len(build_tables().users) / done.bank_core_seconds * 3600
     return pace, pace / (3600 / done.dfencoder_core_seconds)
@@ -239,7 +239,7 @@ def training_pace() -> tuple[float, float]:
     "finding what was planted among the users' own events, mean AUC", "AUC", "dfencoder as published", 1
 )
 def planted_recall() -> tuple[float, float]:
-    """Rank by the z of each event; the mean over the users for whom they have a model."""
+    """Rank events by z, and take the mean AUC over the users for whom dfencoder has a model."""
     same, bank = build_tables(), fit_both().bank
     later = encode_for_bank(same.later, ScorerState.from_arrays(same.settings, bank.scorer_state))
     ours, theirs = [], []
@@ -255,25 +255,25 @@ def planted_recall() -> tuple[float, float]:
 
 @benchmark("scoring with explanation, 1,000 rows of one user", "rows/s", "dfencoder, the same rows", 20)
 def one_user_pace() -> tuple[float, float]:
-    """Go from a table of records' fields to each feature's loss and an event's z: the best case for a model a user."""
+    """Score a table of record fields to the loss of each feature and the z of each event; the best case for one model a user."""
     return _pace([_training_rows(BATCH_ROWS, 1)])
 
 
 @benchmark("scoring with explanation, 1,000 rows of 64 users", "rows/s", "dfencoder, a call a user", 20)
 def many_users_pace() -> tuple[float, float]:
-    """Score as a poll of a stream has them. Users without a model of theirs are given another's: it takes as long."""
+    """Score mixed users, as in a poll of a stream. Users without a dfencoder model get another user's, which takes as long."""
     return _pace([_training_rows(BATCH_ROWS // USERS, USERS)])
 
 
 @benchmark("distinct rows among 1,000 of one user", "%", "among 1,000 of 64 users", None)
 def distinct_row_share() -> tuple[float, float]:
-    """Say how much of the rows above is work: we measure equal rows once, dfencoder measures each."""
+    """Count the distinct rows of the batches above: we score equal rows once, dfencoder scores each row."""
     one, many = (distinct_share(_training_rows(BATCH_ROWS // users, users)) for users in (1, USERS))
     return 100 * one, one / many
 
 
 def distinct_share(events: EncodedEvents) -> float:
-    """Return which share of the events are rows of codes that no other one of their fingerprint has."""
+    """Return the number of distinct rows of codes, by fingerprint, as a share of the events."""
     codes = encode_features(events)
     rows = np.column_stack([codes, events.fingerprint.astype(codes.dtype)])
     return len(np.unique(rows, axis=0)) / len(rows)
@@ -281,7 +281,7 @@ def distinct_share(events: EncodedEvents) -> float:
 
 @benchmark("scoring with explanation, one event", "events/s", "its time with dfencoder", 0.02, at_most=True)
 def one_event_latency() -> tuple[float, float]:
-    """Take the mean of SINGLE_EVENTS events of one user, each by itself."""
+    """Score SINGLE_EVENTS events of one user one by one, and take the mean."""
     pace, ratio = _pace(
         [_training_rows(SINGLE_EVENTS, 1).take(np.array([at])) for at in range(SINGLE_EVENTS)]
     )
@@ -290,7 +290,7 @@ def one_event_latency() -> tuple[float, float]:
 
 @benchmark("the same from prepared rows, 1,000 of one user", "rows/s", "dfencoder, prepared too", 20)
 def prepared_rows_pace() -> tuple[float, float]:
-    """Go from codes, as Triton is asked, against a table that `prepare_df` has made ready: the networks by themselves."""
+    """Score codes, as Triton does, against a table that `prepare_df` has prepared: this compares the networks alone."""
     return _prepared_pace(_training_rows(BATCH_ROWS, 1))
 
 
@@ -308,7 +308,7 @@ def prepared_event_latency() -> tuple[float, float]:
 
 
 def _prepared_pace(batch: EncodedEvents) -> tuple[float, float]:
-    """Return the pace of rows of the first user."""
+    """Return our rows of the first user in a second, from codes, and how many times as fast that is as dfencoder."""
     model = fit_both().models[build_tables().users[0]]
     codes, data = encode_features(batch), model.model.prepare_df(batch.published_columns())
     with single_threaded():
@@ -320,7 +320,7 @@ def _prepared_pace(batch: EncodedEvents) -> tuple[float, float]:
 
 
 def _training_rows(rows: int, users: int) -> EncodedEvents:
-    """Return the newest rows that were learned of each of the first users, together as they came."""
+    """Return the newest `rows` learned events of each of the first `users`, together in the order in which they came."""
     everything = _all_training_rows()
     newest = [everything.rows_of(user)[-rows:] for user in build_tables().users[:users]]
     return everything.take(np.sort(np.concatenate(newest)))
@@ -332,7 +332,7 @@ def _all_training_rows() -> EncodedEvents:
 
 
 def _pace(batches: list[EncodedEvents]) -> tuple[float, float]:
-    """Return our rows a second, and how many times theirs that is."""
+    """Return our rows a second, and how many times as fast that is as dfencoder."""
     models = cycle(fit_both().models.values())
     tables = [
         (model, batch.take(batch.rows_of(user)).published_columns())

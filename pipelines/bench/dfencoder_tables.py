@@ -1,4 +1,4 @@
-"""One history read twice: the tables that the rows against dfencoder work on.
+"""Tables of the rows against dfencoder: one history, read by both sides.
 
 Example:
     >>> same = build_tables()
@@ -7,11 +7,11 @@ Example:
     >>> published_columns(same.history).shape
     (64000, 33)
 
-Each user has ROWS events of ten simulated days to learn, and LATER_ROWS of the two days after them to be scored, both spread
-evenly over their days. PLANTED_ROWS more are calls of others under the user's identity, as when credentials are
-stolen: half of them another user's, half real attack calls (`samples.ATTACK_DATASET`). Who, in which account and
-when is the user's own; what, from where and with what is not. We read a record by `flatten` and `features`; they read of the
-same record the 33 columns that are published for CloudTrail, as text.
+Each user has ROWS events of ten simulated days to learn, and LATER_ROWS events of the next two days to score, both spread evenly
+over their days. PLANTED_ROWS more are calls of others with the user's identity, as with stolen credentials: half of them are
+another user's calls, half are real attack calls (`samples.ATTACK_DATASET`). Identity, account and time are the user's; action,
+address and tool are not. Our side reads a record by `flatten` and `features`; dfencoder reads the 33 columns that are published
+for CloudTrail, as text.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from fingerprint.sources.cloudtrail.envelopes import split_lines
 from pipelines.bench.organisations import organisation_files, read_events
 
 USERS, ROWS, LATER_ROWS, PLANTED_ROWS = 64, 1000, 200, 20
-DAYS, LEARNED = 12, 10  # simulated, and how many of them are learned
+DAYS, LEARNED = 12, 10  # simulated days, and how many of them are learned
 SEED = 0
-EXCLUDED_FIELDS = ("userIdentity", "recipientAccountId", "eventTime")  # what of a record stays the user's own
-COLUMNS = (  # published with the digital fingerprinting of CloudTrail, paths without their dots
+EXCLUDED_FIELDS = ("userIdentity", "recipientAccountId", "eventTime")  # fields that stay the user's own
+COLUMNS = (  # columns published with the digital fingerprinting of CloudTrail: paths without their dots
     "eventSource",
     "eventName",
     "sourceIPAddress",
@@ -74,9 +74,9 @@ COLUMNS = (  # published with the digital fingerprinting of CloudTrail, paths wi
 
 @dataclass(frozen=True)
 class BenchmarkTables:
-    """Tables that both sides learn and score, oldest first.
+    """Tables that both sides learn and score, oldest events first.
 
-    `history` has USERS x ROWS events, `later` USERS x (LATER_ROWS + PLANTED_ROWS); `planted` is (len(later),).
+    `history` has USERS x ROWS events, `later` USERS x (LATER_ROWS + PLANTED_ROWS); `planted` (len(later),) marks planted ones.
     """
 
     settings: Settings
@@ -92,7 +92,7 @@ class BenchmarkTables:
 
 @cache
 def build_tables() -> BenchmarkTables:
-    """Build the tables. Entities are principals here, not principals at a service: a user is all that one principal does."""
+    """Build the tables. An entity is a principal here, not a principal at a service, so a user has all calls of one principal."""
     settings = Settings(entities=Entities(granularity="principal"))
     with organisation_files(120, DAYS, scale=1.5, attacks=0) as days:
         events = pd.concat(read_events(days, settings), ignore_index=True)
@@ -107,14 +107,14 @@ def build_tables() -> BenchmarkTables:
 
 
 def _active_users(events: pd.DataFrame, early: pd.Series) -> list[str]:
-    """Return the first USERS, by name, who have enough events in both parts."""
+    """Return the first USERS users, by name, who have enough events in both parts."""
     counts = [part.groupby("entity").size() for part in (events[early], events[~early])]
     enough = counts[0].index[counts[0] >= ROWS].intersection(counts[1].index[counts[1] >= LATER_ROWS])
     return sorted(enough)[:USERS]
 
 
 def _thin_events(events: pd.DataFrame, users: list[str], rows: int) -> pd.DataFrame:
-    """`rows` events of each user, evenly spread, oldest first."""
+    """Return `rows` events of each user, evenly spread, oldest first."""
     events = events[events["entity"].isin(users)]
     place, size = events.groupby("entity").cumcount(), events.groupby("entity")["entity"].transform("size")
     # the k-th of n is taken where k * rows / n passes a whole number
@@ -123,7 +123,7 @@ def _thin_events(events: pd.DataFrame, users: list[str], rows: int) -> pd.DataFr
 
 
 def _planted_records(later: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return PLANTED_ROWS records for each user: calls of others, in the user's name."""
+    """Return PLANTED_ROWS records for each user: calls of others with the user's identity."""
     random = np.random.default_rng(SEED)
     records = [json.loads(raw) for raw in later["raw"]]
     attacks = _attack_calls()
@@ -165,7 +165,7 @@ def _merge_planted(later: pd.DataFrame, intruders: pd.DataFrame) -> tuple[pd.Dat
 
 
 def published_columns(events: pd.DataFrame) -> pd.DataFrame:
-    """Return the 33 columns of the records behind events, all of them text; what a record does not have is `nan`."""
+    """Return the 33 columns of the records of events, all as text; a missing value is `nan`."""
     flat = pd.json_normalize([json.loads(raw) for raw in events["raw"]], sep="")
     flat = flat.reindex(columns=list(COLUMNS)).astype(object)
     return flat.where(flat.notna(), "nan").map(str).astype(object)

@@ -4,9 +4,8 @@
     python -m pipelines.bench.fitting --nets 1000000 --device cuda
     python -m pipelines.bench.fitting --nets 100000 --device cuda --replayed 0     # what graphs gain
 
-The rows of some hundred fingerprints of a simulated organisation are learned again and again under other keys,
-FINGERPRINTS_PER_PIECE at a time, as a training learns one piece after the other: each network draws other numbers, and all
-have the sizes that such histories have.
+The rows of some hundred fingerprints of a simulated organisation are learned repeatedly under other keys, FINGERPRINTS_PER_PIECE
+at a time, as a training learns one piece after the other. Each network draws other random numbers, and all have realistic sizes.
 """
 
 from __future__ import annotations
@@ -40,12 +39,12 @@ from pipelines.bench.report import merge_result
 from pipelines.cli.console import no_progress
 
 RESULTS_FILE = Path("build/bench-fitting.json")
-FINGERPRINTS_PER_PIECE = 50_000  # nets at a time: their results take 12 KB each of the host's memory
+FINGERPRINTS_PER_PIECE = 50_000  # nets at a time; the result of each takes 12 KB of the host's memory
 
 
 @dataclass(frozen=True)
 class FitInput:
-    """Input of a fit of E fingerprints, of which `ready` have networks to be fitted from `start`."""
+    """Input of a fit of E fingerprints; those at `ready` have networks, which are fitted from the weights `start`."""
 
     vocabulary: Vocabulary
     rows: SlotRows
@@ -80,7 +79,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def prepare_fit(some: pa.Table, settings: Settings) -> FitInput:
-    """One piece of a training, up to where its nets are fitted."""
+    """Run one piece of a training up to the fit of its nets, and return the input of that fit."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
         pipeline.partition_history(iter([some.to_pandas()]), settings, Path(folder), len(some), no_progress)
         history = PartitionedDataset(
@@ -114,9 +113,9 @@ def _repeat_rows(rows: SlotRows, times: int) -> SlotRows:
 
 
 def measure_fit(some: FitInput, nets: int, device: str) -> dict[str, Any]:
-    """Fit so many nets, all with the settings as they are."""
+    """Fit `nets` nets with the default settings, and return the figures."""
     options = Autoencoder(device=device)
-    _fit(some, options, 1)  # libraries set themselves up
+    _fit(some, options, 1)  # warm-up of the libraries
     reset_peak_memory(device)
     seconds, done, passes = 0.0, 0, 0
     while done < nets:
@@ -150,7 +149,7 @@ def _fit(some: FitInput, options: Autoencoder, seed: int) -> None:
 
 @contextmanager
 def _count_nets_per_epoch() -> Iterator[list[int]]:
-    """Return the number of nets in the stack, epoch by epoch."""
+    """Yield a list that gets the number of nets in the stack at each epoch."""
     gone: list[int] = []
     leave = loop.TrainingLoop.retire_finished
 

@@ -6,8 +6,8 @@
     python -m pipelines.bench.gpu --only flatten,spectral
     python -m pipelines.bench.gpu --only training --entities 1000000
 
-Without a device the CPU is measured all the same, and every other figure says why it is not there. The rows of training are
-those of `pipelines.bench.training` and `fitting`, in processes of their own.
+Without a device only the CPU is measured, and each figure of the device is replaced by the reason. The rows of training are those
+of `pipelines.bench.training` and `fitting`, in processes of their own.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pipelines.bench.gpu_report import (
 from pipelines.runtime import backend
 
 OUT, PAGE = Path("docs/gpu-figures.json"), Path("docs/how-to/gpu.md")
-TIME_LIMIT_SECONDS = 500  # seconds after which no row is begun: a lent machine gives ten minutes a command
+TIME_LIMIT_SECONDS = 500  # no row begins later: a lent machine allows ten minutes for a command
 
 Section = Callable[[BenchmarkSide, BenchmarkSide, argparse.Namespace], Iterator[GpuBenchmarkRow]]
 SECTIONS: dict[str, Section] = {
@@ -46,7 +46,7 @@ SECTIONS: dict[str, Section] = {
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Measure the sections asked for."""
+    """Measure the sections of the options."""
     options = _parse_arguments(argv)
     found = backend.load_backend("auto")
     run_sections(options, found if found.device == "cuda" else None, found.reason)
@@ -72,7 +72,7 @@ def _parse_arguments(argv: list[str] | None) -> argparse.Namespace:
 
 
 def run_sections(options: argparse.Namespace, device: Backend | None, why: str) -> dict[str, Any]:
-    """Measure sections one after the other; each is written as soon as one of its rows is there."""
+    """Measure sections one after the other; a section is written again after each of its rows."""
     deadline = time.monotonic() + options.seconds
     cpu, other = BenchmarkSide(HOST_BACKEND, "", deadline), BenchmarkSide(device, why, deadline)
     about = section_header(

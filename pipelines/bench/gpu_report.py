@@ -1,12 +1,12 @@
-"""Rows of the GPU's bench: the same work on the CPU and on a device, in one run; a figure, or why there is none.
+"""Rows of the GPU's bench: the same work on the CPU and on a device in one run, each with a figure or the reason for none.
 
 Example:
     >>> cpu, device = BenchmarkSide(HOST_BACKEND), BenchmarkSide(None, "no CUDA device")
     >>> figures = CpuAndDevice(cpu.measure_pace(10_000, run), device.measure_pace(10_000, run))
     >>> GpuBenchmarkRow("forecasts", "series/s", figures, aim=1e6).is_met       # None: there is no device
 
-A figure that cannot be had costs no other: whatever goes wrong is its reason. Rows of a section are written as one, with the
-date, the device and the command that measured them, so that sections may be measured on different days.
+If a figure cannot be measured, the error is its reason, and the other figures are still measured. The rows of a section are
+written together, with their date, device and command, so sections may be measured on different days.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from pipelines.bench.report import merge_result
 
 BEGIN, END = "<!-- figures: make bench-gpu writes what follows -->", "<!-- end of figures -->"
 NOT_MEASURED = "not yet measured"
-POLL_SECONDS = 0.01  # seconds between two looks at how much of a device's memory is held
-# float32 units of a multiprocessor by compute capability (CUDA C++ programming guide, "arithmetic instructions"): 64 on
+POLL_SECONDS = 0.01  # between two readings of the used memory of a device
+# float32 units of a multiprocessor, by compute capability (CUDA C++ programming guide, "arithmetic instructions"): 64 on
 # Volta, Turing and A100, else 128
 FP32_UNITS_PER_SM = {(7, 0): 64, (7, 2): 64, (7, 5): 64, (8, 0): 64}
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A value, or why there is none; and what else was seen while it was measured."""
+    """A value, or the reason why there is none, with notes from its measurement."""
 
     value: float | None
     why: str = ""
@@ -51,7 +51,7 @@ class CpuAndDevice(NamedTuple):
 
 @dataclass(frozen=True)
 class GpuBenchmarkRow:
-    """A row. `aim` is the least value that the device is to have, or the greatest if `at_most`."""
+    """A row of the table. `aim` is the least value that the device should reach, or the greatest if `at_most`."""
 
     what: str
     unit: str
@@ -70,7 +70,7 @@ class GpuBenchmarkRow:
 
 @dataclass(frozen=True)
 class BenchmarkSide:
-    """One side of the comparison: a backend, if there is one; `deadline` is when no new row is begun."""
+    """One side of the comparison: a backend, or the reason for none. No new row begins after `deadline`."""
 
     backend: Backend | None
     unavailable_reason: str = ""
@@ -84,12 +84,12 @@ class BenchmarkSide:
             return Figure(None, f"{NOT_MEASURED}: the time for this run was over")
         try:
             return run(self.backend)
-        except Exception as error:  # whatever a library or a driver may say: the other rows are measured
+        except Exception as error:  # any error of a library or a driver must not stop the other rows
             reason = " ".join(str(error).split())[:300]
             return Figure(None, f"{NOT_MEASURED}: {type(error).__name__}: {reason}")
 
     def measure_pace(self, number: int, run: Callable[[Backend], Any], times: int = 3) -> Figure:
-        """Return `number` things a second, by the fastest of some runs after a first one that is not counted."""
+        """Return the pace of `number` things a second, by the fastest of some runs after a warm-up."""
         return self.figure(lambda by: _measure_pace(number, lambda: run(by), by, times))
 
 
@@ -101,9 +101,9 @@ def _measure_pace(number: int, run: Callable[[], Any], by: Backend, times: int) 
 
 
 def time_run(run: Callable[[], Any], backend: Backend) -> tuple[float, float]:
-    """Return seconds until the work is done, and core seconds: other work on the machine changes the first far more.
+    """Return the seconds and the core seconds of a run; other work on the machine changes the first far more.
 
-    A device is asked to finish before and after.
+    A device is synchronised before and after.
     """
     synchronize(backend)
     start, core = time.perf_counter(), time.process_time()
@@ -113,7 +113,7 @@ def time_run(run: Callable[[], Any], backend: Backend) -> tuple[float, float]:
 
 
 def synchronize(backend: Backend) -> None:
-    """Wait until a device has done all that it was given."""
+    """Wait until a device has finished all its work."""
     if (cuda := _cuda_module(backend)) is not None:
         cuda.Device().synchronize()
 
@@ -127,7 +127,7 @@ def _cuda_module(by: Backend) -> Any:
 
 
 class PeakDeviceMemory:
-    """Gives notes in which, at the end, is the most of a device's memory that was held at once, by any process (MiB)."""
+    """A context manager whose notes have, at its end, the peak of a device's memory (MiB) that all processes used together."""
 
     def __init__(self, backend: Backend) -> None:
         self.cuda = _cuda_module(backend)
@@ -171,7 +171,7 @@ def section_header(backend: Backend | None, why: str, versions: dict[str, str]) 
 
 
 def _describe_processor() -> str:
-    """Return the kernel's name of the processor, and how many of them there are."""
+    """Return the number of processors, and their name in the kernel."""
     try:
         about = Path("/proc/cpuinfo").read_text()
     except OSError:
@@ -183,7 +183,7 @@ def _describe_processor() -> str:
 def write_section(
     out: Path, section: str, about: dict[str, Any], rows: Sequence[GpuBenchmarkRow]
 ) -> dict[str, Any]:
-    """Put a section in the place of what it was before; the others stay. Return all."""
+    """Write a section in place of its earlier version; other sections stay. Return all sections."""
     return merge_result(out, section, {**about, "rows": [_row_as_json(each) for each in rows]})
 
 
@@ -200,7 +200,7 @@ def _row_as_json(row: GpuBenchmarkRow) -> dict[str, Any]:
 
 
 def write_page(file: Path, sections: dict[str, Any]) -> None:
-    """Write the tables between the two marks of a page; a figure's notes are in the file of `write_section` alone."""
+    """Write the tables between the two marks of a page; only the file of `write_section` has the notes of figures."""
     text = file.read_text()
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
@@ -239,7 +239,7 @@ def _versions(versions: dict[str, str]) -> str:
 def _table_line(row: dict[str, Any], general: str) -> str:
     """Return a row of a table with both sides.
 
-    `general` is why there is no device: said above the table, it need not be said in each of its rows.
+    `general` is the reason why there is no device. It stands above the table, so it is left out of each row.
     """
     cpu, device = (
         _format_cell(row[side], row["unit"]).replace(f": {general}", "") for side in ("cpu", "device")
@@ -252,7 +252,7 @@ def _table_line(row: dict[str, Any], general: str) -> str:
 
 
 def _cpu_line(row: dict[str, Any]) -> str:
-    """Return the row of a table without a device's columns: the line above the table says that there was none."""
+    """Return the row of a table without columns of a device; the line above the table says that there was none."""
     return (
         f"| {row['what'].replace('|', '/')} | {_format_cell(row['cpu'], row['unit'])} | {_format_aim(row)} |"
     )
@@ -279,10 +279,10 @@ def _format_value(value: Any) -> str:
 
 
 class PeakThroughput(NamedTuple):
-    """The most a device could do, as its driver describes it.
+    """The peak throughput of a device, by the facts of its driver.
 
-    `bandwidth` is bytes a second of its memory, `arithmetic` float32 operations a second, where a multiplication and its
-    addition are two.
+    `bandwidth` is in bytes of memory a second, `arithmetic` in float32 operations a second; a multiplication and its addition are
+    two.
     """
 
     bandwidth: float
@@ -290,7 +290,7 @@ class PeakThroughput(NamedTuple):
 
 
 def peak_throughput(device: str) -> PeakThroughput | None:
-    """Return what a device could do; None on a CPU, and where the driver does not say."""
+    """Return the peak throughput of a device; None on a CPU, or if the driver does not give the facts."""
     if device != "cuda":
         return None
     import torch
@@ -301,12 +301,12 @@ def peak_throughput(device: str) -> PeakThroughput | None:
     if not (memory_khz and bits and khz and count):
         return None
     units = FP32_UNITS_PER_SM.get((about.major, about.minor), 128)
-    # both edges of the memory's clock
+    # the memory transfers on both edges of its clock, hence the factor 2
     return PeakThroughput(2 * memory_khz * 1000 * bits / 8, 2 * khz * 1000 * units * count)
 
 
 def reset_peak_memory(device: str) -> None:
-    """Count the most that is held from here on."""
+    """Start to measure the peak memory of torch again."""
     if device == "cuda":
         import torch
 
@@ -314,7 +314,7 @@ def reset_peak_memory(device: str) -> None:
 
 
 def peak_memory_mib(device: str) -> int | None:
-    """Return the most that torch held of the device since, in MiB."""
+    """Return the peak memory in MiB that torch held of the device since `reset_peak_memory`; None on a CPU."""
     if device != "cuda":
         return None
     import torch

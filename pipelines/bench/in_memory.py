@@ -1,12 +1,12 @@
-"""`fingerprint stream` in this process, its broker in memory: no client and no network take part.
+"""`fingerprint stream` in this process with a broker in memory, so without a client and a network.
 
 Example:
     >>> with MemoryStream.opened(folder) as stream:          # the bank lies in folder / "bank"
     ...     stream.process(lines, datetime(2026, 1, 5, 13, tzinfo=UTC))
     ...     stream.service.metrics.figures()["events"]
 
-Everything else is there: decoding, scoring, an alert store in SQLite, checkpoints in files. The topic has one partition, the
-clock stands where the caller puts it, and what was read is dropped from the broker.
+All the rest is the same: decoding, scoring, an alert store in SQLite, checkpoints in files. The topic has one partition, the
+caller sets the clock, and messages that were read are dropped from the broker.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from pipelines.bench.organisations import organisation_files, publish_bank
 from pipelines.bench.report import benchmark
 from pipelines.runtime import wiring
 
-# Principals at their usual pace, which has more series an event than a faster one; days learned, and in all.
+# Principals at their usual pace (a faster one has fewer series for each event); days learned; days in all.
 PRINCIPALS, LEARNED, DAYS = 100, 7, 10
-MAX_FORECAST_SHARE = 0.02  # of the CPU of a stream
+MAX_FORECAST_SHARE = 0.02  # aim for the forecasts' share of a stream's CPU
 
 
 class MovableClock:
-    """A clock that stands where it was put. Implement `ports.clock.Clock`."""
+    """A clock that shows the time that was set. It implements `ports.clock.Clock`."""
 
     def __init__(self) -> None:
         self.at = datetime(2026, 1, 1, tzinfo=UTC)
@@ -68,7 +68,7 @@ class MemoryStream:
     @classmethod
     @contextmanager
     def opened(cls, folder: Path) -> Iterator[MemoryStream]:
-        """Yield a stream of a folder that has a `bank`; the store and the checkpoints come beside it."""
+        """Yield a stream for a folder with a `bank`; the store and the checkpoints are written beside it."""
         broker = import_test_support("memory_broker").MemoryBroker()
         settings = Settings.model_validate(
             {
@@ -85,7 +85,7 @@ class MemoryStream:
             store = open_store(settings.database.url)
             keep.callback(store.close)
             clock = MovableClock()
-            # No grace: it is of the machine's clock, by which a simulated week of checkpoints is minutes old.
+            # No grace: it counts by the machine's clock, by which a simulated week of checkpoints is minutes old.
             checkpoints = FileCheckpointStore(settings.checkpoints, grace_seconds=0.0)
             adapters = StreamAdapters(consumer, producer, store, checkpoints, clock)
             banks = wiring.bank_watcher(folder / "bank", settings)
@@ -93,7 +93,7 @@ class MemoryStream:
             yield cls(StreamService(banks, adapters, settings, metrics, "bench:1"), broker, clock)
 
     def process(self, lines: Sequence[bytes], now: datetime) -> None:
-        """Send records at a time, score them in polls of the default size, and commit."""
+        """Send records at the time `now`, score them in polls of the default size, and commit."""
         self.clock.at = now
         for line in lines:
             self.broker.append(self.partition, line, None, (), int(now.timestamp() * 1000))
@@ -104,7 +104,7 @@ class MemoryStream:
         self._drop_messages()
 
     def _drop_messages(self) -> None:
-        """Drop what lies in the topics: a broker keeps it on another machine's disk."""
+        """Drop all messages of the topics, which a real broker keeps on the disk of another machine."""
         for topic in _topics(self.service.settings):
             place = Partition(topic, 0)
             self.broker.delete_records(place, self.broker.end_offsets([place])[place])
@@ -120,7 +120,7 @@ def _topics(settings: Settings) -> tuple[str, ...]:
 
 
 class CpuShare:
-    """CPU seconds of some functions, and of the whole block; a function within another one counts once.
+    """CPU seconds of some functions, and of the whole block; a function that another of them calls counts once.
 
     Example:
         >>> with CpuShare((spectral, "forecast")) as cpu:
@@ -160,7 +160,7 @@ class CpuShare:
 
 
 class StreamCpu:
-    """Time that a stream in memory took."""
+    """The number of events of a stream in memory, and its CPU."""
 
     def __init__(self, events: int, cpu: CpuShare) -> None:
         self.events, self.cpu = events, cpu
@@ -185,7 +185,7 @@ def _stream_cpu() -> StreamCpu:
 
 
 def _next_day_end(file: str) -> datetime:
-    """Return when the day after that of a simulated file `2026-01-05.jsonl.gz` is over: the last file reaches into it."""
+    """Return the end of the day after that of a simulated file `2026-01-05.jsonl.gz`, into which its records may reach."""
     return datetime.fromisoformat(Path(file).name[:10]).replace(tzinfo=UTC) + timedelta(days=2)
 
 

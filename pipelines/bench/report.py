@@ -5,8 +5,8 @@ Example:
     ... def sorting_pace() -> tuple[float, float]:
     ...     return pace, pace / plain_pace
 
-The function returns (value, ratio), both measured in this run, the ratio against what `against` names. Rows without an aim
-are there to be watched. One that cannot be measured here raises Skipped with the reason.
+The function returns (value, ratio), both measured in this run; the ratio compares the value with `against`. A row without an aim
+is only watched. A row that cannot be measured on this machine raises Skipped with the reason.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ Measure = Callable[[], tuple[float, float]]
 
 
 class Skipped(Exception):
-    """This machine cannot measure the row; the text says why."""
+    """Raised if this machine cannot measure a row; the text is the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A row: what is measured, against what, and the ratio aimed at."""
+    """A row: its name, its unit, the other side of its ratio, and the aim of the ratio."""
 
     name: str
     unit: str
@@ -56,7 +56,7 @@ def benchmark(
 
 
 def fastest_interleaved(*runs: Callable[[], Any], times: int = 7) -> list[float]:
-    """Return seconds of the fastest of several runs of each, in turns: the machine's other work hits all alike."""
+    """Return the fewest seconds of several runs of each function; the runs take turns, so other work on the machine hits all."""
     fastest = [float("inf")] * len(runs)
     for _ in range(times):
         for index, run in enumerate(runs):
@@ -67,7 +67,7 @@ def fastest_interleaved(*runs: Callable[[], Any], times: int = 7) -> list[float]
 
 
 def run_benchmarks(out: Path, only: str = "") -> None:
-    """Measure the rows that are registered and whose name holds `only`, write them to `out`, print the table."""
+    """Measure the registered rows whose name contains `only`, write them to `out`, and print the table."""
     console = Console()
     results = []
     for each in (each for each in BENCHMARKS if only in each.name):
@@ -79,7 +79,7 @@ def run_benchmarks(out: Path, only: str = "") -> None:
 
 
 def merge_result(out: Path, name: str, result: Any) -> dict[str, Any]:
-    """Write a result beside those of other names in `out`, in the place of the one before; return all."""
+    """Write a result to `out` under its name, beside the results of other names; return all results."""
     before = json.loads(out.read_text()) if out.exists() else {}
     every = {**before, name: result}
     out.parent.mkdir(parents=True, exist_ok=True)

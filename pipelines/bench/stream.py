@@ -1,14 +1,14 @@
-"""The rows of `fingerprint ingest` and `stream`, on a real broker: how fast, how late, and how two share the work.
+"""The rows of `fingerprint ingest` and `stream` on a real broker: rates, delays, and two scorers that share the work.
 
-Broker, producers and scorers are processes on the same cores. A rate counts from joining the group to the last message
-that is dealt with; the bare consumer's counts the same, and does nothing with what it gets.
+Broker, producers and scorers are processes on the same cores. A rate counts from joining the group to the last processed message.
+The rate of the bare consumer counts the same, but it does nothing with the messages.
 
-A delay is how long after an event was produced the alert that it made is in the alerts topic. A paced producer sends a stream
-with attacks in it, `fingerprint stream` scores it, both as processes of their own. Each time an alert is published, its delay
-is the broker's time of the alert minus the producer's time of the newest of its events that was not published before: so a
-first publication is timed from the event that made it, or one before (an event that only adds to the count of an interval is
-in no alert), which can only make the delay longer. A publication without new events is not counted. Both times are those of
-the messages themselves, on one machine's clock.
+A delay is the time from the production of an event to the publication of its alert. A paced producer sends a stream with attacks,
+and `fingerprint stream` scores it, both as processes of their own. For each publication of an alert, the delay is the broker's
+time of the alert minus the producer's time of the newest event in it that was not published before. A publication without new
+events is not counted. The event that opened an alert may not be in it (one that only adds to the count of an interval is in no
+alert). Then the delay is measured from an earlier event, which can only make it longer. Both times are those of the messages, by
+one clock.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ from pipelines.bench.report import Skipped, benchmark
 
 LEARNED, DAYS = 7, 11  # days of 100 principals who do twice as much as usual
 ATTACKS = 40
-RUNS = 2  # of which the faster one counts
+RUNS = 2  # the faster one counts
 TARGET_EVENTS_PER_SECOND = 30_000.0  # events a second through one scorer
 TARGET_EVENTS_PER_CORE_SECOND = 25_000.0  # plain JSON, in polls of the default size
-TARGET_COLUMNAR_PER_SECOND = 40_000.0  # events a second by the clock, that `ingest` sent by columns
+TARGET_COLUMNAR_PER_SECOND = 40_000.0  # events a second by the clock, in columnar messages of `ingest`
 TARGET_COLUMNAR_PER_CORE_SECOND = 50_000.0
 RAW_RATE = 10_000.0  # records a second into the raw topic, for delays through `ingest`
 TARGET_RAW_DELAY_SECONDS = 1.5  # 99th percentile
 TARGET_INGESTED_PER_CORE_SECOND = 60_000.0  # records, one a message
-IDLE_SECONDS = 3.0  # seconds after the last record was sent in which the last alerts are published
+IDLE_SECONDS = 3.0  # time after the last record in which the last alerts are published
 
 _exit_stack = ExitStack()
 _EVENT_ID = re.compile(rb'"eventID":\s*"([^"]*)"')
@@ -59,7 +59,7 @@ _EVENT_ID = re.compile(rb'"eventID":\s*"([^"]*)"')
 
 
 class Delays(NamedTuple):
-    """Seconds; `alerts` counts the publications."""
+    """Delays in seconds; `alerts` is the number of publications."""
 
     median: float
     p99: float  # the 99th percentile
@@ -67,7 +67,7 @@ class Delays(NamedTuple):
 
 
 def measure_delays(topics: BenchmarkStream, files: list[str], rate: float, raw: bool = False) -> Delays:
-    """Send the files' records at `rate` a second to a scorer that is ready; with `raw` through `ingest`, one a message."""
+    """Send the records of files to a ready scorer, `rate` a second; with `raw` one a message, through `ingest`."""
     name = "raw-delays" if raw else "delays"
     stream = BenchmarkStream(topics.address, name, topics.bank, topics.folder).create()
     ports = [free_port(), free_port()]
@@ -92,9 +92,9 @@ def measure_delays(topics: BenchmarkStream, files: list[str], rate: float, raw: 
 
 
 def alert_delays(alert_messages: list[Message], produced: dict[str, int]) -> list[float]:
-    """Return the seconds of each publication that has new events.
+    """Return the delay in seconds of each publication with new events.
 
-    `alert_messages` lie in the order of the topic; `produced` has ms by event id.
+    `alert_messages` are in the order of the topic; `produced` has the time of production in ms, by event id.
     """
     before: dict[str, set[str]] = {}
     out = []
@@ -109,7 +109,7 @@ def alert_delays(alert_messages: list[Message], produced: dict[str, int]) -> lis
 
 
 class Rates(NamedTuple):
-    """Events a second through one scorer, a core second of it, and a second through the client alone."""
+    """Events a second and events a core second through one scorer, and events a second through the client alone."""
 
     scored: float
     scored_per_core: float
@@ -121,14 +121,14 @@ class Rates(NamedTuple):
 
 @contextmanager
 def stream_benchmark_scope() -> Iterator[None]:
-    """Keep alive what the rows start, for as long as the block runs."""
+    """Keep the broker and the topics of the rows alive while the block runs."""
     with _exit_stack:
         yield
 
 
 @cache
 def _stream_topics() -> tuple[BenchmarkStream, list[str]]:
-    """Return the stream of some days that follow what the bank has learned, on a broker; and those days' files."""
+    """Return a stream on a broker with the days after those that the bank learned, and the files of these days."""
     keep = _exit_stack.enter_context
     folder = Path(keep(tempfile.TemporaryDirectory(prefix="fingerprint-bench-")))
     address = keep(running_broker(folder / "broker"))
@@ -157,7 +157,7 @@ def _require_topics() -> tuple[BenchmarkStream, list[str]]:
 
 @cache
 def _measure_rates(client: str) -> Rates:
-    """Return the rates of one client; its runs take turns, the faster ones count."""
+    """Return the rates of one client; scoring and bare reading take turns, and the fastest runs count."""
     topics, _ = _require_topics()
     turns = [
         (*_scoring_rates(topics, client, run), _consumption_rate(topics, client, run)) for run in range(RUNS)
@@ -166,7 +166,7 @@ def _measure_rates(client: str) -> Rates:
 
 
 def _scoring_rates(topics: BenchmarkStream, client: str, run: int, scorers: int = 1) -> tuple[float, float]:
-    """Return events a second and a core second through scorers that start together: all messages, by the slowest's time."""
+    """Return events a second and a core second through scorers that start together; the time is that of the slowest."""
     group = f"{client}-{scorers}-{run}"
     started = [topics.score("--once", client=client, group=group) for _ in range(scorers)]
     done = [process_figures(each) for each in started]
@@ -215,7 +215,7 @@ def one_scorer_pace() -> tuple[float, float]:
     1,
 )
 def one_core_pace() -> tuple[float, float]:
-    """Count a scorer's own CPU: what broker and producer take beside it does not matter."""
+    """Count the CPU of the scorer itself, without broker and producer."""
     scored = max(_measure_rates(client).scored_per_core for client in ("kafka-python", "confluent"))
     return scored, scored / TARGET_EVENTS_PER_CORE_SECOND
 
@@ -247,7 +247,7 @@ def one_partition_cost() -> tuple[float, float]:
 
 @cache
 def _scoring_cpu(partitions: int) -> float:
-    """Return the CPU seconds of one scorer of so many partitions, the least of RUNS."""
+    """Return the CPU seconds of one scorer on a topic of `partitions` partitions, the least of RUNS."""
     base, files = _require_topics()
     name = f"over-{partitions}"
     topics = BenchmarkStream(base.address, name, base.bank, base.folder, partitions).create()
@@ -260,7 +260,7 @@ def _scoring_cpu(partitions: int) -> float:
 
 
 class IngestRates(NamedTuple):
-    """Records a core second of `ingest`: its start included, and once it has started."""
+    """Records a core second of `ingest`, with its start and without it."""
 
     with_start: float
     once_started: float
@@ -268,9 +268,9 @@ class IngestRates(NamedTuple):
 
 @cache
 def _ingest_rates() -> IngestRates:
-    """Key the records of a raw topic, one a message: the best of runs with either client, what the broker takes not counted.
+    """Return the rates of `ingest` on a raw topic, one record a message: the best of runs with either client, without the broker.
 
-    Its start is the least that runs with the same client cost which find nothing.
+    The cost of its start is the least of runs with the same client on an empty topic.
     """
     base, files = _require_topics()
     raw = BenchmarkStream(base.address, "ingested", base.bank, base.folder).create()
@@ -308,15 +308,15 @@ def ingest_pace() -> tuple[float, float]:
     1,
 )
 def started_ingest_pace() -> tuple[float, float]:
-    """Leave out what `ingest` takes where its topic is empty: a service starts once."""
+    """Count the CPU of `ingest` without its start, which a service has only once."""
     pace = _ingest_rates().once_started
     return pace, pace / TARGET_INGESTED_PER_CORE_SECOND
 
 
 class ColumnarRates(NamedTuple):
-    """Events of columnar messages through one scorer: a second, a core second, and a core second once it has started.
+    """Events of columnar messages through one scorer: a second, a core second, and a core second without its start.
 
-    `records_per_started_core`: events a core second once it has started, of the same records one a message.
+    `records_per_started_core`: events a core second without its start, for the same records one a message.
     """
 
     scored: float
@@ -327,9 +327,9 @@ class ColumnarRates(NamedTuple):
 
 @cache
 def _columnar_rates() -> ColumnarRates:
-    """Return the best of a scorer's runs with either client; its start is what a run costs that finds nothing.
+    """Return the best of a scorer's runs with either client; the cost of its start is that of a run on an empty topic.
 
-    The raw topic has one partition: with several, the one that ends first in event time would hold back the last events.
+    The raw topic has one partition: with several, the one whose event time ends first would hold back the last events.
     """
     base, files = _require_topics()
     topics = BenchmarkStream(base.address, "columns", base.bank, base.folder, raw_partitions=1).create()
@@ -380,7 +380,7 @@ def columnar_core_pace() -> tuple[float, float]:
     1,
 )
 def started_columnar_core_pace() -> tuple[float, float]:
-    """Leave out what the scorer takes where its topic is empty: a service starts once."""
+    """Count the CPU of the scorer without its start, which a service has only once."""
     scored = _columnar_rates().scored_per_started_core
     return scored, scored / TARGET_COLUMNAR_PER_CORE_SECOND
 
@@ -399,7 +399,7 @@ def columns_against_records() -> tuple[float, float]:
 
 @benchmark("stream, a core second of two scorers, their starts included", "events/core s", "one scorer", None)
 def two_scorers_pace() -> tuple[float, float]:
-    """Count the CPU of two members of one group that start together, on the topic of one: the clock says nothing on two cores."""
+    """Count the CPU of two scorers of one group that start together; two cores are too few to compare their time by the clock."""
     topics, _ = _require_topics()
     scored = max(_scoring_rates(topics, "kafka-python", run, scorers=2)[1] for run in range(RUNS))
     return scored, scored / _measure_rates("kafka-python").scored_per_core
@@ -433,7 +433,7 @@ def _raw_delays() -> Delays:
     "raw topic to alert published, at 10,000 records/s, publications counted", "alerts", "no other", None
 )
 def raw_publications() -> tuple[float, float]:
-    """Count what the delays through `ingest` rest on."""
+    """Count the publications from which the delays through `ingest` are measured."""
     return _raw_delays().alerts, 1.0
 
 

@@ -5,9 +5,9 @@
     python -m pipelines.bench.training --entities 2000 --processes 2
     python -m pipelines.bench.training --entities 1000000 --device cuda --processes 16   # then scored on the device, too
 
-The history is that of `organisations`. A process of its own learns it, by the stages of `fingerprint train`: it is split into
-partitions, these are learned by `--processes` processes, the bank is written. The most a process held (VmHWM) is asked of the
-kernel while it lives, and summed over all that took part: pages that several of them map are counted for each.
+The history is that of `organisations`. A process of its own learns it, by the stages of `fingerprint train`: it splits the
+history into partitions, `--processes` processes learn these, and it writes the bank. The kernel gives the peak memory of each
+process (VmHWM) while it runs. The sum over all processes counts pages that several of them map for each.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ ENTITIES, MILLION = 100_000, 1_000_000
 PROCESSES = 2
 TARGET_BYTES_PER_ENTITY = 20 * 1000  # bytes an entity, series apart
 SCORED_ROWS, SCORED_ROWS_ON_DEVICE = 100_000, 2_000_000  # rows scored
-POLL = 0.5  # seconds between two looks at how much memory is held
+POLL = 0.5  # seconds between two readings of the used memory
 SAMPLE_FILE, RESULT_FILE = "few.parquet", "done.json"
 
 
@@ -87,7 +87,7 @@ def run_report(entities: int, processes: int, device: str, out: Path = RESULTS_F
 
 
 def measure_training(entities: int, processes: int, device: str) -> dict[str, Any]:
-    """Return what the learning process says of itself, and the most that it and its children held."""
+    """Return the figures of the learning process, and the peak memory of that process and its children."""
     _check_device(device)
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
         pq.write_table(sample_events(), Path(folder) / SAMPLE_FILE)
@@ -97,7 +97,7 @@ def measure_training(entities: int, processes: int, device: str) -> dict[str, An
         held: dict[int, int] = {}
         while process.poll() is None:
             for pid, most in peak_bytes_by_process(process.pid).items():
-                held[pid] = max(most, held.get(pid, 0))  # who is just ending holds nothing any more
+                held[pid] = max(most, held.get(pid, 0))  # a process that is just ending shows 0
             with suppress(subprocess.TimeoutExpired):
                 process.wait(POLL)
         if process.returncode:
@@ -121,7 +121,7 @@ def _check_device(device: str) -> None:
 
 
 def run_training(folder: Path, entities: int, processes: int, device: str) -> None:
-    """Learn, write the bank, score from the device's memory if it has one; leave the figures in `folder`."""
+    """Learn, write the bank, and score from the memory of a device if there is one; write the figures to `folder`."""
     some = pq.read_table(folder / SAMPLE_FILE)
     copies = max(1, round(entities / len(some["entity"].unique())))
     settings = Settings(autoencoder=Autoencoder(device=device))
@@ -173,7 +173,7 @@ def _worker_pool(processes: int) -> Iterator[WorkerPool]:
 
 
 def _core_seconds() -> float:
-    """Return the core seconds of this process and of those of its children that are over."""
+    """Return the core seconds of this process and of its children that have ended."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
     return sum(each.ru_utime + each.ru_stime for each in used)
 
@@ -189,7 +189,7 @@ def _bank_counts(learned: banks.Bank) -> dict[str, Any]:
 
 
 def _bytes_per_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
-    """Return bytes on disk over the entities, whatever levels they are of: weights, encoder and tables; and the series apart."""
+    """Return the bytes on disk for each entity: of weights, encoder and tables of all levels, and of the series apart."""
     files = bank_files.read_manifest(folder / "versions" / learned.version)["files"]
     series = sum(each["bytes"] for name, each in files.items() if name.startswith("scorer_state"))
     entities = max(1, int((learned.fingerprints["level"] == 0).sum()))
@@ -201,10 +201,10 @@ def _bytes_per_entity(folder: Path, learned: banks.Bank) -> dict[str, Any]:
 
 
 def measure_scoring(bank: banks.Bank, device: str, rows: int = SCORED_ROWS) -> dict[str, Any]:
-    """Return rows a second whose losses are measured where bank and events lie, fingerprints in random order.
+    """Return the rows a second whose losses are computed, for fingerprints in random order.
 
-    Beside them is how much that is of what the device's memory and arithmetic could do. With CuPy all is measured on the
-    device, and only the end comes down; with torch alone the networks are there.
+    Their share of the device's peak bandwidth and arithmetic is beside them. With CuPy bank, events and losses stay on the device
+    until the end; with torch alone only the networks are on the device.
     """
     there, place = _array_library(device)
     losses = InProcessLosses(bank.on(place) if there == "cupy" else place_networks(bank, place))
@@ -233,7 +233,7 @@ def measure_scoring(bank: banks.Bank, device: str, rows: int = SCORED_ROWS) -> d
 
 
 def _array_library(device: str) -> tuple[str, Placement]:
-    """Return what measures there, and how arrays are put there."""
+    """Return the library that computes losses on a device, and the function that places arrays on it."""
     if device == "cpu":
         return "numpy", identity_placement
     try:
@@ -244,7 +244,7 @@ def _array_library(device: str) -> tuple[str, Placement]:
 
 
 def _pool_memory_mib(there: str) -> int | None:
-    """Return the MiB of the device that arrays hold, with what is kept of them for the next ones."""
+    """Return the MiB of a device's memory in the pool of the library: in arrays, and kept for further ones."""
     if there == "cupy":
         import cupy
 
@@ -263,7 +263,7 @@ def operations_per_row(bank: banks.Bank) -> int:
 
 
 def _random_queries(bank: banks.Bank, rows: int) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
-    """Return ready fingerprints drawn at random, each asked of an event of the training."""
+    """Return ready fingerprints drawn at random (N,), and for each the codes (N, F) of a random event of the training."""
     random = np.random.default_rng(0)
     codes = np.asarray(bank.scorer_state["sample.codes"])
     ready = np.flatnonzero(bank.fingerprints["ready"].to_numpy(bool))
