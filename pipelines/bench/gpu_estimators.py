@@ -1,7 +1,7 @@
 """Rows of the GPU's bench for the estimators: forecasts of many series at once, and the training of networks.
 
-Forecasts: the bytes that one must move, by value of a series (counted below), give the share of
-a device's bandwidth. Training: fingerprints trained and events scored, each by a program of its own, in a process of its own.
+Forecasts: the bytes that a forecast must move for each value of a series (counted below) give the used share of a device's
+bandwidth. Training: fingerprints trained and events scored, each by a program in a process of its own.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from pipelines.bench import fitting
 from pipelines.bench import training as bench_training
 from pipelines.bench.gpu_report import NOT_MEASURED, BenchmarkSide, CpuAndDevice, Figure, GpuBenchmarkRow
 
-SERIES_COUNT = 10_000  # series that are drawn; more of them are these again
-# bytes by value of a series: 2 x 31 passes of bisection over powers and residuals are 280 of them
+SERIES_COUNT = 10_000  # series that are drawn; a larger number repeats them
+# Bytes for each value of a series; 280 of them are the 2 x 31 passes of bisection over powers and residuals
 BYTES_PER_VALUE = 400
 FORECAST_QUANTILE, HORIZON, GAP = 0.9, 24, 1
 WEEKS, MONTHS = 504, 1440  # three weeks and two months of hours
 TARGET_SECONDS = 1.0
 ENTITY_COUNT = "10000"
-MAX_CPU_NETS = 10_000  # more of them take a CPU too long to be done beside
+MAX_CPU_NETS = 10_000  # a CPU takes too long for more
 MILLION, MINUTES = 1_000_000, 10.0
 MAX_SECONDS = 3600.0
 NOTED_FIGURES = ("share_of_bandwidth", "share_of_arithmetic", "device_mib", "scored_device_mib", "scored_by")
@@ -50,7 +50,7 @@ Result = dict[str, Any]
 def forecast_rows(
     cpu: BenchmarkSide, device: BenchmarkSide, options: argparse.Namespace
 ) -> Iterator[GpuBenchmarkRow]:
-    """Yield rows of transforms and forecasts. A CPU is asked for a tenth: its pace does not change with their number."""
+    """Yield rows of transforms and forecasts. A CPU gets a tenth of the series: its pace does not depend on their number."""
     for width in (WEEKS, MONTHS):
         some = synthetic_series(min(SERIES_COUNT, max(1, int(SERIES_COUNT * options.share))), width)
         at_once = max(1, int(1_000_000 * options.share))
@@ -76,7 +76,7 @@ def forecast_rows(
 
 
 def synthetic_series(rows: int, width: int) -> NDArray[np.float32]:
-    """Return counts of a daily rhythm, some busy and most not."""
+    """Return series of counts with a daily rhythm (`rows`, `width`), of which a few are busy."""
     random = np.random.default_rng(0)
     rhythm = np.clip(np.sin(np.arange(width) * 2 * np.pi / 24), 0, None)
     counts: NDArray[np.float32] = random.poisson(random.gamma(0.5, 3, (rows, 1)) * rhythm).astype(np.float32)
@@ -91,9 +91,9 @@ _placed_series: dict[tuple[Any, ...], Any] = {}
 
 
 def _place_series(some: NDArray[np.float32], times: int, by: Backend) -> Any:
-    """Return `times` copies of the series where the backend's arrays lie.
+    """Return `times` copies of the series on the device of the backend.
 
-    Those of the last question are kept, so that a second run does not count their making.
+    The copies of the last call are kept, so that further runs do not count the copying.
     """
     key = (by.array_library, times, some.shape)
     if key not in _placed_series:
@@ -130,7 +130,7 @@ def _million_series(some: NDArray[np.float32], times: int, by: Backend) -> Figur
 
 
 class BenchmarkProgram(NamedTuple):
-    """A bench of its own: its module, the options before the count, where it leaves its figures."""
+    """A bench that is a program: its module, its options before the count, and the file of its figures."""
 
     name: str
     options: tuple[str, ...]
@@ -174,7 +174,7 @@ def _run_on_both(
 
 
 def _run_program(program: BenchmarkProgram, side: BenchmarkSide, many: int, device: str) -> Result:
-    """Return the program's result, or why it has none under `skipped`."""
+    """Return the result of a program, or `skipped` with the reason for none."""
     if device == "cpu" and many > MAX_CPU_NETS:
         return {
             "skipped": f"takes a CPU too long to be done beside (docs/explanation/performance.md: {bench_training.ENTITIES:,})"

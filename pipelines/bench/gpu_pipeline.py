@@ -1,8 +1,8 @@
-"""Rows of the GPU's bench for the data path: bytes to events and codes; the whole pipeline, and where its time goes.
+"""Rows of the GPU's bench for the data path: bytes to events and codes, and the whole pipeline with the time of each stage.
 
-Reading takes real records, the same ones again and again. The pipeline goes from bytes in memory to votes and alerts: records
-of a simulated organisation's last days, done again by others whose accounts have other numbers (as in `organisations`), in
-the order in which they came. The bank has learned the days before, of all of them.
+Reading takes real records, which are repeated. The pipeline goes from bytes in memory to votes and alerts. Its input is the last
+days of a simulated organisation and of copies with other account numbers (as in `organisations`), in the order of arrival. The
+bank has learned the earlier days of all of them.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ DATASET = "real/invictus_stratus"
 SIZES_MB = (10, 100, 1000)  # of records
 PRINCIPALS, DAYS, LEARNED = 50, 14, 10
 COPIES = 26  # organisations: about a million records
-CPU_REDUCTION = 3  # where only the CPU is measured
+CPU_REDUCTION = 3  # organisations if only the CPU is measured
 TARGET_EVENTS_PER_SECOND = 1e6  # events/s
 STAGES = ("split", "flatten", "entities", "score", "alerts")
-LINES_PER_BATCH = 500  # lines that are done again by all before the next ones
+LINES_PER_BATCH = 500  # lines that are copied for all organisations before the next lines
 
 
 # --- reading -------------------------------------------------------------------------------------------------------
@@ -113,7 +113,7 @@ def _for_each_batch(lines: Sequence[bytes], run: Callable[[list[bytes], Backend]
 def pipeline_rows(
     cpu: BenchmarkSide, device: BenchmarkSide, options: argparse.Namespace
 ) -> Iterator[GpuBenchmarkRow]:
-    """Yield the row of events a second; beside it the seconds of each stage."""
+    """Yield the row of events a second, with the seconds of each stage as notes."""
     copies = max(1, int(COPIES * options.share)) if device.backend else CPU_REDUCTION
     figures = CpuAndDevice(*(side.figure(lambda by: measure_pipeline(copies, by)) for side in (cpu, device)))
     yield GpuBenchmarkRow(
@@ -122,7 +122,7 @@ def pipeline_rows(
 
 
 def measure_pipeline(copies: int, backend: Backend) -> Figure:
-    """Score all records once, after a first look at some of them that is not counted."""
+    """Score all records once, after a warm-up with some of them."""
     lines, bank = _benchmark_input(copies)
     _run_pipeline(lines[: len(lines) // 20], bank, backend)
     with PeakDeviceMemory(backend) as notes:
@@ -158,7 +158,7 @@ def _run_pipeline(lines: Sequence[bytes], bank: Bank, backend: Backend) -> tuple
 
 
 class StageTimer:
-    """Seconds by stage; a device is waited for at the end of each."""
+    """Seconds by stage; a device is synchronised at the end of each stage."""
 
     def __init__(self, backend: Backend) -> None:
         self.backend, self.seconds = backend, dict.fromkeys(STAGES, 0.0)
@@ -204,7 +204,7 @@ def _benchmark_input(copies: int) -> tuple[list[bytes], Bank]:
 def replicate_organisations(lines: Sequence[bytes], accounts: set[str], copies: int) -> list[bytes]:
     """Return the lines of `copies` organisations.
 
-    Only the numbers of accounts differ, and with them who acted and what is a repeat.
+    Only account numbers differ, so each copy has its own principals, and its records are no repeats of other copies.
     """
     out: list[bytes] = []
     for start in range(0, len(lines), LINES_PER_BATCH):

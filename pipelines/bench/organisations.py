@@ -5,9 +5,9 @@ Example:
     >>> for events in replicate_events(few, copies=200):     # a hundred thousand entities, never all in memory
     ...     ...
 
-A copy is an organisation of its own: its accounts have other numbers, and so its principals, roles and entities have other
-names and hash buckets. What they do, and when, is the same. So a bank of copies knows no more words than one of a few, while
-everything that is an entity's own (counts, networks, baselines, series) is there as often as it is in life.
+A copy is an organisation of its own: its accounts have other numbers, so its principals, roles and entities have other names and
+hash buckets. Their actions and times are the same. So a bank of copies knows no more words than a bank of the original, but has
+counts, networks, baselines and series for as many entities as a real bank.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from fingerprint.registry.bank_files import publish_version
 
 PRINCIPALS, DAYS = 100, 14  # simulated
 MIN_EVENTS, MAX_EVENTS = 20, 80  # events of an entity: with fewer it is left out, more are thinned evenly
-SERVICES = 5  # that a principal uses at least
+SERVICES = 5  # services that a principal must use at least
 ROWS_PER_CHUNK = 20_000  # events at a time
 ACCOUNT_COLUMNS = ("principal", "entity", "role", "recipient_account")  # columns that begin with an account
 STRIDE = 7_919  # from one copy's account number to the next one's
@@ -56,7 +56,7 @@ def organisation_files(
 
 @dataclass(frozen=True)
 class TrainedOrganisation:
-    """A bank, what its training took, and the events of the days that follow it."""
+    """A bank, the core seconds of its training, and the events of the days after it."""
 
     settings: Settings
     bank: Bank
@@ -66,7 +66,7 @@ class TrainedOrganisation:
 
 @cache
 def trained_organisation() -> TrainedOrganisation:
-    """Train on ten days of 50 principals; four more are to be scored."""
+    """Train on ten days of 50 principals; the next four days are left for scoring."""
     from fingerprint.training import pipeline
 
     settings = Settings()
@@ -102,7 +102,7 @@ def publish_bank(files: list[str], folder: Path) -> None:
 
 
 def sample_events() -> pa.Table:
-    """Return events of the principals of a simulated organisation who use several services, about ten each."""
+    """Return events of those principals of a simulated organisation that use at least SERVICES services."""
     with organisation_files(PRINCIPALS, DAYS, scale=1.5, attacks=0) as days:
         events = pd.concat(read_events(days, Settings(), FRAME_COLUMNS), ignore_index=True)
     events = thin_events(events, MIN_EVENTS, MAX_EVENTS)
@@ -111,7 +111,7 @@ def sample_events() -> pa.Table:
 
 
 def thin_events(events: pd.DataFrame, least: int, most: int) -> pd.DataFrame:
-    """Return at most `most` events of each entity, evenly spread over its own; none of entities with fewer than `least`."""
+    """Return at most `most` events of each entity, evenly spread, and no events of entities with fewer than `least`."""
     events = events.drop_duplicates("event_id")
     place = events.groupby("entity").cumcount()
     size = events.groupby("entity")["entity"].transform("size")
@@ -145,7 +145,7 @@ def _replicated_chunk(
 
 
 class _RenamedColumn:
-    """The texts of a column in every copy: made once, then taken."""
+    """The texts of a column in every copy, made once."""
 
     def __init__(self, column: pa.ChunkedArray, copies: int) -> None:
         coded = column.combine_chunks().dictionary_encode()
@@ -155,7 +155,7 @@ class _RenamedColumn:
         self.code = coded.indices
 
     def take(self, row: NDArray[np.intp], copy: NDArray[np.intp]) -> pa.Array:
-        """Return the text of each row in each copy (N,), missing where it is missing."""
+        """Return the text (N,) of each row in its copy; a missing text stays missing."""
         code = self.code.take(pa.array(row)).cast(pa.int64())
         return self.texts.take(pc.add(code, pa.array(copy * self.size)))
 

@@ -1,4 +1,4 @@
-"""The queue's first page, and searches, on a store of 100,000 alerts with a million events, as `make bench` measures it.
+"""Rows of the alert queue: its first page, and searches, on a store of 100,000 alerts with a million events.
 
 python -m pipelines.bench.queue [URL]      # these rows alone, and each search, on an empty database of your own: postgresql://...
 """
@@ -29,11 +29,11 @@ ALERT_COUNT = 100_000  # half of them closed
 TARGET_SECONDS = 0.2  # seconds for the first page and for the counts above it
 TARGET_LIST_SECONDS, LIST_RUNS = 0.7, 5  # seconds of CPU that a list on a terminal may take
 RESULTS_FILE = Path("build/bench-queue.json")
-# 6 kB, as an alert's figures are
+# 6 kB, like the figures of an alert
 WIDE_SERIES = {"counts": list(range(500)), "expected": [each / 3 for each in range(250)]}
 _stores: list[SqlStore] = []
 
-# A row for each alert, and what is drawn for it: multiplied by a prime, numbers are mixed well enough.
+# A row for each alert, with pseudo-random values: numbers multiplied by a prime are mixed well enough.
 NUMBERS_SQL = """WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :many),
 drawn AS (SELECT 'a' || (i * 2654435761 % 4294967296) AS id, i - (i - 1) % 3 AS oldest, i * 2654435761 % 1000003 AS h,
     i % 5000 AS who, i % 59 + 1 AS events, i % 2 AS closed FROM n)"""
@@ -91,7 +91,7 @@ INSERT_ALERTS_SQL = (
 
 @contextmanager
 def full_store(url: str | None = None) -> Iterator[None]:
-    """Fill an alert store for the rows below, for as long as the block runs."""
+    """Keep a full alert store for the rows below while the block runs."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
         store = open_store(url or f"sqlite:///{folder}/alerts.sqlite", now=lambda: datetime.now(UTC))
         insert_alerts(store.session.engine)
@@ -104,9 +104,9 @@ def full_store(url: str | None = None) -> Iterator[None]:
 
 
 def insert_alerts(engine: sql.Engine, count: int = ALERT_COUNT) -> None:
-    """Insert rows as a save leaves them, made in the database.
+    """Insert rows like those of saved alerts, generated in the database.
 
-    PostgreSQL is told what lies there, as its autovacuum would; SQLite, whose statistics are never updated, is not.
+    PostgreSQL gets fresh statistics, as from its autovacuum. SQLite does not, because its statistics are never updated in use.
     """
     dialect = engine.dialect.name
     values = [
@@ -169,7 +169,7 @@ def incident_page_latency() -> tuple[float, float]:
     return 1000 * seconds, seconds / TARGET_SECONDS
 
 
-SEARCHES = (  # what finds little and what finds much, by each kind of look-up: index, pattern, words, exclusion, state
+SEARCHES = (  # queries that find little and that find much, by each kind of look-up: index, pattern, words, exclusion, state
     "action:Action77",
     "action:sts:GetCallerIdentity",
     "action:*Identity",
@@ -212,7 +212,7 @@ SEARCHES = (  # what finds little and what finds much, by each kind of look-up: 
     at_most=True,
 )
 def search_latency() -> tuple[float, float]:
-    """Read the first page of what each query finds, with its counts."""
+    """Read the first page of the results of each query, with its counts."""
     seconds = max(_search_seconds())
     return 1000 * seconds, seconds / TARGET_SECONDS
 
@@ -251,7 +251,7 @@ def list_cost() -> tuple[float, float]:
 
 
 def child_cpu_seconds(command: Sequence[str]) -> float:
-    """Return the CPU seconds of a program that runs to its end. Raises CalledProcessError where it fails."""
+    """Return the CPU seconds of a program that runs to its end. Raises CalledProcessError if it fails."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     subprocess.run(command, check=True, capture_output=True, env=_compiling_environment())  # noqa: S603
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -259,7 +259,7 @@ def child_cpu_seconds(command: Sequence[str]) -> float:
 
 
 def _compiling_environment() -> dict[str, str]:
-    """Return the environment, with modules compiled once as an installation has them, even where it says otherwise."""
+    """Return the environment without PYTHONDONTWRITEBYTECODE, so that modules are compiled once, as in an installation."""
     return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 

@@ -1,9 +1,9 @@
-"""Rows of the reader: bytes to events, beside the ways in which a Python program would usually do it.
+"""Rows of the reader: bytes to events, beside the usual ways of a Python program.
 
-`json.loads` and `pandas.json_normalize` are the shortest way, and make a column of whatever occurs. msgspec with a typed
-Struct decodes only the members that our columns are read from. It does less than our reader: a record with a value of another
-type costs the whole batch, and a request's parameters, of which three columns are made, stay bytes. Polars with a schema of the
-same members does as much as msgspec: what a flag or a text is in a record becomes a text, and parameters stay JSON.
+- `json.loads` and `pandas.json_normalize` are the shortest way, and make a column of every member.
+- msgspec with a typed Struct decodes only the members of our columns. It does less than our reader: a value of another type costs
+  the whole batch, and the parameters of a request, which are the source of three columns, stay bytes.
+- Polars with a schema of the same members does as much as msgspec: flags and texts become texts, and parameters stay JSON.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from fingerprint.sources.flatten import flatten
 from pipelines.bench.report import benchmark, fastest_interleaved
 
 REAL_DATA = Path(__file__).parents[2] / "data" / "real"
-REPETITIONS = 7  # of the records: a full batch of the default size
-_TYPES: dict[str, Any] = {"flag": bool | str | None}  # by the type of a column; the others are texts
+REPETITIONS = 7  # of the records, which makes a full batch of the default size
+_TYPES: dict[str, Any] = {"flag": bool | str | None}  # by the type of a column; all others are texts
 _column_types = {column.path: column.type for column in schema.COLUMNS}
 
 
 class ReadingSeconds(NamedTuple):
-    """Seconds that a record takes."""
+    """Seconds for each record, by way of reading."""
 
     ours: float
     msgspec: float
@@ -57,7 +57,7 @@ def reading_seconds() -> ReadingSeconds:
 
 
 def typed_record(members: dict[str, Any], name: str = "Record") -> type[msgspec.Struct]:
-    """Return a Struct of nested members, whose leaves are paths; each of them may be missing or null.
+    """Return a Struct type for nested members, whose leaves are paths; each member may be missing or null.
 
     Example:
         >>> Record = typed_record({"userIdentity": {"type": "userIdentity.type"}})
@@ -77,7 +77,7 @@ def _field(member: str, below: dict[str, Any] | str) -> tuple[str, Any, Any]:
 
 
 def typed_events(decoder: msgspec.json.Decoder[Any], lines: Sequence[bytes]) -> pd.DataFrame:
-    """Return a table with a column for each path that our columns are read from, with times as times."""
+    """Return a pandas table with a column for each path of our columns; times are parsed."""
     table = pd.DataFrame(dict(_columns([decoder.decode(line) for line in lines], schema.record_structure())))
     for path, kind in _column_types.items():
         if kind == "time":
@@ -86,7 +86,7 @@ def typed_events(decoder: msgspec.json.Decoder[Any], lines: Sequence[bytes]) -> 
 
 
 def _columns(records: Sequence[Any], members: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
-    """Yield path and values of each leaf; where a parent is missing, so is the value."""
+    """Yield path and values of each leaf; a value is None if a parent is missing."""
     for member, below in members.items():
         values = [None if each is None else getattr(each, member) for each in records]
         if isinstance(below, dict):
@@ -96,9 +96,9 @@ def _columns(records: Sequence[Any], members: dict[str, Any]) -> Iterator[tuple[
 
 
 def polars_events(lines: Sequence[bytes]) -> Any:
-    """Return a table of polars with a column for each path that our columns are read from, with times as times."""
+    """Return a Polars table with a column for each path of our columns; times are parsed."""
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    import polars as pl  # it takes that number when it is imported
+    import polars as pl  # it reads that number when it is imported
 
     members = schema.record_structure()
     read = pl.read_ndjson(io.BytesIO(b"\n".join(lines)), schema=_polars_fields(members))

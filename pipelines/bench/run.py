@@ -1,8 +1,7 @@
 """Speed and memory as ratios in one run: `make bench` prints the table and writes build/bench.json.
 
-`report` says what a row is. The rows of the reader are in `reading`, those of `fingerprint stream` in `stream` and `in_memory`,
-those of the queue in `queue`.
-docs/explanation/performance.md says how to read them.
+`report` defines a row. The rows of the reader are in `reading`, those of `fingerprint stream` in `stream` and `in_memory`, those
+of the queue in `queue`. docs/explanation/performance.md explains how to read them.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ RESULTS_FILE = Path("build/bench.json")
     "spectral forecasts, 1,000 series x 1,440 intervals", "series/s", "NumPy, one series at a time", None
 )
 def forecast_pace() -> tuple[float, float]:
-    """Forecast counts of a daily rhythm; NumPy's transforms, quantile and median on each series by itself."""
+    """Forecast counts of a daily rhythm; the other side uses NumPy's transforms, quantile and median on one series at a time."""
     from fingerprint.estimators import spectral
 
     random = np.random.default_rng(0)
@@ -56,7 +55,7 @@ def _plain_forecast(series: NDArray[np.float32]) -> tuple[NDArray[np.float32], f
 
 @benchmark("training, core seconds of it all", "models/core-minute", "no other", None)
 def training_pace() -> tuple[float, float]:
-    """Count the fingerprints that became ready in a minute of one core, events in memory to bank."""
+    """Count the fingerprints that become ready in a minute of one core, from events in memory to the bank."""
     trained = trained_organisation()
     return int(trained.bank.fingerprints["ready"].sum()) / trained.core_seconds * 60, 1.0
 

@@ -6,11 +6,11 @@ a week       memory of a stream over a simulated week at a constant rate
 a million    a million records through `fingerprint stream` on a real broker, one a message and in columns of `ingest`
 training     a hundred thousand entities trained; a million where there is a CUDA device (`training`)
 
-Memory is judged by its slope, not by two of its values. Records of a simulated organisation are given other times: as many in
-each hour as in any other. The bank learns as many days as series look back, then as many are streamed as ids of records are
-kept, so that what is kept for some days has its full size when the week begins. At the end of each hour of that week the
-resident memory of the process is noted. The slope is flat if its interval of 95 % contains 0. The bank is trained in another
-process: what training leaves free in a process would hide what grows in it.
+Memory is judged by its slope, not by two values. Records of a simulated organisation get other times, so that each hour has the
+same number. The bank learns as many days as series look back. Then the stream runs for as many days as ids of records are kept,
+so that all state has its full size when the week begins. At the end of each hour of that week the resident memory of the process
+is noted. The slope is flat if its interval of 95 % contains 0. The bank is trained in another process, because memory that
+training leaves free in a process would hide growth.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _EVENT_TIME = re.compile(rb'("eventTime":\s*)"[^"]*"')
 
 
 class Slope(NamedTuple):
-    """Growth a day, with its interval of 95 %."""
+    """Growth for each day, with its interval of 95 %."""
 
     value: float
     low: float
@@ -64,7 +64,7 @@ class Slope(NamedTuple):
 
 
 def slope_a_day(hourly: Sequence[float]) -> Slope:
-    """Return how much values of successive hours grow in a day, by least squares.
+    """Return the growth for each day of values of successive hours, by least squares.
 
     Example:
         >>> slope_a_day([100.0, 101.0, 100.0, 101.0, 100.0]).is_flat
@@ -76,7 +76,7 @@ def slope_a_day(hourly: Sequence[float]) -> Slope:
 
 
 def constant_hours(files: Sequence[str], folder: Path) -> list[Path]:
-    """Write the records of days again, in their order and as many in each hour of the same days; return a file an hour."""
+    """Write the records of days in their order, with the same number in each hour; return one file for each hour."""
     lines = [line for file in files for line in gzip.decompress(Path(file).read_bytes()).splitlines()]
     first = datetime.fromisoformat(Path(files[0]).name[:10]).replace(tzinfo=UTC)
     count = len(lines) // (len(files) * HOURS)
@@ -91,14 +91,14 @@ def constant_hours(files: Sequence[str], folder: Path) -> list[Path]:
 
 
 def _at_times(lines: Sequence[bytes], start: datetime) -> Iterator[bytes]:
-    """Yield records with times that are spread evenly over the hour from `start` on."""
+    """Yield records with times that are spread evenly over the hour that begins at `start`."""
     for place, line in enumerate(lines):
         at = start + timedelta(seconds=3600 * place // len(lines))
         yield _EVENT_TIME.sub(rb'\1"%s"' % f"{at:%Y-%m-%dT%H:%M:%SZ}".encode(), line, count=1)
 
 
 def measure_week() -> dict[str, Any]:
-    """Stream the days that follow what a bank has learned, an hour at a time."""
+    """Stream the days after those that a bank learned, an hour at a time; return the slope of the memory."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as name:
         folder = Path(name)
         days = WEEK_LEARNED_DAYS + WARM_UP_DAYS + MEASURED_DAYS
@@ -117,7 +117,7 @@ def measure_week() -> dict[str, Any]:
 
 
 def prepare_week(folder: Path, days: int) -> None:
-    """Write the hours of a week and what comes before it, and a bank that has learned the first of them."""
+    """Write the hours of the week and of the days before it, and a bank that learned the first of these days."""
     with organisation_files(WEEK_PRINCIPALS, days, attacks=0) as files:
         hours = constant_hours(files[:days], folder)
     publish_bank([str(file) for file in hours[: WEEK_LEARNED_DAYS * HOURS]], folder / "bank")
@@ -140,9 +140,9 @@ def _resident_bytes() -> int:
 
 
 def measure_million() -> dict[str, Any]:
-    """Score the days that follow what a bank has learned with one scorer: sent one record a message, then by `ingest` in columns.
+    """Score the days after those that a bank learned with one scorer: first one record a message, then in columns of `ingest`.
 
-    All figures count the start of their program. Raises Skipped without a broker.
+    All figures include the start of their program. Raises Skipped without a broker.
     """
     days = MILLION_LEARNED_DAYS + MILLION_DAYS
     with (
@@ -155,7 +155,7 @@ def measure_million() -> dict[str, Any]:
         records = BenchmarkStream(address, "million", folder / "bank", folder).create()
         process_figures(records.send(sent))
         one_by_one = process_figures(records.score("--once", client="confluent", group="million"))
-        # One raw partition: of several, the one that ends first in event time would hold back the last events.
+        # One raw partition: with several, the one whose event time ends first would hold back the last events.
         columns = BenchmarkStream(address, "columns", folder / "bank", folder, raw_partitions=1).create()
         ingested = columns.send_ingested(sent)
         together = process_figures(columns.score("--once", client="confluent", group="columns"))

@@ -1,7 +1,7 @@
-"""Cost of one step of a pipeline, however few events it has and however much its state holds.
+"""Cost of one step of a pipeline with few events, and with a large state.
 
-A scorer polls several times a second, and each poll is a step of each of its partitions: so a cost that a step has apart from its
-events, or that grows with what is kept, is paid all day.
+A scorer polls several times a second, and each poll is a step of each of its partitions. So a fixed cost of a step, or a cost
+that grows with the state, is paid all day.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from fingerprint.compute.column_table import ColumnTable
 
 STEP_EVENTS, STEPS = 50, 200
-POLL_PARTITIONS = 4  # whose events a poll holds
+POLL_PARTITIONS = 4  # partitions with events in a poll
 MAX_STEP_MS = 5.0
 EVENTS, MAX_EVENT_US = 500, 50.0
-LARGE_STATE, SMALL_STATE = 2_000_000, 100_000  # ids of records that are kept, of 14 days
+LARGE_STATE, SMALL_STATE = 2_000_000, 100_000  # ids of records that a state keeps
 IDS_PER_PRINCIPAL = 200
 HOUR, DAY = 3600, DAY_SECONDS
 TODAY = 20_000  # days since 1970
@@ -60,7 +60,7 @@ def small_step_cost() -> tuple[float, float]:
 
 
 def _read_poll(events: pd.DataFrame) -> ColumnTable:
-    """Return a poll's events, of all partitions, as a scorer reads them: it has no table of pandas."""
+    """Return the events of a poll, of all partitions, in the table type of a scorer, which uses no pandas here."""
     from fingerprint.detection.batch import FRAME_COLUMNS
 
     poll: ColumnTable = frames.to_column_table(
@@ -77,7 +77,7 @@ def _read_poll(events: pd.DataFrame) -> ColumnTable:
     at_most=True,
 )
 def large_state_cost() -> tuple[float, float]:
-    """Drop repeats, count history and expire what is old, in states of which one is twenty times as large."""
+    """Drop repeats, count history and expire old entries in two states, one of them twenty times as large."""
     large, small = (_state_step_cost(ids) for ids in (LARGE_STATE, SMALL_STATE))
     return large * 1000, large / small
 

@@ -1,4 +1,4 @@
-"""The rows of losses through Triton: a caller beside the server, on the same cores, against the same call in process.
+"""The rows of losses through Triton: calls to a server on the same cores, against the same calls in process.
 
 The server is that of the tests (`tests/support/services/triton.py`), so these rows need a checkout.
 """
@@ -28,27 +28,27 @@ from pipelines.bench.report import Skipped, benchmark
 
 CHECKOUT = Path(__file__).parents[2]
 BATCH_SIZES = (1, 256, 4096)  # rows of a call
-ROWS = 40_960  # asked in all, but at most so many ...
-CALLS = 200  # ... calls
+ROWS = 40_960  # in all calls together
+CALLS = 200  # at most
 
 _exit_stack = ExitStack()
 
 
 @contextmanager
 def triton_benchmark_scope() -> Iterator[None]:
-    """Keep alive what the rows start, for as long as the block runs."""
+    """Keep the server of the rows alive while the block runs."""
     with _exit_stack:
         yield
 
 
 def _rows_per_second(size: int) -> tuple[float, float]:
-    """Return rows a second through Triton; and how that compares."""
+    """Return rows a second through Triton, and the ratio to rows a second in process."""
     far, near, rows = _call_seconds(size)
     return rows / sum(far), sum(near) / sum(far)
 
 
 def _added_latency(size: int) -> tuple[float, float]:
-    """Return microseconds that the median call takes longer; and how many times as long it takes."""
+    """Return how many microseconds longer the median call takes through Triton, and the ratio to the call in process."""
     far, near, _ = _call_seconds(size)
     return float(np.median(far) - np.median(near)) * 1e6, float(np.median(far) / np.median(near))
 
@@ -65,7 +65,7 @@ for _size in BATCH_SIZES:
 
 @cache
 def _call_seconds(size: int) -> tuple[list[float], list[float], int]:
-    """Return seconds of each call through Triton and in process, taken in turns; and rows in all."""
+    """Return the seconds of each call through Triton and in process, which take turns, and the rows of all calls."""
     far, near = _inference_pair()
     fingerprint, codes = _query_events()
     starts = range(0, min(ROWS, CALLS * size, len(codes)), size)
@@ -83,7 +83,7 @@ def _call_seconds(size: int) -> tuple[list[float], list[float], int]:
 
 @cache
 def _query_events() -> tuple[Any, Any]:
-    """Return what the scorer would ask: fingerprint (N,), codes (N, F) of the days after training."""
+    """Return the queries of a scorer for the days after training: fingerprint (N,) and codes (N, F)."""
     trained = trained_organisation()
     state = ScorerState.from_arrays(trained.settings, trained.bank.scorer_state)
     batches = [batch.encode_batch(events, state)[0] for events in trained.events]
@@ -93,9 +93,9 @@ def _query_events() -> tuple[Any, Any]:
 
 @cache
 def _inference_pair() -> tuple[Inference, Inference]:
-    """Return Triton with the bank loaded, and this process.
+    """Return inference by Triton with the bank loaded, and by this process.
 
-    Raises Skipped where there is no server, or nothing to ask it with.
+    Raises Skipped if there is no server or no client.
     """
     from pipelines.commands.triton import load_into_server
 
