@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fingerprint.adapters import files, result_files, work_directory
+from fingerprint.adapters import result_files, work_directory
 from fingerprint.adapters.result_files import ResultWriter
 from fingerprint.core.ports.store import Store
 from fingerprint.core.ports.worker_pool import WorkerPool
@@ -24,7 +24,7 @@ from pipelines.cli.console import Progress
 from pipelines.runtime import backfill_worker, wiring
 from pipelines.runtime.backfill_input import partition_once
 from pipelines.runtime.backfill_plan import BackfillPlan, plan_fingerprint
-from pipelines.runtime.input_check import report_passed_over, require_files, unread_objects
+from pipelines.runtime.input_check import find_input, unread_objects
 from pipelines.runtime.scoring_run import open_run
 
 READ_COUNTERS = ("records", "rejects", "skipped", "future_dated", "outside", "reasons", "started_from")
@@ -46,9 +46,7 @@ def backfill(
     """
     run = open_run(folder, settings, database_url)
     bank, settings, store = run.bank, run.settings, run.store
-    found = files.find_files_in_span(sources, span)
-    report_passed_over(found)
-    require_files(found, span, may_be_empty=state_folder is not None)
+    found = find_input(sources, span, may_be_empty=state_folder is not None)
     root = work_directory.work_root(settings.workers, folder)
     # called below while the state, which it reads, is locked
     parameters = partial(plan_fingerprint, found.files, bank, settings, state_folder, out is not None, span)

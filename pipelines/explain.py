@@ -26,7 +26,7 @@ from fingerprint.web import formatting
 from pipelines.cli.console import Progress
 from pipelines.commands.terminal import terminal_text
 from pipelines.runtime import backend
-from pipelines.runtime.input_check import report_passed_over, require_events, require_files
+from pipelines.runtime.input_check import find_input, require_events
 from pipelines.runtime.training_data import open_feedback_store
 
 SHOWN_NAMES = 3  # missing events that an error names
@@ -51,9 +51,7 @@ def explain_sources(
     with open_feedback_store(database, settings) as (store, _):
         settings = apply_override(settings, store.thresholds.current()) if store else settings
     with backend.open_history(settings, span) as history:
-        found = files.find_files_in_span(sources, span)
-        report_passed_over(found)
-        require_files(found, span)
+        found = find_input(sources, span)
         history.add_batches(files.read_files(found.files, settings.reading), progress)
         require_events(history, found.files)
         return [_as_json(each, settings) for each in _explain(history, set(event_ids), bank, settings)]

@@ -14,7 +14,7 @@ from fingerprint.streaming.record_replayer import RecordReplayer
 from fingerprint.streaming.replay_rate import ReplayRate
 from pipelines.cli.console import Progress
 from pipelines.runtime import wiring
-from pipelines.runtime.input_check import report_passed_over
+from pipelines.runtime.input_check import find_input
 
 
 def run_replay(
@@ -28,8 +28,7 @@ def run_replay(
 ) -> dict[str, Any]:
     """Run `fingerprint replay` and return its figures."""
     pace = ReplayRate(rate, speed)
-    found = files.find_files_in_span(sources, ALL_TIME)  # raises for missing sources, before a broker is used
-    report_passed_over(found)
+    find_input(sources, ALL_TIME)  # raises for missing sources, before a broker is used
     with wiring.open_producer(settings.kafka) as producer:
         return replay_records(
             sources,

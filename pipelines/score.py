@@ -26,7 +26,7 @@ from fingerprint.state.scorer_state import ScorerState
 from pipelines.cli.console import Progress
 from pipelines.runtime import backend as backends
 from pipelines.runtime import wiring
-from pipelines.runtime.input_check import report_passed_over, require_events, require_files, unread_objects
+from pipelines.runtime.input_check import find_input, require_events, unread_objects
 from pipelines.runtime.scoring_run import open_run
 
 # The columns that scoring reads, and the key that a call issued, by which credentials are followed.
@@ -53,9 +53,8 @@ def score_sources(
         ResultWriter(out, settings) as results,
         wiring.open_inference(settings.triton, bank) as losses,
     ):
-        found, may_be_empty = files.find_files_in_span(sources, span), state_folder is not None
-        report_passed_over(found)
-        require_files(found, span, may_be_empty)
+        may_be_empty = state_folder is not None
+        found = find_input(sources, span, may_be_empty)
         history.add_batches(files.read_files(found.files, settings.reading), progress)
         require_events(history, found.files, may_be_empty)
         arrays, start = initial_state(bank, history.activity_start(), settings, state_folder)

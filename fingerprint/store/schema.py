@@ -316,8 +316,7 @@ alert_texts = sql.Table(  # derived: the words of an alert, separated by blanks,
     required_text("words"),
 )
 # SQLAlchemy cannot describe these for both databases: full text, and statistics of the values of each kind. Without the
-# statistics,
-# PostgreSQL takes a value that all alerts have for a rare one, and joins its alerts one by one.
+# statistics, PostgreSQL takes a value that all alerts have for a rare one, and joins its alerts one by one.
 # The full text index: an FTS5 table that follows `alert_texts`, or PostgreSQL's GIN.
 WORD_INDEX = "alert_words"
 WORD_VECTOR = "word_vector"  # PostgreSQL's column of `alert_texts`: its words as a tsvector

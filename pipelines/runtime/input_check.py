@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from fingerprint.adapters.event_spool import EventSpool
-from fingerprint.adapters.files import FilesInSpan, SourceFile
+from fingerprint.adapters.files import FilesInSpan, SourceFile, find_files_in_span
 from fingerprint.core import time_range
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.sanitize import printable, truncate
@@ -37,10 +37,16 @@ JSON_FIELDS = (
 )
 
 
-def require_files(found: FilesInSpan, span: TimeRange, may_be_empty: bool = False) -> None:
-    """Raise FingerprintError, before any file is read, if no file of the input can hold an event of the span."""
+def find_input(sources: Sequence[str], span: TimeRange, may_be_empty: bool = False) -> FilesInSpan:
+    """Return the files of the input, and print on standard error how many others its folders have.
+
+    Raise FingerprintError, before any file is read, if `files.find_files_in_span` does or no file can hold an event of the span.
+    """
+    found = find_files_in_span(sources, span)
+    report_passed_over(found)
     if not found.files and not may_be_empty:
         raise FingerprintError(f"there is no event {span}: {_days_of_objects(found)}")
+    return found
 
 
 def report_passed_over(found: FilesInSpan) -> None:

@@ -30,7 +30,7 @@ from fingerprint.training import feedback
 from fingerprint.training.exclusions import TrainingExclusions
 from pipelines.cli.console import Progress
 from pipelines.runtime import wiring
-from pipelines.runtime.input_check import report_passed_over, require_events, require_files, unread_objects
+from pipelines.runtime.input_check import find_input, require_events, unread_objects
 
 NO_DATABASE = "none"  # value of the option --database: no database is used
 
@@ -68,10 +68,8 @@ def load_history(
     Raises FingerprintError if a source or the topic is missing, or no event is within the span.
     """
     require_sources(request)
-    near = files.find_files_in_span(request.sources, request.span)
-    report_passed_over(near)
-    if request.sources and not request.topic:
-        require_files(near, request.span)
+    from_topic = not request.sources or bool(request.topic)
+    near = find_input(request.sources, request.span, may_be_empty=from_topic)
     history.add_batches(files.read_files(near.files, settings.reading), progress)
     if request.topic:
         read_topic(request.topic, history, settings, progress)
