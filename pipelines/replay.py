@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from fingerprint.adapters import files
+from fingerprint.adapters.files import SourceFile
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.ports.clock import Clock
 from fingerprint.core.ports.message_stream import Producer
@@ -28,10 +30,10 @@ def run_replay(
 ) -> dict[str, Any]:
     """Run `fingerprint replay` and return its figures."""
     pace = ReplayRate(rate, speed)
-    find_input(sources, ALL_TIME)  # raises for missing sources, before a broker is used
+    found = find_input(sources, ALL_TIME)  # raises for missing sources, before a broker is used
     with wiring.open_producer(settings.kafka) as producer:
         return replay_records(
-            sources,
+            found.files,
             topic or settings.kafka.raw_topic,
             producer,
             settings,
@@ -43,7 +45,7 @@ def run_replay(
 
 
 def replay_records(
-    sources: list[str],
+    found: Sequence[SourceFile],
     topic: str,
     producer: Producer,
     settings: Settings,
@@ -52,11 +54,11 @@ def replay_records(
     pace: ReplayRate,
     keyed: bool = False,
 ) -> dict[str, Any]:
-    """Send the records of `sources` to `topic` in the order of the files; return the figures of `replay --json`.
+    """Send the records of the files `found` to `topic`, file by file; return the figures of `replay --json`.
 
     With `keyed` each message has its principal as key, so the scorer can read the topic directly. Unreadable records are counted.
     """
-    of = files.total_size(files.find_files(sources))
+    of = files.total_size(found)
     replaying = RecordReplayer(topic, producer, clock, pace, settings.kafka.delivery_timeout_seconds)
     read = 0
 
@@ -65,7 +67,7 @@ def replay_records(
         read += count
         progress("replaying bytes", read, of)
 
-    for records in files.read_sources(sources, settings.reading, stored):
+    for records in files.read_files(found, settings.reading, stored):
         replaying.send(records, settings, keyed)
     producer.flush()
     return replaying.figures()

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from fingerprint.adapters import logs
+from fingerprint.adapters import files, logs
 from fingerprint.adapters.system import SystemClock
 from fingerprint.core.log import get_logger
 from fingerprint.core.settings import Settings
@@ -89,11 +89,11 @@ def _write_records(organisation: SimulatedOrganisation, folder: Path, clock: Int
 
 def _send_records(days: list[Path], pace: ReplayRate, settings: Settings, clock: InterruptibleClock) -> int:
     """Send the records of these days to the raw topic; return their number."""
-    topic, sources = settings.kafka.raw_topic, [str(day) for day in days]
+    topic, found = settings.kafka.raw_topic, files.find_files([str(day) for day in days])
     how = f"at {pace.speed:g} times real time" if pace.speed else "at once"
     log.info("sends %d days %s", len(days), how, topic=topic)
     with wiring.open_producer(settings.kafka) as producer:
-        return int(replay_records(sources, topic, producer, settings, clock, clock.progress, pace)["records"])
+        return int(replay_records(found, topic, producer, settings, clock, clock.progress, pace)["records"])
 
 
 def _wait_for_bank(bank: Path, clock: InterruptibleClock) -> str:

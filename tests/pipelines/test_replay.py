@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from fingerprint.adapters import files
 from fingerprint.core.ports.message_stream import Message
 from fingerprint.core.settings import Kafka, Settings
 from fingerprint.streaming.bounded_read import poll_until_end
@@ -62,7 +63,14 @@ def run() -> Run:
         clock = ForwardClock(START)
         producer = Watched(clock)
         figures = replay_records(
-            [str(file)], "raw", producer, Settings(), clock, no_progress, pace or ReplayRate(), keyed
+            files.find_files([str(file)]),
+            "raw",
+            producer,
+            Settings(),
+            clock,
+            no_progress,
+            pace or ReplayRate(),
+            keyed,
         )
         return figures, producer
 

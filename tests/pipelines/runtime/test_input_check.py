@@ -22,7 +22,10 @@ from fingerprint.core.time_range import ALL_TIME
 from pipelines import cli, replay
 from pipelines.cli.console import no_progress
 from pipelines.runtime import input_check, wiring
+from tests.streaming.test_rekeying import record
 from tests.support import sample_organisation
+from tests.support.memory_broker import MemoryBroker
+from tests.support.memory_clients import on
 
 
 def write_csv(folder: Path) -> Path:
@@ -222,6 +225,18 @@ def test_a_replay_tells_what_it_passes_over(
     assert (
         capsys.readouterr().err == "passed over 1 file not named as CloudTrail records: 1 without a suffix\n"
     )
+
+
+def test_a_replay_lists_its_sources_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bucket of years is listed for minutes."""
+    broker, listed = MemoryBroker(), []
+    broker.create_topic("raw")
+    listing = files._list_source
+    monkeypatch.setattr(files, "_list_source", lambda *given: listed.append(given[1]) or listing(*given))
+    sources = [sample_organisation.write(tmp_path / name, [record(0)]) for name in ("a.jsonl", "b.jsonl")]
+    settings = Settings.model_validate({"kafka": on(broker)})
+    figures = replay.run_replay([str(each) for each in sources], "raw", settings, no_progress)
+    assert (figures["records"], listed) == (2, [str(each) for each in sources])
 
 
 def test_suffixes_of_files_are_told_harmless_and_few(
