@@ -225,11 +225,7 @@ def _list_source(
     if not (span and SOURCE.is_log_folder(path)):
         return *_list_paths(system, path), []
     found, months = SOURCE.list_months(system, path, span)
-    other_logs = {name: info for name, info in found.items() if not SOURCE.holds_events(name)}
-    records, passed_over = _choose_by_name(
-        path, {name: info for name, info in found.items() if name not in other_logs}
-    )
-    return records | other_logs, passed_over, months
+    return *_choose_by_name(path, found), months
 
 
 def _list_paths(system: fsspec.AbstractFileSystem, path: str) -> tuple[dict[str, Any], list[str]]:
@@ -253,10 +249,13 @@ def _list_paths(system: fsspec.AbstractFileSystem, path: str) -> tuple[dict[str,
 
 
 def _choose_by_name(folder: str, found: dict[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """Return the files of a folder with names of records, and the names of the others, without hidden files."""
+    """Return the files of a folder with names of records, and the names of the others, without hidden files.
+
+    A folder among them is kept: it stands for the objects of another log (`LogSource.list_months`).
+    """
     shown = [name for name in found if "/." not in name.removeprefix(folder) and not _is_aside(name)]
-    records = {name: found[name] for name in shown if name.lower().endswith(SUFFIXES) or _is_numbered(name)}
-    return records, [name for name in shown if name not in records]
+    kept = {name: found[name] for name in shown if _has_records(name) or found[name]["type"] == "directory"}
+    return kept, [name for name in shown if name not in kept]
 
 
 def _banks_among(paths: Iterable[str]) -> list[str]:
@@ -271,6 +270,11 @@ def _banks_among(paths: Iterable[str]) -> list[str]:
 
 def _is_aside(path: str) -> bool:
     return path.rsplit("/", 1)[-1].startswith((".", *NOT_RECORDS))
+
+
+def _has_records(path: str) -> bool:
+    """Return whether the name of a file is one of records."""
+    return path.lower().endswith(SUFFIXES) or _is_numbered(path)
 
 
 def _is_numbered(path: str) -> bool:

@@ -108,7 +108,7 @@ class ObjectLayout(Protocol):
     def list_months(self, system: FileSystem, path: str, span: TimeRange) -> tuple[FileListing, list[date]]:
         """Return the files below a log folder that may have events of the span, and the first days of the months left out.
 
-        A folder without events (`holds_events`), with a slash at its end, may stand for its files.
+        A folder without events (`holds_events`), with a slash at its end and the type `directory`, may stand for its files.
         """
 
     def notified_objects(self, message: Mapping[str, Any] | str) -> list[tuple[str, str]] | None:

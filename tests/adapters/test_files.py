@@ -159,13 +159,19 @@ def test_a_bank_beside_the_records_is_not_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize("span", [ALL_TIME, parse_time_range("2026-01-01", "2026-02-01")])
 def test_other_logs_of_a_landing_zone_are_counted_and_not_read(tmp_path: Path, span: TimeRange) -> None:
     account = tmp_path / "AWSLogs" / "111122223333"
-    for name in ("CloudTrail", "CloudTrail-Digest", "Config", "GuardDuty"):
+    for name in (
+        "CloudTrail",
+        "CloudTrail-Digest",
+        "Config",
+        "GuardDuty",
+        "CloudTrail/backup/CloudTrail-Digest",
+    ):
         file = account / name / "eu-west-1" / "2026" / "01" / "05" / "a.json.gz"
         file.parent.mkdir(parents=True)
         file.write_bytes(gzip.compress(record(1)))
     found = files.find_files_in_span([str(account.parent)], span)
     assert [Path(file.path).relative_to(account).parts[0] for file in found.files] == ["CloudTrail"]
-    assert found.other_logs == 3
+    assert (found.other_logs, found.passed_over) == (4, {})
     with pytest.raises(FingerprintError, match="only other logs than CloudTrail"):
         files.find_files_in_span([str(account / "Config")], span)
 
