@@ -110,7 +110,7 @@ class TitleFacts:
     @cached_property
     def leading_row(self) -> int:
         """The row of the event that the title is about: a call of the leading action, one that succeeded if any did."""
-        return _find_leading_row(self)
+        return _least_usual_row(self, self.lead[0])
 
     @cached_property
     def is_person(self) -> bool:
@@ -130,7 +130,7 @@ def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
     """Return the leading action of a title, and whether all its calls failed.
 
     If an action counts by its impact (`harmful_actions`), the leading one is the first that exists of:
-    1. the harmful action that counts most and succeeded
+    1. the harmful action that counts most and succeeded, by an own call or a supporting one from the same place
     2. an action that took data in bulk and succeeded
     3. the harmful action that counts most
 
@@ -145,7 +145,7 @@ def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
     """
     elsewhere = _minor_part(facts)
     if counted := [row for row in harmful_actions(facts) if row.action not in elsewhere]:
-        done = (row for row in counted if row.succeeded or has_succeeded_beside(facts, row.action))
+        done = (row for row in counted if row.succeeded or succeeded_there(facts, row.action))
         taken = (row for row in facts.actions if _takes_data(row) and row.succeeded)
         row = next(done, next(taken, counted[0]))
         return row.action, all(event.error_code for event in calls_of(facts, row.action))
@@ -169,9 +169,8 @@ def _find_lead(facts: TitleFacts) -> tuple[str, bool]:
     return lead, all(event.error_code for event in calls_of(facts, lead))
 
 
-def _find_leading_row(facts: TitleFacts) -> int:
-    """Return the row of the leading call: of the leading action, best one that succeeded, then from the least usual place."""
-    action, _ = facts.lead
+def _least_usual_row(facts: TitleFacts, action: str) -> int:
+    """Return the row of the call of an action that a title names: one that succeeded if any did, from the least usual place."""
     rows = [row for row, event in enumerate(facts.events) if event.action_name == action]
 
     def order(row: int) -> tuple[bool, ...]:
@@ -263,9 +262,18 @@ def lasted(events: Sequence[AlertEvent]) -> timedelta:
     return max(times) - min(times) if times else timedelta()
 
 
-def has_succeeded_beside(facts: TitleFacts, action: str) -> bool:
-    """Return whether a supporting call of an action succeeded, from the address of one of the alert's own calls of it."""
-    return bool(succeeded_beside(action, facts.events, facts.supporting))
+def succeeded_there(facts: TitleFacts, action: str) -> list[AlertEvent]:
+    """Return the supporting calls of an action that succeeded, the most unusual first.
+
+    Only those count that came from an address of the alert's own calls of it, at the place that a title with this action names.
+    """
+    calls = calls_of(facts, action)
+    if not calls:
+        return []
+    place = _place(facts, facts.events[_least_usual_row(facts, action)])
+    return succeeded_beside(
+        action, [each for each in calls if _place(facts, each) == place], facts.supporting
+    )
 
 
 def new_reads_beside(facts: TitleFacts) -> Counter[str]:

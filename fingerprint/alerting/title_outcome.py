@@ -15,12 +15,11 @@ from fingerprint.alerting.title_facts import (
     calls_of,
     counts_successes,
     harmful_actions,
-    has_succeeded_beside,
     new_reads_beside,
+    succeeded_there,
 )
 from fingerprint.alerting.title_words import MAX_NAME_LENGTH, count_text, cut, missing_calls, them
 from fingerprint.core.alert import AlertEvent
-from fingerprint.core.related_events import succeeded_beside
 from fingerprint.features.encoding import FEATURE_SET
 from fingerprint.sources.active import SOURCE
 
@@ -29,7 +28,7 @@ def failures_text(facts: TitleFacts) -> str:
     """Return how many events failed or were throttled, and what succeeded nevertheless; empty if none failed.
 
     - If all of the alert's own events failed, the supporting actions that succeeded are named.
-    - If only all calls of the leading action failed, the resources of its supporting calls that succeeded are named.
+    - If only all calls of the leading action failed, it is said that supporting calls of it succeeded, with their resources.
     - Where the title counts more calls than the alert has, failures are counted among `the N shown`: own and supporting events.
     - Where the title counts only calls that succeeded, failures are counted as `N more`.
     """
@@ -48,9 +47,7 @@ def failures_text(facts: TitleFacts) -> str:
         f"{count:,}{'' if place else beside} {word}" for place, (word, count) in enumerate(counts.items())
     )
     if failed < len(facts.events):
-        on = _done_beside(facts, lead) if tried else ""
-        but = f", but {cut(SOURCE.plain_action(lead))}{on} succeeded" if on else ""
-        return f"; {counted}{_tried(facts, failed)}{but}"
+        return f"; {counted}{_tried(facts, failed)}{_but_done(facts, lead) if tried else ''}"
     done = _succeeded(facts, lead, is_counted=bool(beside))
     if not beside and len(counts) == 1:
         counted = f"{'all ' if len(facts.events) > 1 and not done else ''}{next(iter(counts))}"
@@ -83,7 +80,7 @@ def _succeeded(facts: TitleFacts, lead: str, is_counted: bool) -> str:
     others = [event.action_name for event in facts.supporting if not event.error_code]
     done = list(dict.fromkeys((*gravest, *reads, *others)))
     named = []
-    if has_succeeded_beside(facts, lead):
+    if succeeded_there(facts, lead):
         done.remove(lead)
         throttled = {event.error_code for event in calls_of(facts, lead)} <= FEATURE_SET.throttled
         on = "" if throttled else _done_beside(facts, lead)
@@ -110,13 +107,21 @@ def _tried(facts: TitleFacts, failed: int) -> str:
     return f" ({cut(SOURCE.plain_action(gravest.action))}{others})"
 
 
+def _but_done(facts: TitleFacts, lead: str) -> str:
+    """Return that supporting calls of the leading action succeeded, all of whose own calls failed; empty if none did."""
+    if not succeeded_there(facts, lead):
+        return ""
+    on = _done_beside(facts, lead)
+    return f", but {'' if on else 'other calls of '}{cut(SOURCE.plain_action(lead))}{on} succeeded"
+
+
 def _done_beside(facts: TitleFacts, action: str) -> str:
     """Return the resources of supporting calls of an action that succeeded, without those of the alert's own calls of it.
 
     As in ` on role:admin and 1 other`; empty for none.
     """
     failed = {event.resource for event in calls_of(facts, action)}
-    beside = succeeded_beside(action, facts.events, facts.supporting)
+    beside = succeeded_there(facts, action)
     done = list(dict.fromkeys(each.resource for each in beside if each.resource not in {"", *failed}))
     others = f" and {count_text(len(done) - 1, 'other')}" if len(done) > 1 else ""
     return f" on {cut(done[0], MAX_NAME_LENGTH // 2)}{others}" if done else ""

@@ -982,6 +982,40 @@ def test_the_title_names_what_a_call_succeeded_on_beside_those_of_it_that_failed
     assert title_of(mixed).endswith(", but sts:AssumeRole on role:broker-admin succeeded")
 
 
+def test_a_title_hides_no_success_of_its_leading_action_beside_what_else_succeeded() -> None:
+    """Who stopped the audit log was said to have tried to, and was refused before on the same trail."""
+    stop, deletion = "cloudtrail:StopLogging", "s3:DeleteBucket"
+    own = called(stop, deletion, failed=(stop,))
+    tried = "user/grace tried cloudtrail:StopLogging and 1 other new action from 84.17.50.9; 1"
+    done = facts(own, {stop, deletion}, supporting=called(stop))
+    assert title_of(done) == f"{tried} failed, but other calls of cloudtrail:StopLogging succeeded"
+    throttled = [replace(own[0], error_code="ThrottlingException"), own[1]]
+    assert title_of(replace(done, events=throttled)) == (
+        f"{tried} throttled, but other calls of cloudtrail:StopLogging succeeded"
+    )
+    refused = replace(done, supporting=called(stop, failed=(stop,)))
+    assert title_of(refused) == (
+        "user/grace called s3:DeleteBucket and 1 other new action from 84.17.50.9; 1 failed (cloudtrail:StopLogging)"
+    )
+
+
+def test_only_what_succeeded_at_the_place_in_the_title_is_an_other_call_of_its_action() -> None:
+    """What a person does every day at home did not succeed from the network that is new for them."""
+    stop, deletion = "cloudtrail:StopLogging", "s3:DeleteBucket"
+    strange, other, home, deleted = called(stop, stop, stop, deletion, failed=(stop,))
+    other = replace(other, source_address="84.17.50.10")
+    home = replace(home, source_address="10.9.8.7")
+    networks = {each.event_id: "84.17.0.0/16" for each in (strange, other, deleted)}
+    own, [done] = [strange, other, home], called(stop)
+    at_home, there = replace(done, source_address="10.9.8.7"), replace(done, source_address="84.17.50.10")
+    tried = facts(own, {stop}, supporting=[at_home], new_networks=networks)
+    assert title_of(tried).endswith("; failed, but cloudtrail:StopLogging from elsewhere succeeded")
+    assert title_of(replace(tried, supporting=[there])).endswith("; failed, but other calls of it succeeded")
+    some = facts([*own, deleted], {stop, deletion}, supporting=[at_home], new_networks=networks)
+    assert some.lead == (deletion, False)
+    assert replace(some, supporting=[there]).lead == (stop, True)
+
+
 @pytest.mark.parametrize(
     ("errors", "said"),
     [
