@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 
-from fingerprint.adapters import files, result_files
+from fingerprint.adapters import files
 from fingerprint.adapters.event_spool import EventSpool
-from fingerprint.analysis.event_explanation import ExplainedEvent, explain_events
+from fingerprint.analysis.event_explanation import ExplainedEvent, explain_events, missing_verdict_reasons
 from fingerprint.analysis.threshold_what_if import apply_override
 from fingerprint.core.alert import ALERT_THRESHOLD_COLUMN, threshold_column, vote_column, z_column
 from fingerprint.core.errors import FingerprintError
@@ -87,7 +87,7 @@ def _owners(history: EventSpool, event_ids: set[str]) -> pd.DataFrame:
 
 def _as_json(explained: ExplainedEvent, settings: Settings) -> dict[str, Any]:
     names = detector_names(settings)
-    reason = result_files.missing_verdict_reasons(explained.scored, names)[0]
+    reason = missing_verdict_reasons(explained.scored, names)[0]
     event = explained.scored.iloc[0]
     return {
         "event_id": str(event["event_id"]),

@@ -12,7 +12,7 @@ Example:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from errno import EISDIR
 from pathlib import Path
@@ -20,13 +20,12 @@ from types import TracebackType
 from typing import Any, TextIO
 
 import msgspec
-import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
-from numpy.typing import NDArray
 
 from fingerprint.adapters.output_files import staged_output
+from fingerprint.analysis.event_explanation import missing_verdict_reasons
 from fingerprint.core.alert import (
     ALERT_THRESHOLD_COLUMN,
     NEWCOMER_COLUMN,
@@ -38,13 +37,11 @@ from fingerprint.core.alert import (
 )
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.detection.detectors import calibrated_detectors, detector_names
+from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.votes import empty_votes
 from fingerprint.pipeline import StepResult
 
 SUFFIXES = (".parquet", ".jsonl")
-NO_VOTE, NO_SECOND_VOTE = "no vote", "no second vote"  # reasons for no verdict
-BELOW_THRESHOLD = "below the alert threshold"
 
 
 class ResultWriter:
@@ -129,20 +126,6 @@ def _schema(settings: Settings) -> pa.Schema:
             ("bank_version", pa.string()),
         ]
     )
-
-
-def missing_verdict_reasons(frame: pd.DataFrame, detectors: Sequence[str]) -> NDArray[np.object_]:
-    """Return the reason why each scored event (N,) has no verdict; None if it has one."""
-    verdict = frame["verdict"].to_numpy(bool)
-    voted = frame[[vote_column(name) for name in detectors]].to_numpy(bool).any(axis=1)
-    least = frame[ALERT_THRESHOLD_COLUMN].to_numpy(np.float32)
-    calibrated = [z_column(name) for name in calibrated_detectors(detectors)]
-    strange = (frame[calibrated].to_numpy(np.float32) >= least[:, None]).any(axis=1) | (not calibrated)
-    reasons = np.full(len(frame), NO_SECOND_VOTE, object)
-    reasons[~strange] = BELOW_THRESHOLD
-    reasons[~voted] = NO_VOTE
-    reasons[verdict] = None
-    return reasons
 
 
 BATCH_ROWS = 10_000  # votes of one batch
