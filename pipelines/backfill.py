@@ -25,7 +25,7 @@ from pipelines.runtime import backfill_worker, wiring
 from pipelines.runtime.backfill_input import partition_once
 from pipelines.runtime.backfill_plan import BackfillPlan, plan_fingerprint
 from pipelines.runtime.input_check import find_input, unread_objects
-from pipelines.runtime.scoring_run import open_run
+from pipelines.runtime.scoring_run import ScoringRun, open_run
 
 READ_COUNTERS = ("records", "rejects", "skipped", "future_dated", "outside", "reasons", "started_from")
 
@@ -45,41 +45,44 @@ def backfill(
     Returns the figures of `score --json`.
     """
     run = open_run(folder, settings, database_url)
-    bank, settings, store = run.bank, run.settings, run.store
     found = find_input(sources, span, may_be_empty=state_folder is not None)
-    root = work_directory.work_root(settings.workers, folder)
+    root = work_directory.work_root(run.settings.workers, folder)
     # called below while the state, which it reads, is locked
-    parameters = partial(plan_fingerprint, found.files, bank, settings, state_folder, out is not None, span)
+    parameters = partial(
+        plan_fingerprint, found.files, run.bank, run.settings, state_folder, out is not None, span
+    )
     with (
         state_files.locked_state(state_folder),
         work_directory.work_directory(root, "score", parameters()) as place,
-        ResultWriter(out, settings) as results,
-        wiring.open_worker_pool(settings.workers) as workers,
+        ResultWriter(out, run.settings) as results,
+        wiring.open_worker_pool(run.settings.workers) as workers,
     ):
-        plan = BackfillPlan(
-            place,
-            folder.absolute(),
-            bank.version,
-            settings.without_receivers(),
-            every_event=out is not None,
-            keeps_state=state_folder is not None,
-            span=span,
-        )
+        plan = _new_plan(place, folder, run, out is not None, state_folder is not None, span)
         plan, read = partition_once(
-            plan, found.files, bank, workers.parallelism, state_folder, store, progress
+            plan, found.files, run.bank, workers.parallelism, state_folder, run.store, progress
         )
-        total = _score_parts(plan, read, workers, store, progress)
+        total = _score_parts(plan, read, workers, run.store, progress)
         _write(plan, results)
         if state_folder:
             merged = backfill_worker.merge_states(plan, total["late"], read["clock"])
             state_files.save_state(merged, state_folder)
-    return {
-        **total,
-        **{name: read[name] for name in READ_COUNTERS},
-        "parts": plan.parts,
-        **unread_objects(found),
-        **run.figures(),
-    }
+    counted = {name: read[name] for name in READ_COUNTERS}
+    return {**total, **counted, "parts": plan.parts, **unread_objects(found), **run.figures()}
+
+
+def _new_plan(
+    place: Path, folder: Path, run: ScoringRun, every_event: bool, keeps_state: bool, span: TimeRange
+) -> BackfillPlan:
+    """Return the plan of a backfill in the work folder `place` against the bank in `folder`, before its input is partitioned."""
+    return BackfillPlan(
+        place,
+        folder.absolute(),
+        run.bank.version,
+        run.settings.without_receivers(),
+        every_event=every_event,
+        keeps_state=keeps_state,
+        span=span,
+    )
 
 
 def _score_parts(

@@ -57,10 +57,7 @@ def train_bank(
         learned = _train(read, settings, work, workers, progress, start)
         attacks = training_data.load_confirmed_attacks(store, settings)
         decision = promotion.offer_bank(learned, folder, judged_by, attacks, allow_immature)
-        # Trainings of other banks may share the folder of the settings, and resume there. In the bank's own folder, all
-        # other work is older than this training.
-        idle = work_directory.ABANDONED_SECONDS if settings.workers.work_directory else 0.0
-        work_directory.remove_abandoned(place, "train", idle)
+        _remove_older_work(place, settings)
     return {
         **_gate_figures(folder, learned.version, decision),
         **read,
@@ -84,6 +81,16 @@ def _train(
     learned = feedback.apply_feedback(learned, dispositions, settings.training)
     left = {name: read[name] for name in ("outside", "future_dated", "ahead", "left_out", "came_back")}
     return with_manifest_entries(learned, **left)
+
+
+def _remove_older_work(place: Path, settings: Settings) -> None:
+    """Remove the work of earlier trainings that never ended.
+
+    Trainings of other banks may share the folder of the settings, and resume there, so only old work is removed. In the bank's
+    own folder, all other work is older than this training.
+    """
+    idle = work_directory.ABANDONED_SECONDS if settings.workers.work_directory else 0.0
+    work_directory.remove_abandoned(place, "train", idle)
 
 
 def _gate_figures(folder: Path, version: str, decision: GateDecision) -> dict[str, Any]:
