@@ -106,11 +106,11 @@ class FeatureSet:
 
     - `is_write`: returns whether each event (N,) changed something, as a boolean array on the device of the events
     - `derived_columns`: columns that features read and events do not have
-    - `says_nothing`: by feature, a text that is no surprise of any caller
-    - `no_effect`: the feature of the outcome of a call. Its text in `says_nothing` means that the call had no effect, and not
-      because of its caller. One of `throttled` means that the call was turned away, and clients send it again by themselves.
-      Such calls make no amount. Any other text than `success` means that the call failed; then it makes an amount on unusual
-      resources alone. One of `dry_runs` means that the caller only asked for permission, and has it.
+    - `texts_without_evidence`: by feature, a text that is no surprise of any caller
+    - `outcome`: the feature that is the outcome of a call. Its text in `texts_without_evidence` means that the call had no
+      effect, and not because of its caller. One of `throttled` means that the call was turned away, and clients send it again by
+      themselves. Such calls make no amount. Any other text than `success` means that the call failed; then it makes an amount on
+      unusual resources alone. One of `dry_runs` means that the caller only asked for permission, and has it.
     - `ranges`: the features that are a wide and a narrow range of the address. If both have the same text, it is the name of a
       service, or PRIVATE.
     - `of_account`: features whose usual values are those of an account; in a new account nothing is usual
@@ -122,8 +122,8 @@ class FeatureSet:
     features: tuple[Feature, ...]
     is_write: Callable[[Frame], Array]
     derived_columns: DerivedColumns = field(default_factory=dict)
-    says_nothing: Mapping[str, str] = field(default_factory=dict)
-    no_effect: str | None = None
+    texts_without_evidence: Mapping[str, str] = field(default_factory=dict)
+    outcome: str | None = None
     success: str = ""
     throttled: frozenset[str] = frozenset()
     dry_runs: frozenset[str] = frozenset()
@@ -135,8 +135,8 @@ class FeatureSet:
 
     def __post_init__(self) -> None:
         """Raise ValueError if the set cannot tell failed calls from successful ones."""
-        if self.no_effect is not None and not self.success:
-            raise ValueError(f"success must be the text of {self.no_effect} of a call that did not fail")
+        if self.outcome is not None and not self.success:
+            raise ValueError(f"success must be the text of {self.outcome} of a call that did not fail")
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -173,28 +173,31 @@ class FeatureSet:
     @cached_property
     def codes_without_evidence(self) -> dict[int, np.uint64]:
         """The code that is no surprise, by the position of its feature."""
-        return {self.names.index(name): hashing.hash_string(text) for name, text in self.says_nothing.items()}
+        return {
+            self.names.index(name): hashing.hash_string(text)
+            for name, text in self.texts_without_evidence.items()
+        }
 
     def had_no_effect(self, codes: Array) -> Array:
         """Return whether each event (N,) had no effect, and not because of its caller, from codes (N, F)."""
-        if self.no_effect is None:
+        if self.outcome is None:
             return arrays.namespace(codes).zeros(len(codes), bool)
-        place = self.names.index(self.no_effect)
+        place = self.names.index(self.outcome)
         return codes[:, place] == self.codes_without_evidence[place]
 
     @cached_property
     def _uncounted_errors(self) -> hashing.Hashes:
-        """The codes of the feature `no_effect` of calls that make no amount, whatever they touch."""
-        if self.no_effect is None:
+        """The codes of the feature `outcome` of calls that make no amount, whatever they touch."""
+        if self.outcome is None:
             return np.empty(0, np.uint64)
-        texts = {self.says_nothing[self.no_effect], *self.throttled}
+        texts = {self.texts_without_evidence[self.outcome], *self.throttled}
         return _text_codes(texts)
 
     def makes_no_amount(self, codes: Array) -> Array:
         """Return whether each event (N,) makes no amount, whatever it touches: it had no effect, or was turned away."""
-        if self.no_effect is None:
+        if self.outcome is None:
             return self.had_no_effect(codes)
-        return _is_any(codes[:, self.names.index(self.no_effect)], self._uncounted_errors)
+        return _is_any(codes[:, self.names.index(self.outcome)], self._uncounted_errors)
 
     @cached_property
     def _success_code(self) -> np.uint64:
@@ -202,9 +205,9 @@ class FeatureSet:
 
     def failed(self, codes: Array) -> Array:
         """Return whether each event (N,) failed, for whatever reason, from codes (N, F)."""
-        if self.no_effect is None:
+        if self.outcome is None:
             return self.had_no_effect(codes)
-        return codes[:, self.names.index(self.no_effect)] != self._success_code
+        return codes[:, self.names.index(self.outcome)] != self._success_code
 
     @cached_property
     def _opening_codes(self) -> NDArray[np.uint64]:

@@ -154,7 +154,7 @@ def test_a_feature_reads_derived_columns_and_a_missing_column_is_missing_everywh
 def test_a_set_that_knows_errors_names_the_text_of_a_call_without_one() -> None:
     """Without it every call would have failed, and none would make an amount."""
     error = Feature("error", "error", "value", "outcome", ("error_code",), lambda code: code or "none")
-    parts = {"says_nothing": {"error": "unavailable"}, "no_effect": "error"}
+    parts = {"texts_without_evidence": {"error": "unavailable"}, "outcome": "error"}
     with pytest.raises(ValueError, match="success must be the text of error"):
         FeatureSet((error,), lambda events: np.ones(len(events), bool), **parts)
     features = FeatureSet((error,), lambda events: np.ones(len(events), bool), **parts, success="none")
