@@ -124,7 +124,8 @@ class Baseline:
     """The usual losses of each fingerprint, from held-out rows.
 
     - `center` (E, F): the usual loss of each feature
-    - `rate`, `edge`, `slope` (E,): the tail of the excess of events (`tail_calibration`)
+    - `rate`, `edge`, `slope` (E,): the tail of the excess of events (`tail_calibration`); `rate` is the logarithm of its rate,
+      under the name that it has in the bank
     - `interval_tail` (E, 3): the tail of the other surprises in the interval of an unusual event (`estimators.interval_tail`)
     - `newcomer` (E,): nats that are added for being a newcomer
     """

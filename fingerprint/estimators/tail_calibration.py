@@ -3,8 +3,8 @@
 Example:
     >>> maxima = interval_maxima(excess, interval, owner)       # of each active interval of a principal, held-out rows
     >>> edge, slope = fit_tail(maxima.excess)
-    >>> rate = exceedance_log_rates(maxima, edge, parent)       # (E,)
-    >>> float(z_of_log_survival(log_survival(np.array([40.0]), rate[:1], edge, slope))[0]) > 4
+    >>> log_rate = exceedance_log_rates(maxima, edge, parent)   # (E,)
+    >>> float(z_of_log_survival(log_survival(np.array([40.0]), log_rate[:1], edge, slope))[0]) > 4
     True
 
 A z must mean the same for quiet and busy, calm and restless entities. So an excess x is replaced by S(x), the share of the
@@ -115,10 +115,10 @@ def exceedance_log_rates(maxima: IntervalMaxima, edge: float, parent: Ints) -> F
     return np.log(rate).astype(np.float32)
 
 
-def log_survival(excess: Floats, rate: Floats, edge: Any, slope: Any) -> NDArray[np.float64]:
-    """Return log S of an excess (N,), at most 0. `rate` is a log rate; rate, edge and slope are (N,) or scalars."""
+def log_survival(excess: Floats, log_rate: Floats, edge: Any, slope: Any) -> NDArray[np.float64]:
+    """Return log S of an excess (N,), at most 0; the others are (N,) or scalars."""
     xp = namespace(excess)
-    below = rate * xp.clip(excess / edge, 0, 1)
+    below = log_rate * xp.clip(excess / edge, 0, 1)
     out: NDArray[np.float64] = below - xp.maximum(excess - edge, 0) / slope
     return out
 

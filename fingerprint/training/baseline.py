@@ -5,7 +5,7 @@ Example:
     >>> surprise = holdout_surprise(rows, center)                  # (N, F) nats by which each row exceeds it
     >>> nats = holdout_nats(rows, surprise)                        # the terms of each row's score
     >>> usual, excess = fit_tails(center, nats, newcomer, is_news, rows.principal_interval, rows.fingerprint, parent)
-    >>> usual.rate                                                 # how rare an excess is (`tail_calibration`)
+    >>> usual.rate                                                 # log: how rare an excess is (`tail_calibration`)
 
 The figures of a fingerprint with few rows are shrunk towards those of its parent. Training goes partition by partition: if the
 parents were measured before, their figures are given as `shared_centers`, and only the fingerprints after them are computed.
@@ -119,9 +119,9 @@ def fit_tails(
     excess: Floats = (nats.excess(tail) + worth * new).astype(np.float32)
     hours = tail_calibration.interval_maxima(excess, principal_interval, owner)
     edge, slope = tail_calibration.fit_tail(hours.excess)
-    rate = tail_calibration.exceedance_log_rates(hours, edge, parent)
+    log_rate = tail_calibration.exceedance_log_rates(hours, edge, parent)
     edges, slopes, worths = (np.full(len(parent), value, np.float32) for value in (edge, slope, worth))
-    return Baseline(center, rate, edges, slopes, np.tile(tail, (len(parent), 1)), worths), excess
+    return Baseline(center, log_rate, edges, slopes, np.tile(tail, (len(parent), 1)), worths), excess
 
 
 def newcomer_nats(newcomer: NDArray[np.bool_], principal_interval: hashing.Hashes) -> float:

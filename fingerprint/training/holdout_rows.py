@@ -364,25 +364,25 @@ def threshold_shares(
 def _usual_days(
     dataset: PartitionedDataset,
     rows: HoldoutRows,
-    rate: NDArray[Any],
+    log_rate: NDArray[Any],
     index: FingerprintIndex,
     settings: Settings,
 ) -> float | None:
     """Return how many usual days of the organisation the held-out rows are worth; 0 for a history of less than a day.
 
-    Held-out days may be a weekend, or begin at noon, so they are not simply counted. The `rate` (E,) of those who were active
-    says how many unusual intervals are expected of the held-out days, and how many of a day of the last week (of the history, if
-    that is shorter); the answer is the ratio. It is at most MOST_USUAL_DAYS a day, as if the last week had workdays alone: where
-    that week is a holiday, or part of it is missing, any other day would look like several.
+    Held-out days may be a weekend, or begin at noon, so they are not simply counted. The rates of those who were active
+    (`log_rate`, (E,)) say how many unusual intervals are expected of the held-out days, and how many of a day of the last week
+    (of the history, if that is shorter); the answer is the ratio. It is at most MOST_USUAL_DAYS a day, as if the last week had
+    workdays alone: where that week is a holiday, or part of it is missing, any other day would look like several.
     """
     span = (dataset.watermark - int(index.table["first"].iloc[0]) * settings.spectral.interval_seconds) + 1
     if span < DAY_SECONDS:
         return 0.0
     days = min(span, WEEK_SECONDS) / DAY_SECONDS
     recent = dataset.columns_of("learned", "week")
-    week = float(np.sum(np.sort(np.exp(rate[recent["owner"]]) * recent["intervals"])))
+    week = float(np.sum(np.sort(np.exp(log_rate[recent["owner"]]) * recent["intervals"])))
     active = np.unique(rows["hour"], return_index=True)[1]
-    held = float(np.sum(np.sort(np.exp(rate[rows["owner"][active]]))))
+    held = float(np.sum(np.sort(np.exp(log_rate[rows["owner"][active]]))))
     most = MOST_USUAL_DAYS * len(np.unique(rows["day"]))
     return min(days * held / week, most) if week and held else None
 

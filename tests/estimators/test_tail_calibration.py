@@ -24,8 +24,8 @@ def hours_of(*members: np.ndarray) -> IntervalMaxima:
 
 def z_of(excess: np.ndarray, hours: IntervalMaxima, at: int) -> np.ndarray:
     edge, slope = tail_calibration.fit_tail(hours.excess)
-    rate = tail_calibration.exceedance_log_rates(hours, edge, PARENT)[at]
-    return tail_calibration.z_of_log_survival(tail_calibration.log_survival(excess, rate, edge, slope))
+    log_rate = tail_calibration.exceedance_log_rates(hours, edge, PARENT)[at]
+    return tail_calibration.z_of_log_survival(tail_calibration.log_survival(excess, log_rate, edge, slope))
 
 
 def test_a_z_is_passed_as_often_as_that_of_a_normal_distribution() -> None:
