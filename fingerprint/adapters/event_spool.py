@@ -150,15 +150,15 @@ class EventSpool:
         if len(events):
             self._spill_with_networks(add_entity_columns(events, self.settings.entities), records.lines)
 
-    def add_events(self, piece: DecodedMessages, rejects: list[Reject], future: NDArray[np.bool_]) -> None:
+    def add_events(self, decoded: DecodedMessages, rejects: list[Reject], future: NDArray[np.bool_]) -> None:
         """Write the events of messages to disk, except those in the future.
 
-        `rejects` are the piece's, with their positions in the topic; `future` (n,) marks events dated in the future.
+        `rejects` are those of the messages, with their positions in the topic; `future` (n,) marks events dated in the future.
         """
-        self._count(rejects, piece.skipped)
-        events = self._filter_span(frames.to_pandas(piece.events), future)
+        self._count(rejects, decoded.skipped)
+        events = self._filter_span(frames.to_pandas(decoded.events), future)
         if len(events):
-            self._spill_with_networks(events, piece.lines)
+            self._spill_with_networks(events, decoded.lines)
 
     def _count(self, rejects: list[Reject], skipped: int) -> None:
         self.rejected += sum(each.count for each in rejects)

@@ -2,8 +2,8 @@
 
 Example:
     >>> record = b'{"eventVersion": "1.08", "eventTime": "2023-07-10T11:42:18Z", "userIdentity": {"type": "Root"}}'
-    >>> [piece] = decode_messages([Message("raw", 3, 17, value=record)], Settings())
-    >>> piece.events["principal"].tolist(), piece.source.tolist()
+    >>> [decoded] = decode_messages([Message("raw", 3, 17, value=record)], Settings())
+    >>> decoded.events["principal"].tolist(), decoded.source.tolist()
     (['unknown:root'], [0])
 """
 
@@ -51,8 +51,8 @@ class DecodedMessages(NamedTuple):
     number of its message (`source` (n,)), its index in `lines`, the original records (`row` (n,)), and its time in ms since 1970
     (`times_ms` (n,)). The position of a reject begins with the number of its message.
 
-    A large message comes in several pieces, which have nothing else: all but the last are partial, and no offset may be committed
-    past them.
+    A large message comes in several batches, which have nothing else: all but the last are partial, and no offset may be
+    committed past them.
 
     `origins` has the sources of events of columnar messages; the headers of other messages have theirs.
     """
@@ -71,11 +71,11 @@ class DecodedMessages(NamedTuple):
 
     @property
     def complete_until(self) -> int:
-        """The first message that is not completely in this piece and those before."""
+        """The first message that is not completely in this batch and those before."""
         return self.end - self.is_partial
 
     def without_events(self, which: NDArray[np.bool_]) -> DecodedMessages:
-        """Return the piece without the events that a mask (n,) marks."""
+        """Return the messages without the events that a mask (n,) marks."""
         return self._replace(
             events=frames.select_rows(self.events, ~which),
             source=self.source[~which],
@@ -101,7 +101,7 @@ def decode_messages(
     log_source: LogSource = SOURCE,
     column_table: bool = False,
 ) -> Iterator[DecodedMessages]:
-    """Yield pieces that together have all the messages, in order. No bytes of a message make it raise an error.
+    """Yield batches that together have all the messages, in order. No bytes of a message make it raise an error.
 
     A message that does not fit into memory becomes a reject. With `column_table`, the events of columnar messages are a
     ColumnTable, which costs less than a pandas table.
@@ -112,8 +112,8 @@ def decode_messages(
         if columnar[begin]:
             yield from decoder.decode_columnar(begin, end, column_table)
         else:
-            for piece in decoder.slices(decoder.split(begin, end)):
-                yield from decoder.decode(piece)
+            for cut in decoder.slices(decoder.split(begin, end)):
+                yield from decoder.decode(cut)
 
 
 def row_indices(events: pd.DataFrame) -> NDArray[np.int64]:
@@ -167,8 +167,8 @@ class _Decoder:
         believed = np.array([bool(table and table.columns is not None) for table in tables], bool)
         for first, last in _runs(believed):
             if not believed[first]:
-                for piece in self.slices(self.split(begin + first, begin + last)):
-                    yield from self.decode(piece)
+                for cut in self.slices(self.split(begin + first, begin + last)):
+                    yield from self.decode(cut)
                 continue
             for start, stop in _cut_by_size(
                 [len(each) for each in values[first:last]], self.backend.batch_bytes

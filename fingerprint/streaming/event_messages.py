@@ -1,7 +1,7 @@
 """Messages of the events topic: one for each record, or a columnar one for many records of the same partition.
 
 Example:
-    >>> outgoing = EventMessages(settings, partitions=lambda: 4).build(messages, piece, watermarks)
+    >>> outgoing = EventMessages(settings, partitions=lambda: 4).build(messages, decoded, watermarks)
     >>> outgoing.messages[0].key, outgoing.rejects
     (b'123456789012:role/deploy', [])
 
@@ -88,11 +88,11 @@ class EventMessages:
         self.entities, self.max_bytes = settings.entities, settings.kafka.max_request_size
         self.partitions = partitions
 
-    def build(self, messages: Sequence[Message], piece: DecodedMessages, watermarks: Longs) -> EventsToSend:
-        """Return the messages of the n events of a piece; `watermarks` (n,) are in ms."""
-        codes, principals = pd.factorize(piece.events["principal"])
+    def build(self, messages: Sequence[Message], decoded: DecodedMessages, watermarks: Longs) -> EventsToSend:
+        """Return the messages of n decoded events; `watermarks` (n,) are in ms."""
+        codes, principals = pd.factorize(decoded.events["principal"])
         keys = [str(principal).encode() for principal in principals]
-        events = _Events(messages, piece, watermarks, codes, keys)
+        events = _Events(messages, decoded, watermarks, codes, keys)
         partitions = self.partitions() if len(codes) >= MIN_EVENTS else 0
         rows = np.arange(len(codes))
         if not 0 < partitions <= len(rows) // MIN_EVENTS:
@@ -119,7 +119,7 @@ class EventMessages:
                 write_table(table, rows, self.entities), events.key_of(rows[0]), (), len(rows)
             )
             if encoded_size(outgoing) <= self.max_bytes:
-                yield int(events.piece.source[rows[0]]), outgoing
+                yield int(events.decoded.source[rows[0]]), outgoing
                 return
         for part in np.array_split(rows, max(math.ceil(len(rows) / MAX_EVENTS), 2)):
             yield from self._share_messages(events, table, part)
@@ -141,10 +141,10 @@ _SourcedMessage = tuple[int, OutgoingMessage]
 
 @dataclass(frozen=True, slots=True)
 class _Events:
-    """The n events of a piece; `codes` (n,) number the `keys`, their principals; `watermarks` (n,) are in ms."""
+    """The n events of decoded messages; `codes` (n,) number the `keys`, their principals; `watermarks` (n,) are in ms."""
 
     messages: Sequence[Message]
-    piece: DecodedMessages
+    decoded: DecodedMessages
     watermarks: Longs
     codes: NDArray[np.intp]
     keys: Sequence[bytes]
@@ -154,14 +154,14 @@ class _Events:
 
     def as_records(self, rows: Longs) -> list[_SourcedMessage]:
         """Return a message for each of some rows."""
-        source = self.piece.source[rows]
+        source = self.decoded.source[rows]
         sources = {each: _source_header(self.messages[each]) for each in np.unique(source).tolist()}
-        columns = (self.piece.row[rows], self.codes[rows], source, self.watermarks[rows])
+        columns = (self.decoded.row[rows], self.codes[rows], source, self.watermarks[rows])
         return [
             (
                 each,
                 OutgoingMessage(
-                    self.piece.lines[line],
+                    self.decoded.lines[line],
                     self.keys[code],
                     (("source", sources[each]), ("watermark", b"%d" % mark)),
                 ),
@@ -174,7 +174,7 @@ class _Events:
         source, owners = encode_few([(each.topic, each.partition) for each in self.messages])
         sources = [Partition(*owner).label for owner in owners]
         return events_table(
-            self.piece.events, self.piece.lines, sources, source[self.piece.source], self.watermarks
+            self.decoded.events, self.decoded.lines, sources, source[self.decoded.source], self.watermarks
         )
 
 
@@ -185,20 +185,23 @@ def single_records(message: Message, settings: Settings) -> list[OutgoingMessage
     result is empty if no record can be read.
     """
     return [
-        OutgoingMessage(piece.lines[row], key, headers)
-        for piece in decode_messages([message], settings)
+        OutgoingMessage(decoded.lines[row], key, headers)
+        for decoded in decode_messages([message], settings)
         for row, key, headers in zip(
-            piece.row.tolist(), map(str.encode, piece.events["principal"]), _row_headers(piece), strict=True
+            decoded.row.tolist(),
+            map(str.encode, decoded.events["principal"]),
+            _row_headers(decoded),
+            strict=True,
         )
     ]
 
 
-def _row_headers(piece: DecodedMessages) -> list[Headers]:
+def _row_headers(decoded: DecodedMessages) -> list[Headers]:
     """Return the headers of each event; empty if its message did not name its source."""
-    if piece.origins is None:
-        return [()] * len(piece.events)
-    names = [f"{name}/0".encode() for name in piece.origins.sources]
-    rows = zip(piece.origins.source.tolist(), piece.origins.watermarks.tolist(), strict=True)
+    if decoded.origins is None:
+        return [()] * len(decoded.events)
+    names = [f"{name}/0".encode() for name in decoded.origins.sources]
+    rows = zip(decoded.origins.source.tolist(), decoded.origins.watermarks.tolist(), strict=True)
     return [(("source", names[code]), ("watermark", b"%d" % mark)) for code, mark in rows]
 
 

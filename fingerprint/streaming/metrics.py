@@ -357,11 +357,11 @@ class S3IngestMetrics(IngestMetrics):
         self.skipped.inc(notification.skipped)
         self.tests.inc(notification.is_test)
 
-    def count_object_piece(self, piece: ObjectBatch) -> None:
+    def count_object_batch(self, batch: ObjectBatch) -> None:
         """Count a part of an object."""
-        self.records.inc(sum(each.records for each in piece.records))
-        self.skipped.inc(piece.skipped)
-        self.future.inc(piece.future_dated)
+        self.records.inc(sum(each.records for each in batch.records))
+        self.skipped.inc(batch.skipped)
+        self.future.inc(batch.future_dated)
 
     def figures(self) -> dict[str, int]:
         """Return the counts so far."""

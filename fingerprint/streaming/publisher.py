@@ -101,12 +101,12 @@ class AlertPublisher:
         self._retry_store(partial(self.store.heartbeats.save, heartbeat))
 
     def dead_letter(
-        self, polled: Sequence[Message], piece: DecodedMessages, future: NDArray[np.bool_]
+        self, polled: Sequence[Message], decoded: DecodedMessages, future: NDArray[np.bool_]
     ) -> None:
         """Send to the dead letters the messages that cannot be read or have an event dated in the `future` (n,)."""
-        rejects = list(piece.rejects)
-        rejects += [Reject("", str(number), FUTURE_REASON) for number in piece.source[future].tolist()]
-        letters, _ = self.dead_letters.build(polled, piece, rejects)
+        rejects = list(decoded.rejects)
+        rejects += [Reject("", str(number), FUTURE_REASON) for number in decoded.source[future].tolist()]
+        letters, _ = self.dead_letters.build(polled, decoded, rejects)
         self.pausing_producer.send_all(self.topics.events_topic + DEAD_LETTER_SUFFIX, letters)
         self.metrics.dead.inc(len(letters))
         if letters:

@@ -89,8 +89,8 @@ class Rekeyer:
 
     def rekey(self, messages: Sequence[Message]) -> Iterator[RekeyedBatch]:
         """Yield batches that together have all the messages, in order. No bytes of a message make it raise an error."""
-        for piece in decode_messages(messages, self.settings):
-            yield self._build_batch(messages, piece)
+        for decoded in decode_messages(messages, self.settings):
+            yield self._build_batch(messages, decoded)
 
     def reject(self, message: Message, reason: str) -> RekeyedBatch:
         """Return a message as a dead letter, without reading it."""
@@ -102,34 +102,34 @@ class Rekeyer:
         for partition in partitions:
             self.watermarks.pop(partition, None)
 
-    def _build_batch(self, messages: Sequence[Message], piece: DecodedMessages) -> RekeyedBatch:
-        piece, future = self._drop_future_dated(messages, piece)
-        marks = self._advance_watermarks(messages, piece)
-        sent = self.event_messages.build(messages, piece, marks)
-        dead, dead_from = self.dead_letters.build(messages, piece, piece.rejects + sent.rejects)
+    def _build_batch(self, messages: Sequence[Message], decoded: DecodedMessages) -> RekeyedBatch:
+        decoded, future = self._drop_future_dated(messages, decoded)
+        marks = self._advance_watermarks(messages, decoded)
+        sent = self.event_messages.build(messages, decoded, marks)
+        dead, dead_from = self.dead_letters.build(messages, decoded, decoded.rejects + sent.rejects)
         return RekeyedBatch(
-            piece.begin,
-            piece.end,
-            piece.complete_until,
+            decoded.begin,
+            decoded.end,
+            decoded.complete_until,
             sent.messages,
             sent.sources,
             dead,
             dead_from,
-            piece.skipped,
-            sum(not message.value for message in messages[piece.begin : piece.end]),
+            decoded.skipped,
+            sum(not message.value for message in messages[decoded.begin : decoded.end]),
             future,
         )
 
     def _drop_future_dated(
-        self, messages: Sequence[Message], piece: DecodedMessages
+        self, messages: Sequence[Message], decoded: DecodedMessages
     ) -> tuple[DecodedMessages, int]:
         timestamps = np.array([message.timestamp for message in messages], np.int64)
-        came = arrival.arrival_times_ms(timestamps, self.now())[piece.source]
-        return drop_future_dated(piece, came)
+        came = arrival.arrival_times_ms(timestamps, self.now())[decoded.source]
+        return drop_future_dated(decoded, came)
 
-    def _advance_watermarks(self, messages: Sequence[Message], piece: DecodedMessages) -> Longs:
+    def _advance_watermarks(self, messages: Sequence[Message], decoded: DecodedMessages) -> Longs:
         """Return the watermark of each record's source partition up to that record, ms (n,)."""
-        at, source = piece.times_ms, piece.source
+        at, source = decoded.times_ms, decoded.source
         of_message, owners = encode_few([(message.topic, message.partition) for message in messages])
         owner = of_message[source]
         marks = np.zeros(len(at), np.int64)
@@ -177,16 +177,16 @@ class DeadLetterLimit:
         )
 
 
-def drop_future_dated(piece: DecodedMessages, arrival_times: Longs) -> tuple[DecodedMessages, int]:
-    """Return the piece without records dated after their arrival (n,), in ms, and the number of these.
+def drop_future_dated(decoded: DecodedMessages, arrival_times: Longs) -> tuple[DecodedMessages, int]:
+    """Return decoded messages without records dated after their arrival (n,), in ms, and the number of these.
 
     Each of them becomes a reject of its message.
     """
-    future = arrival.future_dated_mask(piece.times_ms, arrival_times)
+    future = arrival.future_dated_mask(decoded.times_ms, arrival_times)
     if not future.any():
-        return piece, 0
-    rejects = [Reject("", str(each), arrival.FUTURE_REASON) for each in piece.source[future].tolist()]
-    return piece.without_events(future)._replace(rejects=piece.rejects + rejects), int(future.sum())
+        return decoded, 0
+    rejects = [Reject("", str(each), arrival.FUTURE_REASON) for each in decoded.source[future].tolist()]
+    return decoded.without_events(future)._replace(rejects=decoded.rejects + rejects), int(future.sum())
 
 
 def running_watermark(at: Longs, initial: int) -> Longs:
@@ -195,26 +195,26 @@ def running_watermark(at: Longs, initial: int) -> Longs:
 
 
 class DeadLetterBuilder:
-    """Builds one dead letter for a bad message, however many of its records cannot be read and in however many pieces."""
+    """Builds one dead letter for a bad message, however many of its records cannot be read, in however many batches."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes  # a larger message leaves a letter without its value
-        # first reason, and how many, of the message that goes on in the next piece
+        # first reason, and how many, of the message that goes on in the next batch
         self.unfinished: tuple[str, int] | None = None
 
     def build(
-        self, messages: Sequence[Message], piece: DecodedMessages, rejects: Sequence[Reject]
+        self, messages: Sequence[Message], decoded: DecodedMessages, rejects: Sequence[Reject]
     ) -> tuple[list[OutgoingMessage], NDArray[np.int64]]:
-        """Return the letters of messages that end in this piece, and the index of the message behind each.
+        """Return the letters of messages that end in this batch, and the index of the message behind each.
 
         The position of a reject begins with the index of its message.
         """
-        reasons = {piece.begin: self.unfinished} if self.unfinished else {}
+        reasons = {decoded.begin: self.unfinished} if self.unfinished else {}
         for reject in rejects:
             place = message_number(reject.position)
             first, count = reasons.get(place, (reject.reason, 0))
             reasons[place] = first, count + reject.count
-        self.unfinished = reasons.pop(piece.end - 1, None) if piece.is_partial else None
+        self.unfinished = reasons.pop(decoded.end - 1, None) if decoded.is_partial else None
         numbers = sorted(reasons)
         letters = [dead_letter(messages[each], *reasons[each], self.max_bytes) for each in numbers]
         return letters, np.array(numbers, np.int64)

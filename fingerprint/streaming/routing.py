@@ -1,10 +1,10 @@
 """Routing of polled messages of the events topic: rows by partition, arrival times, and the watermarks in headers.
 
 Example:
-    >>> for piece in decode_messages(polled, settings):
-    ...     arrival = arrival_times(polled, piece, now=wall_clock_ms())
-    ...     for partition, rows in group_by_partition(polled, piece).items():
-    ...         marks = read_watermarks(polled, piece, rows, arrival)
+    >>> for decoded in decode_messages(polled, settings):
+    ...     arrival = arrival_times(polled, decoded, now=wall_clock_ms())
+    ...     for partition, rows in group_by_partition(polled, decoded).items():
+    ...         marks = read_watermarks(polled, decoded, rows, arrival)
     ...         low = tracker.advance(marks.sources, marks.codes, marks.watermarks, marks.arrival_times)
 
 A message that `ingest` sent has its source and the source's watermark in its headers, a columnar message in its rows. A message
@@ -32,14 +32,14 @@ from fingerprint.sources.joined_lines import join_lines
 
 
 class PartitionRows(NamedTuple):
-    """One partition's share of a piece: indices of its messages (M,) and rows of its events (N,)."""
+    """One partition's share of decoded messages: indices of its messages (M,) and rows of its events (N,)."""
 
     messages: Longs
     events: NDArray[np.intp]
 
 
 class ArrivalTimes(NamedTuple):
-    """Arrival of the n events of a piece, bounded by the reader's clock `now` (ms).
+    """Arrival of the n events of decoded messages, bounded by the reader's clock `now` (ms).
 
     `at` (n,) is in ms. `is_future_dated` (n,) marks events that are dated after it by more than clocks may differ.
     """
@@ -63,26 +63,28 @@ class SourceWatermarks(NamedTuple):
     of_event: NDArray[np.intp]
 
 
-def group_by_partition(messages: Sequence[Message], piece: DecodedMessages) -> dict[Partition, PartitionRows]:
-    """Return the share of each partition in a piece, in the order of the log."""
+def group_by_partition(
+    messages: Sequence[Message], decoded: DecodedMessages
+) -> dict[Partition, PartitionRows]:
+    """Return the share of each partition in decoded messages, in the order of the log."""
     codes: dict[tuple[str, int], int] = {}
-    places = [(message.topic, message.partition) for message in messages[piece.begin : piece.end]]
+    places = [(message.topic, message.partition) for message in messages[decoded.begin : decoded.end]]
     code_of = np.array([codes.setdefault(place, len(codes)) for place in places], np.intp)
-    of_event = code_of[piece.source - piece.begin]
+    of_event = code_of[decoded.source - decoded.begin]
     return {
         Partition(*place): PartitionRows(
-            np.flatnonzero(code_of == code) + piece.begin, np.flatnonzero(of_event == code)
+            np.flatnonzero(code_of == code) + decoded.begin, np.flatnonzero(of_event == code)
         )
         for place, code in codes.items()
     }
 
 
 def read_watermarks(
-    messages: Sequence[Message], piece: DecodedMessages, rows: PartitionRows, message_arrivals: ArrivalTimes
+    messages: Sequence[Message], decoded: DecodedMessages, rows: PartitionRows, message_arrivals: ArrivalTimes
 ) -> SourceWatermarks:
     """Return the watermarks of one partition's messages; 0 for a watermark or an event that is dated after its arrival."""
-    if piece.origins:
-        return _event_watermarks(piece.origins, rows, message_arrivals)
+    if decoded.origins:
+        return _event_watermarks(decoded.origins, rows, message_arrivals)
     own_messages = [messages[number] for number in rows.messages.tolist()]
     heads = [message.headers[:2] for message in own_messages]
     sources = [_read_source(head) for head in heads]
@@ -91,12 +93,12 @@ def read_watermarks(
     arrived = arrival.arrival_times_ms(_timestamps(own_messages), message_arrivals.now)
     marks = np.where(
         without_header,
-        _latest_event_times(piece, rows, message_arrivals.is_future_dated),
+        _latest_event_times(decoded, rows, message_arrivals.is_future_dated),
         _read_watermark_headers(heads),
     )
     marks[arrival.future_dated_mask(marks, arrived)] = 0
     place = own_messages[0].source_partition.label if own_messages else ""
-    of_event = np.searchsorted(rows.messages, piece.source[rows.events])
+    of_event = np.searchsorted(rows.messages, decoded.source[rows.events])
     return SourceWatermarks([name or place for name in names], codes, marks, arrived, of_event)
 
 
@@ -120,24 +122,24 @@ def feed_of_source(watermarks: SourceWatermarks, partition: Partition) -> list[s
     return [partition.topic if name == own else name for name in watermarks.sources]
 
 
-def arrival_times(messages: Sequence[Message], piece: DecodedMessages, now: int) -> ArrivalTimes:
-    """Return the arrival times of the messages behind the events of a piece, and the events that are future-dated.
+def arrival_times(messages: Sequence[Message], decoded: DecodedMessages, now: int) -> ArrivalTimes:
+    """Return the arrival times of the messages behind decoded events, and the events that are future-dated.
 
     `now` is the reader's clock, ms.
     """
-    at = arrival.arrival_times_ms(_timestamps(messages), now)[piece.source]
-    return ArrivalTimes(at, arrival.future_dated_mask(piece.times_ms, at), now)
+    at = arrival.arrival_times_ms(_timestamps(messages), now)[decoded.source]
+    return ArrivalTimes(at, arrival.future_dated_mask(decoded.times_ms, at), now)
 
 
-def raw_records(piece: DecodedMessages) -> Any:
+def raw_records(decoded: DecodedMessages) -> Any:
     """Return the records behind the events (N,), as AWS wrote them: bytes on the host, texts on a device."""
-    if frames.is_host_frame(piece.events):
-        return np.array([*piece.lines, None], dtype=object)[piece.row]
-    text, borders = join_lines([piece.lines[each] for each in piece.row.tolist()])
-    to_device = frames.array_module_of(piece.events).asarray
+    if frames.is_host_frame(decoded.events):
+        return np.array([*decoded.lines, None], dtype=object)[decoded.row]
+    text, borders = join_lines([decoded.lines[each] for each in decoded.row.tolist()])
+    to_device = frames.array_module_of(decoded.events).asarray
     written = to_device(np.frombuffer(text, np.uint8))
     return frames.text_from_buffers(
-        written, to_device(borders.astype(np.int32)), frames.library_of(piece.events).__name__
+        written, to_device(borders.astype(np.int32)), frames.library_of(decoded.events).__name__
     )
 
 
@@ -159,10 +161,10 @@ def _read_watermark_headers(headers: Sequence[Sequence[tuple[str, bytes | None]]
 
 
 def _latest_event_times(
-    piece: DecodedMessages, rows: PartitionRows, is_future_dated: NDArray[np.bool_]
+    decoded: DecodedMessages, rows: PartitionRows, is_future_dated: NDArray[np.bool_]
 ) -> Longs:
     """Return the latest event time in each message (M,), in ms, without future-dated events; 0 for none."""
-    out = np.zeros(piece.end - piece.begin, np.int64)
+    out = np.zeros(decoded.end - decoded.begin, np.int64)
     believed = rows.events[~is_future_dated[rows.events]]
-    np.maximum.at(out, piece.source[believed] - piece.begin, piece.times_ms[believed])
-    return out[rows.messages - piece.begin]
+    np.maximum.at(out, decoded.source[believed] - decoded.begin, decoded.times_ms[believed])
+    return out[rows.messages - decoded.begin]

@@ -168,13 +168,13 @@ class S3IngestService(PollingService):
             reasons.add(f"{written.url}: sqs.allowed_buckets does not name its bucket")
             return
         try:
-            for piece in self.object_reader.read(notification, written, self.objects.read(*written)):
-                for each in piece.records:
+            for batch in self.object_reader.read(notification, written, self.objects.read(*written)):
+                for each in batch.records:
                     self.sender.send(self.settings.kafka.events_topic, each)
-                for reject in piece.rejects[:1]:
+                for reject in batch.rejects[:1]:
                     where = f"{written.url} {reject.position}".rstrip()
-                    reasons.add(f"{reject.reason} ({where})", sum(each.count for each in piece.rejects))
-                self.metrics.count_object_piece(piece)
+                    reasons.add(f"{reject.reason} ({where})", sum(each.count for each in batch.rejects))
+                self.metrics.count_object_batch(batch)
                 self.last_iteration = time.monotonic()
             self.metrics.objects.inc()
         except ObjectNotFound as error:

@@ -1,11 +1,11 @@
 """Key the records of S3 objects by principal.
 
 Example:
-    >>> for piece in S3ObjectReader(Settings()).read(notification, S3Object("trail", "a.json.gz"), chunks):
-    ...     send(piece.records)
+    >>> for batch in S3ObjectReader(Settings()).read(notification, S3Object("trail", "a.json.gz"), chunks):
+    ...     send(batch.records)
 
 The notification is the message: every record names it in the header `source`, and it becomes a dead letter if a part of its
-objects cannot be read. An object of any size is read in bounded pieces.
+objects cannot be read. An object of any size is read in bounded batches.
 
 Reading of an object stops at more than MAX_UNREADABLE items that are no event, if they are more than its events. AWS writes none
 of them, each costs as much as 5 events, and a megabyte of gzip may have a billion. Events before that point have been sent.
@@ -85,7 +85,7 @@ class ObjectAbandoned(FingerprintError):
 
 
 class ObjectBatch(NamedTuple):
-    """The content of one piece of an object; `future_dated` counts records dated after the notification, which are rejects."""
+    """A part of an object's content; `future_dated` counts records dated after the notification, which are rejects."""
 
     records: list[OutgoingMessage]
     rejects: list[Reject]
@@ -107,27 +107,27 @@ class S3ObjectReader:
     def read(
         self, notification: Message, s3_object: S3Object, body: Iterator[bytes]
     ) -> Iterator[ObjectBatch]:
-        """Yield pieces of at most `reading.batch_records` records. Raises what `body` raises, and ObjectAbandoned."""
+        """Yield batches of at most `reading.batch_records` records. Raises what `body` raises, and ObjectAbandoned."""
         unreadable = events = 0
-        pieces = archives.read_records(s3_object.url, body, ReadLimits())
-        for records in archives.rebatch(pieces, self.settings.reading.batch_records):
-            yield (piece := self._rekey_piece(notification, s3_object, records))
-            unreadable += sum(each.count for each in piece.rejects) + piece.skipped
-            events += sum(each.records for each in piece.records)
+        read = archives.read_records(s3_object.url, body, ReadLimits())
+        for records in archives.rebatch(read, self.settings.reading.batch_records):
+            yield (batch := self._rekey(notification, s3_object, records))
+            unreadable += sum(each.count for each in batch.rejects) + batch.skipped
+            events += sum(each.records for each in batch.records)
             if unreadable > max(MAX_UNREADABLE, events):
                 raise ObjectAbandoned(s3_object.url, unreadable, events)
 
-    def _rekey_piece(self, notification: Message, s3_object: S3Object, records: RecordBatch) -> ObjectBatch:
+    def _rekey(self, notification: Message, s3_object: S3Object, records: RecordBatch) -> ObjectBatch:
         flat = flatten(records)
         events = add_entity_columns(flat.events, self.settings.entities)
         source = np.zeros(len(events), np.int64)
         row, at = row_indices(events), event_times_ms(events)
-        piece = DecodedMessages(0, 1, records.lines, events, source, flat.rejects, flat.skipped, row, at)
+        decoded = DecodedMessages(0, 1, records.lines, events, source, flat.rejects, flat.skipped, row, at)
         arrived = arrival.arrival_times_ms(np.array([notification.timestamp]), self.now())
-        piece, future = drop_future_dated(piece, arrived[source])
-        marks = self._advance_watermark(s3_object.ordered_prefix, piece.times_ms, int(arrived[0]))
-        sent = self.event_messages.build([notification], piece, marks)
-        beside = piece.rejects[len(flat.rejects) :] + sent.rejects
+        decoded, future = drop_future_dated(decoded, arrived[source])
+        marks = self._advance_watermark(s3_object.ordered_prefix, decoded.times_ms, int(arrived[0]))
+        sent = self.event_messages.build([notification], decoded, marks)
+        beside = decoded.rejects[len(flat.rejects) :] + sent.rejects
         rejects = flat.rejects + [Reject(s3_object.url, "", each.reason) for each in beside]
         return ObjectBatch(sent.messages, rejects, flat.skipped, future)
 

@@ -148,25 +148,27 @@ class StreamService(ConsumerService):
         A partition that was revoked since the poll and restored from a checkpoint is skipped: its messages are read again.
         """
         owners = dict(self.owned)
-        for piece in decode.decode_messages(polled, self.settings, self.backend, column_table=True):
+        for decoded in decode.decode_messages(polled, self.settings, self.backend, column_table=True):
             now = int(self.clock.now().timestamp() * 1000)
-            arrival = routing.arrival_times(polled, piece, now)
-            shares = routing.group_by_partition(polled, piece)
-            events = self._code_events(piece)
+            arrival = routing.arrival_times(polled, decoded, now)
+            shares = routing.group_by_partition(polled, decoded)
+            events = self._code_events(decoded)
             ours = sorted(each for each in shares if each in owners and self.owned.get(each) is owners[each])
             self.unpublished.update(ours)
             self.publisher.publish(
                 [
                     result
                     for each in ours
-                    for result in self._process_partition(polled, piece, events, each, shares[each], arrival)
+                    for result in self._process_partition(
+                        polled, decoded, events, each, shares[each], arrival
+                    )
                 ],
-                SOURCE.find_issued_credentials(piece.events),
+                SOURCE.find_issued_credentials(decoded.events),
             )
             self._count_feeds(ours)
-            self.publisher.dead_letter(polled, piece, arrival.is_future_dated)
+            self.publisher.dead_letter(polled, decoded, arrival.is_future_dated)
             self.unpublished.difference_update(ours)
-            self.metrics.messages.inc(piece.complete_until - piece.begin)
+            self.metrics.messages.inc(decoded.complete_until - decoded.begin)
             self.metrics.future.inc(int(arrival.is_future_dated.sum()))
 
     def _skip_poison_message(self, message: Message) -> None:
@@ -183,7 +185,7 @@ class StreamService(ConsumerService):
     def _process_partition(
         self,
         polled: Sequence[Message],
-        piece: DecodedMessages,
+        decoded: DecodedMessages,
         coded: CodedEvents,
         partition: Partition,
         rows: PartitionRows,
@@ -191,7 +193,7 @@ class StreamService(ConsumerService):
     ) -> list[StepResult]:
         """Process one partition's rows of a decoded batch, with the events in `coded`, and move its position past them."""
         owned = self.owned[partition]
-        marks = routing.read_watermarks(polled, piece, rows, arrival)
+        marks = routing.read_watermarks(polled, decoded, rows, arrival)
         self._expect_sources(owned, marks.sources)
         owned.processor.clamp_clocks(arrival.now)
         low = (
@@ -211,13 +213,13 @@ class StreamService(ConsumerService):
         with self.metrics.counting(owned.processor):
             results = owned.processor.process(events, low[mark], arrival.at[positions] // 1000)
         last = int(rows.messages[-1])
-        owned.offset = polled[last].offset + (last < piece.complete_until)
+        owned.offset = polled[last].offset + (last < decoded.complete_until)
         return results
 
-    def _code_events(self, piece: DecodedMessages) -> CodedEvents:
-        """Return the events of a piece, of all partitions, with the columns that scoring reads and alerts show."""
-        events = frames.to_column_table(frames.select_columns(piece.events, FRAME_COLUMNS))
-        columns: dict[str, Any] = {"raw": routing.raw_records(piece)}
+    def _code_events(self, decoded: DecodedMessages) -> CodedEvents:
+        """Return the events of decoded messages, of all partitions, with the columns that scoring reads and alerts show."""
+        events = frames.to_column_table(frames.select_columns(decoded.events, FRAME_COLUMNS))
+        columns: dict[str, Any] = {"raw": routing.raw_records(decoded)}
         if self.networks:
             columns["network"] = self.networks.lookup(frames.column_of(events, "source_address"))
         return code_events(frames.with_columns(events, columns))

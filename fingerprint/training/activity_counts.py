@@ -1,9 +1,9 @@
 """Activity counts of a partition's rows: its series, the surge of each row, and the beginnings of principals.
 
 Example:
-    >>> series, counted = activity_series(piece, vocabulary)
-    >>> counted.surges(~piece.held_out)[piece.held_out]    # (L, 9) log surges, NaN for no opinion
-    >>> Beginnings.of_rows(piece, counted).hours()         # counts of principals in their first days
+    >>> series, counted = activity_series(context, vocabulary)
+    >>> counted.surges(~context.held_out)[context.held_out]    # (L, 9) log surges, NaN for no opinion
+    >>> Beginnings.of_rows(context, counted).hours()         # counts of principals in their first days
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ class Beginnings:
     of_row: NDArray[np.intp]
 
     @classmethod
-    def of_rows(cls, piece: PartitionContext, counted: CountedRows) -> Beginnings:
+    def of_rows(cls, context: PartitionContext, counted: CountedRows) -> Beginnings:
         """Return the beginnings in a partition, from the counts of its rows; only rows that failed carry the error count."""
-        rows, series = piece.rows, ScorerState(piece.settings).series
+        rows, series = context.rows, ScorerState(context.settings).series
         fresh = np.flatnonzero(
             ~series.is_warm(rows.since, rows.interval) & (counted.key[:, NEWCOMER_PLACES.start] != 0)
         )
@@ -104,15 +104,17 @@ class Beginnings:
         return {"beginning": np.concatenate([self.count, none])[self.of_row[places]]}
 
 
-def activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays, CountedRows]:
+def activity_series(context: PartitionContext, known: Vocabulary) -> tuple[Arrays, CountedRows]:
     """Return the series at the end of the history, and the counts and forecasts of each row."""
-    state, rows = _scorer_state(piece), piece.rows
-    slot = known.look_up(piece.owners[:, ENTITY], rows.codes)[1][:, ACTION_COLUMN]
+    state, rows = _scorer_state(context), context.rows
+    slot = known.look_up(context.owners[:, ENTITY], rows.codes)[1][:, ACTION_COLUMN]
     # A fingerprint that is not ready has no channels of single actions in scoring, either.
-    ready = piece.index.ready[piece.owners[:, ENTITY]]
+    ready = context.index.ready[context.owners[:, ENTITY]]
     busy = (slot > 0) & (slot <= ACTION_CHANNELS) & ready
     days, counted = rows.interval // state.series.intervals_per_day, CountedRows.empty(rows.interval)
-    for day in np.unique(days[days < _history_end(piece)]):  # a record dated far ahead must not end a series
+    for day in np.unique(
+        days[days < _history_end(context)]
+    ):  # a record dated far ahead must not end a series
         part = np.flatnonzero(days == day)
         batch = rows.take(part).to_event_batch()
         cells = count_events(batch, state, np.zeros(len(part), bool), busy[part], rows.events[part])
@@ -123,19 +125,21 @@ def activity_series(piece: PartitionContext, known: Vocabulary) -> tuple[Arrays,
         for name, column in zip(("count", "expected", "spread"), flat, strict=True):
             getattr(counted, name)[part] = column.reshape(cells.shape)
         state.series.close_days((int(day) + 1) * state.series.intervals_per_day)
-    state.series.close_days(_history_end(piece) * state.series.intervals_per_day)
+    state.series.close_days(_history_end(context) * state.series.intervals_per_day)
     return state.as_arrays((*LEARNED_TABLES, "series")), counted
 
 
-def _scorer_state(piece: PartitionContext) -> ScorerState:
+def _scorer_state(context: PartitionContext) -> ScorerState:
     """Return the scorer state that `distinct_rows` left, advanced to the end of the whole history."""
-    kept = mapped_arrays.open_arrays(piece.dataset.partition_folder(piece.number) / "rows", "scorer_state")
-    state = ScorerState.from_arrays(piece.settings, kept)
-    state.watermark = piece.dataset.watermark
+    kept = mapped_arrays.open_arrays(
+        context.dataset.partition_folder(context.number) / "rows", "scorer_state"
+    )
+    state = ScorerState.from_arrays(context.settings, kept)
+    state.watermark = context.dataset.watermark
     state.expire()
     return state
 
 
-def _history_end(piece: PartitionContext) -> int:
+def _history_end(context: PartitionContext) -> int:
     """Return the day after the last of the whole history."""
-    return piece.dataset.watermark // DAY_SECONDS + 1
+    return context.dataset.watermark // DAY_SECONDS + 1

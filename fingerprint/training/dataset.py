@@ -175,8 +175,8 @@ def write_partitions(
         schema = schema or _schema(kept)
         table = pa.Table.from_pandas(kept, schema=schema, preserve_index=False)
         number = dataset.partition_of(hashing.hash_with_bucket(events["principal"])).astype(np.int64)
-        for piece in np.unique(number):
-            writers[piece].add(table.filter(pa.array(number == piece)) if count > 1 else table)
+        for partition in np.unique(number):
+            writers[partition].add(table.filter(pa.array(number == partition)) if count > 1 else table)
     for writer in writers:
         writer.close()
 

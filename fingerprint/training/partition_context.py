@@ -1,9 +1,9 @@
 """The inputs of both stages of a partition: its rows, its fingerprints, and the habits learned before the held-out days.
 
 Example:
-    >>> piece = PartitionContext(history, 3, settings)
-    >>> piece.rows.take(piece.held_out)                    # rows are mapped: the files are first read here
-    >>> piece.usual_before.usual(principal, action)        # (N, 3) usual amounts in the days before the held-out ones
+    >>> context = PartitionContext(history, 3, settings)
+    >>> context.rows.take(context.held_out)                    # rows are mapped: the files are first read here
+    >>> context.usual_before.usual(principal, action)        # (N, 3) usual amounts in the days before the held-out ones
 """
 
 from __future__ import annotations

@@ -36,37 +36,37 @@ from fingerprint.training.partition_context import OWN_LEVELS, PartitionContext
 
 def fit_partition(dataset: PartitionedDataset, partition: int, settings: Settings) -> int:
     """Fit the networks of a partition and measure its held-out rows; return the number of networks."""
-    piece = PartitionContext(dataset, partition, settings)
-    make_once(dataset.partition_folder(partition) / "fitted", partial(_fit_partition, piece))
-    return len(piece.ready)
+    context = PartitionContext(dataset, partition, settings)
+    make_once(dataset.partition_folder(partition) / "fitted", partial(_fit_partition, context))
+    return len(context.ready)
 
 
-def _fit_partition(piece: PartitionContext, folder: Path) -> None:
-    known = piece.build_vocabulary(
-        piece.priors.training_counts, piece.count_presences(piece.early, piece.ready_before)
+def _fit_partition(context: PartitionContext, folder: Path) -> None:
+    known = context.build_vocabulary(
+        context.priors.training_counts, context.count_presences(context.early, context.ready_before)
     )
-    early = distinct_rows.cap_per_day(piece.rows, np.flatnonzero(piece.early), piece.intervals_per_day)
-    late = np.flatnonzero(piece.held_out)
+    early = distinct_rows.cap_per_day(context.rows, np.flatnonzero(context.early), context.intervals_per_day)
+    late = np.flatnonzero(context.held_out)
     nets = trainer.fit_autoencoders(
         known,
-        _slot_rows(piece, known, early),
-        _slot_rows(piece, known, late),
-        piece.ready,
-        piece.settings.autoencoder,
-        start=piece.priors.initial_weights,
-        keys=piece.index.hash,
+        _slot_rows(context, known, early),
+        _slot_rows(context, known, late),
+        context.ready,
+        context.settings.autoencoder,
+        start=context.priors.initial_weights,
+        keys=context.index.hash,
     )
-    loss = _holdout_losses(piece, known, _stack_weights(piece.priors.weights, nets), late)
+    loss = _holdout_losses(context, known, _stack_weights(context.priors.weights, nets), late)
     arrays = {each.name: getattr(nets, each.name) for each in fields(Weights)}
-    write_arrays({**arrays, "codes": known.codes[piece.ready]}, folder, "nets")
+    write_arrays({**arrays, "codes": known.codes[context.ready]}, folder, "nets")
     write_arrays({str(level): each for level, each in enumerate(loss)}, folder, "loss")
-    write_arrays(_sample_losses(piece, loss, late), folder, "drawn")
+    write_arrays(_sample_losses(context, loss, late), folder, "drawn")
 
 
-def _slot_rows(piece: PartitionContext, known: Vocabulary, places: NDArray[np.intp]) -> trainer.SlotRows:
+def _slot_rows(context: PartitionContext, known: Vocabulary, places: NDArray[np.intp]) -> trainer.SlotRows:
     """Return the slots of some rows at their principals and at their entities."""
-    owner = [piece.owners[places, level] for level in OWN_LEVELS]
-    slots = [known.look_up(at, piece.rows.codes[places])[1] for at in owner]
+    owner = [context.owners[places, level] for level in OWN_LEVELS]
+    slots = [known.look_up(at, context.rows.codes[places])[1] for at in owner]
     return trainer.SlotRows.from_fingerprints(np.concatenate(owner), np.concatenate(slots), len(known.parent))
 
 
@@ -82,12 +82,12 @@ def _stack_weights(above: Weights, own: Weights) -> Weights:
 
 
 def _holdout_losses(
-    piece: PartitionContext, known: Vocabulary, nets: Weights, late: NDArray[np.intp]
+    context: PartitionContext, known: Vocabulary, nets: Weights, late: NDArray[np.intp]
 ) -> list[Floats]:
     """Return the losses of held-out rows at every level (L, F), finest first, novelties discounted as in scoring."""
-    rows, losses = piece.rows.take(late), []
+    rows, losses = context.rows.take(late), []
     for level in range(len(LEVELS)):
-        at = rows.to_event_batch(piece.owners[late, level])
+        at = rows.to_event_batch(context.owners[late, level])
         loss, seen = autoencoder.feature_losses(known, nets, at.fingerprint, at.codes)
         losses.append(
             discount_recent_novelty(
@@ -95,19 +95,19 @@ def _holdout_losses(
                 seen,
                 known.escape[at.fingerprint],
                 ObservedValues.from_batch(at),
-                ScorerState(piece.settings),
+                ScorerState(context.settings),
             )
         )
     return losses
 
 
-def _sample_losses(piece: PartitionContext, loss: list[Floats], late: NDArray[np.intp]) -> Arrays:
+def _sample_losses(context: PartitionContext, loss: list[Floats], late: NDArray[np.intp]) -> Arrays:
     """Return a sample of the losses of each shared fingerprint, from which its baseline is computed."""
     arrays: Arrays = {}
-    capped = distinct_rows.cap_per_day(piece.rows, late, piece.intervals_per_day)
-    mark, of_late = piece.rows.mark[capped], np.searchsorted(late, capped)
+    capped = distinct_rows.cap_per_day(context.rows, late, context.intervals_per_day)
+    mark, of_late = context.rows.mark[capped], np.searchsorted(late, capped)
     for level in shared_priors.SHARED_LEVELS:
-        owner = piece.owners[capped, level]
+        owner = context.owners[capped, level]
         places = sample_per_owner(owner, mark, shared_priors.MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
         columns = {"owner": owner, "mark": mark, "loss": loss[level][of_late]}
         arrays |= {f"{level}.{name}": column[places] for name, column in columns.items()}

@@ -70,7 +70,7 @@ class SharedPriors:
         return InitialWeights.from_weights(self.weights, self.codes)
 
 
-# --- in each piece ----------------------------------------------------------------------------------------------------
+# --- in each partition ----------------------------------------------------------------------------------------------------
 
 
 def count_shared(dataset: PartitionedDataset, partition: int, settings: Settings) -> Path:

@@ -4,8 +4,9 @@
     python -m pipelines.bench.fitting --nets 1000000 --device cuda
     python -m pipelines.bench.fitting --nets 100000 --device cuda --replayed 0     # what graphs gain
 
-The rows of some hundred fingerprints of a simulated organisation are learned repeatedly under other keys, FINGERPRINTS_PER_PIECE
-at a time, as a training learns one piece after the other. Each network draws other random numbers, and all have realistic sizes.
+The rows of some hundred fingerprints of a simulated organisation are learned repeatedly under other keys,
+FINGERPRINTS_PER_PARTITION at a time, as a training learns one partition after the other. Each network draws other random numbers,
+and all have realistic sizes.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from pipelines.bench.report import merge_result
 from pipelines.cli.console import no_progress
 
 RESULTS_FILE = Path("build/bench-fitting.json")
-FINGERPRINTS_PER_PIECE = 50_000  # nets at a time; the result of each takes 12 KB of the host's memory
+FINGERPRINTS_PER_PARTITION = 50_000  # nets at a time; the result of each takes 12 KB of the host's memory
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def main(argv: list[str] | None = None) -> None:
 
 
 def prepare_fit(some: pa.Table, settings: Settings) -> FitInput:
-    """Run one piece of a training up to the fit of its nets, and return the input of that fit."""
+    """Run one partition of a training up to the fit of its nets, and return the input of that fit."""
     with tempfile.TemporaryDirectory(prefix="fingerprint-bench-") as folder:
         pipeline.partition_history(iter([some.to_pandas()]), settings, Path(folder), len(some), no_progress)
         history = PartitionedDataset(
@@ -92,16 +93,16 @@ def prepare_fit(some: pa.Table, settings: Settings) -> FitInput:
         return _fit_input(PartitionContext(history, 0, settings))
 
 
-def _fit_input(piece: PartitionContext) -> FitInput:
-    known = piece.build_vocabulary(
-        piece.priors.training_counts, piece.count_presences(~piece.held_out, piece.ready_before)
+def _fit_input(context: PartitionContext) -> FitInput:
+    known = context.build_vocabulary(
+        context.priors.training_counts, context.count_presences(~context.held_out, context.ready_before)
     )
     early, late = (
-        partition_fit._slot_rows(piece, known, np.flatnonzero(which))
-        for which in (~piece.held_out, piece.held_out)
+        partition_fit._slot_rows(context, known, np.flatnonzero(which))
+        for which in (~context.held_out, context.held_out)
     )
-    has_both = (early.counts[piece.ready] > 0) & (late.counts[piece.ready] > 0)
-    return FitInput(known, early, late, piece.ready[has_both], piece.priors.initial_weights)
+    has_both = (early.counts[context.ready] > 0) & (late.counts[context.ready] > 0)
+    return FitInput(known, early, late, context.ready[has_both], context.priors.initial_weights)
 
 
 def _repeat_rows(rows: SlotRows, times: int) -> SlotRows:
@@ -119,7 +120,7 @@ def measure_fit(some: FitInput, nets: int, device: str) -> dict[str, Any]:
     reset_peak_memory(device)
     seconds, done, passes = 0.0, 0, 0
     while done < nets:
-        times = max(1, min(FINGERPRINTS_PER_PIECE, nets - done) // len(some.ready))
+        times = max(1, min(FINGERPRINTS_PER_PARTITION, nets - done) // len(some.ready))
         part = some.repeated(times)
         with _count_nets_per_epoch() as gone:
             started = time.monotonic()

@@ -66,7 +66,7 @@ def _sample_per_partition(messages: Sequence[Message], which: slice) -> list[Mes
 def _event_times(messages: Sequence[Message], settings: Settings) -> Collection[list[datetime]]:
     """Return the times of the events in the messages, one list for each partition."""
     found: dict[Partition, list[datetime]] = defaultdict(list)
-    for piece in messages_.decode_messages(messages, settings):
-        for number, at in zip(piece.source.tolist(), piece.events["event_time"], strict=True):
+    for decoded in messages_.decode_messages(messages, settings):
+        for number, at in zip(decoded.source.tolist(), decoded.events["event_time"], strict=True):
             found[messages[number].source_partition].append(at.to_pydatetime())
     return found.values()

@@ -162,11 +162,11 @@ def read_topic(topic: str, history: EventSpool, settings: Settings, progress: Pr
     polls, bounds = reread_messages(topic, settings, history.span.since), history.backend.batch_bytes
     for messages in _coalesce_polls(polls, settings.reading.batch_records, bounds):
         count += len(messages)
-        for piece in messages_.decode_messages(messages, settings, history.backend):
-            came = routing.arrival_times(messages, piece, arrival.wall_clock_ms())
+        for decoded in messages_.decode_messages(messages, settings, history.backend):
+            came = routing.arrival_times(messages, decoded, arrival.wall_clock_ms())
             history.add_events(
-                piece,
-                [_at_topic_position(reject, messages) for reject in piece.rejects],
+                decoded,
+                [_at_topic_position(reject, messages) for reject in decoded.rejects],
                 came.is_future_dated,
             )
         progress(f"reading {topic}", count)

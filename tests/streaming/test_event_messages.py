@@ -35,9 +35,9 @@ def raw(count: int, **fields: object) -> list[Message]:
 
 
 def built(messages: list[Message], partitions: int, settings: Settings | None = None) -> EventsToSend:
-    (piece,) = decode_messages(messages, Settings())
-    marks = np.arange(1, len(piece.events) + 1) * 1000
-    return EventMessages(settings or Settings(), lambda: partitions).build(messages, piece, marks)
+    (decoded,) = decode_messages(messages, Settings())
+    marks = np.arange(1, len(decoded.events) + 1) * 1000
+    return EventMessages(settings or Settings(), lambda: partitions).build(messages, decoded, marks)
 
 
 def test_few_records_go_out_one_by_one_and_many_as_one_message_a_partition() -> None:
@@ -61,17 +61,21 @@ def test_each_record_lies_in_the_partition_of_its_principal_in_its_order(partiti
         homes[kafka_partition(principal.encode(), partitions)].append(name)
     found = defaultdict[int, list[str]](list)
     for each in built(messages, partitions).messages:
-        (piece,) = decode_messages([Message("events", 0, 0, value=each.value)], Settings())
-        found[kafka_partition(each.key or b"", partitions)] += piece.events["event_id"].tolist()
+        (decoded,) = decode_messages([Message("events", 0, 0, value=each.value)], Settings())
+        found[kafka_partition(each.key or b"", partitions)] += decoded.events["event_id"].tolist()
     assert found == homes
 
 
 def test_rows_say_where_they_were_read_and_how_far_their_source_had_come() -> None:
     (outgoing,) = built(raw(100), 1).messages
-    (piece,) = decode_messages([Message("events", 0, 0, value=outgoing.value)], Settings())
-    assert piece.origins is not None
-    assert [piece.origins.sources[code] for code in piece.origins.source[:3]] == ["raw/0", "raw/1", "raw/0"]
-    assert piece.origins.watermarks.tolist() == [1000 * number for number in range(1, 101)]
+    (decoded,) = decode_messages([Message("events", 0, 0, value=outgoing.value)], Settings())
+    assert decoded.origins is not None
+    assert [decoded.origins.sources[code] for code in decoded.origins.source[:3]] == [
+        "raw/0",
+        "raw/1",
+        "raw/0",
+    ]
+    assert decoded.origins.watermarks.tolist() == [1000 * number for number in range(1, 101)]
 
 
 def test_more_events_than_a_message_may_have_go_out_in_as_few_as_hold_them(
@@ -104,8 +108,8 @@ def test_what_is_sent_before_a_limit_is_all_that_came_before_it() -> None:
     held = [
         name
         for each in cut.records
-        for piece in decode_messages([Message("events", 0, 0, value=each.value)], Settings())
-        for name in piece.events["event_id"]
+        for decoded in decode_messages([Message("events", 0, 0, value=each.value)], Settings())
+        for name in decoded.events["event_id"]
     ]
     assert {f"event-{number}" for number in range(50)} <= set(held)
 

@@ -287,17 +287,17 @@ def test_who_began_while_days_were_held_out_is_held_out_as_the_newcomer_that_it_
     events: list[pd.DataFrame], tmp_path: Path
 ) -> None:
     learn(events, tmp_path, 1)
-    piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
-    ready, before, level = piece.index.ready, piece.ready_before, piece.index.level
+    context = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
+    ready, before, level = context.index.ready, context.ready_before, context.index.level
     assert not (before & ~ready).any()
     assert (before == ready)[level > fingerprint_index.PRINCIPAL].all(), "the shared ones are as they are"
-    owner, options = piece.owners[:, fingerprint_index.ENTITY], SETTINGS.entities
-    events_before = np.bincount(owner[~piece.held_out], piece.rows.events[~piece.held_out], len(ready))
+    owner, options = context.owners[:, fingerprint_index.ENTITY], SETTINGS.entities
+    events_before = np.bincount(owner[~context.held_out], context.rows.events[~context.held_out], len(ready))
     young = ready & ~before & (level == fingerprint_index.ENTITY)
     assert young.any()
     assert (events_before[before & (level == fingerprint_index.ENTITY)] >= options.min_ready_events).all()
-    late = np.flatnonzero(piece.held_out)
-    judged = holdout_evidence._holdout_levels(piece, late)
+    late = np.flatnonzero(context.held_out)
+    judged = holdout_evidence._holdout_levels(context, late)
     assert (judged[young[owner[late]]] > fingerprint_index.ENTITY).all()
     assert (judged[before[owner[late]]] == fingerprint_index.ENTITY).all()
 
@@ -309,12 +309,12 @@ def test_a_held_out_write_that_names_an_account_of_which_no_one_knew_counts_as_s
     strange = copies(events, 2, target_account="999988887777", read_only=[False, True])
     member = copies(events, 1, target_account="999988887777", service="sso", action="CreateAccountAssignment")
     learn([*events, strange, member.assign(event_id="member", read_only=False)], tmp_path, 1)
-    piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
-    rows = piece.rows.take(np.flatnonzero(piece.held_out))
+    context = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
+    rows = context.rows.take(np.flatnonzero(context.held_out))
     code = hashing.hash_strings(np.array(["999988887777"], object))
     named, nats = (
         rows.codes[:, encoding.OTHER_ACCOUNT_FEATURE] == code,
-        holdout_evidence._harm_nats(piece, rows),
+        holdout_evidence._harm_nats(context, rows),
     )
     assigned, shared = sorted(nats[named & rows.wrote].tolist())
     assert shared == pytest.approx(harm.STRANGER_NATS)
@@ -330,9 +330,9 @@ def test_a_held_out_severe_action_counts_more_where_no_one_called_it_before(
     known = events[0].head(1).assign(event_id="long ago", service=calls[0][0], action=calls[0][1])
     late = copies(events, 2, service=[each for each, _ in calls], action=[each for _, each in calls])
     learn([known, *events, late.assign(error_code=None, error_message=None)], tmp_path, 1)
-    piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
-    rows = piece.rows.take(np.flatnonzero(piece.held_out))
-    nats = holdout_evidence._harm_nats(piece, rows)
+    context = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
+    rows = context.rows.take(np.flatnonzero(context.held_out))
+    nats = holdout_evidence._harm_nats(context, rows)
     codes = hashing.hash_strings(np.array([":".join(each) for each in calls], object))
     found = [nats[rows.codes[:, encoding.ACTION_COLUMN] == code].tolist() for code in codes]
     assert found == [pytest.approx([9.6]), pytest.approx([16])]
@@ -353,9 +353,9 @@ def test_a_held_out_opening_by_a_stranger_to_the_role_counts_once_and_the_bank_k
     bank = learn([every.sort_values("event_time", kind="stable", ignore_index=True)], tmp_path, 2)
     nats: list[float] = []
     for number in range(2):
-        piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 2, 0, 0), number, SETTINGS)
-        rows = piece.rows.take(np.flatnonzero(piece.held_out))
-        worth = holdout_evidence._opener_nats(piece, rows)
+        context = PartitionContext(dataset.PartitionedDataset(tmp_path, 2, 0, 0), number, SETTINGS)
+        rows = context.rows.take(np.flatnonzero(context.held_out))
+        worth = holdout_evidence._opener_nats(context, rows)
         opening = rows.role != 0
         nats += worth[opening].tolist()
         assert not worth[~opening].any()
@@ -430,12 +430,12 @@ def holdout_nats(folder: Path, measure: Callable[..., NDArray[np.float32]]) -> l
     """Return the nats above zero that a measure gives held-out rows of two partitions; each has that much harm at least."""
     nats: list[float] = []
     for number in range(2):
-        piece = PartitionContext(dataset.PartitionedDataset(folder, 2, 0, 0), number, SETTINGS)
-        late = np.flatnonzero(piece.held_out)
-        level = holdout_evidence._measured_levels(piece, late)
-        worth = measure(piece, piece.rows.take(late), level)
+        context = PartitionContext(dataset.PartitionedDataset(folder, 2, 0, 0), number, SETTINGS)
+        late = np.flatnonzero(context.held_out)
+        level = holdout_evidence._measured_levels(context, late)
+        worth = measure(context, context.rows.take(late), level)
         nats += worth[worth > 0].tolist()
-        assert (holdout_evidence._holdout_rows(piece, late, level).harm >= worth).all()
+        assert (holdout_evidence._holdout_rows(context, late, level).harm >= worth).all()
     return nats
 
 
@@ -473,13 +473,13 @@ def test_who_is_not_ready_is_judged_by_the_few_calls_that_were_learned_of_it(
 def test_who_is_not_ready_is_held_out_as_it_is_scored(events: list[pd.DataFrame], tmp_path: Path) -> None:
     slow = SETTINGS.model_copy(update={"entities": Entities(min_ready_events=200)})
     learn(events, tmp_path, 1, slow)
-    piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, slow)
-    late, principal = np.flatnonzero(piece.held_out), piece.owners[:, fingerprint_index.PRINCIPAL]
+    context = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, slow)
+    late, principal = np.flatnonzero(context.held_out), context.owners[:, fingerprint_index.PRINCIPAL]
     ready, measured = (
-        holdout_evidence._holdout_levels(piece, late),
-        holdout_evidence._measured_levels(piece, late),
+        holdout_evidence._holdout_levels(context, late),
+        holdout_evidence._measured_levels(context, late),
     )
-    had_begun = np.isin(principal[late], principal[piece.early])
+    had_begun = np.isin(principal[late], principal[context.early])
     shared = ready > fingerprint_index.PRINCIPAL
     assert (shared & had_begun).any()
     assert (measured[shared & had_begun] == fingerprint_index.PRINCIPAL).all()
@@ -512,12 +512,12 @@ def test_a_peer_group_that_began_while_days_were_held_out_judges_none_of_them(
     new = copies(events, 50, principal=name, entity=f"{name}|s3", kind="role", role="deployed-this-hour")
     soon = SETTINGS.model_copy(update={"entities": Entities(min_ready_days=1, min_ready_events=20)})
     learn([*events, new], tmp_path, 1, soon)
-    piece = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, soon)
-    mine = piece.rows.principal == hashing.hash_with_bucket(pd.Series([name]))[0]
-    (group,) = set(piece.owners[mine, fingerprint_index.PEER].tolist())
-    assert piece.index.ready[group]
-    assert not piece.ready_before[group]
-    judged = holdout_evidence._holdout_levels(piece, np.flatnonzero(mine))
+    context = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, soon)
+    mine = context.rows.principal == hashing.hash_with_bucket(pd.Series([name]))[0]
+    (group,) = set(context.owners[mine, fingerprint_index.PEER].tolist())
+    assert context.index.ready[group]
+    assert not context.ready_before[group]
+    judged = holdout_evidence._holdout_levels(context, np.flatnonzero(mine))
     assert (judged == fingerprint_index.GENERIC).all()
 
 
