@@ -86,7 +86,7 @@ def plan_attacks(
 ) -> list[Attack]:
     """Return `count` attacks in the last quarter of the days, at most one a victim; strengths take turns.
 
-    Worlds with insiders or users made by an intruder have these in addition, as a share of `count`.
+    Worlds with insiders, users made by an intruder or robbed newcomers have these in addition, as a share of `count`.
     Raise FingerprintError for an unknown strength, or more attacks than there are people and machine roles.
     """
     unknown = set(strengths) - set(STRENGTHS)

@@ -1,7 +1,7 @@
 # ruff: noqa: E501 - a table: a row a line
-"""Calls that AWS services make by themselves, for the account.
+"""Calls that AWS services and vendors make in an account.
 
-Service principals, service-linked roles, vendors' accounts, and events without a type.
+Their callers are service principals, service-linked roles, accounts of vendors, or identities without a type.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from fingerprint.simulation.record_templates import RecordTemplate, build_templa
 
 @dataclass(frozen=True, slots=True)
 class ServiceRoutine:
-    """The actions of a service: every `period_seconds` all actions (`strict`), or one of them at random times."""
+    """Actions that a service repeats: all of them every `period_seconds` (`strict`), or one at a time, that far apart on average."""
 
-    service_principal: str  # service, linked role's name, or vendor
+    service_principal: str  # name of the service or of its linked role; `vendor` for any vendor
     kind: str  # service, linked, vendor, untyped
     period_seconds: float
     actions: tuple[str, ...]
@@ -54,19 +54,18 @@ SERVICE_ROUTINES = (
 )  # fmt: skip
 
 
-MORE_SERVICES = (
-    tuple(  # whose names further services have, in an organisation with more than these in all its accounts
-        name
-        for name in SERVICE_POPULARITY
-        if name not in ("ec2", "lambda", "secretsmanager", "cloudtrail", "config", "logs")
-    )
+# Names of further services, for organisations in which every account has all services above
+MORE_SERVICES = tuple(
+    name
+    for name in SERVICE_POPULARITY
+    if name not in ("ec2", "lambda", "secretsmanager", "cloudtrail", "config", "logs")
 )
 
 
 def service_routine(number: int, accounts: int) -> tuple[ServiceRoutine, int]:
-    """Return the routine of service `number` and the place of its account.
+    """Return the routine of service `number`, and the position of its account among a number of `accounts`.
 
-    Past the routines of every account, services of other names do the same: no two services are one principal.
+    If every account has all routines, further services repeat them under other names, so no two services are one principal.
     """
     account, which = divmod(number, len(SERVICE_ROUTINES))
     routine, again = SERVICE_ROUTINES[which], account // accounts
@@ -82,7 +81,7 @@ def service_routine(number: int, accounts: int) -> tuple[ServiceRoutine, int]:
 
 @dataclass
 class AwsService:
-    """One service at work in one account."""
+    """A service (or vendor) that makes calls in one account."""
 
     organisation: Organisation
     number: int
@@ -91,7 +90,7 @@ class AwsService:
 
     @property
     def key(self) -> str:
-        """ARN, account or service name by which the simulator knows it."""
+        """The ARN of its role, the account of a vendor, or the name of a service."""
         if self.routine.kind == "linked":
             return self.role.arn
         return self.vendor if self.routine.kind == "vendor" else self.routine.service_principal
@@ -118,7 +117,7 @@ class AwsService:
 
     @cached_property
     def templates(self) -> list[int]:
-        """Numbers of the templates it calls."""
+        """The numbers of the templates of its calls."""
         library = self.organisation.library
         if self.routine.kind == "untyped":
             return [library.add(_rotation_template())]
@@ -128,7 +127,7 @@ class AwsService:
         return [library.templates_of(action, call_path)[0] for action in self.routine.actions]
 
     def simulate_day(self, day: int) -> tuple[Calls, list[CallerSession]]:
-        """Return the calls of a day and their one session."""
+        """Return the calls of a day and their single session."""
         rng = np.random.default_rng((self.organisation.seed, 3, self.number, day))
         forms, every = np.array(self.templates, np.int32), self.routine.period_seconds
         if self.routine.strict:
@@ -192,7 +191,7 @@ def _rotation_template() -> RecordTemplate:
 
 
 def _data_key_template() -> RecordTemplate:
-    """Return how a trail encrypts what it delivers, in the shape of real records (kms GenerateDataKey by cloudtrail)."""
+    """Return the template of kms:GenerateDataKey by CloudTrail, which encrypts what it delivers, in the form of real records."""
     account, region = placeholder("account"), placeholder("region")
     context = {
         "aws:cloudtrail:arn": f"arn:aws:cloudtrail:{region}:{account}:trail/main",

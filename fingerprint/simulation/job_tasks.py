@@ -1,8 +1,8 @@
 # ruff: noqa: E501 - tables: a row a line
-"""Tasks of jobs and the operations of each, written from what practice shows.
+"""Tasks of people by job, and routines of machines by workload, each with its actions.
 
-A task's operations read `service:Name Name Name service:Name`; the service holds until the next one. The first are the most
-frequent. A machine's workload lists its routines in the same way.
+Actions are written as `service:Name Name Name service:Name`: a service applies to all names until the next service. In a task,
+the most frequent actions stand first.
 
 Example:
     >>> TASKS["developer"][0].name, TASKS["developer"][0].actions[:2]
@@ -20,7 +20,7 @@ Shape = Literal["poll", "sweep", "random", "burst", "daily"]
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A workflow: `min_calls` to `max_calls` calls with a tool. On a console page they come within seconds, in order."""
+    """A workflow of `min_calls` to `max_calls` calls with a tool. On a console page they follow in order, within seconds."""
 
     name: str
     tool: Tool
@@ -31,21 +31,24 @@ class Task:
 
 @dataclass(frozen=True, slots=True)
 class Routine:
-    """Actions that a machine repeats, with P = `period_seconds`.
+    """Actions that a machine repeats, in one of five shapes, with P = `period_seconds`.
 
-    poll: each action by itself, every P seconds. sweep: all actions in turn, every P seconds. random: P seconds apart on average,
-    busier by day. burst: on working days, P times a day, about `size` calls each. daily: once, all of them `size` times.
+    - poll: each action by itself, every P seconds
+    - sweep: all actions in turn, every P seconds
+    - random: one at a time, P seconds apart on average, more often by day
+    - burst: about `size` calls at once, P times on a working day
+    - daily: all actions `size` times, once a day
     """
 
     shape: Shape
     period_seconds: float
     actions: tuple[str, ...]
     size: int = 1
-    call_path: str = ""  # who makes the calls, when it is not the machine itself: a service, its `agent`, or its identity provider, `web`
+    call_path: str = ""  # who makes the calls: empty for the machine itself, a service, its `agent`, or its identity provider (`web`)
 
 
 def parse_actions(text: str) -> tuple[str, ...]:
-    """Return `service:Name` of each word of a text; a service holds until the next one."""
+    """Return each action of a text as `service:Name`; a service applies to all names until the next service."""
     found, service = [], ""
     for word in text.split():
         if ":" in word:
@@ -147,7 +150,7 @@ _SWEEP_ACTIONS = parse_actions(
     "lambda:ListFunctions20150331 monitoring:ListMetrics GetMetricData tagging:GetResources autoscaling:DescribeAutoScalingGroups ecs:ListClusters"
 )
 
-WORKLOADS: dict[str, tuple[Routine, ...]] = {  # a machine's trade -> its routines
+WORKLOADS: dict[str, tuple[Routine, ...]] = {  # the routines of each workload
     "instance": (
         _AGENT_ROUTINE,
         Routine("poll", 3600, parse_actions("ssm:ListInstanceAssociations"), call_path="agent"),
@@ -200,18 +203,18 @@ WORKLOADS: dict[str, tuple[Routine, ...]] = {  # a machine's trade -> its routin
     ),
 }  # fmt: skip
 
-WORKLOAD_MIX = {  # how common each trade is
+WORKLOAD_MIX = {  # relative frequency of each workload
     "instance": 3, "web instance": 3, "function": 5, "timer function": 2, "denied function": 1, "pod": 3, "controller": 1,
     "deployer": 3, "terraform runner": 1, "nightly job": 2, "etl": 2, "monitor": 1, "scaler": 1, "backup": 1,
 }  # fmt: skip
 
 CI_WORKLOADS = ("deployer", "terraform runner")
-USUAL_ACTIONS = frozenset(  # of the usual work of people and machines
+USUAL_ACTIONS = frozenset(  # in the tasks of people and the routines of machines
     [action for tasks in TASKS.values() for task in tasks for action in task.actions]
     + [action for routines in WORKLOADS.values() for routine in routines for action in routine.actions]
 )
 
-SERVICE_POPULARITY = {  # services that people wander into: weights of the long tail
+SERVICE_POPULARITY = {  # weights of the services in the long tail of actions
     "ec2": 14, "iam": 9, "s3": 9, "lambda": 6, "rds": 5, "logs": 5, "monitoring": 5, "ssm": 5, "cloudformation": 4, "ecs": 4,
     "eks": 3, "dynamodb": 4, "sqs": 3, "sns": 3, "kms": 3, "secretsmanager": 3, "route53": 3, "cloudfront": 3, "elasticloadbalancing": 3,
     "autoscaling": 2, "apigateway": 3, "states": 2, "events": 2, "glue": 2, "athena": 2, "redshift": 2, "elasticache": 2, "ecr": 3,

@@ -1,6 +1,6 @@
-"""Calls to JSON lines: each record is its template with who, when and where put back in.
+"""Records of calls as JSON lines: the template of each call, filled in with caller, time, place and ids.
 
-A record depends on its row alone, so that the same row written twice is a repeat, byte for byte.
+A record depends on its call alone, so a call that is written twice gives the same bytes, as a repeated delivery does.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BASE36 = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
 
 def to_uuids(raw: NDArray[np.uint8]) -> list[str]:
-    """Return sixteen random bytes a row (n, 16) as n UUIDs in hexadecimal."""
+    """Return n UUIDs in hexadecimal, from sixteen random bytes each (n, 16)."""
     text = np.full((len(raw), 36), ord("-"), np.uint8)
     text[:, _DIGITS] = _HEX[np.stack([raw >> 4, raw & 15], axis=2).reshape(len(raw), 32)]
     whole = text.tobytes().decode()
@@ -37,9 +37,9 @@ def render_records(
     event: list[str],
     request: list[str],
 ) -> Iterator[str]:
-    """Yield one JSON text a call, its newline included.
+    """Yield the record of each of n calls as JSON text with a newline.
 
-    `event` and `request` hold the rows' ids, `midnight` begins the day.
+    `event` and `request` have the id of each call's event and of its request; the day begins at `midnight` (UTC).
     """
     stamps = np.datetime_as_string(
         midnight + calls.time.astype("timedelta64[s]"), unit="s", timezone="UTC"

@@ -1,4 +1,4 @@
-"""The staff of an organisation: people, machine roles and services, in the shares of a usual one."""
+"""The principals of an organisation: people, machine roles and AWS services, in the shares of its world's parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.people import Person
 from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters
 
-MIN_PRINCIPALS_FOR_ROOT = 20  # principals: a smaller organisation does not use the root user
+MIN_PRINCIPALS_FOR_ROOT = 20  # principals; a smaller organisation does not use the root user
 
 _FIRST = [
     "ana", "ben", "chloe", "david", "elif", "femi", "grace", "hugo", "ines", "jonas", "kavya",
@@ -33,7 +33,12 @@ _PERMISSIONS = {
     "admin": "AdministratorAccess",
     "manager": "ViewOnlyAccess",
 }
-_ACCOUNT = {"security": 2, "admin": 2, "manager": 0, "analyst": 0}  # the others: mostly prod or dev
+_ACCOUNT = {
+    "security": 2,
+    "admin": 2,
+    "manager": 0,
+    "analyst": 0,
+}  # position by job; other jobs: the first or the second
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Staff:
 
 
 def create_staff(organisation: Organisation, principals: int, scale: float = 1.0) -> Staff:
-    """Return `principals` in all; `scale` multiplies how much each does in a day."""
+    """Return the staff, `principals` in all. `scale` multiplies the calls of people and machines, but not those of services."""
     world = organisation.parameters
     people = max(1, round(principals * world.people_share))
     machines_share = round(1 - world.people_share - world.services_share, 6)
@@ -94,13 +99,13 @@ def _make_person(organisation: Organisation, number: int, draw: random.Random, s
 
 
 def _kind_weights(world: WorldParameters) -> tuple[float, float, float]:
-    """Return the shares of people of single sign-on, with access keys, and of SAML."""
+    """Return the shares of people who use single sign-on, access keys, and SAML."""
     others = 1 - world.single_sign_on_share
     return world.single_sign_on_share, 0.7 * others, 0.3 * others
 
 
 def _days_off(days: int, draw: random.Random) -> set[int]:
-    """Draw days off: one in four is away for some days of a month; now and then a person is ill."""
+    """Draw days off: in four weeks one person in four is away for 3 to 11 days, and one day in a hundred a person is ill."""
     away = {day for day in range(days) if draw.random() < 0.01}
     for first in range(0, days, 28):
         if draw.random() < 0.25:
@@ -114,7 +119,7 @@ def _make_machine(organisation: Organisation, number: int, draw: random.Random, 
     weights = [mix * (ci_weight if trade in CI_WORKLOADS else 1.0) for trade, mix in WORKLOAD_MIX.items()]
     workload = (
         draw.choices(list(WORKLOAD_MIX), weights)[0]
-        if number >= len(WORKLOAD_MIX) or ci_weight != 1.0  # else each trade is there, however few machines
+        if number >= len(WORKLOAD_MIX) or ci_weight != 1.0  # else the first machines take each workload once
         else list(WORKLOAD_MIX)[number * 5 % len(WORKLOAD_MIX)]
     )
     account = organisation.accounts[
@@ -129,8 +134,7 @@ def _make_machine(organisation: Organisation, number: int, draw: random.Random, 
 
 def _make_service(organisation: Organisation, number: int) -> AwsService:
     routine, account = service_routine(number, len(organisation.accounts))
-    if (
-        organisation.parameters == DEFAULT_WORLD
-    ):  # which stays what it was, principals that are there twice included
+    # The default world stays as it was, byte for byte, so some of its services are the same principal.
+    if organisation.parameters == DEFAULT_WORLD:
         routine = SERVICE_ROUTINES[number % len(SERVICE_ROUTINES)]
     return AwsService(organisation, number, routine, organisation.accounts[account])

@@ -25,7 +25,10 @@ _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 @dataclass(slots=True)
 class UserAgent:
-    """A user agent. `{command}` and `{api}` in it stand for the operation called. `kind` says how S3 shows it."""
+    """A user agent: `{command}` in its text stands for service and operation of a call, `{api}` for the service.
+
+    `kind` is `sdk` (S3 logs it in brackets), `console` (some services log their own in its place) or `plain` (logged as it is).
+    """
 
     text: str
     kind: str = "sdk"
@@ -55,11 +58,11 @@ def _console(browser: str, service: str) -> str:
     return browser
 
 
-# --- people's tools; `level` counts upgrades ------------------------------------------------------
+# --- tools; `level` is the number of upgrades ------------------------------------------------------
 
 
 def browser(draw: random.Random, newer: int = 0) -> UserAgent:
-    """Draw a browser, `newer` versions later."""
+    """Draw a browser; `newer` is added to its version."""
     return _browser(draw.randrange(4), draw.randrange(128, 131) + newer)
 
 
@@ -143,7 +146,7 @@ def fixed_user_agent(text: str) -> UserAgent:
 # --- networks -------------------------------------------------------------------------------------
 
 _OFFICE_NETWORKS = ("198.51.{}.", "62.96.{}.", "81.2.{}.", "185.46.{}.", "12.38.{}.")
-_HOUSEHOLD_NETWORKS = {  # providers of a place: first byte, and which second bytes
+_HOUSEHOLD_NETWORKS = {  # of the providers at a place: the first byte, and the range of the second
     "Dublin": ((86, range(32, 64)), (109, range(64, 96)), (37, range(192, 256))),
     "Berlin": ((91, range(64)), (77, range(160, 192)), (79, range(192, 256))),
     "Seattle": ((73, range(64)), (24, range(16, 48)), (67, range(160, 192))),
@@ -163,23 +166,23 @@ _AWS_NETWORKS = ("3.{}.{}.{}", "18.{}.{}.{}", "34.{}.{}.{}", "52.{}.{}.{}", "54.
 
 
 def office_network(draw: random.Random) -> str:
-    """Draw the first three bytes of an office's egress network."""
+    """Draw the first three bytes of the egress addresses of an office."""
     return draw.choice(_OFFICE_NETWORKS).format(draw.randrange(1, 255))
 
 
 def household_address(draw: random.Random, location: str = "") -> str:
-    """Draw a household's line at a place, or anywhere."""
+    """Draw the address of a household at a place, or at any place."""
     first, second = draw.choice(_HOUSEHOLD_NETWORKS[location or draw.choice(list(_HOUSEHOLD_NETWORKS))])
     return _address(f"{first}.{draw.choice(second)}.{{}}.{{}}", draw)
 
 
 def cloud_address(draw: random.Random) -> str:
-    """Draw a rented server: a favourite of attackers, and now and then where a colleague's own VPN ends."""
+    """Draw the address of a rented server, as attackers use them; the private VPN of an employee may end at one, too."""
     return _address(draw.choice(_CLOUD_NETWORKS), draw)
 
 
 def travel_address(draw: random.Random, location: str) -> str:
-    """Draw a phone, a train, a hotel abroad or a private VPN."""
+    """Draw the address of a traveller: of a household at the place or at any place, or of a private VPN."""
     return draw.choice((household_address(draw, location), household_address(draw), cloud_address(draw)))
 
 

@@ -1,4 +1,4 @@
-"""The `userIdentity` blocks, each as AWS writes it for its kind, as JSON text.
+"""Blocks `userIdentity` of records as JSON text: a function for each kind of caller.
 
 Example:
     >>> aws_service("lambda.amazonaws.com")
@@ -64,9 +64,11 @@ def assumed_role(
     instance: bool = False,
     federated: str = "",
 ) -> str:
-    """Return a session of `role`.
+    """Return the identity of a session of a role, with the access key `key`, `created` at an ISO time.
 
-    `federated` is the OIDC provider's ARN where one vouched; `instance` marks an EC2 instance's own session.
+    - `invoked_by`: the service that makes the call for the session; empty for none
+    - `instance`: the session is that of an EC2 instance
+    - `federated`: the ARN of the OIDC provider that confirmed the caller; empty for none
     """
     issuer = {
         "type": "Role",
@@ -93,9 +95,9 @@ def assumed_role(
 
 
 def iam_user(user: User, key: str, created: str = "", mfa: bool = False) -> str:
-    """Return an IAM user: by a long-term key, or at the console with a session `created` at a time.
+    """Return the identity of an IAM user with an access key, or of one who signs in (without `key`).
 
-    Without a key it is the user at the sign-in.
+    `created` is the ISO time of a console session; empty for a long-term key.
     """
     block: dict[str, Any] = {
         "type": "IAMUser",
@@ -114,7 +116,7 @@ def iam_user(user: User, key: str, created: str = "", mfa: bool = False) -> str:
 
 
 def root_user(account: str, key: str, created: str) -> str:
-    """Return the root user of an account, with MFA."""
+    """Return the identity of the root user of an account, who signed in with MFA."""
     context = {"attributes": {"creationDate": created, "mfaAuthenticated": "true"}}
     block = {
         "type": "Root",
@@ -126,23 +128,23 @@ def root_user(account: str, key: str, created: str) -> str:
 
 
 def time_of_day(second: float) -> str:
-    """Return hh:mm:ss of a second of the day; what is before it or after it comes to its edge."""
+    """Return a second of the day as hh:mm:ss; a second outside the day becomes its first or its last one."""
     second = min(max(int(second), 0), 86_399)
     return f"{second // 3600:02}:{second // 60 % 60:02}:{second % 60:02}"
 
 
 def aws_service(name: str) -> str:
-    """Return an AWS service that acts by itself."""
+    """Return the identity of an AWS service that acts by itself."""
     return _json({"type": "AWSService", "invokedBy": name})
 
 
 def other_account(account: str, unique_id: str) -> str:
-    """Return a caller of another account."""
+    """Return the identity of a caller of another account."""
     return _json({"type": "AWSAccount", "principalId": unique_id, "accountId": account})
 
 
 def web_identity(provider: str, subject: str) -> str:
-    """Return a caller whom an OIDC provider vouches for."""
+    """Return the identity of a caller that an OIDC provider confirms."""
     block = {
         "type": "WebIdentityUser",
         "principalId": f"{provider}:sts.amazonaws.com:{subject}",
@@ -152,12 +154,12 @@ def web_identity(provider: str, subject: str) -> str:
 
 
 def untyped(account: str, invoked_by: str) -> str:
-    """Return an identity without a type, as service events have it."""
+    """Return an identity without a type, as in events that a service writes about itself."""
     return _json({"accountId": account, "invokedBy": invoked_by})
 
 
 def principal_key(identity: str) -> str:
-    """Return the principal's key, as the product names the caller of this `userIdentity`.
+    """Return the key of the principal that detection reads from a block `userIdentity`.
 
     Example:
         >>> principal_key(iam_user(User("111122223333", "ana", "AIDA7"), key=""))

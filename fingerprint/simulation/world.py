@@ -1,4 +1,4 @@
-"""A simulated world: an organisation with its staff, what befalls them, and who attacks them; all calls of a day.
+"""A simulated world: an organisation, its staff, planned anomalies and attacks, and all calls of each day.
 
 Example:
     >>> from datetime import date
@@ -6,10 +6,9 @@ Example:
     >>> world = SimulatedWorld.create(organisation, principals=20, attacks=4)
     >>> len(world.attacks), len(world.staff.all_principals)
     (4, 20)
-    >>> day = world.simulate_day(0)                      # calls, sessions, and which rows are an attack's
+    >>> day = world.simulate_day(0)                      # its calls and sessions, and which calls are attacks
 
-`Organisation` is the lowest layer (people and machines are members of one), so a world, which knows all of them, has a
-module of its own.
+The module `organisation` is below those of people and machines, which import it. A world imports all of them.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from fingerprint.simulation.staff import Staff, create_staff
 
 @dataclass(frozen=True, slots=True)
 class SimulatedDay:
-    """The calls of day `number`; `attacks` holds (row, attack): the attack's calls are the rows from there on, in order."""
+    """The calls of day `number`; `attacks` are (first row, attack): the attack's calls are the rows from there on, in order."""
 
     number: int
     calls: Calls
@@ -40,7 +39,7 @@ class SimulatedDay:
     attacks: list[tuple[int, Attack]]
 
     def labels(self, event_ids: Sequence[str], cutoff: float = math.inf) -> Iterator[dict[str, str]]:
-        """Yield a label for each attack event before `cutoff`, seconds since the day's midnight."""
+        """Yield a label for each call of an attack before `cutoff` (seconds since midnight); `event_ids` are by row."""
         for first, attack in self.attacks:
             for i, technique in enumerate(attack.script.techniques):
                 if self.calls.time[first + i] >= cutoff:
@@ -57,7 +56,7 @@ class SimulatedDay:
 
 @dataclass(frozen=True)
 class SimulatedWorld:
-    """Everything that is decided before the first day is simulated."""
+    """A world as it is planned before its first day is simulated."""
 
     organisation: Organisation
     staff: Staff
@@ -74,20 +73,20 @@ class SimulatedWorld:
         strengths: Sequence[str] = STRENGTHS,
         anomalies: Sequence[str] = tuple(ANOMALY_PLANNERS),
     ) -> SimulatedWorld:
-        """Employ `principals` and plan the anomalies (by name) and `attacks` that befall them.
+        """Return a world with a number of `principals`, with planned `anomalies` (by name) and a number of `attacks`.
 
-        `scale` multiplies what all principals do. Raises FingerprintError for unknown names of anomalies or strengths, or
-        more attacks than victims.
+        `scale` multiplies the calls of people and machines. Raises FingerprintError for unknown names of anomalies or strengths,
+        or if there are more attacks than possible victims.
         """
         staff = create_staff(organisation, principals, scale)
-        # before the attacks: a victim has worked since day 0
+        # before the attacks, because a new hire is no victim
         harmless = plan_anomalies(organisation, staff, anomalies)
         return cls(
             organisation, staff, harmless, plan_attacks(organisation, staff, attacks, tuple(strengths))
         )
 
     def simulate_day(self, day: int) -> SimulatedDay:
-        """Return all calls of day number `day`: what all principals do, what fails in an outage, then the attacks."""
+        """Return all calls of day number `day`: those of all principals, some of which fail in outages, then those of attacks."""
         calls, sessions = concatenate_calls([who.simulate_day(day) for who in self.staff.all_principals])
         outages = [anomaly for anomaly in self.anomalies if anomaly.service and anomaly.since == day]
         calls = apply_outages(calls, outages, self.organisation.library)

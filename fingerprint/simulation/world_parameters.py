@@ -1,4 +1,4 @@
-"""The knobs of a simulated world: what organisations differ in, with the range that each was seen in.
+"""Parameters of a simulated world: the properties in which organisations differ, each with its range.
 
 Example:
     >>> WorldParameters.default().novelty_bursts
@@ -8,8 +8,8 @@ Example:
     (True, True)
 
 A detector that was tuned in one world knows its habits. So `fingerprint evaluate --worlds` draws worlds from these ranges and
-reports the worst. `evaluation.world_statistics` measures what a knob changes; docs/explanation/simulation.md says where the
-ranges come from. The module has nothing to import, because all that is simulated depends on it.
+reports the worst. `evaluation.world_statistics` measures what a parameter changes; docs/explanation/simulation.md says where the
+ranges come from. The module imports no other, because all modules of the simulation depend on it.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from typing import Any
 
 
 def _knob(default: float, low: float, high: float) -> Any:
-    """Return the field of a knob with its default and the range that worlds are drawn from."""
+    """Return the field of a parameter with its default and the range from which worlds are drawn."""
     return field(default=default, metadata={"range": (low, high)})
 
 
 @dataclass(frozen=True)
 class WorldParameters:
-    """A world. The default is the one world that the simulator had before there were others, to the byte.
+    """The parameters of a world. With the defaults the simulator writes the same bytes as before it had parameters.
 
-    Each knob has its default, the lowest and the highest value that worlds are drawn from, in this order.
+    Each is given with its default, and with the lowest and the highest value from which worlds are drawn.
     """
 
     # --- what people do
@@ -41,7 +41,7 @@ class WorldParameters:
     run_spread: float = _knob(0.0, 0.0, 2.2)
     """Spread s of how many calls a run of a task makes: a log-normal factor with median exp(-s²/4), 25 at most."""
     reordered_calls: float = _knob(0.0, 0.0, 0.6)
-    """Share of people's calls that come in another order within their hour than the task has them."""
+    """Share of people's calls that come in another order, within their hour, than their task lists them."""
     network_changes: float = _knob(1.0, 0.1, 1.2)
     """Frequency of calls of people from a new network: a factor of travel (5 % of half days) and of changes of the home line."""
     new_resources: float = _knob(0.1, 0.02, 0.3)
@@ -55,36 +55,36 @@ class WorldParameters:
     services_share: float = _knob(0.1, 0.05, 0.2)
     """Share of principals that are AWS services; the rest are machine roles."""
     single_sign_on_share: float = _knob(0.80, 0.4, 0.95)
-    """Share of people that come by Identity Center; of the others seven in ten have access keys, three come by SAML."""
+    """Share of people who use Identity Center; of the others seven in ten use access keys, and three in ten SAML."""
     ci_weight: float = _knob(1.0, 0.3, 4.0)
-    """Weight of CI (deployers, Terraform runners) among the trades of machine roles: a factor."""
+    """Weight of CI (deployers, Terraform runners) among the workloads of machine roles: a factor."""
     history: float = _knob(1.0, 0.6, 1.5)
     """Length of the history: a factor of the days that are asked for."""
     eventful_history: float = _knob(0.0, 0.0, 1.0)
-    """Chance that a harmless surprise of the judged week (a release, an outage, a new hire ...) comes in each week before it too,
-    but for the first five days."""
+    """Chance that a harmless anomaly of the judged week (a release, an outage, a new hire ...) comes in each week before it, too,
+    except in the first five days."""
 
     # --- attacks
 
     own_tool_attacks: float = _knob(0.0, 0.0, 0.8)
-    """Share of thieves that use a tool of the victim's, to the version."""
+    """Share of thieves that use a tool of the victim, of the same version."""
     own_network_attacks: float = _knob(0.0, 0.0, 0.4)
-    """Share of thieves that call from where the victim calls that day."""
+    """Share of thieves that call from the address from which the victim calls on that day."""
     own_hours_attacks: float = _knob(0.0, 0.0, 1.0)
     """Share of loud attacks (smash, session) that begin in the victim's working hours, as quiet ones always do."""
     own_resource_attacks: float = _knob(0.3, 0.0, 0.8)
     """Share of thieves that touch only resources that the victim touches."""
     attack_only_actions: float = _knob(0.0, 0.0, 1.0)
-    """Share of the attacks' actions that no one's long tail holds, so that at most usual work calls them; thieves look around
-    less, by up to half."""
+    """Share of the attacks' actions that are in no principal's long tail, so that only tasks and routines may call them; at 1,
+    thieves also make half as many calls of discovery."""
     rare_techniques: float = _knob(0.0, 0.0, 1.0)
-    """Share of thieves that use only techniques most of whose calls are part of no one's usual work."""
+    """Share of thieves that use only techniques of whose calls at least half are in no task or routine."""
     repeating_mimics: float = _knob(0.0, 0.0, 1.0)
     """Share of mimics that repeat two of their victim's usual actions, and do nothing else."""
     insiders: float = _knob(0.0, 0.0, 0.25)
     """Insiders per attack session of the four strengths, in addition to those: 150 to 400 calls of a usual read in 90 minutes."""
     intruder_made_users: float = _knob(0.0, 0.0, 0.25)
-    """Users that an intruder made and that are first seen with the attack, per attack session, in addition to those."""
+    """Users that an intruder created, first seen with the attack, per attack session, in addition to those."""
     robbed_newcomers: float = _knob(0.0, 0.0, 0.25)
     """People robbed on their first day, hours after it began, per attack session, in addition to those."""
 
@@ -95,7 +95,7 @@ class WorldParameters:
 
     @classmethod
     def draw(cls, seed: int) -> WorldParameters:
-        """Draw every knob from its range, evenly, each by a generator of its own: a new knob moves no other."""
+        """Draw each parameter uniformly from its range, with its own generator, so that a new parameter changes no other."""
         return cls(
             **{
                 name: round(random.Random(f"{seed}/world/{name}").uniform(*span), 3)  # noqa: S311 - makes samples
@@ -105,7 +105,7 @@ class WorldParameters:
 
 
 def knob_ranges() -> dict[str, tuple[float, float]]:
-    """Return the lowest and the highest value of each knob."""
+    """Return the lowest and the highest value of each parameter."""
     return {knob.name: knob.metadata["range"] for knob in fields(WorldParameters)}
 
 
