@@ -1,4 +1,4 @@
-"""Statistics of worlds: on rows made by hand, and that each knob of the simulator moves the statistic that it is there for."""
+"""Statistics of worlds: on rows made by hand, and that each parameter of a world moves the statistic that it is there for."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from fingerprint.compute import hashing
 from fingerprint.core.settings import Entities, Reading
 from fingerprint.evaluation.labels import attack_labels, read_labels
 from fingerprint.evaluation.world_statistics import activity_of, measure_world
-from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters, knob_ranges
+from fingerprint.simulation.world_parameters import DEFAULT_WORLD, WorldParameters, parameter_ranges
 from fingerprint.sources.entities import add_entity_columns
 from fingerprint.sources.flatten import flatten
 from pipelines.simulate import simulate_organisation
@@ -135,7 +135,7 @@ def test_an_event_that_is_there_twice_is_counted_once() -> None:
     assert measure_world(pd.concat([table, table], ignore_index=True), CUT) == measure_world(table, CUT)
 
 
-# --- the simulator's knobs ----------------------------------------------------------------------------------
+# --- the simulator's parameters ----------------------------------------------------------------------------------
 
 
 @cache
@@ -150,7 +150,7 @@ def statistic(name: str, part: str = "") -> Callable[[Figures], float]:
 
 EFFECTS: dict[
     str, tuple[Callable[[Figures], float], float]
-] = {  # statistic, and by how much a knob moves it at least
+] = {  # statistic, and by how much a parameter moves it at least
     "novelty_bursts": (statistic("bunched_novelties"), 0.2),
     "action_tail": (statistic("first_calls"), 0.03),
     "run_spread": (statistic("person_hour_dispersion"), 50),
@@ -172,8 +172,8 @@ EFFECTS: dict[
 }
 
 
-# A world for each group, not for each knob: a simulation takes a second. What of a group moves the statistic of another is in
-# another group, so with one knob left out of its group that knob's statistic stays.
+# A world for each group, not for each parameter: a simulation takes a second. What of a group moves the statistic of another is
+# in another group, so with one parameter left out of its group that parameter's statistic stays.
 TOGETHER = (
     {"novelty_bursts", "people_share", "own_tool_attacks", "insiders"},
     {"action_tail", "ci_weight", "own_network_attacks", "intruder_made_users"},
@@ -187,33 +187,33 @@ BASES = {"rare_techniques": replace(DEFAULT_WORLD, attack_only_actions=1.0)}
 
 
 def world_of(group: set[str], end: int) -> WorldParameters:
-    """Return the world in which the knobs of a group are down (0) or up (1)."""
-    (base,) = [BASES[knob] for knob in group if knob in BASES] or [DEFAULT_WORLD]
-    return replace(base, **{knob: knob_ranges()[knob][end] for knob in group})
+    """Return the world in which the parameters of a group are down (0) or up (1)."""
+    (base,) = [BASES[parameter] for parameter in group if parameter in BASES] or [DEFAULT_WORLD]
+    return replace(base, **{parameter: parameter_ranges()[parameter][end] for parameter in group})
 
 
-@pytest.mark.parametrize("knob", EFFECTS)
-def test_turning_a_knob_up_moves_its_statistic(knob: str) -> None:
-    value, least = EFFECTS[knob]
-    (group,) = (group for group in TOGETHER if knob in group)
+@pytest.mark.parametrize("parameter", EFFECTS)
+def test_turning_a_parameter_up_moves_its_statistic(parameter: str) -> None:
+    value, least = EFFECTS[parameter]
+    (group,) = (group for group in TOGETHER if parameter in group)
     low, high = (value(measured(world_of(group, end))) for end in (0, 1))
-    assert high - low >= least, f"{knob} moves it from {low} to {high}"
+    assert high - low >= least, f"{parameter} moves it from {low} to {high}"
 
 
-def test_smash_attacks_call_mostly_what_no_one_else_calls_where_both_knobs_say_so() -> None:
+def test_smash_attacks_call_mostly_what_no_one_else_calls_where_both_parameters_say_so() -> None:
     world = world_of(TOGETHER[-1], 1)
     assert world.attack_only_actions == world.rare_techniques == 1.0
     assert measured(world)["attack_calls_no_one_else_makes"]["smash"] > 0.6
 
 
-def test_no_knob_is_without_an_effect_that_is_tested() -> None:
+def test_no_parameter_is_without_an_effect_that_is_tested() -> None:
     elsewhere = {
         "eventful_history",  # tests.simulation.test_benign_anomalies
         "history",  # tests of pipelines.evaluation
         "new_resources",  # tests.simulation.test_resources: only records show resources
         "own_resource_attacks",
     }
-    assert set(knob_ranges()) - set(EFFECTS) == elsewhere
+    assert set(parameter_ranges()) - set(EFFECTS) == elsewhere
 
 
 def test_records_say_of_a_world_what_its_calls_are(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The knobs of a world: the default world is the one that always was, and drawn worlds lie in the documented ranges."""
+"""The parameters of a world: the default world is the one that always was, and drawn worlds lie in the documented ranges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from fingerprint.simulation.aws_services import SERVICE_ROUTINES
 from fingerprint.simulation.organisation import Organisation
 from fingerprint.simulation.staff import create_staff
 from fingerprint.simulation.world import SimulatedWorld
-from fingerprint.simulation.world_parameters import WorldParameters, knob_ranges
+from fingerprint.simulation.world_parameters import WorldParameters, parameter_ranges
 from pipelines.simulate import DEFAULT_START, simulate_organisation
 
 # Of the default world: 24 principals, 9 days, seed 7, 4 attacks.
@@ -43,23 +43,23 @@ def test_the_default_world_is_written_as_before_there_were_others_to_the_byte(tm
 
 def test_worlds_are_drawn_from_the_ranges_and_differ() -> None:
     drawn = [asdict(WorldParameters.draw(seed)) for seed in range(40)]
-    for name, (low, high) in knob_ranges().items():
+    for name, (low, high) in parameter_ranges().items():
         values = [each[name] for each in drawn]
         assert low <= min(values) < low + 0.2 * (high - low), name
         assert high - 0.2 * (high - low) < max(values) <= high, name
     assert WorldParameters.draw(5) == WorldParameters.draw(5)
 
 
-def test_the_documentation_describes_every_knob() -> None:
-    """The API reference shows each knob with its default, its range and the text below it."""
+def test_the_documentation_describes_every_parameter() -> None:
+    """The API reference shows each parameter with its default, its range and the text below it."""
     page = (Path(__file__).parents[2] / "docs/reference/api/simulation.md").read_text()
     assert f"::: {WorldParameters.__module__}" in page
     [shown] = ast.parse(inspect.getsource(WorldParameters)).body
     assert isinstance(shown, ast.ClassDef)
     described = {
-        ast.unparse(knob.target)
-        for knob, text in pairwise(shown.body)
-        if isinstance(knob, ast.AnnAssign)
+        ast.unparse(parameter.target)
+        for parameter, text in pairwise(shown.body)
+        if isinstance(parameter, ast.AnnAssign)
         and isinstance(text, ast.Expr)
         and len(ast.unparse(text).split()) > 4
     }
@@ -68,7 +68,7 @@ def test_the_documentation_describes_every_knob() -> None:
 
 def test_the_default_lies_in_every_range() -> None:
     values = asdict(WorldParameters.default())
-    assert all(low <= values[name] <= high for name, (low, high) in knob_ranges().items())
+    assert all(low <= values[name] <= high for name, (low, high) in parameter_ranges().items())
 
 
 def test_a_drawn_world_is_written_the_same_way_twice(tmp_path: Path) -> None:
