@@ -16,7 +16,7 @@ from fingerprint.web import formatting
 
 
 def list_feed_gaps(database_url: str, ended: bool = True) -> list[dict[str, Any]]:
-    """Return feed gaps: the figures of `feed-gaps list --json`. FingerprintError if there is no database."""
+    """Return feed gaps: the figures of `feed-gaps list --json`. Raise FingerprintError if there is no database."""
     return [feed_gap_summary(gap) for gap in open_store(database_url, create=False).feeds.gaps(ended)]
 
 

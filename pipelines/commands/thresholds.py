@@ -22,7 +22,7 @@ from fingerprint.web import formatting
 from pipelines.runtime import host
 
 DEFAULT_FOLDER = Path("bank")
-ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # a threshold is estimated for each
+ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # for each a threshold is estimated
 
 
 def show_threshold(database_url: str, settings: Settings, folder: Path | None = None) -> dict[str, Any]:

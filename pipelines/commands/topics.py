@@ -16,7 +16,7 @@ from pipelines.runtime import wiring
 T = TypeVar("T")
 DAY_MS = 24 * 3600 * 1000
 LOG_APPEND_TIME = "LogAppendTime"  # producers of the raw topic must not choose their arrival time
-RECORD_OVERHEAD_BYTES = 64 << 10  # of a batch beside its message: its own header, and those of the message
+RECORD_OVERHEAD_BYTES = 64 << 10  # of a batch, in addition to its message: the headers of both
 RETRY_SECONDS = 1.0  # between two tries to reach a broker that is starting
 GROW_REFUSAL = (
     "more partitions would move principals away from their state. Stop ingest, let the stream read to the end, stop it, "

@@ -38,7 +38,7 @@ def load_into_server(bank: Path, options: Triton, bank_options: Bank = DEFAULT_O
             repository.remove_unserved()
             raise
         repository.remove_unserved()
-        # on the same connection: a load balancer passes no new one to a server that was not ready a moment ago
+        # on the same connection, because a load balancer opens no new one to a server that was not ready just before
         states = control.version_states() if control else {}
     return _status(options, states) | {"loaded": repository.bank_versions()[number]}
 

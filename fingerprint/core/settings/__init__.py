@@ -153,7 +153,7 @@ class Settings(Section):
         return -(-self.alerts.group_gap_seconds // self.spectral.interval_seconds)
 
     def without_receivers(self) -> Settings:
-        """Return the settings without receivers: their URLs are secrets, and a connection to a scheduler may be in clear."""
+        """Return the settings without receivers, whose URLs are secrets: a connection to a scheduler may be unencrypted."""
         return self.model_copy(update={"deliver": {}})
 
 

@@ -139,7 +139,7 @@ class Spectral(Section):
 
     @property
     def threshold(self) -> float:
-        """The score in standard deviations (z) from which the detector votes: what `vote_share` of harmless events exceed."""
+        """The z (standard deviations) from which the detector votes: a share `vote_share` of harmless events reaches it."""
         return -NormalDist().inv_cdf(self.vote_share)
 
 
@@ -155,7 +155,7 @@ class SequenceSettings(Section):
 
     @property
     def threshold(self) -> float:
-        """Score in standard deviations (z) that this share of harmless events reaches."""
+        """The z (standard deviations) from which the detector votes: a share `vote_share` of harmless events reaches it."""
         return -NormalDist().inv_cdf(self.vote_share)
 
 

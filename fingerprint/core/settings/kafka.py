@@ -45,7 +45,7 @@ class KafkaSecurity(Section):
 
     @model_validator(mode="after")
     def complete(self) -> KafkaSecurity:
-        """Refuse half a certificate, a mechanism without its secret, and a secret sent in clear unasked."""
+        """Refuse half a certificate, a mechanism without its secret, and a secret sent without TLS, unless that is allowed."""
         mechanism = self.sasl_mechanism
         if (self.ssl_certificate_file is None) != (self.ssl_key_file is None):
             raise ValueError("ssl_certificate_file and ssl_key_file come together")

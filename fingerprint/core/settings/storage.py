@@ -8,7 +8,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.core.redaction import Redactor
 from fingerprint.core.settings.base import Section
 
-MAX_DAYS = 36_500  # that anything is kept: a date so long ago can still be counted
+MAX_DAYS = 36_500  # the longest retention; earlier dates cannot all be represented
 
 
 class Database(Section):

@@ -11,7 +11,7 @@ DEAD_LETTER_WINDOW = 1_000  # latest messages over which `fingerprint ingest` co
 
 
 class Ingest(Section):
-    """Share of unreadable records at which `fingerprint ingest` stops; what cannot be read goes to `<topic>.dlq`."""
+    """Limits of dead letters at which `fingerprint ingest` stops. What cannot be read becomes one, in `<topic>.dlq`."""
 
     max_dead_letters: int = Field(
         100,

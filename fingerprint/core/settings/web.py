@@ -40,7 +40,7 @@ class Oidc(Section):
 
     @model_validator(mode="after")
     def complete(self) -> Oidc:
-        """Refuse an issuer in clear, without a client id, or that gives a role to no person."""
+        """Refuse an issuer without TLS or client id, and settings that give no person a role."""
         if self.issuer is None:
             return self
         if not re.match(r"https://|http://(localhost|127\.0\.0\.1|\[::1\])([:/]|$)", self.issuer):

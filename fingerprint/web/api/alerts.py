@@ -43,7 +43,7 @@ MAX_SIMILAR_ALERTS = 10
 
 
 class AlertCounts(ResponseModel):
-    """Counts of alerts of a filter; of the open ones by status, by severity and without an assignee."""
+    """Numbers of alerts that a filter finds; of the open ones also by status, by severity and without an assignee."""
 
     open: int
     new: int
@@ -84,8 +84,9 @@ class ImpactResponse(ResponseModel):
     """One action of the alert that can do harm, the gravest first; `technique` is MITRE ATT&CK's, empty for none.
 
     `new`: the principal never called it before. `new_place`: it came from a network that is new for the principal.
-    `supporting`: the calls are supporting events, of which no urgency comes. `in_bulk`: it reads data or secrets, and the
-    principal never read as much. `dry_run`: the calls only asked whether they may, and may; `failed` counts them.
+    `supporting`: the calls are supporting events, which raise the urgency only if they are grave or severe, new and succeeded.
+    `in_bulk`: it reads data or secrets, and the principal never read as much. `dry_run`: the calls only asked whether they are
+    permitted, and they are; `failed` counts them.
     """
 
     action: str
@@ -104,7 +105,7 @@ class ImpactResponse(ResponseModel):
 
 
 class StepResponse(ResponseModel):
-    """One step of the response; `command` is for a POSIX shell, its names quoted, empty where a person acts."""
+    """One step of the response; `command` is for a POSIX shell, with names quoted; empty for a step that needs no command."""
 
     phase: StepPhase
     text: str
@@ -114,9 +115,9 @@ class StepResponse(ResponseModel):
 class EventResponse(ResponseModel):
     """One event with its `scores`, which map each detector to its z, null for no opinion; `resource` is `type:name`.
 
-    `flagged_by` are the detectors that voted for it, `weak_votes` those of them whose z is usual by itself: enough beside another
-    detector's very rare one. `thresholds` are what each z was compared with.
-    `raw` is the record as AWS wrote it, JSON text; empty where it was not requested or is no longer kept.
+    `flagged_by` are the detectors that voted for it. `weak_votes` are those of them whose z is not rare by itself: it is a vote
+    only beside a very rare z of another detector. Each z was compared with one of the `thresholds`.
+    `raw` is the record as AWS wrote it, JSON text; empty if it was not requested or is no longer kept.
     """
 
     event_id: str

@@ -46,9 +46,9 @@ class ExportParams(AlertFilterParams):
 def export_alerts(
     params: Annotated[ExportParams, Query()], request: Request, caller: Viewer, deps: Deps
 ) -> StreamingResponse:
-    """Stream the alerts that a filter finds now, read a few at a time while they are sent: each is as it was when it was read."""
+    """Stream the alerts that a filter finds now. They are read while they are sent; each has the state in which it was read."""
     alert_filter = params.to_filter(caller.name)
-    # All ids at once: an alert that moves in the order is not missed.
+    # All ids are read at once, so that an alert is not missed if its position in the order changes.
     ids = deps.store.queue.ids(alert_filter, params.order)
     name = "alerts.csv" if params.format == "csv" else f"alerts-{params.format}.jsonl"
     which = params.model_dump_json(exclude_defaults=True, exclude={"format"})

@@ -1,4 +1,4 @@
-"""Leads: what came near to an alert, the nearest first.
+"""Leads: events just below the threshold of alerts, by principal, the nearest first.
 
 Example:
     $ curl -H "Authorization: Bearer $TOKEN" "$FINGERPRINT_URL/api/v1/leads?limit=20"

@@ -37,8 +37,8 @@ from fingerprint.web.security_events import annotate_request
 
 router = APIRouter(tags=["live"])
 MAX_STREAM_SECONDS = 60.0  # seconds of one stream
-RETRY_MILLISECONDS = 2_000  # milliseconds after which a browser comes back
-# ... where its person listens too often: pages that push out each other do so once a minute.
+RETRY_MILLISECONDS = 2_000  # milliseconds after which a browser reconnects
+# ... if its person has too many streams: pages that end the streams of each other do so once a minute.
 DISPLACED_RETRY_MILLISECONDS = 60_000
 LastNumber = Annotated[
     int | None, Query(ge=0, le=MAX_DATABASE_INTEGER, description="the id of the last event seen")

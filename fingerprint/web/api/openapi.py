@@ -61,7 +61,7 @@ def build_openapi(app: FastAPI, cookie: str) -> JsonObject:
 
 
 def _drop_null(schema: JsonObject) -> JsonObject:
-    """Describe a parameter that is given as not nullable: a missing one is left out of the address or header."""
+    """Describe optional parameters as not nullable: a missing one is left out of the address or header."""
     kinds = [kind for kind in schema.get("anyOf", ()) if kind != {"type": "null"}]
     if len(kinds) != 1:
         return schema

@@ -1,4 +1,4 @@
-"""Figures for a lead as JSON.
+"""Figures for a team lead as JSON.
 
 Example:
     $ curl -H "Authorization: Bearer $TOKEN" "$FINGERPRINT_URL/api/v1/overview?days=28&response_hours=4"
@@ -22,7 +22,7 @@ Hours = Annotated[float, Field(gt=0, le=10_000)]
 
 
 class OverviewParams(RequestModel):
-    """The days until now in which alerts came, and the targets that open alerts are held against."""
+    """The number of days until now that are counted, and the target times with which open alerts are compared."""
 
     days: Annotated[int, Field(ge=1, le=366)] = 28
     response_hours: Hours = 4

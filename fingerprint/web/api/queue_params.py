@@ -19,8 +19,8 @@ from fingerprint.core.case import MAX_PAGE_SIZE, AlertFilter, CaseStatus, QueueO
 from fingerprint.core.sanitize import storable
 
 MAX_REQUEST_TEXT_LENGTH = 2_000  # characters of a text parameter
-MAX_DATABASE_INTEGER = 2**63 - 1  # that a database's number can be
-# more than blanks, whichever these are: Python, Rust and JavaScript differ in the separators of ASCII and in two more
+MAX_DATABASE_INTEGER = 2**63 - 1  # the largest integer that every database can store
+# Text with more than white space. Python, Rust and JavaScript differ on six characters, so the pattern names these.
 NON_BLANK_PATTERN = r"[^\s\x1c-\x1f\x85\ufeff]"
 EARLIEST, LATEST = datetime(1970, 1, 1, tzinfo=UTC), datetime(9998, 12, 31, tzinfo=UTC)
 
@@ -30,7 +30,7 @@ def _clamp_to_utc(moment: datetime) -> datetime:
     return min(max(moment, EARLIEST), LATEST).astimezone(UTC)
 
 
-# A NUL or half a surrogate pair is looked for as it is kept: as U+FFFD.
+# The alert store keeps a NUL or half a surrogate pair as U+FFFD, so a search looks for that.
 StorableText = Annotated[str, Field(max_length=MAX_REQUEST_TEXT_LENGTH), AfterValidator(storable)]
 ReasonText = Annotated[
     str,
@@ -89,7 +89,7 @@ class AlertFilterParams(RequestModel):
     def to_filter(self, reader: str) -> AlertFilter:
         """Return the filter that the alert store takes, with the caller's name in place of `assignee:me`.
 
-        Raise FingerprintError for a query that cannot be read: what no schema can say is no error of validation.
+        Raise FingerprintError for a query that cannot be read: no schema can express that, so it is no validation error.
         """
         found = AlertFilter(**{field.name: getattr(self, field.name) for field in fields(AlertFilter)})
         return replace(found, q=resolve_me(found.q, reader)) if found.q else found

@@ -36,12 +36,12 @@ from fingerprint.web.session_origin import read_origin, with_opener
 from fingerprint.web.static_report import alert_context
 from fingerprint.web.timeline_query import MAX_CALL_LENGTH, TimelineQuery, parse_timeline
 
-MAX_QUEUE_ROWS = 100  # alerts of the queue among which the next one is looked for
+MAX_QUEUE_ROWS = 100  # first alerts of the queue, among which the next one is searched
 MAX_SIMILAR = 6  # alerts
 LINKED_KEYS = 3  # access keys with an address in the console
-RECORDS_READ = 100  # at either end of an alert, for what they say of credentials
+RECORDS_READ = 100  # first and last events whose records are read for facts about credentials
 ROWS_PER_PAGE = 100  # of a timeline
-NEARBY_TIME = timedelta(days=1)  # on either side, in which alerts of the same principal are linked
+NEARBY_TIME = timedelta(days=1)  # before and after an alert, within which alerts of its principal are linked
 router = APIRouter()
 
 
@@ -98,7 +98,7 @@ def show_record(alert_id: str, event: str, request: Request, caller: Viewer, dep
 
 
 def _some_records(store: Store, alert_id: str) -> list[str]:
-    """Return the records of the first and the last events of an alert: what is said of credentials needs no more."""
+    """Return the records of the first and last RECORDS_READ events of an alert, enough for facts about credentials."""
     first = store.evidence.events(alert_id, RECORDS_READ)
     rest = first.total - len(first.events)
     last = store.evidence.events(alert_id, min(RECORDS_READ, rest), newest_first=True).events if rest else ()
@@ -106,14 +106,14 @@ def _some_records(store: Store, alert_id: str) -> list[str]:
 
 
 def _others(deps: Dependencies, row: QueueRow, own_name: str) -> list[str]:
-    """Return the people whom the alert can be assigned to, but for the caller, who has a button, and who has it already."""
+    """Return the people to whom the alert can be assigned, without its assignee, and without the caller, who has a button."""
     return [each.name for each in active_people(deps) if each.name not in (own_name, row.assignee)]
 
 
 def _timeline_context(
     store: Store, alert_id: str, story: AlertStory, timeline: TimelineQuery, queue: str
 ) -> dict[str, Any]:
-    """Return the rows of the timeline that are asked for, and addresses of others."""
+    """Return the requested rows of the timeline, and the addresses of other rows."""
     page = _read_rows(store, alert_id, story, timeline)
 
     def timeline_url(query: TimelineQuery) -> str:

@@ -20,7 +20,7 @@ from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.language import gettext
 from fingerprint.web.layout import render_page
 
-LATE_AFTER = timedelta(hours=1)  # behind the clock by more is highlighted
+LATE_AFTER = timedelta(hours=1)  # a partition that is further behind the clock is highlighted
 SILENT_AFTER = timedelta(minutes=2)  # a program reports several times a minute
 router = APIRouter()
 

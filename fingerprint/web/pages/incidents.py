@@ -57,10 +57,10 @@ from fingerprint.web.language import N_, NN_, gettext, template_ngettext
 from fingerprint.web.layout import redirect, render_page
 
 ROWS_PER_PAGE = 50
-# Characters of an alert in the address of Undo: 1.6 kB for the largest incident, and proxies take 4.
+# Characters for each alert in the address of Undo: 1.6 kB for the largest incident; proxies accept 4 kB.
 MARK_LENGTH = 8
 MAX_NEIGHBOURS = 8  # incidents that are offered to be joined
-NEAR = timedelta(days=3)  # in which these lie
+NEAR = timedelta(days=3)  # between such an incident and this one
 MAX_SHORT_NAME = 60  # characters of a principal in a row
 DONE_SENTENCES = ACTION_SENTENCES | {  # one alert, and several
     "in_progress": NN_(
@@ -345,12 +345,12 @@ def _served_bank(deps: Dependencies) -> Bank | None:
 
 
 def _once(notes: Sequence[CaseNote]) -> list[CaseNote]:
-    """Return each note once that was written on several alerts of the incident."""
+    """Return notes without repeats: a note on an incident is written on each of its alerts."""
     return list({(each.at, each.by, each.text): each for each in notes}.values())
 
 
 def _merge_lines(lines: Sequence[ActivityLine]) -> list[tuple[ActivityLine, int]]:
-    """Return each line once, with how many alerts it was about: a change of an incident has a line for each of them."""
+    """Return lines without repeats, each with its number of alerts: a change of an incident has a line for each of them."""
     counted: dict[ActivityLine, int] = {}
     for each in lines:
         counted[each] = counted.get(each, 0) + 1
@@ -358,7 +358,7 @@ def _merge_lines(lines: Sequence[ActivityLine]) -> list[tuple[ActivityLine, int]
 
 
 def _neighbours(deps: Dependencies, found: Incident) -> list[QueueRow]:
-    """Return an alert of each other incident of these principals within some days, the nearest first."""
+    """Return an alert of each other incident of the same principals within NEAR, the nearest first."""
     start, end = found.row.first_event_time, found.row.last_event_time
     rows: dict[str, QueueRow] = {}
     for principal in found.row.principals[:3]:

@@ -1,4 +1,4 @@
-"""Leads: what came near to an alert, for analysts who have time left.
+"""Leads: events just below the threshold of alerts, for analysts who have time left.
 
 Example:
     GET /leads?days=7&limit=20

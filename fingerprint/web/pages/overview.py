@@ -1,4 +1,4 @@
-"""The overview for a lead: what came, what was decided, how long it took, and how often alerts were attacks.
+"""The overview for a team lead: what came, what was decided, how long it took, and how often alerts were attacks.
 
 Example:
     GET /overview?days=28&response_hours=4&close_hours=24

@@ -39,11 +39,11 @@ from fingerprint.web.principal_facts import load_activity, load_profile
 ALERTS_SHOWN = 50  # the newest
 LINES_SHOWN = 100  # of the list of events, repeats folded
 NOTES_SHOWN = 20
-AROUND = timedelta(days=1)  # before and after an alert that a query asks for
+AROUND = timedelta(days=1)  # before and after the newest alert, for which the queries ask
 QUERIED_KEYS = 5  # access keys in a query, each a command of its own
 WIDE_RISK_CHART = (1000, 150)  # width and height of the drawing for a wide screen
-NARROW_RISK_CHART = (350, 150)  # for a narrow one
-KINDS = (  # of what was seen, with their headings
+NARROW_RISK_CHART = (350, 150)  # width and height of the drawing for a narrow screen
+KINDS = (  # kinds of values that were seen, with their headings
     ("sessions", N_("Sessions")),
     ("access_keys", N_("Access keys")),
     ("addresses", N_("Addresses")),

@@ -80,7 +80,7 @@ class RefusedSearch:
 
 
 def _read_query(request: Request) -> tuple[queue_query.QueueQuery, RefusedSearch | None]:
-    """Return what the address asks for. A search that cannot be read is left out, to be mended in its field."""
+    """Return the query of the address. A search that cannot be read is left out; its field shows it with the error."""
     pairs = request.query_params.multi_items()
     try:
         return queue_query.parse_query_pairs(pairs), None
@@ -103,7 +103,7 @@ def _display_context(request: Request, query: queue_query.QueueQuery, deps: Deps
 
 
 def _day_url(query: queue_query.QueueQuery, day: date) -> str:
-    """Return the address of what the trend counts on a day: it ignores the times of the filter."""
+    """Return the address of the alerts that the trend counts on a day, whatever times the filter has."""
     return query.url_with(since=None, until=None, within=None, day=day)
 
 

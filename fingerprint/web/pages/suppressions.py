@@ -32,9 +32,8 @@ from fingerprint.web.dependencies import Dependencies, Deps
 from fingerprint.web.language import N_, gettext
 from fingerprint.web.layout import redirect, render_page
 
-DEFAULT_SUPPRESSION_DAYS = (
-    30  # a suppression lasts, unless another end is chosen; one of a lead as long as it is listed
-)
+# Days that a suppression lasts if no other end is chosen; one that hides a lead lasts as long as leads are listed
+DEFAULT_SUPPRESSION_DAYS = 30
 FIELD_HINTS = {
     "principal": N_("111122223333:role/etl, whole"),
     "human": N_("the person behind the session, beside a principal"),
@@ -210,7 +209,7 @@ def suggest_match(alert: Alert, events: Collection[AlertEvent]) -> SuppressionMa
 
 
 def _common_value(values: Iterable[str], min_length: int = 1) -> str:
-    """Return the one value that all have, if a suppression can match it; else empty text."""
+    """Return the value that all `values` share, if a suppression can match it; else an empty text."""
     found = set(values)
     only = next(iter(found), "")
     return (

@@ -28,7 +28,7 @@ from fingerprint.web.layout import redirect, render_page
 from fingerprint.web.threshold_chart import draw_threshold_chart
 
 WIDE_THRESHOLD_CHART = (1000, 320)  # width and height of the drawing for a wide screen
-NARROW_THRESHOLD_CHART = (350, 270)  # for a narrow one
+NARROW_THRESHOLD_CHART = (350, 270)  # width and height of the drawing for a narrow screen
 MAX_HIDDEN_ALERTS = 200  # alerts that are counted
 MAX_LISTED_ALERTS = 20  # alerts that are named
 GRAVE = ("high", "critical")
@@ -49,7 +49,7 @@ class HiddenAlerts:
 
     @property
     def graver_text(self) -> str:
-        """Return `graver` as text: `1 confirmed attack, 2 open alerts of high or critical severity`."""
+        """Return `graver` as text: `1 confirmed attack, 2 open high or critical alerts`."""
         words = {
             "confirmed attack": NN_("%(num)s confirmed attack", "%(num)s confirmed attacks"),
             "open high or critical alert": NN_(
@@ -61,7 +61,7 @@ class HiddenAlerts:
 
     @classmethod
     def of(cls, rows: Sequence[QueueRow]) -> HiddenAlerts:
-        """Return what is to be said about these rows."""
+        """Return the hidden alerts and their counts from the rows of all of them."""
         ordered = sorted(
             rows, key=lambda row: (row.decision != CONFIRMED, not row.open, -row.urgency, row.alert_id)
         )
@@ -91,7 +91,7 @@ class ThresholdQuery(BaseModel):
 class ThresholdForm(BaseModel):
     """The form that applies it; without threshold and quorum the settings apply again.
 
-    What is out of bounds is said on the page, beside what was typed.
+    The page shows an error beside a value that is out of bounds.
     """
 
     threshold: float | None = None
