@@ -116,6 +116,7 @@ class FeatureSet:
     - `of_account`: features whose usual values are those of an account; in a new account nothing is usual
     - `other_account`: the feature that is the other account which a call names
     - `to_members`: the calls that can name accounts of the caller's organisation alone
+    - `entries`: those of them by which people enter a role that was given to them
     - `openings`: the calls by which a caller becomes another principal
     """
 
@@ -131,6 +132,7 @@ class FeatureSet:
     of_account: frozenset[str] = frozenset()
     other_account: str | None = None
     to_members: frozenset[str] = frozenset()
+    entries: frozenset[str] = frozenset()
     openings: Openings | None = None
 
     def __post_init__(self) -> None:
@@ -224,6 +226,14 @@ class FeatureSet:
     def is_to_members(self, action: Array) -> Array:
         """Return whether each action, by its code (N,), can name accounts of the caller's organisation alone."""
         return _is_any(action, self._member_codes)
+
+    @cached_property
+    def _entry_codes(self) -> NDArray[np.uint64]:
+        return _text_codes(self.entries)
+
+    def is_entry(self, action: Array) -> Array:
+        """Return whether a person enters a given role by each action, by its code (N,)."""
+        return _is_any(action, self._entry_codes)
 
     def is_workload_sign_in(self, action: Array) -> Array:
         """Return whether each action, by its code (N,), is a call with which a workload signs in."""

@@ -32,7 +32,7 @@ from fingerprint.features.value_texts import (
     under_text,
 )
 from fingerprint.sources.cloudtrail.action_verbs import changes_something
-from fingerprint.sources.cloudtrail.named_accounts import TO_MEMBERS
+from fingerprint.sources.cloudtrail.named_accounts import ENTRIES, TO_MEMBERS
 from fingerprint.sources.cloudtrail.openings import (
     OPENING_ACTIONS,
     OPENING_COLUMNS,
@@ -326,5 +326,6 @@ FEATURE_SET = FeatureSet(
     of_account=frozenset({"region"}),
     other_account="target",
     to_members=TO_MEMBERS,
+    entries=ENTRIES,
     openings=Openings(OPENING_ACTIONS, WORKLOAD_SIGN_INS, OPENING_COLUMNS, opening),
 )

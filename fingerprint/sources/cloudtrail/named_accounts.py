@@ -23,19 +23,16 @@ ACCOUNT_MEMBERS = sorted(
 )
 
 # Identity Center gives access only to accounts of its organisation, so an account that is new in these calls has joined it.
-TO_MEMBERS = frozenset(
-    f"sso:{action}"
-    for action in (
-        "Federate",
-        "GetRoleCredentials",
-        "ListAccountRoles",
-        "CreateAccountAssignment",
-        "DeleteAccountAssignment",
-        "ListAccountAssignments",
-        "ListPermissionSetsProvisionedToAccount",
-        "ProvisionPermissionSet",
-    )
-)
+# People enter accounts by permission sets that an administrator assigned to them ...
+ENTRIES = frozenset({"sso:Federate", "sso:GetRoleCredentials", "sso:ListAccountRoles"})
+# ... and administrators assign them.
+TO_MEMBERS = ENTRIES | {
+    "sso:CreateAccountAssignment",
+    "sso:DeleteAccountAssignment",
+    "sso:ListAccountAssignments",
+    "sso:ListPermissionSetsProvisionedToAccount",
+    "sso:ProvisionPermissionSet",
+}
 
 _ARN = 'arn:aws[a-z-]*:[^:"]*:[^:"]*:'
 _BLANKS = r"[\s\\nrt]*"  # blanks, also escaped as in JSON text, and the backslash of an escaped quote

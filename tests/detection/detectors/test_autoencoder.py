@@ -669,6 +669,24 @@ def test_an_account_that_joined_is_no_news_where_members_alone_can_be_named(
         assert (surprise > 2).any() == expected
 
 
+@pytest.mark.parametrize(
+    ("action", "is_news"), [("GetRoleCredentials", False), ("Federate", False), ("CreateAccountAssignment", True)]
+)
+def test_the_role_that_a_newcomer_enters_is_no_news_where_an_administrator_gave_it(
+    action: str, is_news: bool, bank: Bank, encode: Encode, events: pd.DataFrame
+) -> None:
+    """Who joins enters roles that no one entered before; who was there before has not done that."""
+    member = next(each for each in events["principal"].str.partition(":")[0].unique() if each.isdigit())
+    call = {"service": "sso", "action": action, "target_account": member}
+    columns = [FEATURE_NAMES.index(name) for name in ("target", "resource")]
+    newcomer = newcomers_call(bank, encode, events, **call, resource=f"permission set:{member}/Contractors")
+    state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
+    known = encode(events[events["error_code"].isna()].head(1).assign(**call), state)
+    learned = AutoencoderDetector(SETTINGS, bank, state, LocalInference(bank)), known
+    for (here, batch), expected in ((newcomer, is_news), (learned, True)):
+        assert (here.measure(batch)[0, columns] > 2).any() == expected
+
+
 def test_an_account_that_may_only_be_a_member_is_no_stranger(
     bank: Bank, encode: Encode, events: pd.DataFrame
 ) -> None:
@@ -732,7 +750,7 @@ def newcomers_call(
     **columns: str,
 ) -> tuple[AutoencoderDetector, EventBatch]:
     """Return a detector and calls of a role of `owner` that no one knows, so many hours after its first one."""
-    one = events[events["error_code"].isna()].head(1).assign(action="ListNothingKnown", **columns)
+    one = events[events["error_code"].isna()].head(1).assign(**{"action": "ListNothingKnown", **columns})
     principal = f"{owner}:role/just-begun"
     one = one.assign(principal=principal, entity=f"{principal}|{one['service'].iloc[0]}")
     calls = copies(one, len(hours))

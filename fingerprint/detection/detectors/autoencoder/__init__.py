@@ -203,6 +203,7 @@ class AutoencoderDetector(Detector):
             group = EVIDENCE_GROUPS.index(self.left_out.removeprefix(GROUP_TERM))
             surprise[:, to_device_of(EVIDENCE_GROUP_FEATURES[group], surprise)] = 0
         self._expect_anything_of_joined_accounts(batch, surprise)
+        self._expect_any_given_role(batch, surprise)
         self.interval_surprise.add(batch.principal, batch.interval, batch.codes, surprise)
         unusual = amounts.has_unusual_resource(surprise)
         if self.own_sums is None:  # a detector that leaves a term out counts nothing twice
@@ -268,6 +269,16 @@ class AutoencoderDetector(Detector):
         if len(rows):
             joined = rows[to_device_of(self.bank.names_stranger(batch.codes[rows], MAX_NAMED_BY), rows)]
             surprise[joined[:, None], to_device_of(NAMED_FEATURES, surprise)] = 0
+
+    def _expect_any_given_role(self, batch: EventBatch, surprise: Floats) -> None:
+        """Set surprise (N, F) to 0, in place, of the role that a newcomer enters and of its account.
+
+        An administrator gave the role, by a call that is judged itself, and the role's own calls are judged as another principal.
+        """
+        entries = encoding.FEATURE_SET.is_entry(batch.codes[:, ACTION_COLUMN])
+        rows = ((batch.level >= PEER_LEVEL) & entries).nonzero()[0]
+        if len(rows):
+            surprise[rows[:, None], to_device_of(NAMED_FEATURES, surprise)] = 0
 
     def _count_calls(self, batch: EventBatch, unusual: Mask) -> None:
         """Count calls that did not fail by their action, and calls on `unusual` resources (N,) by a code of their own.
