@@ -111,7 +111,7 @@ def _measured_levels(context: PartitionContext, late: NDArray[np.intp]) -> NDArr
 
 
 def _harm_nats(context: PartitionContext, rows: DistinctRows) -> Floats:
-    """Return the nats of harm of each held-out row (R,): of a new action, a new account in a write, or a new opener of a role."""
+    """Return the nats of harm of each held-out row (R,): of a new action and a strange account, or of a new opener of a role."""
     words = pd.read_parquet(context.dataset.partition_folder(context.number) / "rows" / "words.parquet")
     known, texts = words["code"].to_numpy(np.uint64), words["text"].to_numpy(object)
     action = rows.codes[:, ACTION_COLUMN]
@@ -123,7 +123,7 @@ def _harm_nats(context: PartitionContext, rows: DistinctRows) -> Floats:
         return nats
     strange = ~np.isin(rows.codes[:, OTHER_ACCOUNT_FEATURE], context.accounts_named_before)
     strange &= ~FEATURE_SET.is_to_members(action)
-    nats = np.maximum(nats, harm.STRANGER_NATS * (strange & rows.wrote & effective))
+    nats = nats + harm.STRANGER_NATS * (strange & rows.wrote & effective)
     return np.maximum(nats, _opener_nats(context, rows))
 
 

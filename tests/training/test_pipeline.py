@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -307,8 +308,10 @@ def test_a_held_out_write_that_names_an_account_of_which_no_one_knew_counts_as_s
 ) -> None:
     """As in scoring: else the alert budget would not hold where such writes are ordinary work."""
     strange = copies(events, 2, target_account="999988887777", read_only=[False, True])
-    member = copies(events, 1, target_account="999988887777", service="sso", action="CreateAccountAssignment")
-    learn([*events, strange, member.assign(event_id="member", read_only=False)], tmp_path, 1)
+    named_too = partial(copies, events, 1, target_account="999988887777", read_only=False)
+    member = named_too(service="sso", action="CreateAccountAssignment").assign(event_id="member")
+    severe = named_too(service="ec2", action="ModifySnapshotAttribute").assign(event_id="severe")
+    learn([*events, strange, member, severe], tmp_path, 1)
     context = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
     rows = context.rows.take(np.flatnonzero(context.held_out))
     code = hashing.hash_strings(np.array(["999988887777"], object))
@@ -316,8 +319,10 @@ def test_a_held_out_write_that_names_an_account_of_which_no_one_knew_counts_as_s
         rows.codes[:, encoding.OTHER_ACCOUNT_FEATURE] == code,
         holdout_evidence._harm_nats(context, rows),
     )
-    assigned, shared = sorted(nats[named & rows.wrote].tolist())
+    assigned, shared, severe_too = sorted(nats[named & rows.wrote].tolist())
     assert shared == pytest.approx(harm.STRANGER_NATS)
+    severe_alone = harm.HARM_NATS["severe"] + harm.NEVER_CALLED_NATS
+    assert severe_too == pytest.approx(severe_alone + harm.STRANGER_NATS), "two facts about one call"
     assert assigned < harm.STRANGER_NATS, "Identity Center assigns to members alone"
     assert nats[named & ~rows.wrote].max() < harm.STRANGER_NATS
 

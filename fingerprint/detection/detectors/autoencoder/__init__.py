@@ -326,14 +326,14 @@ class AutoencoderDetector(Detector):
     def _tail_parameters(self, batch: EventBatch, surprise: Floats) -> list[Floats]:
         """Return the columns of FINGERPRINT_TAIL, INTERVAL_TAIL and ADDED_NATS.
 
-        Several reasons may make a call harmful: the strongest of them counts. A tool that is made for attacks is added to it.
+        Several reasons may make a call harmful: the strongest of them counts. What a new action can do and whom it lets in are
+        two facts about one call, so they are added. A tool that is made for attacks is added as well.
         """
         usual, at = self.bank.baseline, batch.fingerprint
         new = self._is_new(batch) & (self.left_out != NEWCOMER)
         tails = [each[at] for each in (usual.rate, usual.edge, usual.slope, self.bank.shift)]
         of_call = (
-            self._harm_of_new_actions(batch),
-            self._harm_of_strangers(batch),
+            self._harm_of_new_actions(batch) + self._harm_of_strangers(batch),
             self._nats_of_new_openers(batch),
             self._nats_of_direct_calls(batch),
             self._nats_of_moves(batch, surprise),
