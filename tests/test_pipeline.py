@@ -176,7 +176,25 @@ def test_votes_are_the_same_wherever_the_events_are_cut(
     one, other = (votes_of(walked(organisation, events, step, early=step < 500)[1]) for step in (150, 5000))
     assert set(one.index.get_level_values("detector")) == {"autoencoder", "spectral", "sequence"}
     assert set(one.index) == set(other.index)
-    pd.testing.assert_series_equal(one["z"].astype(float), other["z"].astype(float).loc[one.index], atol=1e-4)
+    for column in ("z", "reach"):
+        found, expected = (votes[column].astype(float) for votes in (one, other))
+        pd.testing.assert_series_equal(found, expected.loc[found.index], atol=1e-4)
+
+
+def test_votes_reach_as_far_whether_or_not_every_event_is_kept(
+    organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame
+) -> None:
+    """An evaluation keeps every event, a stream those that may get a verdict: both have the same leads."""
+    bank = bank_files.open_bank(organisation.bank)
+    state = PipelineState(ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state))
+    every = DetectionPipeline(bank, state, sample_organisation.SETTINGS, keep_all_events=True)
+    said = [*(every.process(part) for part in _steps(events, 5_000)), every.flush()]
+    few, all_kept = (
+        votes_of(each)["reach"].astype(float).dropna().sort_index()
+        for each in (walked(organisation, events, 150)[1], said)
+    )
+    assert set(few.index.get_level_values("detector")) == {"autoencoder"}
+    pd.testing.assert_series_equal(few, all_kept, atol=1e-4)
 
 
 def test_a_vote_on_an_interval_names_who_it_is_about_even_if_the_bank_never_met_them(

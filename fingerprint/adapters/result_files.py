@@ -136,6 +136,7 @@ _VOTE_TYPES = {
     "threshold": pa.float64(),
     "vote": pa.bool_(),
     "alone": pa.bool_(),
+    "reach": pa.float64(),
 }
 _VOTE_SCHEMA = pa.schema([(name, _VOTE_TYPES.get(name, pa.large_string())) for name in VOTE_COLUMNS])
 

@@ -147,7 +147,8 @@ def score_principal(chunks: Iterable[pd.DataFrame], bank: Bank, settings: Settin
     if not settled:
         raise FingerprintError("there is no event to judge: give those of a principal that acted")
     frame = pd.concat([part.frame for part in settled], ignore_index=True)
-    return ScoredEvents(concat_batches([part.batch for part in settled]), frame)
+    batch, reach = concat_batches([part.batch for part in settled]), [part.reach for part in settled]
+    return ScoredEvents(batch, frame, np.concatenate(reach))
 
 
 def score_one_by_one(

@@ -12,12 +12,12 @@ events of one principal that have the votes of a verdict and no z that opens an 
 (`alerting.grouping`). Events in an alert of their principal, or so near to it that a lower threshold would only have made it
 longer, are no lead.
 
-Leads are ranked by *reach*, the highest threshold at which a lead would have been an alert (`threshold_what_if`), from MIN_REACH
-on. A lead also has the gravity of its calls. It does not change the rank, because z already counts what a new call can do.
+Leads are ranked by *reach*, the highest threshold at which a lead would have been an alert, from MIN_REACH on. The reach of an
+event is stored with its vote (`detection.event_judge`), because it also rests on second and weak votes, which are not stored. A
+lead also has the gravity of its calls. It does not change the rank, because z already counts what a new call can do.
 
 Leads are found in the stored votes on request and are not stored: a lead disappears when its events become part of an alert. The
-search reads the strongest votes of the autoencoder, then all votes that may reach as far as the weakest lead of the list, and
-then all votes of the principals of the strongest leads.
+search reads the votes that reach furthest, and then all votes of the principals of the strongest leads.
 """
 
 from __future__ import annotations
@@ -33,16 +33,14 @@ from numpy.typing import NDArray
 
 from fingerprint.alerting import grouping
 from fingerprint.alerting.suppression import AlertFacts, EventFacts, SuppressionMatcher
-from fingerprint.analysis.threshold_what_if import VoteHistory, apply_override, are_of_newcomers
+from fingerprint.analysis.threshold_what_if import are_of_newcomers
 from fingerprint.compute import hashing
 from fingerprint.core.alert import GRAVE_OR_SEVERE, GRAVITIES, AlertSpan, DetectorName, Gravity
 from fingerprint.core.case import SuppressionMatch
 from fingerprint.core.ports.clock import Clock
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
-from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import detector_names, interval_detectors
-from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import NO_IMPACT, CallImpact
 
@@ -50,10 +48,10 @@ MIN_REACH = 2.0  # one harmless active hour in forty reaches it: below, most pri
 LEAD_DAYS = 7  # days before the newest vote, by default
 MAX_LEADS = 100  # of one answer
 MAX_SHOWN_ACTIONS = 5  # of a lead
-FIRST_DEPTH = 2_000  # strongest votes that are read first
-MAX_DEPTH = 50_000  # strongest votes that are read for one list; it may lack leads that are weaker than these
+FIRST_DEPTH = 2_000  # votes that are read first, those that reach furthest
+MAX_DEPTH = 50_000  # the same for one list at most; it may lack leads that reach less far than these
 GROWTH = 4  # times as many principals are read again if suppressions hide the leads of some
-MAX_PRINCIPAL_VOTES = 20_000  # strongest votes of the principals of one list
+MAX_PRINCIPAL_VOTES = 20_000  # of the principals of one list, those that reach furthest
 # Fields of a suppression that can be compared with a stored vote
 STORED_MATCH_FIELDS = frozenset({"principal", "service", "action"})
 
@@ -62,11 +60,11 @@ STORED_MATCH_FIELDS = frozenset({"principal", "service", "action"})
 class Lead:
     """Events of one principal that came near to an alert.
 
-    - `reach`: the highest threshold of alerts (a z) at which they would have been an alert
+    - `reach`: the highest threshold of alerts (a z) at which they would have been an alert, by the quorum of their time
     - `actions`: some of `action_count` actions (`s3:GetObject`), grave and severe ones first, then the most surprising; empty for
       votes of an earlier release, which had no actions
     - `gravity`, `effect`: of the gravest action, by its name alone; no effect is an empty text
-    - `detectors`: those that voted for some of the events or for their intervals
+    - `detectors`: those that voted for some of the events or for their intervals; second and weak votes are not stored
     - `newcomer`: the principal is known by its peer group alone
     """
 
@@ -91,17 +89,9 @@ class Leads:
     suppressed: int = 0
 
 
-def find_leads(
-    store: Store, settings: Settings, since: datetime, limit: int = 20, threshold: float | None = None
-) -> Leads:
-    """Return the strongest leads among votes on events at `since` or later, at most `limit` of them.
-
-    `settings` are those in force, with the override of the store (`apply_override`); `threshold` is the z that opens an alert, if
-    it is known.
-    """
-    if AutoencoderDetector.name not in detector_names(settings):
-        return Leads(())  # its z is what the threshold of alerts is compared with
-    search, most = _LeadSearch(store, settings, since, threshold), limit
+def find_leads(store: Store, settings: Settings, since: datetime, limit: int = 20) -> Leads:
+    """Return the strongest leads among votes on events at `since` or later, at most `limit` of them."""
+    search, most = _LeadSearch(store, settings, since), limit
     while True:
         principals, is_all = search.strongest_principals(most)
         found = search.leads_of(principals, limit)
@@ -110,21 +100,12 @@ def find_leads(
         most *= GROWTH  # suppressions hide some
 
 
-def leads_in_force(
-    store: Store,
-    settings: Settings,
-    since: datetime | None,
-    clock: Clock,
-    limit: int = 20,
-    threshold: float | None = None,
+def recent_leads(
+    store: Store, settings: Settings, since: datetime | None, clock: Clock, limit: int = 20
 ) -> tuple[datetime, Leads]:
-    """Return the start of the search and its leads, with the threshold override of the store.
-
-    By default the search covers LEAD_DAYS before the newest vote.
-    """
+    """Return the start of the search and its leads. By default it covers LEAD_DAYS before the newest vote."""
     since = since or (store.votes.newest_time() or clock.now()) - timedelta(days=LEAD_DAYS)
-    in_force = apply_override(settings, store.thresholds.current())
-    return since, find_leads(store, in_force, since, limit, threshold)
+    return since, find_leads(store, settings, since, limit)
 
 
 def lead_groups(events: pd.DataFrame, alerts: pd.DataFrame, settings: Settings) -> pd.Series:
@@ -175,8 +156,8 @@ def _is_near_alert(events: pd.DataFrame, alerts: pd.DataFrame, gap: int) -> NDAr
 class _LeadSearch:
     """Reads votes from `since` on and groups them into leads."""
 
-    def __init__(self, store: Store, settings: Settings, since: datetime, threshold: float | None) -> None:
-        self.store, self.settings, self.since, self.threshold = store, settings, since, threshold
+    def __init__(self, store: Store, settings: Settings, since: datetime) -> None:
+        self.store, self.settings, self.since = store, settings, since
         self.seconds = settings.spectral.interval_seconds
         near = timedelta(seconds=(grouping.runs_of(settings).gap + 1) * self.seconds)
         earliest = since - min(near, since - datetime.min.replace(tzinfo=UTC))  # no time is before the year 1
@@ -186,17 +167,16 @@ class _LeadSearch:
     def strongest_principals(self, most: int) -> tuple[list[str], bool]:
         """Return at most `most` principals, the one with the strongest lead first, and whether no other principal has a lead.
 
-        The strongest votes show how far a lead must reach to be among `most` leads. Then all votes are read that may reach as
-        far. Each returned principal has a lead, so a lead of another principal is not among the `most` strongest.
+        Each returned principal has a lead, so a lead of another principal is not among the `most` strongest.
         """
-        least, votes = MIN_REACH, self._read_votes(FIRST_DEPTH)
-        events, is_all = self._lead_events(votes), _count_own(votes) < FIRST_DEPTH
-        if not is_all:
-            peaks = events.drop_duplicates("name")["reach"].tolist()
-            least = peaks[most - 1] if len(peaks) >= most else MIN_REACH
-            events = self._lead_events(self._read_votes(MAX_DEPTH, least=least))
-        principals = events["name"].unique().tolist()
-        return principals[:most], len(principals) <= most and least == MIN_REACH
+        principals, is_all = list[str](), False
+        for depth in (FIRST_DEPTH, MAX_DEPTH):
+            votes = self._read_votes(depth)
+            principals = self._lead_events(votes)["name"].unique().tolist()
+            is_all = votes["reach"].count() < depth or depth == MAX_DEPTH
+            if is_all or len(principals) >= most:
+                break
+        return principals[:most], is_all and len(principals) <= most
 
     def leads_of(self, principals: Sequence[str], limit: int) -> Leads:
         """Return at most `limit` of the strongest leads of some principals."""
@@ -238,39 +218,27 @@ class _LeadSearch:
             lead: tuple(name for name in names if (lead, name) in given) for lead in events["lead"].unique()
         }
 
-    def _read_votes(
-        self, limit: int, principals: Sequence[str] | None = None, least: float = MIN_REACH
-    ) -> pd.DataFrame:
-        """Return the autoencoder's strongest votes that may reach `least`, and other votes on the same, with their interval."""
-        name = AutoencoderDetector.name
-        votes = self.store.votes.strongest(name, self.since, _least_z(least), limit, principals)
+    def _read_votes(self, limit: int, principals: Sequence[str] | None = None) -> pd.DataFrame:
+        """Return the votes that reach furthest, from MIN_REACH on, and other votes on the same, with their interval."""
+        votes = self.store.votes.nearest(self.since, MIN_REACH, limit, principals)
         return votes.assign(interval=votes["event_time"].astype("int64") // 1_000_000 // self.seconds)
 
     def _lead_events(self, votes: pd.DataFrame) -> pd.DataFrame:
         """Return the events of leads, the highest reach first.
 
-        Their columns are those of a `ThresholdWhatIf`, `name`, `action`, `newcomer`, and `lead`, a hash.
+        Their columns are those of `lead_groups`, event_id, event_time, action, `name`, `newcomer`, and `lead`, a hash.
         """
-        what_if = VoteHistory.from_votes(votes, {}, self.settings).what_if(self.settings.voting.quorum)
-        own = votes[votes["detector"] == AutoencoderDetector.name]
-        facts = own[["event_id", "action"]].assign(name=own["principal"], newcomer=are_of_newcomers(own))
-        events = what_if.events.merge(facts, on="event_id")
-        events["reach"] = self._reach_of_calm_newcomers(events)
-        groups = lead_groups(events, self.alerts, self.settings)
-        return (
-            events.loc[groups.index]
-            .assign(lead=groups)
-            .sort_values(["reach", "event_time", "event_id"], ascending=[False, True, True])
+        events = votes[votes["reach"].notna()].sort_values(
+            ["reach", "event_time", "event_id"], ascending=[False, True, True]
         )
-
-    def _reach_of_calm_newcomers(self, events: pd.DataFrame) -> pd.Series:
-        """Return the reach of events; for newcomers that began calmly, by the whole threshold.
-
-        Whether a newcomer began calmly is not stored. But otherwise a share of the threshold would have been enough for an alert,
-        and there is no alert.
-        """
-        calm = events["newcomer"] & (events["reach"] >= (self.threshold or np.inf))
-        return events["reach"].where(~calm, events["reach"] * ensemble.NEWCOMER_THRESHOLD_SHARE)
+        columns = ["event_id", "event_time", "principal", "interval", "action", "reach"]
+        events = events[columns].assign(
+            name=events["principal"],
+            principal=hashing.hash_strings(events["principal"]),
+            newcomer=are_of_newcomers(events),
+        )
+        groups = lead_groups(events, self.alerts, self.settings)
+        return events.loc[groups.index].assign(lead=groups)
 
 
 def _to_lead(group: pd.DataFrame, actions: Sequence[str], voters: tuple[DetectorName, ...]) -> Lead:
@@ -302,16 +270,6 @@ def _impact_of(action: str) -> CallImpact:
 def _alarm(found: CallImpact) -> int:
     """Return the rank of a grave or severe impact, which comes before others."""
     return GRAVITIES.index(found.gravity) if found.gravity in GRAVE_OR_SEVERE else 0
-
-
-def _least_z(reach: float) -> float:
-    """Return the lowest z of the autoencoder with which an event may reach a threshold."""
-    return min(ensemble.strong_vote_threshold(reach), reach * ensemble.NEWCOMER_THRESHOLD_SHARE)
-
-
-def _count_own(votes: pd.DataFrame) -> int:
-    """Return the number of votes of the autoencoder."""
-    return int((votes["detector"] == AutoencoderDetector.name).sum())
 
 
 def _decidable_suppressions(matches: Sequence[SuppressionMatch]) -> list[SuppressionMatcher]:

@@ -95,6 +95,8 @@ class Vote:
     - `bank_version`: the bank that measured the event, or that judged the interval when it closed.
     - `alone`: no other detector had an opinion, except one that compares with how newcomers begin.
     - `action`: the event's, such as `s3:GetObject`, cut to MAX_VOTE_ACTION_LENGTH characters; empty for an interval.
+    - `reach`: the highest threshold of alerts at which the event opens an alert, by which leads are found. None (NaN in tables)
+      where a verdict lacks votes, and for a detector whose z opens no alert.
     """
 
     event_id: str
@@ -109,6 +111,7 @@ class Vote:
     bank_version: str = ""
     alone: bool = False
     action: str = ""
+    reach: float | None = None
 
 
 VOTE_COLUMNS = tuple(Vote.__dataclass_fields__)

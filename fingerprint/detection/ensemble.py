@@ -160,6 +160,19 @@ def alert_reach(z: NDArray[Any], second: Mask, weak: Mask, agreed: Mask) -> Floa
     return reach
 
 
+def suffice_beside_calibrated(others: VoteMasks, opinions: VoteMasks, quorum: int) -> Mask:
+    """Return which events (N,) have the votes of a verdict once a calibrated detector votes, too; `others` are the other votes.
+
+    >>> yes, no = np.array([True]), np.array([False])
+    >>> opinions = {"autoencoder": yes, "spectral": yes, "sequence": yes}
+    >>> suffice_beside_calibrated({"spectral": no, "sequence": yes}, opinions, quorum=2)
+    array([ True])
+    """
+    needed = votes_needed(opinions, quorum)
+    suffices: Mask = needed - (_count_true(others) if others else 0) <= 1
+    return suffices
+
+
 def agree_strongly(others: VoteMasks, strong: VoteMasks, opinions: VoteMasks, quorum: int) -> Mask:
     """Return which events (N,) have a verdict by the detectors that are not calibrated alone, one of the votes a strong one.
 

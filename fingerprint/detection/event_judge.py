@@ -9,9 +9,9 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from operator import or_
+from operator import attrgetter, or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +34,8 @@ from fingerprint.state.event_batch import EventBatch
 class Judgement(NamedTuple):
     """The decision on N events: `thresholds` and `votes` by detector, `verdict` and `newcomer`, (N,) each.
 
-    `alert_threshold` (N,) is the z that opens an alert. `newcomer` marks events that a detector compared with how others began.
+    `alert_threshold` (N,) is the z that opens an alert, `reach` (N,) the highest threshold of alerts at which the event opens
+    one, NaN without one. `newcomer` marks events that a detector compared with how others began.
     """
 
     thresholds: Mapping[str, NDArray[Any]]
@@ -42,6 +43,7 @@ class Judgement(NamedTuple):
     votes: Mapping[str, NDArray[np.bool_]]
     verdict: NDArray[np.bool_]
     newcomer: NDArray[np.bool_]
+    reach: NDArray[np.float64]
 
     def columns(self, z: Mapping[str, NDArray[Any]], level: NDArray[np.int8]) -> dict[str, NDArray[Any]]:
         """Return the columns of judged events (N,): z, vote and threshold of each detector, verdict, level and newcomer."""
@@ -63,8 +65,11 @@ class EventJudge:
         self.weak_vote_threshold = ensemble.weak_vote_threshold(alert_threshold)
         self.strong_vote_threshold = ensemble.strong_vote_threshold(alert_threshold)
 
-    def decide(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> Judgement:
-        """Return votes and verdicts from the z of each detector, (N,) each, by the rules of `detection.ensemble`."""
+    def decide(self, batch: EventBatch, z: Mapping[str, NDArray[Any]], is_final: bool = True) -> Judgement:
+        """Return votes and verdicts from the z of each detector, (N,) each, by the rules of `detection.ensemble`.
+
+        Unless the judgement `is_final`, no event has a reach: more detectors may still vote for it.
+        """
         by_newcomers = self.by_newcomers(batch)
         opinions = ensemble.opinion_masks(z) | {
             each.name: has_opinion(each, batch) for each in self.detectors if each.final_when_closed
@@ -72,9 +77,8 @@ class EventJudge:
         opinions = ensemble.without_newcomers(opinions, by_newcomers)
         calm = self._began_calmly(z, by_newcomers)
         agreed = self._others_agree(z, opinions)
-        alert_threshold = np.where(
-            agreed, self.strong_vote_threshold, self.alert_threshold
-        ) * ensemble.threshold_share(opinions, batch.level, calm)
+        share = ensemble.threshold_share(opinions, batch.level, calm)
+        alert_threshold = np.where(agreed, self.strong_vote_threshold, self.alert_threshold) * share
         opening = {
             each.name: ensemble.reaches_threshold(z[each.name], alert_threshold)
             for each in self.detectors
@@ -87,7 +91,8 @@ class EventJudge:
         votes = {name: ensemble.reaches_threshold(z[name], least) for name, least in thresholds.items()}
         verdict = ensemble.opening_verdicts(votes, self.quorum, opinions, opening)
         newcomer = reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))
-        return Judgement(thresholds, alert_threshold, votes, verdict, newcomer)
+        reach = self._reach(z, votes, share, opinions, agreed) if is_final else np.full(len(batch), np.nan)
+        return Judgement(thresholds, alert_threshold, votes, verdict, newcomer, reach)
 
     def _vote_thresholds(
         self,
@@ -108,6 +113,42 @@ class EventJudge:
             * np.where(by_newcomers.get(each.name, False), 1.0, share)
             for each in self.detectors
         }
+
+    def _reach(
+        self,
+        z: Mapping[str, NDArray[Any]],
+        votes: ensemble.VoteMasks,
+        share: NDArray[np.float64],
+        opinions: ensemble.VoteMasks,
+        agreed: NDArray[np.bool_],
+    ) -> NDArray[np.float64]:
+        """Return the highest threshold of alerts at which each event (N,) opens an alert, NaN without one.
+
+        Only an event that a calibrated detector votes for, or that the others agree on, has a reach: another may be judged when
+        it is measured, before the others have voted.
+        """
+        reach = np.full(len(agreed), np.nan)
+        calibrated = [each.name for each in self.detectors if each.calibrated]
+        rows = np.flatnonzero(reduce(or_, (votes[name] for name in calibrated), agreed))
+        if not len(rows) or not calibrated:
+            return reach
+        some, known = ({name: each[rows] for name, each in of_all.items()} for of_all in (z, opinions))
+        second = self._suffice(some, known, attrgetter("second_threshold"))
+        weak = self._suffice(some, known, attrgetter("weak_threshold"))
+        strongest = np.fmax.reduce([some[name] for name in calibrated]) / share[rows]
+        found = ensemble.alert_reach(strongest, second, weak, agreed[rows])
+        reach[rows] = np.where(found > -np.inf, found, np.nan)
+        return reach
+
+    def _suffice(
+        self,
+        z: Mapping[str, NDArray[Any]],
+        opinions: ensemble.VoteMasks,
+        least: Callable[[Detector], float],
+    ) -> NDArray[np.bool_]:
+        """Return which events (N,) lack no vote but a calibrated detector's, if the others vote from their z `least` on."""
+        others = {each.name: z[each.name] >= least(each) for each in self.detectors if not each.calibrated}
+        return ensemble.suffice_beside_calibrated(others, opinions, self.quorum)
 
     def _others_agree(self, z: Mapping[str, NDArray[Any]], opinions: ensemble.VoteMasks) -> NDArray[np.bool_]:
         """Return a mask (N,) of the events on which the uncalibrated detectors agree, at least one of them strongly."""

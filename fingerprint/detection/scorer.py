@@ -53,10 +53,13 @@ class ScoredEvents:
 
     The table has z, vote and threshold of each detector (`z_column`, `vote_column`, `threshold_column`), `verdict`, `degraded`
     (the fallback computed the losses) and `bank_version` (the bank that measured the event).
+
+    `reach` (N,) is the highest threshold of alerts at which each event opens an alert, NaN without one.
     """
 
     batch: EventBatch
     table: Frame
+    reach: NDArray[np.float64]
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -144,7 +147,9 @@ class Scorer:
         pending = (undecided | self.keep_all_events) & ~refused
         if pending.any():
             self.state.pending.add(self._with_provenance(batch.take(pending), degraded))
-        votes = self._vote_rows(batch, {name: xp.where(pending | refused, np.nan, z[name]) for name in z})
+        at_once = {name: xp.where(pending | refused, np.nan, z[name]) for name in z}
+        no_reach = xp.full(len(batch), np.nan)  # whatever the others say, no verdict
+        votes = self._vote_rows(batch, at_once, no_reach)
         return MeasureResult(len(batch), repeats, batch.principal, votes, len(batch) * degraded)
 
     def _measure_evidence(self, batch: EventBatch) -> dict[str, NDArray[Any]]:
@@ -213,12 +218,13 @@ class Scorer:
         batch = batch.with_evidence_of([each.name for each in self.detectors])
         final = {each.name: score_measured(each, batch) for each in self.detectors if is_final}
         z = final or self._scores_so_far(batch, self.detectors)
-        judgement = self.event_judge.decide(batch, z)
+        judgement = self.event_judge.decide(batch, z, is_final)
         if is_final:
             batch = self._with_final_evidence(batch, judgement.verdict)
             for each in self._with_evidence(batch):
                 each.record_scores(batch, z[each.name])
-        return ScoredEvents(batch, frames.with_columns(batch.frame, judgement.columns(z, batch.level)))
+        table = frames.with_columns(batch.frame, judgement.columns(z, batch.level))
+        return ScoredEvents(batch, table, judgement.reach)
 
     def _scores_so_far(self, batch: EventBatch, detectors: Sequence[Detector]) -> dict[str, NDArray[Any]]:
         """Return the z of open events by detector, (N,) each; NaN for a detector that is `final_when_closed`."""
@@ -248,7 +254,7 @@ class Scorer:
             each.name: np.asarray(frames.column_of(scored.table, z_column(each.name)))
             for each in self._event_detectors()
         }
-        return self._vote_rows(scored.batch, z)
+        return self._vote_rows(scored.batch, z, scored.reach)
 
     def close_intervals(self, include_open: bool = False) -> IntervalVotes:
         """Return the votes on the intervals that closed since the last call (`include_open`: also on the open ones).
@@ -317,8 +323,13 @@ class Scorer:
     def _event_detectors(self) -> list[Detector]:
         return [each for each in self.detectors if each.granularity == "event"]
 
-    def _vote_rows(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> Frame:
-        """Return one row for each event and event detector with a z (N,) at or above the floor; NaN gives no row."""
+    def _vote_rows(
+        self, batch: EventBatch, z: Mapping[str, NDArray[Any]], reach: NDArray[np.float64]
+    ) -> Frame:
+        """Return one row for each event and event detector with a z (N,) at or above the floor; NaN gives no row.
+
+        Only the rows of calibrated detectors have the `reach` (N,) of their events.
+        """
         floor = self.settings.database.min_vote_score
         rows_of = {each: (z[each.name] >= floor).nonzero()[0] for each in self._event_detectors()}
         if not any(map(len, rows_of.values())):
@@ -329,7 +340,8 @@ class Scorer:
         parts = []
         for detector, places in rows_of.items():
             if len(places):
-                judged = EventJudgement(z[detector.name], detector.threshold * share, alone)
+                own = reach if detector.calibrated else namespace(reach).full_like(reach, np.nan)
+                judged = EventJudgement(z[detector.name], detector.threshold * share, alone, own)
                 parts.append(event_votes(batch, places, detector, judged))
         return frames.concat_frames(parts)
 

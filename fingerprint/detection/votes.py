@@ -1,7 +1,7 @@
 """Tables of votes: one row for each z of a detector at or above the floor, on an event or on an interval.
 
 Example:
-    >>> table = event_votes(batch, np.array([7]), detector, EventJudgement(z, threshold, alone))
+    >>> table = event_votes(batch, np.array([7]), detector, EventJudgement(z, threshold, alone, reach))
     >>> frames.to_pandas(table)[["event_id", "detector", "z", "vote"]]
           event_id     detector    z  vote
     0  4e8bd68e...  autoencoder  4.1  True
@@ -34,11 +34,15 @@ _CALL_COLUMNS = ["service", "action"]  # of an event; together they are the acti
 
 
 class EventJudgement(NamedTuple):
-    """A detector's judgement of events, (N,) each: its `z`, the `threshold` of a vote, and `alone`: no other has an opinion."""
+    """A detector's judgement of events, (N,) each: its `z`, the `threshold` of a vote, and `alone`: no other has an opinion.
+
+    `reach` is the highest threshold of alerts at which its z opens an alert, NaN without one.
+    """
 
     z: NDArray[Any]
     threshold: NDArray[np.float64]
     alone: NDArray[np.bool_]
+    reach: NDArray[np.float64]
 
 
 @cache
@@ -51,7 +55,7 @@ def event_votes(
     batch: EventBatch, places: NDArray[np.intp], detector: Detector, judged: EventJudgement
 ) -> Frame:
     """Return a detector's votes on the events at some places (M,) of those that it judged."""
-    score, threshold, alone, level = (to_host(each[places]) for each in (*judged, batch.level))
+    score, threshold, alone, reach, level = (to_host(each[places]) for each in (*judged, batch.level))
     columns = {
         "detector": np.full(len(places), detector.name, object),
         "z": score,
@@ -59,6 +63,7 @@ def event_votes(
         "threshold": threshold,
         "level": np.array(LEVELS, dtype=object)[level],
         "alone": alone,
+        "reach": reach,
     }
     votes = frames.with_columns(_identity(batch, places, detector.bank.version), columns)
     return frames.select_columns(votes, VOTE_COLUMNS)
@@ -106,5 +111,6 @@ def interval_votes(kind: str, scores: IntervalScores, name: NDArray[np.object_],
         "bank_version": np.full(len(z), detector.bank.version, object),
         "alone": np.zeros(len(z), bool),
         "action": np.full(len(z), "", object),
+        "reach": np.full(len(z), np.nan),
     }
     return ColumnTable.of_arrays({each: columns[each] for each in VOTE_COLUMNS}, len(z))

@@ -227,10 +227,14 @@ votes = sql.Table(
     sql.Column("alone", sql.Boolean, nullable=False, server_default=sql.false()),
     sql.Column(STORED_AT, UtcDateTime, index=True),
     required_text("action", server_default=""),
+    sql.Column("reach", NanAsNull),
 )
 VOTE_COLUMNS = tuple(column.name for column in votes.columns if column.name != STORED_AT)
 sql.Index("votes_of_principal", votes.c.principal, votes.c.event_time).ddl_if(dialect="sqlite")
-sql.Index("votes_by_strength", votes.c.detector, votes.c.z)  # leads: the strongest votes of a detector
+_has_reach = votes.c.reach.is_not(None)
+sql.Index(  # leads
+    "votes_by_reach", votes.c.reach, sqlite_where=_has_reach, postgresql_where=_has_reach
+)
 sql.Index("votes_by_principal", votes.c.principal, postgresql_using="hash").ddl_if(dialect="postgresql")
 
 credential_issues = sql.Table(  # calls that handed out an access key

@@ -20,14 +20,14 @@ from fingerprint.core.ports.store import VoteTable
 from fingerprint.core.sanitize import index_key, storable
 from fingerprint.store.schema import VOTE_COLUMNS, Row
 
-_BOOLEAN_COLUMNS, _NUMBER_COLUMNS = ("vote", "alone"), ("z", "threshold")
+_BOOLEAN_COLUMNS, _NUMBER_COLUMNS = ("vote", "alone"), ("z", "threshold", "reach")
 _FLAGGED_COLUMNS = ["event_id", "event_time", "entity", "label"]
 
 
 def vote_table(rows: Sequence[Any]) -> pd.DataFrame:
     """Return votes, rows of VOTE_COLUMNS, as a table; `event_time` is UTC."""
     frame = pd.DataFrame(rows, columns=list(VOTE_COLUMNS))
-    return frame.assign(event_time=_to_utc(frame["event_time"]))
+    return frame.assign(event_time=_to_utc(frame["event_time"]), reach=frame["reach"].astype(float))
 
 
 def feed_count_table(rows: Sequence[Any]) -> pd.DataFrame:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sql
 
-from fingerprint.core.alert import DetectorName
 from fingerprint.core.sanitize import storable
 from fingerprint.store import page_cursor
 from fingerprint.store.database import Repository, reads
@@ -83,23 +82,21 @@ class SqlVoteRepository(Repository):
         return tables.vote_table(rows[:size]), following
 
     @reads
-    def strongest(
+    def nearest(
         self,
         connection: sql.Connection,
-        detector: DetectorName,
         since: datetime,
         least: float,
         limit: int,
         principals: Sequence[str] | None = None,
     ) -> pd.DataFrame:
-        """Return at most `limit` votes of an event detector, the highest z first, followed by other detectors' related votes.
+        """Return at most `limit` votes with a reach of at least `least`, the highest first, then other detectors' related votes.
 
-        The detector's votes have a z of at least `least`, on events at `since` or later of these `principals` (None: of all) that
-        are outside the times of the principal's alerts. The related votes are on the same events, or for intervals of the
-        principals.
+        The former are on events at `since` or later of these `principals` (None: of all), outside the times of the principal's
+        alerts. The latter are on the same events, or for intervals of the principals.
         """
-        own = votes.c.detector if principals is None else _DETECTOR_OF_PRINCIPALS
-        found = _select_votes(None, since).where(own == detector, votes.c.z >= least)
+        reach = votes.c.reach if principals is None else _REACH_OF_PRINCIPALS
+        found = _select_votes(None, since).where(reach >= least)
         spans = sql.select(alerts.c.principal, alerts.c.first_event_time, alerts.c.last_event_time)
         spans = spans.where(alerts.c.last_event_time >= since)
         if principals is not None:
@@ -109,11 +106,11 @@ class SqlVoteRepository(Repository):
                 spans.where(alerts.c.principal.in_(names)),
             )
         in_alert = _TimesOfAlerts(connection.execute(spans.order_by(alerts.c.first_event_time)))
-        ordered = found.order_by(votes.c.z.desc(), votes.c.event_id)
+        ordered = found.order_by(votes.c.reach.desc(), votes.c.event_id)
         with connection.execute(ordered.execution_options(yield_per=ROWS_AT_ONCE)) as result:
             outside = (row for row in result if (row.principal, row.event_time) not in in_alert)
             rows = [*islice(outside, limit)]
-        beside = _votes_on_events([row.event_id for row in rows], detector)
+        beside = _other_votes_on_events([row.event_id for row in rows])
         of_intervals = _votes_for_intervals(sorted({row.principal for row in rows}), since)
         rows += [row for query in (*beside, *of_intervals) for row in connection.execute(query)]
         from fingerprint.store import tables
@@ -133,8 +130,8 @@ class SqlVoteRepository(Repository):
         return newest
 
 
-# With the plain column, SQLite would look up all votes of the detector instead of those of the principals.
-_DETECTOR_OF_PRINCIPALS = votes.c.detector.concat("")
+# With the plain columns, SQLite would look up all votes with a reach, or of the detector, instead of those of the principals.
+_REACH_OF_PRINCIPALS, _DETECTOR_OF_PRINCIPALS = votes.c.reach + 0, votes.c.detector.concat("")
 
 
 class _TimesOfAlerts:
@@ -158,10 +155,10 @@ class _TimesOfAlerts:
         return begun > 0 and at <= self._ended[principal][begun - 1]
 
 
-def _votes_on_events(event_ids: Sequence[str], but: DetectorName) -> Iterator[sql.Select[Any]]:
-    """Yield queries for the votes of other detectors on some events."""
+def _other_votes_on_events(event_ids: Sequence[str]) -> Iterator[sql.Select[Any]]:
+    """Yield queries for the votes on some events by detectors whose votes have no reach."""
     for ids in id_batches(event_ids):
-        yield _select_votes(None, None).where(votes.c.event_id.in_(ids), votes.c.detector != but)
+        yield _select_votes(None, None).where(votes.c.event_id.in_(ids), votes.c.reach.is_(None))
 
 
 def _votes_for_intervals(principals: Sequence[str], since: datetime) -> Iterator[sql.Select[Any]]:

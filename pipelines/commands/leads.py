@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from fingerprint.adapters.system import SystemClock
-from fingerprint.analysis.leads import Lead, leads_in_force
+from fingerprint.analysis.leads import Lead, recent_leads
 from fingerprint.analysis.threshold_service import ThresholdForecast
 from fingerprint.core.alert import GRAVE_OR_SEVERE
 from fingerprint.core.settings import Settings
@@ -30,7 +30,7 @@ def list_leads(
     with closing(open_store(database_url, create=False)) as store:
         earliest = parse_since(since, clock.now()) if since else None
         threshold = ThresholdForecast(store, bank, settings, clock).known_threshold()
-        start, found = leads_in_force(store, settings, earliest, clock, limit, threshold)
+        start, found = recent_leads(store, settings, earliest, clock, limit)
     return {
         "since": format_iso(start),
         "threshold": threshold,

@@ -19,8 +19,7 @@ from fingerprint.analysis.leads import Lead, find_leads
 from fingerprint.core.alert import Alert, Vote
 from fingerprint.core.case import SuppressionMatch
 from fingerprint.core.sanitize import storable
-from fingerprint.core.settings import Settings, Voting
-from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, strong_vote_threshold
+from fingerprint.core.settings import Settings
 from fingerprint.store import SqlStore, open_store
 from tests.support.alerts import NASTY, stolen_session
 from tests.support.query_plans import plans
@@ -39,13 +38,15 @@ def store(tmp_path: Path) -> SqlStore:
 def seen(name: str, hour: float, z: float, who: str = ANA, action: str = "s3:GetObject") -> list[Vote]:
     """Votes of the autoencoder and the sequence detector on one event."""
     when = START + timedelta(hours=hour)
-    own = Vote(name, when, who, f"{who}|s3|direct", "autoencoder", z, 1.7, z >= 1.7, "entity", action=action)
-    return [own, replace(own, detector="sequence", z=1.7, threshold=1.6, vote=True)]
+    own = Vote(
+        name, when, who, f"{who}|s3|direct", "autoencoder", z, 1.7, z >= 1.7, "entity", action=action, reach=z
+    )
+    return [own, replace(own, detector="sequence", z=1.7, threshold=1.6, vote=True, reach=None)]
 
 
 def single(name: str, hour: float, z: float, who: str = ANA, action: str = "s3:GetObject") -> list[Vote]:
     """The autoencoder's vote alone, which no other one confirms."""
-    return seen(name, hour, z, who, action)[:1]
+    return [replace(seen(name, hour, z, who, action)[0], reach=None)]
 
 
 def surge(hour: int, who: str = ANA) -> list[Vote]:
@@ -114,35 +115,18 @@ def test_a_lead_names_its_grave_call_however_many_came_nearer(store: SqlStore) -
     assert (lead.reach, lead.gravity, lead.actions[0]) == (3.3, "severe", "iam:CreateAccessKey")
 
 
-def test_a_newcomer_who_would_have_been_an_alert_began_calmly_and_needs_the_whole_threshold(
-    store: SqlStore,
-) -> None:
-    newcomer = [replace(seen("a", 1, 3.1)[0], alone=True, level="peer")]
-    [lead] = found(store, newcomer)
-    assert lead.reach == round(3.1 / NEWCOMER_THRESHOLD_SHARE, 2), "no bank says which threshold it is"
-    for threshold, reach in ((3.4, 3.1), (3.5, lead.reach)):
-        answer = find_leads(store, SETTINGS, START, threshold=threshold)
-        assert [each.reach for each in answer.leads] == [reach]
-
-
-def test_one_vote_is_no_lead_unless_no_other_detector_had_an_opinion(store: SqlStore) -> None:
-    new = replace(single("new", 1, 2.7, BEN)[0], alone=True, level="peer")
-    [lead] = found(store, single("one", 1, 6.0), [new])
-    assert (lead.principal, lead.newcomer, lead.detectors) == (BEN, True, ("autoencoder",))
-    assert lead.reach == pytest.approx(2.7 / NEWCOMER_THRESHOLD_SHARE, abs=0.01)
-
-
-@pytest.mark.parametrize("reach", [leads.MIN_REACH + 0.1, 7.0])
-def test_what_reaches_further_than_its_z_is_read_too(
-    store: SqlStore, monkeypatch: pytest.MonkeyPatch, reach: float
-) -> None:
-    """Of a newcomer, and where the others agree, one of them strongly, less z is enough."""
-    monkeypatch.setattr(leads, "FIRST_DEPTH", 2)
-    new = replace(single("new", 1, reach * NEWCOMER_THRESHOLD_SHARE, BEN)[0], alone=True, level="peer")
-    own, other = seen("strong", 1, strong_vote_threshold(reach), CAT)
-    agreed = [own, replace(other, z=9.0), *surge(1, CAT)]
-    found_leads = found(store, seen("plain", 1, reach - 0.05), [new], agreed, limit=2)
-    assert {lead.principal for lead in found_leads} == {BEN, CAT}
+def test_one_vote_is_no_lead_unless_it_was_enough_for_a_verdict(store: SqlStore) -> None:
+    """No other detector had an opinion, or the others' votes were too weak to be stored."""
+    new = replace(single("new", 1, 2.7, BEN)[0], alone=True, level="peer", reach=3.0)
+    weak = replace(single("weak", 1, 3.1, CAT)[0], reach=2.8)
+    first, second = found(store, single("one", 1, 6.0), [new], [weak])
+    assert (first.principal, first.reach, first.newcomer, first.detectors) == (
+        BEN,
+        3.0,
+        True,
+        ("autoencoder",),
+    )
+    assert (second.principal, second.reach, second.newcomer) == (CAT, 2.8, False)
 
 
 def test_the_second_lead_of_one_principal_does_not_come_before_the_first_of_another(
@@ -154,9 +138,10 @@ def test_the_second_lead_of_one_principal_does_not_come_before_the_first_of_anot
     assert [lead.reach for lead in found(store, *votes, limit=2)] == [5.0, 3.0]
 
 
-def test_an_interval_that_surges_confirms_its_events_and_no_others(store: SqlStore) -> None:
-    [lead] = found(store, single("in", 5.5, 2.6), single("out", 15.5, 3.0), surge(5))
-    assert (lead.reach, lead.detectors) == (2.6, ("autoencoder", "spectral"))
+def test_a_lead_names_the_detector_that_voted_for_its_interval(store: SqlStore) -> None:
+    own = replace(single("in", 5.5, 2.6)[0], reach=2.6)
+    [lead] = found(store, [own], surge(5), surge(15))
+    assert lead.detectors == ("autoencoder", "spectral")
 
 
 def test_what_hardly_reaches_anything_is_no_lead(store: SqlStore) -> None:
@@ -215,36 +200,22 @@ def test_a_principal_of_many_alerts_costs_no_pair_of_each_with_each_event() -> N
 
 def test_the_votes_of_some_principals_are_found_by_their_names(store: SqlStore) -> None:
     """By the detector, SQLite reads all of its votes: that took a noisy store seconds."""
-    asked = plans(store, lambda: store.votes.strongest("autoencoder", START, 2.0, 9, [ANA, BEN]))
+    asked = plans(store, lambda: store.votes.nearest(START, 2.0, 9, [ANA, BEN]))
     of_votes = [each for each in asked if "votes" in each]
     assert of_votes
     assert all("votes_of_principal (principal=? AND event_time>?)" in each for each in of_votes)
 
 
 def test_an_alert_costs_no_comparison_with_each_vote(store: SqlStore) -> None:
-    asked = plans(store, lambda: store.votes.strongest("autoencoder", START, 2.0, 9))
+    asked = plans(store, lambda: store.votes.nearest(START, 2.0, 9))
     assert not [each for each in asked if "CORRELATED" in each]
-    assert "SEARCH votes USING INDEX votes_by_strength (detector=? AND z>?)" in asked
+    assert "SEARCH votes USING INDEX votes_by_reach (reach>?)" in asked
 
 
 def test_a_lead_that_becomes_an_alert_is_gone(store: SqlStore) -> None:
     assert found(store, seen("a", 10.2, 2.8))
     store.alerts.save([alert_at(10)])
     assert found(store) == []
-
-
-def test_the_quorum_in_force_says_how_many_must_vote(store: SqlStore) -> None:
-    votes = [*seen("a", 1.2, 2.8), *single("b", 30, 2.9)]
-    three = Settings(voting=Voting(quorum=3))
-    assert found(store, votes, options=three) == []
-    assert [lead.reach for lead in found(store, surge(1), options=three)] == [2.8]
-    one = Settings(voting=Voting(quorum=1))
-    assert [lead.reach for lead in found(store, options=one)] == [2.9, 2.8]
-
-
-def test_without_the_autoencoder_there_are_no_leads(store: SqlStore) -> None:
-    options = Settings(voting=Voting(detectors=("spectral", "sequence"), quorum=2))
-    assert found(store, seen("a", 1.2, 2.8), options=options) == []
 
 
 def suppress(store: SqlStore, **fields: str) -> None:

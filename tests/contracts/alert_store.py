@@ -3,10 +3,12 @@ fresh, open alert store."""
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -230,7 +232,7 @@ class StoreContract:
         one.alerts.save([], seen)
         other.alerts.save(votes=pd.DataFrame(seen))
         assert dump_tables(one) == dump_tables(other)
-        assert one.votes.read().to_dict("records") == other.votes.read().to_dict("records")
+        pd.testing.assert_frame_equal(one.votes.read(), other.votes.read())
 
     def test_votes_are_read_oldest_first_by_principal_and_time(self, make_store):
         store, alert, other = make_store(), stolen_session(), new_pipeline()
@@ -248,24 +250,38 @@ class StoreContract:
         assert list(store.votes.read()["action"]) == [storable(f"iam:{text}")]
         assert store.votes.page()[0]["action"].iloc[0] == storable(f"iam:{text}")
 
-    def test_the_strongest_votes_of_a_detector_come_with_those_beside_them(self, make_store):
+    @pytest.mark.parametrize("reach", [None, math.nan, -0.25, 3.5, math.inf])
+    def test_a_vote_keeps_how_far_its_event_reaches(self, make_store, reach):
+        store, first = make_store(), votes(stolen_session())[0]
+        store.alerts.save([], [replace(first, reach=reach)])
+        for table in (store.votes.read(), store.votes.page()[0]):
+            [found] = table["reach"]
+            assert found == reach or (np.isnan(found) and reach in (None, math.nan))
+        assert len(store.votes.nearest(first.event_time, -9.0, 9)) == (reach in (-0.25, 3.5, math.inf))
+
+    def test_the_votes_that_reach_furthest_come_with_those_beside_them(self, make_store):
         store, alert, other = make_store(), stolen_session(), new_pipeline()
-        own = [replace(vote, z=2.0 + place / 10) for place, vote in enumerate(votes(other))]
-        beside = replace(own[-1], detector="sequence", z=1.9)
-        surge = replace(own[0], event_id="interval:1", detector="spectral")
-        silent = replace(own[0], event_id="silence:1", detector="spectral", vote=False)
-        elsewhere = replace(own[0], event_id="other", detector="sequence")
-        store.alerts.save([alert], [*votes(alert), *own, beside, surge, silent, elsewhere])
+        own = [
+            replace(vote, z=9.0 - place, reach=2.0 + place / 10) for place, vote in enumerate(votes(other))
+        ]
+        no_verdict = replace(own[0], event_id="no verdict", reach=None)
+        own_reach = {"detector": "sequence", "z": 1.9, "reach": None}
+        beside = replace(own[-1], **own_reach)
+        surge = replace(own[0], event_id="interval:1", detector="spectral", reach=None)
+        silent = replace(own[0], event_id="silence:1", detector="spectral", vote=False, reach=None)
+        elsewhere = replace(own[0], event_id="other", **own_reach)
+        of_alert = [replace(vote, reach=5.0) for vote in votes(alert)]
+        store.alerts.save([alert], [*of_alert, *own, no_verdict, beside, surge, silent, elsewhere])
         since = other.first_event_time
-        found = store.votes.strongest("autoencoder", since, 2.1, 1)
+        found = store.votes.nearest(since, 2.1, 1)
         assert list(found["event_id"]) == [own[-1].event_id, own[-1].event_id, "interval:1"]
         assert list(found["detector"]) == ["autoencoder", "sequence", "spectral"]
-        assert len(store.votes.strongest("autoencoder", since, 2.1, 9)) == len(own) - 1 + 2
-        assert len(store.votes.strongest("autoencoder", since, 2.1, 9, [other.principal])) == len(own) - 1 + 2
-        assert len(store.votes.strongest("autoencoder", since, 2.1, 9, [alert.principal])) == 0, (
+        assert len(store.votes.nearest(since, 2.1, 9)) == len(own) - 1 + 2
+        assert len(store.votes.nearest(since, 2.1, 9, [other.principal])) == len(own) - 1 + 2
+        assert len(store.votes.nearest(since, 2.1, 9, [alert.principal])) == 0, (
             "they lie in the time of its alert"
         )
-        assert len(store.votes.strongest("autoencoder", other.last_event_time + timedelta(1), 1.6, 9)) == 0
+        assert len(store.votes.nearest(other.last_event_time + timedelta(1), 1.6, 9)) == 0
 
     def test_votes_in_the_time_of_an_alert_take_no_place_among_the_strongest(self, make_store):
         """Also where one alert goes on after a later one of its principal has ended; both ends belong to it."""
@@ -283,17 +299,17 @@ class StoreContract:
                 for first, last in alerts
             ],
             [
-                replace(own, event_id=f"e{at}", event_time=own.event_time + at * hour, z=9.0 - at / 10)
+                replace(own, event_id=f"e{at}", event_time=own.event_time + at * hour, reach=9.0 - at / 10)
                 for at in (-1, 0, 2.5, 4, 7, 10, 10.5, 20, 22)
             ]
-            + [replace(votes(other)[0], event_time=own.event_time + 4 * hour, z=2.0)],
+            + [replace(votes(other)[0], event_time=own.event_time + 4 * hour, reach=2.0)],
         )
         since = own.event_time - hour
         outside = ["e-1", "e10.5", "e22", votes(other)[0].event_id]
         for limit in (2, 9):
-            found = store.votes.strongest("autoencoder", since, 1.6, limit)
+            found = store.votes.nearest(since, 1.6, limit)
             assert list(found["event_id"]) == outside[:limit]
-        found = store.votes.strongest("autoencoder", since, 1.6, 9, [own.principal])
+        found = store.votes.nearest(since, 1.6, 9, [own.principal])
         assert list(found["event_id"]) == outside[:3]
 
     def test_the_spans_of_alerts_name_whose_they_are(self, make_store):

@@ -201,6 +201,28 @@ def test_single_votes_rest_on_the_store_with_their_threshold_and_level(scored: R
     assert set(own["level"]) <= {"entity", "principal", "peer", "generic"}
 
 
+def test_a_stored_vote_reaches_the_threshold_of_alerts_where_its_event_has_a_verdict(scored: Run) -> None:
+    kept, events = scored.store.votes.read(), scored.events.set_index("event_id")
+    own = kept[kept["detector"] == "autoencoder"]
+    verdict = events.loc[own["event_id"], "verdict"].to_numpy()
+    np.testing.assert_array_equal(own["reach"] >= SETTINGS.alerts.threshold, verdict)
+    assert verdict.any()
+    assert (own["reach"].notna().to_numpy() & ~verdict).any(), "leads"
+    assert kept.loc[kept["detector"] != "autoencoder", "reach"].isna().all()
+
+
+def test_a_lead_rests_on_votes_that_are_too_weak_to_be_stored(scored: Run) -> None:
+    kept = scored.store.votes.read()
+    own = kept[kept["reach"].notna() & ~kept["alone"]]
+    others = kept[kept["vote"] & (kept["detector"] == "sequence")]
+    surges = kept[kept["vote"] & kept["event_id"].str.startswith("interval:")]
+    unseen = own[~own["event_id"].isin(others["event_id"])]
+    hour = unseen["event_time"].dt.floor("h") + pd.Timedelta(hours=1)
+    surged = [*zip(surges["principal"], surges["event_time"], strict=True)]
+    alone = [place not in surged for place in zip(unseen["principal"], hour, strict=True)]
+    assert any(alone)
+
+
 # --- what never changes an answer -----------------------------------------------------------------------------------
 
 

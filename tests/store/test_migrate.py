@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import math
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -158,15 +159,17 @@ def test_programs_that_start_together_on_an_empty_database_migrate_it_once(url):
         store.close()
 
 
-def test_votes_of_before_have_no_action_and_stay(url, engine):
-    """Migration 2: a vote says what its event called."""
+def test_votes_of_before_have_no_action_and_no_reach_and_stay(url, engine):
+    """Migrations 2 and 3: a vote says what its event called, and how far it reaches."""
     vote = votes(stolen_session())[0]
     with engine.begin() as connection:
         migrations(connection, "0001")
-        row = {name: getattr(vote, name) for name in schema.VOTE_COLUMNS if name != "action"}
+        row = {name: getattr(vote, name) for name in schema.VOTE_COLUMNS if name not in ("action", "reach")}
         connection.execute(sql.insert(schema.votes), row)
     store = open_store(url)
-    assert store.votes.read()[["event_id", "action"]].to_numpy().tolist() == [[vote.event_id, ""]]
+    [stored] = store.votes.read().to_dict("records")
+    assert (stored["event_id"], stored["action"]) == (vote.event_id, "")
+    assert math.isnan(stored["reach"])
     store.close()
 
 

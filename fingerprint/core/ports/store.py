@@ -24,7 +24,6 @@ from fingerprint.core.alert import (
     AlertSpan,
     CredentialIssue,
     Decision,
-    DetectorName,
     Disposition,
     FeedGap,
     Vote,
@@ -135,19 +134,13 @@ class VoteRepository(Protocol):
         """
         ...
 
-    def strongest(
-        self,
-        detector: DetectorName,
-        since: datetime,
-        least: float,
-        limit: int,
-        principals: Sequence[str] | None = None,
+    def nearest(
+        self, since: datetime, least: float, limit: int, principals: Sequence[str] | None = None
     ) -> pd.DataFrame:
-        """Return at most `limit` votes of an event detector, the highest z first, followed by other detectors' related votes.
+        """Return at most `limit` votes with a reach of at least `least`, the highest first, then other detectors' related votes.
 
-        The detector's votes have a z of at least `least`, on events at `since` or later of these `principals` (None: of all) that
-        are outside the times of the principal's alerts. The related votes are on the same events, or for intervals of the
-        principals.
+        The former are on events at `since` or later of these `principals` (None: of all), outside the times of the principal's
+        alerts. The latter are on the same events, or for intervals of the principals.
         """
         ...
 

@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from pydantic import Field
 
-from fingerprint.analysis.leads import MAX_LEADS, Lead, leads_in_force
+from fingerprint.analysis.leads import MAX_LEADS, Lead, recent_leads
 from fingerprint.web.api.queue_params import RequestModel, UtcDatetime
 from fingerprint.web.api.responses import FiniteFloat, ResponseModel
 from fingerprint.web.auth import Viewer
@@ -45,7 +45,5 @@ class LeadParams(RequestModel):
 def list_leads(params: Annotated[LeadParams, Query()], caller: Viewer, deps: Deps) -> LeadsResponse:
     """List leads: events just below the threshold of alerts, by principal. They are no alerts, and are sent nowhere."""
     threshold = deps.thresholds.known_threshold() if deps.thresholds else None
-    since, found = leads_in_force(
-        deps.store, deps.settings, params.since, deps.clock, params.limit, threshold
-    )
+    since, found = recent_leads(deps.store, deps.settings, params.since, deps.clock, params.limit)
     return LeadsResponse(since=since, threshold=threshold, leads=found.leads, suppressed=found.suppressed)

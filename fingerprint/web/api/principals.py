@@ -57,7 +57,8 @@ class VoteResponse(ResponseModel):
     """A detector's vote on one event or interval: z (high is unusual) against its threshold.
 
     `alone` marks a vote without one of another detector. `action` is what the event called (`s3:GetObject`), empty for an
-    interval, and for votes that were stored before actions were.
+    interval, and for votes that were stored before actions were. `reach` is the highest threshold of alerts at which the event
+    opens an alert: null where a verdict lacks votes, and for a detector whose z opens no alert.
     """
 
     event_id: str
@@ -72,6 +73,7 @@ class VoteResponse(ResponseModel):
     bank_version: str
     alone: bool
     action: str
+    reach: FiniteFloat
 
 
 class VotePage(ResponseModel):

@@ -12,7 +12,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.analysis.leads import LEAD_DAYS, MAX_LEADS, MIN_REACH, leads_in_force
+from fingerprint.analysis.leads import LEAD_DAYS, MAX_LEADS, MIN_REACH, recent_leads
 from fingerprint.core.alert import GRAVITIES
 from fingerprint.core.case import AlertFilter
 from fingerprint.detection.detectors import detector_names
@@ -43,7 +43,7 @@ def show_leads(
     newest = deps.store.votes.newest_time()
     since = (newest or deps.clock.now()) - timedelta(days=query.days)
     threshold = deps.thresholds.known_threshold() if deps.thresholds else None
-    since, found = leads_in_force(deps.store, deps.settings, since, deps.clock, query.limit, threshold)
+    since, found = recent_leads(deps.store, deps.settings, since, deps.clock, query.limit)
     return render_page(
         request,
         "queue/leads.html",

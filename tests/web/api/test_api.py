@@ -577,7 +577,9 @@ def test_single_votes_are_read_by_principal_and_time(api: Api, place: Place) -> 
     assert [each["event_id"] for each in found["votes"]] == list(
         place.store.votes.read(PERSON, limit=4)["event_id"]
     )
-    assert {each["action"] for each in found["votes"]} == {""}, "none was stored with these"
+    assert {(each["action"], each["reach"]) for each in found["votes"]} == {("", None)}, (
+        "none was stored with these"
+    )
     until = found["votes"][2]["event_time"]
     before = said(api("GET", "/votes", params=asked | {"until": until}))["votes"]
     assert before == [each for each in found["votes"] if each["event_time"] < until]

@@ -130,7 +130,7 @@ def test_an_empty_list_says_why(store: SqlStore, tmp_path: Path) -> None:
     other = load_settings(environment={}).model_copy(
         update={"voting": Voting(detectors=("spectral", "sequence"), quorum=2)}
     )
-    assert "which does not vote here" in Site.of(store, other).browser("viewer").get("/leads").text
+    assert "which does not vote here" in Site.of(none_yet, other).browser("viewer").get("/leads").text
     suppress_all(store)
     assert "2 are hidden by" in Site.of(store).browser("viewer").get("/leads").text
 

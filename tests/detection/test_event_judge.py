@@ -1,0 +1,156 @@
+"""The judgement of events: how far an event reaches, compared with verdicts at one threshold of alerts after the other."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from fingerprint.detection import ensemble
+from fingerprint.detection.detectors.sequence import SequenceDetector
+from fingerprint.detection.detectors.spectral import SpectralDetector
+from fingerprint.detection.event_judge import EventJudge, Judgement
+from fingerprint.registry.bank import PEER_LEVEL
+from fingerprint.registry.quality import LEAST_THRESHOLD
+
+EVENTS = 3_000
+CLOSE = 1e-3  # of a threshold: a z is a float32, and a threshold is not
+
+
+@dataclass
+class JudgingDetector:
+    """What a judge reads of a detector, with the z of all events given."""
+
+    name: str
+    threshold: float
+    calibrated: bool = False
+    second_vote_z: float = math.inf
+    weak_vote_z: float = math.inf
+    strong_vote_z: float = math.inf
+    calm_newcomer_z: float = -math.inf
+    final_when_closed: bool = False
+    newcomers: Any = field(default=None)
+
+    def __post_init__(self) -> None:
+        self.second_threshold = min(self.threshold, self.second_vote_z)
+        self.weak_threshold = min(self.second_threshold, self.weak_vote_z)
+
+    def judges_newcomer(self, _: object) -> Any:
+        return self.newcomers
+
+
+@dataclass
+class Batch:
+    """What a judge reads of a batch of events."""
+
+    level: NDArray[np.int8]
+
+    def __len__(self) -> int:
+        return len(self.level)
+
+    def has_evidence(self, _: str) -> NDArray[np.bool_]:
+        return np.ones(len(self), bool)
+
+
+@dataclass
+class Events:
+    """Events of principals on every level, some of them newcomers that only the autoencoder and how others began judge."""
+
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        random = np.random.default_rng(self.seed)
+        self.level = random.integers(0, PEER_LEVEL + 2, EVENTS).astype(np.int8)
+        self.newcomers = (self.level >= PEER_LEVEL) & (random.random(EVENTS) < 0.7)
+        stranger = self.level >= PEER_LEVEL
+        spectral, sequence = random.normal(0.5, 1.5, (2, EVENTS))
+        spectral[stranger & ~self.newcomers] = np.nan
+        spectral[random.random(EVENTS) < 0.1] = np.nan
+        z = {
+            "autoencoder": random.normal(2.5, 1.2, EVENTS),
+            "spectral": spectral,
+            "sequence": np.where(stranger, np.nan, sequence),
+        }
+        self.newcomers &= ~np.isnan(spectral)
+        self.z = {name: each.astype(np.float32) for name, each in z.items()}
+
+    def judged(
+        self, alert_threshold: float, quorum: int, own_threshold: float = LEAST_THRESHOLD
+    ) -> Judgement:
+        """Judge the events as a scorer would whose budget sets this threshold of alerts."""
+        detectors = [
+            JudgingDetector("autoencoder", min(own_threshold, alert_threshold), calibrated=True),
+            JudgingDetector(
+                "spectral",
+                1.7,
+                second_vote_z=SpectralDetector.second_vote_z,
+                weak_vote_z=SpectralDetector.weak_vote_z,
+                calm_newcomer_z=SpectralDetector.calm_newcomer_z,
+                newcomers=self.newcomers,
+            ),
+            JudgingDetector(
+                "sequence",
+                1.7,
+                second_vote_z=SequenceDetector.second_vote_z,
+                weak_vote_z=SequenceDetector.weak_vote_z,
+                strong_vote_z=SequenceDetector.strong_vote_z,
+            ),
+        ]
+        return EventJudge(detectors, alert_threshold, quorum).decide(Batch(self.level), self.z)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("quorum", [1, 2, 3])
+def test_an_event_opens_an_alert_at_each_threshold_that_it_reaches_and_at_no_other(quorum: int) -> None:
+    """Second, weak and strong votes, newcomers and calm beginnings among them."""
+    events = Events()
+    reach = events.judged(3.2, quorum).reach
+    for threshold in (LEAST_THRESHOLD, 1.8, 2.0, 2.4, 2.9, 3.2, 3.7, 4.5):
+        verdict = events.judged(threshold, quorum).verdict
+        close = np.abs(reach - threshold) < CLOSE
+        np.testing.assert_array_equal((reach >= threshold) | close, verdict | close)
+    assert 0.02 < (reach >= 3.2).mean() < 0.5
+
+
+def test_a_second_vote_and_a_weak_one_say_how_far_an_event_reaches() -> None:
+    """Both are too weak to be votes by themselves, so the store does not have them."""
+    events = Events()
+    reach, z = events.judged(3.2, 2).reach, events.z
+    usual = (events.level < PEER_LEVEL) & (z["autoencoder"] >= LEAST_THRESHOLD)
+    loudest = np.fmax(z["spectral"], z["sequence"])
+    second = usual & (loudest >= ensemble.SECOND_VOTE_THRESHOLD) & (loudest < 1.6)
+    weak = usual & (loudest >= ensemble.WEAK_VOTE_THRESHOLD) & (loudest < ensemble.SECOND_VOTE_THRESHOLD)
+    agreed = (np.fmin(z["spectral"], z["sequence"]) >= ensemble.SECOND_VOTE_THRESHOLD) & ~np.isnan(
+        z["spectral"]
+    )
+    np.testing.assert_allclose(reach[second & ~agreed], z["autoencoder"][second & ~agreed])
+    assert (reach[weak] < z["autoencoder"][weak]).all()
+    assert second.sum() > 100 < weak.sum()
+    assert np.isnan(reach[usual & (loudest < ensemble.WEAK_VOTE_THRESHOLD)]).all(), (
+        "no verdict at any threshold"
+    )
+
+
+def test_an_event_without_the_vote_of_a_calibrated_detector_has_a_reach_only_where_the_others_agree() -> None:
+    """Such an event is not pending, unless the others may agree: how they vote in the end is not known."""
+    events = Events()
+    all_known, known = (events.judged(3.2, 2, own).reach for own in (LEAST_THRESHOLD, 2.2))
+    voted = events.judged(3.2, 2, 2.2).votes["autoencoder"]
+    np.testing.assert_array_equal(known[voted], all_known[voted])
+    rest = known[~voted & ~np.isnan(known)]
+    assert len(rest) > 10
+    sequence, spectral = (events.z[name][~voted & ~np.isnan(known)] for name in ("sequence", "spectral"))
+    assert (sequence >= ensemble.STRONG_VOTE_THRESHOLD).all()
+    assert (spectral >= ensemble.SECOND_VOTE_THRESHOLD).all()
+
+
+def test_without_a_calibrated_detector_no_threshold_is_reached() -> None:
+    detectors = [JudgingDetector("spectral", 1.7), JudgingDetector("sequence", 1.7)]
+    z = {name: np.full(EVENTS, 5.0, np.float32) for name in ("spectral", "sequence")}
+    batch = Batch(np.zeros(EVENTS, np.int8))
+    judged = EventJudge(detectors, 3.2, 2).decide(batch, z)  # type: ignore[arg-type]
+    assert judged.verdict.all()
+    assert np.isnan(judged.reach).all()
