@@ -97,7 +97,7 @@ def build_event_table(chunks: Iterable[pd.DataFrame], window_seconds: int) -> Ev
     return EventTable(frame, np.concatenate(codes)[once], principal, seconds, group)
 
 
-NO_VERDICTS: Mapping[str, np.ndarray] = {}
+NO_COLUMNS: Mapping[str, np.ndarray] = {}
 
 
 class ScoredEventTable:
@@ -108,8 +108,8 @@ class ScoredEventTable:
         self.detectors, self.window, self.variants = tuple(detectors), window_seconds, tuple(variants)
         self.parts: list[pd.DataFrame] = []
 
-    def add(self, frame: pd.DataFrame, verdicts: Mapping[str, np.ndarray] = NO_VERDICTS) -> None:
-        """Add a scored batch (`detection.scorer.ScoredEvents.frame`), and verdicts of its events (N,) by the column's name."""
+    def add(self, frame: pd.DataFrame, more: Mapping[str, np.ndarray] = NO_COLUMNS) -> None:
+        """Add a scored batch (`detection.scorer.ScoredEvents.frame`), and `more` columns of its events by name, (N,) each."""
         principal = hashing.hash_strings(frame["principal"])
         time = frame["event_time"].astype("datetime64[us, UTC]").astype("int64").to_numpy()
         columns = {
@@ -123,7 +123,7 @@ class ScoredEventTable:
             },
             **{vote_column(name): frame[vote_column(name)].to_numpy(bool) for name in self.detectors},
             NEWCOMER_COLUMN: newcomer_rows(frame),
-            **verdicts,
+            **more,
         }
         self.parts.append(pd.DataFrame(columns))
 

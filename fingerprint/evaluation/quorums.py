@@ -61,7 +61,7 @@ class Method(NamedTuple):
 
 
 BELOW_ALERTS = 1_000.0  # more than an urgency and a z together: a lead ranks below every alert
-OWN_VERDICT = "verdict"  # column of the pipeline's own quorum
+OWN_VERDICT, REACH = "verdict", "reach"  # columns by the pipeline's own quorum
 
 
 def verdict_column(quorum: str) -> str:
@@ -133,7 +133,7 @@ class MultiQuorumPipeline(DetectionPipeline):
     def _add_verdicts(self, judged: Batch | None) -> JudgedEvents:
         if judged is not None:
             verdicts = {verdict_column(name): quorum.add(judged) for name, quorum in self.quorums.items()}
-            own = {OWN_VERDICT: judged.frame["verdict"].to_numpy(bool)}
+            own = {OWN_VERDICT: judged.frame["verdict"].to_numpy(bool), REACH: judged.reach}
             self.scored_events.add(judged.frame, {**own, **verdicts})
         return super()._add_verdicts(judged)
 
@@ -193,15 +193,15 @@ def alert_reach(judged: pd.DataFrame, detectors: Sequence[str], votes: int) -> N
 def rank_with_leads(
     judged: pd.DataFrame,
     served: ScoresAndFlags,
-    reach: NDArray[np.float64],
     alerts: Sequence[Alert],
     settings: Settings,
 ) -> ScoresAndFlags:
-    """Return the served queue, and below all its alerts the leads beside them by their `reach` (N,), which are not flagged.
+    """Return the served queue, and below all its alerts the leads beside them by their reach, which are not flagged.
 
-    Leads are those of the product (`analysis.leads`), with the z and votes of all events instead of those that are stored.
+    Leads are those of the product (`analysis.leads`), by the reach that it stores with votes.
     """
     score, flagged = served
+    reach = judged[REACH].to_numpy(float)
     seconds = settings.spectral.interval_seconds
     interval = (judged["time"].to_numpy() // 1_000_000 // seconds).astype(np.int32)
     events = pd.DataFrame({"principal": judged["principal"].to_numpy(), "interval": interval, "reach": reach})

@@ -155,11 +155,10 @@ def _standing_methods(
     title = f"({quorum} of {len(names)})"
     served = quorums.rank_as_served(judged, names, quorum, urgency[SERVED], _column(judged, SERVED))
     lower = quorums.rank_by_urgency(judged, names, quorum, urgency[SERVED])
-    reach = quorums.alert_reach(judged, names, quorum)
     out = {
         f"fingerprint {title}": Method(*served, "queue"),
         f"as served, then leads {title}": Method(
-            *quorums.rank_with_leads(judged, served, reach, alerts, settings), "queue"
+            *quorums.rank_with_leads(judged, served, alerts, settings), "queue"
         ),
         f"threshold lowered {title}": Method(*lower, "queue"),
     }

@@ -113,7 +113,7 @@ def test_leads_come_below_every_alert_the_nearest_first_and_are_not_flagged() ->
         time=[0, 20 * hour, 0, 20 * hour, 30 * hour],
     )
     served = np.array([34.0, 70.0, -np.inf, -np.inf, -np.inf]), np.array([True, True, False, False, False])
-    reach = np.array([3.4, 3.3, 3.1, 2.9, 1.0])
+    table["reach"] = [3.4, 3.3, 3.1, 2.9, np.nan]
     beside = replace(
         stolen_session(),
         principal="ben",
@@ -121,8 +121,8 @@ def test_leads_come_below_every_alert_the_nearest_first_and_are_not_flagged() ->
         last_event_time=datetime(1970, 1, 1, 19, 30, tzinfo=UTC),
     )
     options = Settings()
-    score, shown = quorums.rank_with_leads(table, served, reach, [], options)
+    score, shown = quorums.rank_with_leads(table, served, [], options)
     assert shown.tolist() == [True, True, False, False, False]
     assert score[1] > score[0] > score[2] > score[3] > score[4] == -np.inf
-    score, _ = quorums.rank_with_leads(table, served, reach, [beside], options)
+    score, _ = quorums.rank_with_leads(table, served, [beside], options)
     assert score[2] > score[3] == -np.inf, "an hour after an alert of the same principal is no lead"
