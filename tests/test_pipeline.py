@@ -185,13 +185,15 @@ def test_votes_reach_as_far_whether_or_not_every_event_is_kept(
     organisation: sample_organisation.SampleOrganisation, events: pd.DataFrame
 ) -> None:
     """An evaluation keeps every event, a stream those that may get a verdict: both have the same leads."""
+    sure = sample_organisation.SETTINGS.autoencoder.model_copy(update={"threshold": 2.4})
+    settings = sample_organisation.SETTINGS.model_copy(update={"autoencoder": sure})
     bank = bank_files.open_bank(organisation.bank)
-    state = PipelineState(ScorerState.from_arrays(sample_organisation.SETTINGS, bank.scorer_state))
-    every = DetectionPipeline(bank, state, sample_organisation.SETTINGS, keep_all_events=True)
+    state = PipelineState(ScorerState.from_arrays(settings, bank.scorer_state))
+    every = DetectionPipeline(bank, state, settings, keep_all_events=True)
     said = [*(every.process(part) for part in _steps(events, 5_000)), every.flush()]
     few, all_kept = (
         votes_of(each)["reach"].astype(float).dropna().sort_index()
-        for each in (walked(organisation, events, 150)[1], said)
+        for each in (walked(organisation, events, 150, settings)[1], said)
     )
     assert set(few.index.get_level_values("detector")) == {"autoencoder"}
     pd.testing.assert_series_equal(few, all_kept, atol=1e-4)

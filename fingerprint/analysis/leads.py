@@ -41,10 +41,10 @@ from fingerprint.core.ports.clock import Clock
 from fingerprint.core.ports.store import Store
 from fingerprint.core.settings import Settings
 from fingerprint.detection.detectors import detector_names, interval_detectors
+from fingerprint.detection.ensemble import MIN_REACH
 from fingerprint.sources.active import SOURCE
 from fingerprint.sources.base import NO_IMPACT, CallImpact
 
-MIN_REACH = 2.0  # one harmless active hour in forty reaches it: below, most principals would have a lead
 LEAD_DAYS = 7  # days before the newest vote, by default
 MAX_LEADS = 100  # of one answer
 MAX_SHOWN_ACTIONS = 5  # of a lead

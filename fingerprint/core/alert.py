@@ -96,7 +96,7 @@ class Vote:
     - `alone`: no other detector had an opinion, except one that compares with how newcomers begin.
     - `action`: the event's, such as `s3:GetObject`, cut to MAX_VOTE_ACTION_LENGTH characters; empty for an interval.
     - `reach`: the highest threshold of alerts at which the event opens an alert, by which leads are found. None (NaN in tables)
-      where a verdict lacks votes, and for a detector whose z opens no alert.
+      below `ensemble.MIN_REACH`, where a verdict lacks votes, and for a detector whose z opens no alert.
     """
 
     event_id: str

@@ -30,6 +30,8 @@ from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import Detector
 from fingerprint.state.event_batch import EventBatch
 
+LEAST_LEAD_Z = ensemble.MIN_REACH * ensemble.NEWCOMER_THRESHOLD_SHARE  # of a newcomer's event
+
 
 class Judgement(NamedTuple):
     """The decision on N events: `thresholds` and `votes` by detector, `verdict` and `newcomer`, (N,) each.
@@ -91,7 +93,7 @@ class EventJudge:
         votes = {name: ensemble.reaches_threshold(z[name], least) for name, least in thresholds.items()}
         verdict = ensemble.opening_verdicts(votes, self.quorum, opinions, opening)
         newcomer = reduce(or_, by_newcomers.values(), np.zeros(len(batch), bool))
-        reach = self._reach(z, votes, share, opinions, agreed) if is_final else np.full(len(batch), np.nan)
+        reach = self._reach(z, share, opinions, agreed) if is_final else np.full(len(batch), np.nan)
         return Judgement(thresholds, alert_threshold, votes, verdict, newcomer, reach)
 
     def _vote_thresholds(
@@ -117,19 +119,17 @@ class EventJudge:
     def _reach(
         self,
         z: Mapping[str, NDArray[Any]],
-        votes: ensemble.VoteMasks,
         share: NDArray[np.float64],
         opinions: ensemble.VoteMasks,
         agreed: NDArray[np.bool_],
     ) -> NDArray[np.float64]:
-        """Return the highest threshold of alerts at which each event (N,) opens an alert, NaN without one.
+        """Return the highest threshold of alerts at which each event (N,) opens an alert, NaN below MIN_REACH.
 
-        Only an event that a calibrated detector votes for, or that the others agree on, has a reach: another may be judged when
-        it is measured, before the others have voted.
+        An event that reaches less may not have been pending, so how the others would have voted is not known.
         """
         reach = np.full(len(agreed), np.nan)
         calibrated = [each.name for each in self.detectors if each.calibrated]
-        rows = np.flatnonzero(reduce(or_, (votes[name] for name in calibrated), agreed))
+        rows = np.flatnonzero(agreed | self._may_be_lead(z))
         if not len(rows) or not calibrated:
             return reach
         some, known = ({name: each[rows] for name, each in of_all.items()} for of_all in (z, opinions))
@@ -137,7 +137,7 @@ class EventJudge:
         weak = self._suffice(some, known, attrgetter("weak_threshold"))
         strongest = np.fmax.reduce([some[name] for name in calibrated]) / share[rows]
         found = ensemble.alert_reach(strongest, second, weak, agreed[rows])
-        reach[rows] = np.where(found > -np.inf, found, np.nan)
+        reach[rows] = np.where(found >= ensemble.MIN_REACH, found, np.nan)
         return reach
 
     def _suffice(
@@ -174,7 +174,10 @@ class EventJudge:
         return reduce(or_, calm) if calm else None
 
     def can_reach_quorum(self, batch: EventBatch, z: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
-        """Return a mask (N,) of the events that may still get a verdict or a later vote; `z` (N,) is by event detector."""
+        """Return a mask (N,) of the events that may still get a verdict, a later vote or a reach.
+
+        `z` (N,) is by event detector.
+        """
         may = {each.name: each.can_still_vote(batch, z.get(each.name)) for each in self.detectors}
         later = [
             may[each.name] & each.has_opinion(batch)
@@ -185,7 +188,13 @@ class EventJudge:
         for each in self.detectors:
             if each.second_threshold < each.threshold:
                 may[each.name] = may[each.name] | strong
-        return reduce(or_, later, ensemble.verdicts(may, self.quorum))
+        return reduce(or_, later, ensemble.verdicts(may, self.quorum) | self._may_be_lead(z))
+
+    def _may_be_lead(self, z: Mapping[str, NDArray[Any]]) -> NDArray[np.bool_]:
+        """Return a mask (N,) of the events whose z of a calibrated detector is enough for a lead, if the others vote as well."""
+        calibrated = [z[each.name] for each in self.detectors if each.calibrated and each.name in z]
+        none: Any = np.False_
+        return reduce(or_, (each >= np.float32(LEAST_LEAD_Z) for each in calibrated), none)
 
     def least_open_threshold(self) -> float:
         """Return the lowest z that may open an alert while an interval is open."""

@@ -17,6 +17,7 @@ from fingerprint.compute import frames
 from fingerprint.core.alert import MAX_VOTE_ACTION_LENGTH, VOTE_COLUMNS, vote_column, z_column
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Database, Settings, Voting
+from fingerprint.detection import event_judge
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import (
@@ -357,6 +358,7 @@ def test_an_event_waits_for_a_strong_vote_though_nothing_else_of_it_is_a_vote(
     bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Also where such a vote is known while the interval is open."""
+    monkeypatch.setattr(event_judge, "LEAST_LEAD_Z", np.inf)
     scorer, events = scorer_of(bank), pd.concat([step.events for step in steps], ignore_index=True)
     early = next(each for each in scorer.detectors if each.name == "spectral")
     for each in scorer.detectors:

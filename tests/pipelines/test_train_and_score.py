@@ -211,18 +211,6 @@ def test_a_stored_vote_reaches_the_threshold_of_alerts_where_its_event_has_a_ver
     assert kept.loc[kept["detector"] != "autoencoder", "reach"].isna().all()
 
 
-def test_a_lead_rests_on_votes_that_are_too_weak_to_be_stored(scored: Run) -> None:
-    kept = scored.store.votes.read()
-    own = kept[kept["reach"].notna() & ~kept["alone"]]
-    others = kept[kept["vote"] & (kept["detector"] == "sequence")]
-    surges = kept[kept["vote"] & kept["event_id"].str.startswith("interval:")]
-    unseen = own[~own["event_id"].isin(others["event_id"])]
-    hour = unseen["event_time"].dt.floor("h") + pd.Timedelta(hours=1)
-    surged = [*zip(surges["principal"], surges["event_time"], strict=True)]
-    alone = [place not in surged for place in zip(unseen["principal"], hour, strict=True)]
-    assert any(alone)
-
-
 # --- what never changes an answer -----------------------------------------------------------------------------------
 
 

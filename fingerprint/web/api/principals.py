@@ -58,7 +58,7 @@ class VoteResponse(ResponseModel):
 
     `alone` marks a vote without one of another detector. `action` is what the event called (`s3:GetObject`), empty for an
     interval, and for votes that were stored before actions were. `reach` is the highest threshold of alerts at which the event
-    opens an alert: null where a verdict lacks votes, and for a detector whose z opens no alert.
+    opens an alert: null below 2, where a verdict lacks votes, and for a detector whose z opens no alert.
     """
 
     event_id: str

@@ -12,11 +12,12 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, Field
 
-from fingerprint.analysis.leads import LEAD_DAYS, MAX_LEADS, MIN_REACH, recent_leads
+from fingerprint.analysis.leads import LEAD_DAYS, MAX_LEADS, recent_leads
 from fingerprint.core.alert import GRAVITIES
 from fingerprint.core.case import AlertFilter
 from fingerprint.detection.detectors import detector_names
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
+from fingerprint.detection.ensemble import MIN_REACH
 from fingerprint.web import urls
 from fingerprint.web.auth import Viewer
 from fingerprint.web.dependencies import Deps
