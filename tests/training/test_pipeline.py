@@ -310,7 +310,7 @@ def test_a_held_out_write_that_names_an_account_of_which_no_one_knew_counts_as_s
     strange = copies(events, 2, target_account="999988887777", read_only=[False, True])
     named_too = partial(copies, events, 1, target_account="999988887777", read_only=False)
     member = named_too(service="sso", action="CreateAccountAssignment").assign(event_id="member")
-    severe = named_too(service="ec2", action="ModifySnapshotAttribute").assign(event_id="severe")
+    severe = named_too(service="ec2", action="ModifyImageAttribute").assign(event_id="severe")
     learn([*events, strange, member, severe], tmp_path, 1)
     context = PartitionContext(dataset.PartitionedDataset(tmp_path, 1, 0, 0), 0, SETTINGS)
     rows = context.rows.take(np.flatnonzero(context.held_out))
