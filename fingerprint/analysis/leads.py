@@ -231,6 +231,7 @@ class _LeadSearch:
         events = votes[votes["reach"].notna()].sort_values(
             ["reach", "event_time", "event_id"], ascending=[False, True, True]
         )
+        events = events.drop_duplicates("event_id")  # each calibrated detector's vote carries the reach
         columns = ["event_id", "event_time", "principal", "interval", "action", "reach"]
         events = events[columns].assign(
             name=events["principal"],

@@ -138,6 +138,13 @@ def test_the_second_lead_of_one_principal_does_not_come_before_the_first_of_anot
     assert [lead.reach for lead in found(store, *votes, limit=2)] == [5.0, 3.0]
 
 
+def test_an_event_with_the_votes_of_two_calibrated_detectors_is_one_event(store: SqlStore) -> None:
+    """Both votes carry the reach of the event."""
+    own, _ = seen("a", 1, 2.9)
+    [lead] = found(store, [own, replace(own, detector="another", z=2.4)])
+    assert (lead.events, lead.reach) == (1, 2.9)
+
+
 def test_a_lead_names_the_detector_that_voted_for_its_interval(store: SqlStore) -> None:
     own = replace(single("in", 5.5, 2.6)[0], reach=2.6)
     [lead] = found(store, [own], surge(5), surge(15))
