@@ -172,7 +172,7 @@ def suffice_beside_calibrated(others: VoteMasks, opinions: VoteMasks, quorum: in
     array([ True])
     """
     needed = votes_needed(opinions, quorum)
-    suffices: Mask = needed - (_count_true(others) if others else 0) <= 1
+    suffices: Mask = needed - _count_true(others) <= 1
     return suffices
 
 

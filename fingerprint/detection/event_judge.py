@@ -146,8 +146,12 @@ class EventJudge:
         opinions: ensemble.VoteMasks,
         least: Callable[[Detector], float],
     ) -> NDArray[np.bool_]:
-        """Return which events (N,) lack no vote but a calibrated detector's, if the others vote from their z `least` on."""
-        others = {each.name: z[each.name] >= least(each) for each in self.detectors if not each.calibrated}
+        """Return which events (N,) lack no vote but that of the strongest calibrated z, if the others vote from `least` on."""
+        strongest = np.fmax.reduce([z[each.name] for each in self.detectors if each.calibrated])
+        others = {
+            each.name: (z[each.name] >= least(each)) & ((z[each.name] < strongest) | (not each.calibrated))
+            for each in self.detectors
+        }
         return ensemble.suffice_beside_calibrated(others, opinions, self.quorum)
 
     def _others_agree(self, z: Mapping[str, NDArray[Any]], opinions: ensemble.VoteMasks) -> NDArray[np.bool_]:

@@ -121,6 +121,22 @@ def test_an_event_opens_an_alert_at_each_threshold_that_it_reaches_and_at_no_oth
     assert 0.02 < (reach >= 3.2).mean() < 0.5
 
 
+def test_an_event_reaches_as_far_where_a_second_calibrated_detector_votes_for_it() -> None:
+    """A detector of another package may be calibrated, too: the stronger z opens the alert, and the other is a vote."""
+    z = Events().z
+    z = {"autoencoder": z["autoencoder"], "another": z["autoencoder"][::-1].copy(), "spectral": z["spectral"]}
+    batch: Any = Batch(np.zeros(EVENTS, np.int8))
+
+    def judged(threshold: float) -> Judgement:
+        detectors = [JudgingDetector(name, 2.0, name != "spectral") for name in z]
+        return EventJudge(detectors, threshold, 2).decide(batch, z)  # type: ignore[arg-type]
+
+    reach = judged(3.2).reach
+    for threshold in (ensemble.MIN_REACH, 2.4, 3.2, 4.5):
+        close = np.abs(reach - threshold) < CLOSE
+        np.testing.assert_array_equal((reach >= threshold) | close, judged(threshold).verdict | close)
+
+
 def test_a_second_vote_and_a_weak_one_say_how_far_an_event_reaches() -> None:
     """Both are too weak to be votes by themselves, so the store does not have them."""
     events = Events()
