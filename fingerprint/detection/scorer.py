@@ -8,8 +8,8 @@ Example:
     >>> scored.frame[["event_id", z_column("autoencoder"), "verdict"]]
     >>> votes = scorer.close_intervals()              # votes on the intervals that are over
 
-A *pending* event is measured and may still get a verdict. Most events are never pending: at once it is certain that too few
-detectors can vote for them. With `keep_all_events` every event is pending, because its z is wanted.
+A *pending* event is measured and may still get a verdict, or be a lead. Most events are never pending: at once it is certain that
+too few detectors can vote for them. With `keep_all_events` every event is pending, because its z is wanted.
 """
 
 from __future__ import annotations

@@ -131,7 +131,8 @@ class ScoredEventTable:
         """Return one row an event, and forget the batches.
 
         Columns: `event`, `principal`, `group` (hashes), `time` (us from the epoch), each detector's `<name>_z` (NaN for no
-        opinion) and `<name>_vote`, of variants the z, and `newcomer`, whether it was judged by how others began.
+        opinion) and `<name>_vote`, of variants the z, `newcomer`, whether it was judged by how others began, and what `add` was
+        given beside.
         """
         parts, self.parts = self.parts, []
         table = pd.concat(parts, ignore_index=True)
