@@ -24,9 +24,10 @@ ACCOUNT_MEMBERS = sorted(
 
 # Identity Center gives access only to accounts of its organisation, so an account that is new in these calls has joined it.
 # People enter accounts by permission sets that an administrator assigned to them ...
-ENTRIES = frozenset({"sso:Federate", "sso:GetRoleCredentials", "sso:ListAccountRoles"})
+ENTRIES = frozenset({"sso:Federate", "sso:GetRoleCredentials"})
 # ... and administrators assign them.
 TO_MEMBERS = ENTRIES | {
+    "sso:ListAccountRoles",
     "sso:CreateAccountAssignment",
     "sso:DeleteAccountAssignment",
     "sso:ListAccountAssignments",

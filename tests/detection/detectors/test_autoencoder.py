@@ -670,15 +670,20 @@ def test_an_account_that_joined_is_no_news_where_members_alone_can_be_named(
 
 
 @pytest.mark.parametrize(
-    ("action", "is_news"),
-    [("GetRoleCredentials", False), ("Federate", False), ("CreateAccountAssignment", True)],
+    ("action", "error", "is_news"),
+    [
+        ("GetRoleCredentials", None, False),
+        ("GetRoleCredentials", "ForbiddenException", True),
+        ("Federate", None, False),
+        ("CreateAccountAssignment", None, True),
+    ],
 )
 def test_the_role_that_a_newcomer_enters_is_no_news_where_an_administrator_gave_it(
-    action: str, is_news: bool, bank: Bank, encode: Encode, events: pd.DataFrame
+    action: str, error: str | None, is_news: bool, bank: Bank, encode: Encode, events: pd.DataFrame
 ) -> None:
-    """Who joins enters roles that no one entered before; who was there before has not done that."""
+    """Who joins enters roles that no one entered before; who was there before has not done that, nor who tries roles."""
     member = next(each for each in events["principal"].str.partition(":")[0].unique() if each.isdigit())
-    call = {"service": "sso", "action": action, "target_account": member}
+    call = {"service": "sso", "action": action, "target_account": member, "error_code": error}
     columns = [FEATURE_NAMES.index(name) for name in ("target", "resource")]
     newcomer = newcomers_call(bank, encode, events, **call, resource=f"permission set:{member}/Contractors")
     state = ScorerState.from_arrays(SETTINGS, bank.scorer_state)
@@ -748,7 +753,7 @@ def newcomers_call(
     events: pd.DataFrame,
     hours: tuple[int, ...] = (0,),
     owner: str = "111122223333",
-    **columns: str,
+    **columns: str | None,
 ) -> tuple[AutoencoderDetector, EventBatch]:
     """Return a detector and calls of a role of `owner` that no one knows, so many hours after its first one."""
     one = events[events["error_code"].isna()].head(1).assign(**{"action": "ListNothingKnown", **columns})

@@ -271,12 +271,13 @@ class AutoencoderDetector(Detector):
             surprise[joined[:, None], to_device_of(NAMED_FEATURES, surprise)] = 0
 
     def _expect_any_given_role(self, batch: EventBatch, surprise: Floats) -> None:
-        """Set surprise (N, F) to 0, in place, of the role that a newcomer enters and of its account.
+        """Set surprise (N, F) to 0, in place, of the role that a newcomer enters and of its account; not where that is refused.
 
         An administrator gave the role, by a call that is judged itself, and the role's own calls are judged as another principal.
         """
-        entries = encoding.FEATURE_SET.is_entry(batch.codes[:, ACTION_COLUMN])
-        rows = ((batch.level >= PEER_LEVEL) & entries).nonzero()[0]
+        entered = encoding.FEATURE_SET.is_entry(batch.codes[:, ACTION_COLUMN])
+        entered &= ~encoding.FEATURE_SET.failed(batch.codes)
+        rows = ((batch.level >= PEER_LEVEL) & entered).nonzero()[0]
         if len(rows):
             surprise[rows[:, None], to_device_of(NAMED_FEATURES, surprise)] = 0
 
