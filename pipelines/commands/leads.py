@@ -85,14 +85,15 @@ def _table(leads: list[dict[str, Any]]) -> Table:
         called = ", ".join(lead["actions"]) + (f" and {formatting.pluralize(more, 'other')}" if more else "")
         called += f" ({formatting.pluralize(lead['events'], 'event')})"
         name = formatting.short_principal(lead["principal"])
+        what = terminal_text(called)
         if lead["gravity"] in GRAVE_OR_SEVERE:
-            called += f"\n{lead['gravity']}: {lead['effect']}"
+            what += Text("\n") + terminal_text(f"{lead['gravity']}: {lead['effect']}")
         account = lead["principal"].removesuffix(name).rstrip(":")
         new = Text(" new", "bold") if lead["newcomer"] else Text()
         table.add_row(
             f"{lead['reach']:.2f}",
             terminal_text(name) + new + Text(f"\n{account}" if account else "", "dim"),
-            terminal_text(called),
+            what,
             lead["first_event_time"][:16].replace("T", " "),
         )
     return table

@@ -171,7 +171,8 @@ def test_the_command_lists_leads_and_says_what_is_hidden(store: SqlStore) -> Non
     ran = CliRunner().invoke(app, ["alerts", "leads", *url], env={"COLUMNS": "200"})
     assert ran.exit_code == 0, ran.output
     assert ran.output.index("user/ana") < ran.output.index("user/ben")
-    assert "severe: creates a credential that lasts" in ran.output
+    assert " severe: creates a credential that lasts" in ran.output, "on a line of its own"
+    assert "\\x0a" not in ran.output
     found = json.loads(CliRunner().invoke(app, ["alerts", "leads", "--json", "--limit", "1", *url]).output)
     assert [(lead["principal"], lead["actions"]) for lead in found["leads"]] == [
         (ANA, ["iam:CreateAccessKey"])
