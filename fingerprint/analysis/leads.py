@@ -173,7 +173,7 @@ class _LeadSearch:
         for depth in (FIRST_DEPTH, MAX_DEPTH):
             votes = self._read_votes(depth)
             principals = self._lead_events(votes)["name"].unique().tolist()
-            is_all = votes["reach"].count() < depth or depth == MAX_DEPTH
+            is_all = len(votes) < depth or depth == MAX_DEPTH
             if is_all or len(principals) >= most:
                 break
         return principals[:most], is_all and len(principals) <= most
@@ -219,8 +219,11 @@ class _LeadSearch:
         }
 
     def _read_votes(self, limit: int, principals: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return the votes that reach furthest, from MIN_REACH on, and other votes on the same, with their interval."""
-        votes = self.store.votes.nearest(self.since, MIN_REACH, limit, principals)
+        """Return the votes that reach furthest, from MIN_REACH on, with their interval; of given `principals` also related ones.
+
+        Related votes only say which detectors voted.
+        """
+        votes = self.store.votes.nearest(self.since, MIN_REACH, limit, principals, principals is not None)
         return votes.assign(interval=votes["event_time"].astype("int64") // 1_000_000 // self.seconds)
 
     def _lead_events(self, votes: pd.DataFrame) -> pd.DataFrame:

@@ -89,11 +89,12 @@ class SqlVoteRepository(Repository):
         least: float,
         limit: int,
         principals: Sequence[str] | None = None,
+        related: bool = True,
     ) -> pd.DataFrame:
         """Return at most `limit` votes with a reach of at least `least`, the highest first, then other detectors' related votes.
 
         The former are on events at `since` or later of these `principals` (None: of all), outside the times of the principal's
-        alerts. The latter are on the same events, or for intervals of the principals.
+        alerts. The latter are on the same events, or for intervals of the principals; without `related` they are left out.
         """
         reach = votes.c.reach if principals is None else _REACH_OF_PRINCIPALS
         found = _select_votes(None, since).where(reach >= least)
@@ -110,9 +111,10 @@ class SqlVoteRepository(Repository):
         with connection.execute(ordered.execution_options(yield_per=ROWS_AT_ONCE)) as result:
             outside = (row for row in result if (row.principal, row.event_time) not in in_alert)
             rows = [*islice(outside, limit)]
-        beside = _other_votes_on_events([row.event_id for row in rows])
-        of_intervals = _votes_for_intervals(sorted({row.principal for row in rows}), since)
-        rows += [row for query in (*beside, *of_intervals) for row in connection.execute(query)]
+        if related:
+            beside = _other_votes_on_events([row.event_id for row in rows])
+            of_intervals = _votes_for_intervals(sorted({row.principal for row in rows}), since)
+            rows += [row for query in (*beside, *of_intervals) for row in connection.execute(query)]
         from fingerprint.store import tables
 
         return tables.vote_table(rows)

@@ -277,6 +277,7 @@ class StoreContract:
         assert list(found["event_id"]) == [own[-1].event_id, own[-1].event_id, "interval:1"]
         assert list(found["detector"]) == ["autoencoder", "sequence", "spectral"]
         assert len(store.votes.nearest(since, 2.1, 9)) == len(own) - 1 + 2
+        assert len(store.votes.nearest(since, 2.1, 9, related=False)) == len(own) - 1
         assert len(store.votes.nearest(since, 2.1, 9, [other.principal])) == len(own) - 1 + 2
         assert len(store.votes.nearest(since, 2.1, 9, [alert.principal])) == 0, (
             "they lie in the time of its alert"

@@ -135,12 +135,17 @@ class VoteRepository(Protocol):
         ...
 
     def nearest(
-        self, since: datetime, least: float, limit: int, principals: Sequence[str] | None = None
+        self,
+        since: datetime,
+        least: float,
+        limit: int,
+        principals: Sequence[str] | None = None,
+        related: bool = True,
     ) -> pd.DataFrame:
         """Return at most `limit` votes with a reach of at least `least`, the highest first, then other detectors' related votes.
 
         The former are on events at `since` or later of these `principals` (None: of all), outside the times of the principal's
-        alerts. The latter are on the same events, or for intervals of the principals.
+        alerts. The latter are on the same events, or for intervals of the principals; without `related` they are left out.
         """
         ...
 
