@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from fingerprint.detection import ensemble
+from fingerprint.detection.detectors import Detector
 from fingerprint.detection.detectors.sequence import SequenceDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.event_judge import EventJudge, Judgement
@@ -38,6 +39,12 @@ class JudgingDetector:
     def __post_init__(self) -> None:
         self.second_threshold = min(self.threshold, self.second_vote_z)
         self.weak_threshold = min(self.second_threshold, self.weak_vote_z)
+
+    @classmethod
+    def like(cls, kind: type[Detector], newcomers: Any = None) -> JudgingDetector:
+        """Return a detector that votes from 1.7 on, with the other thresholds of a kind."""
+        others = ("second_vote_z", "weak_vote_z", "strong_vote_z", "calm_newcomer_z")
+        return cls(kind.name, 1.7, newcomers=newcomers, **{each: getattr(kind, each) for each in others})
 
     def judges_newcomer(self, _: object) -> Any:
         return self.newcomers
@@ -90,21 +97,8 @@ class Events:
         """Judge the events as a scorer would whose budget sets this threshold of alerts."""
         detectors = [
             JudgingDetector("autoencoder", min(own_threshold, alert_threshold), calibrated=True),
-            JudgingDetector(
-                "spectral",
-                1.7,
-                second_vote_z=SpectralDetector.second_vote_z,
-                weak_vote_z=SpectralDetector.weak_vote_z,
-                calm_newcomer_z=SpectralDetector.calm_newcomer_z,
-                newcomers=self.newcomers,
-            ),
-            JudgingDetector(
-                "sequence",
-                1.7,
-                second_vote_z=SequenceDetector.second_vote_z,
-                weak_vote_z=SequenceDetector.weak_vote_z,
-                strong_vote_z=SequenceDetector.strong_vote_z,
-            ),
+            JudgingDetector.like(SpectralDetector, newcomers=self.newcomers),
+            JudgingDetector.like(SequenceDetector),
         ]
         return EventJudge(detectors, alert_threshold, quorum).decide(Batch(self.level), self.z)  # type: ignore[arg-type]
 
