@@ -179,10 +179,9 @@ def rank_by_urgency(
 def alert_reach(judged: pd.DataFrame, detectors: Sequence[str], votes: int) -> NDArray[np.float64]:
     """Return the highest threshold of alerts at which a quorum would show each event (N,), minus infinity for none."""
     opinions = _detector_opinions(judged, detectors)
-    needs = ensemble.votes_needed(opinions, votes)
     names = [name for name in detectors if name != AutoencoderDetector.name]
     second, weak = (
-        needs - sum(votes_beside_opening(judged, names, each).values(), np.zeros(len(judged), int)) <= 1
+        ensemble.suffice_beside_calibrated(votes_beside_opening(judged, names, each), opinions, votes)
         for each in (False, True)
     )
     agreed = others_agree(judged, detectors, opinions, votes)
