@@ -63,6 +63,14 @@ def test_beside_a_weak_vote_an_event_is_shown_up_to_a_lower_threshold() -> None:
     assert np.delete(weak, 2).tolist() == [6.0, 3.0, 2.5, 4.5, 2.0, -np.inf]
 
 
+def test_a_vote_that_was_a_weak_one_is_no_second_vote_for_a_higher_threshold() -> None:
+    given = WEEK.head(1).assign(spectral_z=0.0, spectral_threshold=SpectralDetector.weak_vote_z)
+    (reach,) = decisive_thresholds(given, SETTINGS)
+    assert weak_vote_threshold(reach) == pytest.approx(6.0, abs=1e-5)
+    own = given.assign(spectral_threshold=0.0)  # by a vote share that gives one event in two a vote
+    assert decisive_thresholds(own, SETTINGS).tolist() == [6.0]
+
+
 def test_where_the_others_agree_strongly_an_event_is_shown_up_to_a_higher_threshold() -> None:
     """The second and the third event alone: of the others one of the two does not vote, or none has a strong vote."""
     known = WEEK.head(4).assign(

@@ -35,7 +35,14 @@ from fingerprint.compute import frames
 from fingerprint.compute.arrays import Floats, Ints, Mask, namespace
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import NEWCOMER_COLUMN, ActivityCurve, SurpriseDriver, vote_column, z_column
+from fingerprint.core.alert import (
+    NEWCOMER_COLUMN,
+    ActivityCurve,
+    SurpriseDriver,
+    threshold_column,
+    vote_column,
+    z_column,
+)
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports.inference import Inference
@@ -322,19 +329,29 @@ def calibrated_detectors(names: Iterable[str]) -> tuple[str, ...]:
 def votes_beside_opening(scored: pd.DataFrame, names: Iterable[str], weak: bool = False) -> dict[str, Mask]:
     """Return by detector a mask (N,) of the scored events that it votes for beside a z that opens an alert (second votes).
 
-    With `weak`, beside a z that is rare enough for weak votes.
+    With `weak`, beside a z that is rare enough for weak votes. A vote that was given as a weak one is no second vote; which those
+    are is told by the threshold that applied, so without thresholds each vote counts.
 
     >>> scored = pd.DataFrame({"spectral_z": [1.0, 2.0, 0.2], "spectral_vote": [False, True, False]})
     >>> votes_beside_opening(scored, ["spectral"])
     {'spectral': array([ True,  True, False])}
     """
     known = load_known_detectors(names)
-    second = {each.name: each.weak_vote_z if weak else each.second_vote_z for each in known}
+    least = {each.name: each.weak_vote_z if weak else each.second_vote_z for each in known}
+    weakest = {each.name: each.weak_vote_z for each in known}
     return {
-        name: scored[vote_column(name)].eq(True).to_numpy(bool)
-        | (scored[z_column(name)].to_numpy(float) >= second.get(name, math.inf))
+        name: _votes_above(scored, name, weakest.get(name, math.inf))
+        | (scored[z_column(name)].to_numpy(float) >= least.get(name, math.inf))
         for name in names
     }
+
+
+def _votes_above(scored: pd.DataFrame, name: str, weakest: float) -> Mask:
+    """Return a mask (N,) of the events with a detector's vote by a threshold above the `weakest`; infinity for none."""
+    voted: Mask = scored[vote_column(name)].eq(True).to_numpy(bool)
+    if math.isinf(weakest) or threshold_column(name) not in scored:
+        return voted
+    return voted & (scored[threshold_column(name)].to_numpy(float) > weakest)
 
 
 def others_agree(
