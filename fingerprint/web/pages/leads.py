@@ -15,8 +15,7 @@ from pydantic import BaseModel, Field
 from fingerprint.analysis.leads import LEAD_DAYS, MAX_LEADS, recent_leads
 from fingerprint.core.alert import GRAVITIES
 from fingerprint.core.case import AlertFilter
-from fingerprint.detection.detectors import detector_names
-from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
+from fingerprint.detection.detectors import calibrated_detectors, detector_names
 from fingerprint.detection.ensemble import MIN_REACH
 from fingerprint.web import urls
 from fingerprint.web.auth import Viewer
@@ -59,7 +58,7 @@ def show_leads(
         threshold=threshold,
         least_reach=MIN_REACH,
         shown_gravities=GRAVITIES[GRAVITIES.index("notable") :],
-        can_have_leads=AutoencoderDetector.name in detector_names(deps.settings),
+        can_have_leads=bool(calibrated_detectors(detector_names(deps.settings))),
         open_alerts=deps.store.queue.counts(AlertFilter())["open"],
         urls=urls,
     )
