@@ -10,7 +10,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Protocol
 
@@ -31,6 +31,7 @@ HISTORY_DAYS = 14  # days of votes behind an estimate
 CACHE_SECONDS = 60  # votes are read again after so long
 CURVE_POINTS = 40  # of a curve
 MAX_CURVE_THRESHOLD = 8.0  # the highest threshold of a curve: one active interval in 10^15
+_BEFORE_ALL_OVERRIDES = datetime.fromtimestamp(0, UTC)
 
 
 class ThresholdService(Protocol):
@@ -266,4 +267,13 @@ class ThresholdForecast:
             raise FingerprintError(
                 f"alerts can be estimated for a quorum of 1 to {self.detector_count} votes, not of {quorum}"
             )
-        return self.recent_votes().what_if(quorum)
+        return self.recent_votes().what_if(quorum, self._in_force_since(quorum))
+
+    def _in_force_since(self, quorum: int) -> datetime | None:
+        """Return the time since when a quorum has been in force without a break; None if another one is."""
+        configured, since = self.settings.voting.quorum, None
+        for override in self.store.thresholds.history():  # the newest first
+            if (override.quorum or configured) != quorum:
+                return since
+            since = override.at
+        return _BEFORE_ALL_OVERRIDES if quorum == configured else since

@@ -16,18 +16,22 @@ A z does not depend on the threshold, so nothing must be scored again. The *reac
 it is still a verdict; that of an alert is the highest of its events. Which events form an alert also depends on the threshold, so
 alerts are counted by forming them (`alerting.grouping`).
 
-A `VoteHistory` rests on the alert store, which keeps single votes from a z of `database.min_vote_score` on: those of detectors of
-events by event, those of the spectral detector by interval of a series. It makes two assumptions:
+A `VoteHistory` rests on the alert store. From MIN_REACH on, votes carry the reach of their event under the quorum of their time,
+so for the quorum in force nothing is assumed. Otherwise the reach follows from the stored votes, which begin at a z of
+`database.min_vote_score`: those of detectors of events by event, those of the spectral detector by interval of a series. That
+makes two assumptions:
 - An event has the vote of its interval from any series of its entity or principal, even if it was not counted in that series.
 - The events of a stored alert had the second vote that they needed, because that may be lower than the stored votes.
 
-So from the threshold in force on, its alerts a day are never too few (docs/how-to/tune-thresholds.md).
+Second and weak votes are not stored, so below the threshold in force there are too few alerts a day then, and from it on never
+too few (docs/how-to/tune-thresholds.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from typing import Any
 
@@ -240,6 +244,7 @@ class VoteHistory:
     Columns of `events`:
     - `event_id`: of the interval, for its events without a vote of their own; `event_time`, `principal`
     - `z`: -inf without a vote of the autoencoder; divided by the share of the threshold that is enough for a newcomer
+    - `reach`: the stored one, under the quorum of its time; NaN if it is below MIN_REACH or was not stored
     - `others`: number of other detectors that voted on the event or its interval; `strong`: one of these votes is strong
     - `alone`: no other detector had an opinion, except one on how newcomers begin
     - `group`: the alert
@@ -280,22 +285,47 @@ class VoteHistory:
         days = max((time.max() - time.min()) / DAY_SECONDS, 1.0) if len(time) else 1.0
         return cls(events, tuple(stored_alerts), confirmed, float(days), settings)
 
-    def what_if(self, quorum: int) -> ThresholdWhatIf:
-        """Return the what-if of the threshold of alerts under a quorum.
+    def what_if(self, quorum: int, in_force_since: datetime | None = None) -> ThresholdWhatIf:
+        """Return the what-if of the threshold of alerts under a quorum. An attack is an alert that analysts called true.
 
-        If no other detector knew the principal, the autoencoder's vote is enough. Whether such a newcomer began calmly is not
-        stored, so a share of the threshold is assumed to be enough. An attack is an alert that analysts called true.
+        `in_force_since` is the time since when this quorum has been in force, None if it is not: from then on the stored reach of
+        an event is that of this quorum.
         """
-        others, alone = self.events["others"].to_numpy(int), self.events["alone"].to_numpy(bool)
-        z = self.events["z"].to_numpy(float)
-        agreed = self.events["strong"].to_numpy(bool) & (others >= quorum)
-        second, weak = (others >= quorum - 1) | alone, np.zeros(len(z), bool)  # weak votes are not stored
-        reach = ensemble.alert_reach(z, second, weak, agreed)
+        reach = self._assumed_reach(quorum)
+        if in_force_since is not None:
+            reach = self._with_stored_reach(reach, in_force_since)
         session = self.events["group"].where(self.events["group"].isin(self.confirmed))
         columns = ["event_id", "event_time", "principal", "interval", "group"]
         table = self.events[columns].assign(reach=reach, session=session)
         shown = table[table["reach"] > -np.inf]
         return ThresholdWhatIf(shown, int(shown["session"].nunique()), self.days, self.settings)
+
+    def _assumed_reach(self, quorum: int) -> Doubles:
+        """Return the reach of each event (N,) under a quorum, as far as it follows from the stored votes.
+
+        If no other detector knew the principal, the autoencoder's vote is enough. Whether such a newcomer began calmly is not
+        stored, so a share of the threshold is assumed to be enough.
+        """
+        others, alone = self.events["others"].to_numpy(int), self.events["alone"].to_numpy(bool)
+        z = self.events["z"].to_numpy(float)
+        agreed = self.events["strong"].to_numpy(bool) & (others >= quorum)
+        second, weak = (others >= quorum - 1) | alone, np.zeros(len(z), bool)  # weak votes are not stored
+        return ensemble.alert_reach(z, second, weak, agreed).astype(np.float64)
+
+    def _with_stored_reach(self, assumed: Doubles, since: datetime) -> Doubles:
+        """Return the reach of each event (N,): the stored one where there is one at `since` or later, else the assumed one.
+
+        Once a reach is stored, that of a later event without one is below MIN_REACH, unless the event is in a stored alert: such
+        an alert may still be open, and its events have a reach when all have voted.
+        """
+        stored, time = self.events["reach"].to_numpy(float), self.events["event_time"]
+        known = ~np.isnan(stored) & (time >= since).to_numpy(bool)
+        if not known.any():
+            return assumed
+        later = (time >= time[known].min()) & ~self.events["group"].isin(self.stored_alerts)
+        low = np.minimum(assumed, np.nextafter(ensemble.MIN_REACH, 0))
+        reach: Doubles = np.where(known, stored, np.where(later, low, assumed))
+        return reach
 
 
 def _events_with_votes(votes: pd.DataFrame, seconds: int) -> pd.DataFrame:
@@ -311,11 +341,11 @@ def _events_with_votes(votes: pd.DataFrame, seconds: int) -> pd.DataFrame:
     z = own["z"].where(~are_of_newcomers(own), own["z"] / ensemble.NEWCOMER_THRESHOLD_SHARE)
     return pd.concat(
         [
-            own[["event_id", "event_time", "principal"]].assign(
+            own[["event_id", "event_time", "principal", "reach"]].assign(
                 z=z, others=others, strong=_has_strong_vote(votes, own["event_id"]), alone=alone
             ),
             surges[["event_id", "event_time", "principal"]].assign(
-                z=-np.inf, others=1, strong=False, alone=False
+                reach=np.nan, z=-np.inf, others=1, strong=False, alone=False
             ),
         ],
         ignore_index=True,

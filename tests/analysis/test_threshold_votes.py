@@ -9,12 +9,12 @@ import pandas as pd
 import pytest
 
 from fingerprint.analysis import threshold_what_if
-from fingerprint.analysis.threshold_what_if import VoteHistory
+from fingerprint.analysis.threshold_what_if import ThresholdWhatIf, VoteHistory
 from fingerprint.core.alert import VOTE_COLUMNS, Vote
 from fingerprint.core.case import ThresholdOverride
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
-from fingerprint.detection.ensemble import NEWCOMER_THRESHOLD_SHARE, strong_vote_threshold
+from fingerprint.detection.ensemble import MIN_REACH, NEWCOMER_THRESHOLD_SHARE, strong_vote_threshold
 from tests.support import sample_organisation
 
 START = datetime(2026, 3, 4, tzinfo=UTC)
@@ -35,12 +35,12 @@ def volume(hour: int, entity: str, z: float = 6.0, kind: str = "interval") -> Vo
     return Vote(name, when, entity.split("|")[0], entity, "spectral", z, 5.0, z >= 5.0, "entity")
 
 
-def past(*votes: Vote, confirmed: tuple[str, ...] = ()) -> VoteHistory:
+def past(*votes: Vote, confirmed: tuple[str, ...] = (), alerts: tuple[str, ...] = ()) -> VoteHistory:
     table = pd.DataFrame(
         [{name: getattr(vote, name) for name in VOTE_COLUMNS} for vote in votes], columns=list(VOTE_COLUMNS)
     )
     table["event_time"] = pd.to_datetime(table["event_time"], utc=True)
-    return VoteHistory.from_votes(table, dict.fromkeys(confirmed, "true_positive"), SETTINGS)
+    return VoteHistory.from_votes(table, dict.fromkeys(confirmed, "true_positive"), SETTINGS, alerts)
 
 
 def days(*votes: Vote) -> list[Vote]:
@@ -124,13 +124,45 @@ def test_what_analysts_confirmed_says_what_a_threshold_costs() -> None:
 def test_the_events_of_a_stored_alert_had_the_second_vote_though_it_was_too_low_to_be_kept() -> None:
     votes = days(habit("shown", 24.5, 6.0), habit("single", 48.5, 6.0))
     alert = str(past(*votes).events.query("z == 6")["group"].iloc[0])
-    table = pd.DataFrame(
-        [{name: getattr(vote, name) for name in VOTE_COLUMNS} for vote in votes], columns=list(VOTE_COLUMNS)
-    )
-    table["event_time"] = pd.to_datetime(table["event_time"], utc=True)
-    found = VoteHistory.from_votes(table, {}, SETTINGS, [alert])
+    found = past(*votes, alerts=(alert,))
     assert found.what_if(2).stored_reach.to_dict() == {alert: 6.0}
     assert found.what_if(3).alert_peaks.tolist() == []
+
+
+def test_the_stored_reach_counts_where_the_quorum_has_been_in_force() -> None:
+    """It also knows weak votes, which are not stored, and which second votes an event lacked in truth."""
+    beside_weak = replace(habit("beside a weak vote", 24.5, 6.0), reach=3.5)
+    not_counted = replace(habit("not counted in that series", 48.5, 5.0), reach=2.1)
+    found = past(*days(beside_weak, not_counted, volume(48, ANA)))
+    assert found.what_if(2).alert_peaks.tolist() == [5.0]
+    assert found.what_if(2, START).alert_peaks.tolist() == [3.5, 2.1]
+    assert found.what_if(2, START + timedelta(hours=48)).alert_peaks.tolist() == [2.1], "of the first by then"
+
+
+def test_of_later_events_only_those_of_stored_alerts_may_lack_a_reach() -> None:
+    """Such an alert may be open; any other event without a reach had all votes, and is below MIN_REACH."""
+    before, known = habit("earlier release", 24.5, 4.0), replace(habit("known", 48.5, 5.0), reach=5.0)
+    low, still_open = habit("low", 72.5, 4.5), habit("open", 96.5, 4.8)
+    surges = [volume(hour, ANA) for hour in (24, 48, 72, 96)]
+    votes = days(before, known, low, still_open, *surges)
+    alert = str(past(*votes).events.set_index("z")["group"][4.8])
+    shown = past(*votes, alerts=(alert,)).what_if(2, START).alert_peaks.tolist()
+    assert shown == [5.0, 4.8, 4.0, pytest.approx(MIN_REACH)]
+    assert shown[-1] < MIN_REACH
+
+
+def test_of_its_own_history_it_foresees_all_alerts_of_every_threshold(
+    scored: sample_organisation.Run,
+) -> None:
+    """As many as the scored events have, whose second and weak votes are known."""
+    options, votes = sample_organisation.SETTINGS, scored.store.votes.read()
+    known = VoteHistory.from_votes(votes, {}, options).what_if(2, START.replace(year=2000))
+    events = ThresholdWhatIf.from_scored_events(scored.events, options, days=1)
+    by_event = events.events["reach"].to_numpy()
+    assert sum(by_event >= MIN_REACH) > 20
+    assert known.alert_peaks[known.alert_peaks >= MIN_REACH] == pytest.approx(
+        events.alert_peaks[events.alert_peaks >= MIN_REACH], abs=1e-5
+    )
 
 
 def test_of_its_own_history_it_foresees_the_alerts_there_were(scored: sample_organisation.Run) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 
@@ -91,6 +92,26 @@ def test_the_alerts_that_a_threshold_would_not_raise_are_read_at_once(
     found = queries(store, lambda: engineer.get(page).raise_for_status())
     assert sum("alerts.gravest_action" in statement for statement, _ in found) == 1
     assert [row.alert_id for row in store.queue.rows(["nothing", *hidden])] == hidden
+
+
+def test_the_stored_reach_counts_for_the_quorum_in_force_and_from_its_beginning_on(tmp_path: Path) -> None:
+    """No stored vote of another detector says that this event would be an alert up to 3.5: the second vote was a weak one."""
+    store, at = store_in(tmp_path), stolen_session().first_event_time
+    who = f"{ACCOUNT}:user/ana"
+    vote = Vote("strange", at, who, f"{who}|iam|direct", "autoencoder", 6.0, 3.2, True, "entity", reach=3.5)
+    store.alerts.save([], [vote])
+
+    def shown(quorum: int) -> float:
+        forecast = ThresholdForecast(store, None, load_settings(), SystemClock())
+        return forecast.estimate(3.4, quorum).alerts_per_day
+
+    assert (shown(2), shown(3)) == (1, 0)
+    store.thresholds.override(at - timedelta(days=1), "maria", "fewer", quorum=3)
+    assert (shown(2), shown(3)) == (0, 1)
+    store.thresholds.override(at + timedelta(days=1), "maria", "as before")
+    assert (shown(2), shown(3)) == (0, 0), (
+        "two votes are enough again, but were not when the event was judged"
+    )
 
 
 LOUD = 10  # events in a day, of as many people, stranger than any threshold
