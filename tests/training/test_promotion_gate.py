@@ -495,6 +495,13 @@ def test_an_attack_whose_score_is_no_number_is_missed(
     assert "promotion.max_missed_share" in word.reasons[0]
 
 
+def test_the_heavy_tail_of_amounts_of_an_organisation_of_loops_is_none_that_is_broken(champion: Bank) -> None:
+    """Its people run loops of thousands of calls on half of their days: measured in a simulator of another author."""
+    heavy = np.array([[-0.85, 1.13], [-0.59, 0.92], [-0.09, 0.48]])
+    bank = with_array(champion, "amount.tail", lambda tail: heavy)
+    assert promotion_gate.evaluate_promotion(bank, None, SETTINGS).passed
+
+
 def test_large_parts_are_looked_at_piece_by_piece(champion: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part_checks, "CHUNK_NUMBERS", 1000)
     assert list(part_checks.find_broken_parts(champion)) == []
