@@ -13,7 +13,8 @@ from fingerprint.alerting.explainer import Explainer
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.frames import Frame
 from fingerprint.core.alert import z_column
-from fingerprint.detection.detectors import interval_detectors, newcomer_rows
+from fingerprint.detection.detectors import interval_detectors
+from fingerprint.detection.scored_votes import newcomer_rows
 from fingerprint.registry.bank import PEER_LEVEL
 from fingerprint.state.event_batch import EventBatch
 

@@ -43,24 +43,16 @@ from pydantic import ValidationError
 from fingerprint.alerting import grouping
 from fingerprint.compute import frames, hashing
 from fingerprint.compute.arrays import Doubles
-from fingerprint.core.alert import LEVELS, Decision, z_column
+from fingerprint.core.alert import LEVELS, Decision
 from fingerprint.core.case import ThresholdEstimate, ThresholdOverride
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.settings import Settings
 from fingerprint.core.settings.loading import explain_invalid
 from fingerprint.core.time_range import DAY_SECONDS
 from fingerprint.detection import ensemble
-from fingerprint.detection.detectors import (
-    calibrated_detectors,
-    calm_newcomer_rows,
-    detector_names,
-    interval_detectors,
-    load_known_detectors,
-    opinions_by_history,
-    others_agree,
-    votes_beside_opening,
-)
+from fingerprint.detection.detectors import detector_names, interval_detectors, load_known_detectors
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
+from fingerprint.detection.scored_votes import alert_reach, calm_newcomer_rows, opinions_by_history
 from fingerprint.state import alert_runs
 
 LEAST_SHARE = 0.1  # an alert is about an attack if so many of its events belong to it
@@ -86,14 +78,9 @@ class ThresholdWhatIf:
     settings: Settings
 
     @classmethod
-    def from_scored_events(
-        cls, scored: pd.DataFrame, settings: Settings, days: float, detector: str = AutoencoderDetector.name
-    ) -> ThresholdWhatIf:
-        """Return the what-if of scored events: the columns of `fingerprint score --out`, and `session` if attacks are known.
-
-        The other detectors keep their thresholds.
-        """
-        reach = decisive_thresholds(scored, settings, detector)
+    def from_scored_events(cls, scored: pd.DataFrame, settings: Settings, days: float) -> ThresholdWhatIf:
+        """Return the what-if of scored events: the columns of `fingerprint score --out`, and `session` if attacks are known."""
+        reach = decisive_thresholds(scored, settings)
         session = scored["session"] if "session" in scored else pd.Series(pd.NA, scored.index, dtype=object)
         events = _place_events(scored, settings).assign(reach=reach, session=session, group=None)
         return cls(events[reach > -np.inf], int(session.nunique()), days, settings)
@@ -156,43 +143,16 @@ def _place_events(events: pd.DataFrame, settings: Settings) -> pd.DataFrame:
     return pd.DataFrame(columns, index=events.index)
 
 
-def decisive_thresholds(
-    scored: pd.DataFrame, settings: Settings, detector: str = AutoencoderDetector.name
-) -> Doubles:
-    """Return the highest threshold of alerts at which each event is a verdict (N,).
+def decisive_thresholds(scored: pd.DataFrame, settings: Settings) -> Doubles:
+    """Return the reach of each scored event (N,), minus infinity for none; a newcomer's is higher, as a share is enough for it.
 
-    - If the votes suffice: the highest z of the calibrated detectors, or infinity if no detector is calibrated.
-    - If only the vote of `detector` is missing: its own z, as a threshold of alerts below its vote threshold lowers the latter.
-    - If that vote would not help: minus infinity.
-
-    The reach of a newcomer is higher, because a share of the threshold is enough for it. The other detectors vote as beside a z
-    that opens an alert (second votes).
+    A threshold of alerts below the vote threshold of a calibrated detector lowers the latter; the others keep theirs.
     """
     names = detector_names(settings)
-    z = {name: scored[z_column(name)].to_numpy(float) for name in names}
-    votes, weak = (votes_beside_opening(scored, names, each) for each in (False, True))
-    opinions = opinions_by_history(scored, ensemble.opinion_masks(z))
     level = pd.Categorical(scored["level"], LEVELS).codes
-    needed = ensemble.votes_needed(opinions, settings.voting.quorum)
-    lacking, lacking_weak = (needed - sum(each.astype(int) for each in own.values()) for own in (votes, weak))
-    calibrated = calibrated_detectors(names)
-    evidence = (
-        np.fmax.reduce([z[name] for name in calibrated]) if calibrated else np.full(len(scored), np.inf)
-    )
-    may_vote = ~votes[detector] & (lacking == 1)
-    beside_weak, beside_strong = (
-        of(evidence) if calibrated else evidence
-        for of in (ensemble.z_beside_weak_vote, ensemble.z_beside_strong_vote)
-    )
-    cases = [
-        (others_agree(scored, names, opinions, settings.voting.quorum), beside_strong),
-        (lacking <= 0, evidence),
-        (may_vote, z[detector]),
-        (lacking_weak <= 0, beside_weak),
-    ]
-    reach: Doubles = np.select([case for case, _ in cases], [value for _, value in cases], -np.inf)
-    reach /= ensemble.threshold_share(opinions, level, calm_newcomer_rows(scored, names))
-    return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+    opinions, calm = opinions_by_history(scored, names), calm_newcomer_rows(scored, names)
+    reach: Doubles = alert_reach(scored, names, settings.voting.quorum)
+    return reach / ensemble.threshold_share(opinions, level, calm)
 
 
 def alert_session_pairs(shown: pd.DataFrame) -> pd.DataFrame:

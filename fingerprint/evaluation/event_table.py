@@ -26,7 +26,7 @@ from fingerprint.compute import hashing
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import NEWCOMER_COLUMN, vote_column, z_column
 from fingerprint.core.time_range import DAY_SECONDS
-from fingerprint.detection.detectors import newcomer_rows
+from fingerprint.detection.scored_votes import newcomer_rows
 from fingerprint.features import encoding
 from fingerprint.sources import flatten
 

@@ -26,9 +26,9 @@ from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import vote_column, z_column
 from fingerprint.core.settings import Entities
 from fingerprint.core.time_range import DAY_SECONDS
-from fingerprint.detection.detectors import calm_newcomer_rows, newcomer_rows
 from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.detectors.spectral import SpectralDetector
+from fingerprint.detection.scored_votes import calm_newcomer_rows, newcomer_rows
 from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.labels import find_label_rows
 from fingerprint.sources.active import SOURCE

@@ -22,18 +22,17 @@ from fingerprint.alerting.explainer import Explainer
 from fingerprint.alerting.grouping import AlertGroups
 from fingerprint.analysis import leads
 from fingerprint.compute import frames
-from fingerprint.core.alert import Alert, AlertSpan, vote_column, z_column
+from fingerprint.core.alert import Alert, AlertSpan, vote_column
 from fingerprint.core.settings import Settings
 from fingerprint.detection import ensemble
-from fingerprint.detection.detectors import (
-    calibrated_detectors,
+from fingerprint.detection.detectors import calibrated_detectors, detector_names
+from fingerprint.detection.scored_votes import (
+    alert_reach,
     calm_newcomer_rows,
-    detector_names,
+    detector_z,
     opinions_by_history,
     others_agree,
-    votes_beside_opening,
 )
-from fingerprint.detection.detectors.autoencoder import AutoencoderDetector
 from fingerprint.detection.scorer import ScoredEvents as Batch
 from fingerprint.estimators import tail_calibration
 from fingerprint.evaluation.ablations import AblationScorer, variant_names
@@ -80,14 +79,14 @@ class QuorumAlerts:
 
     def add(self, judged: Batch) -> NDArray[np.bool_]:
         """Add scored events, with the verdicts of this quorum, which are returned (N,)."""
-        votes, opinions = (of(judged.frame, self.detectors) for of in (_detector_votes, _detector_opinions))
+        votes, opinions = (of(judged.frame, self.detectors) for of in (_detector_votes, opinions_by_history))
         calm = calm_newcomer_rows(judged.frame, self.detectors)
         agreed = others_agree(judged.frame, self.detectors, opinions, self.votes)
         lower = ensemble.strong_vote_threshold(self.threshold)
         share = ensemble.threshold_share(opinions, judged.batch.level, calm)
         least = np.where(agreed, lower, self.threshold) * share
         opening = {
-            name: _detector_z(judged.frame, name) >= least.astype(np.float32)
+            name: detector_z(judged.frame, name) >= least.astype(np.float32)
             for name in calibrated_detectors(self.detectors)
         }
         verdict = ensemble.opening_verdicts(votes, self.votes, opinions, opening)
@@ -145,16 +144,13 @@ class MultiQuorumPipeline(DetectionPipeline):
 
 def quorum_verdicts(judged: pd.DataFrame, detectors: Sequence[str], votes: int) -> NDArray[np.bool_]:
     """Return which scored events (N,) have `votes` votes of these detectors, or those of all that have an opinion."""
-    return ensemble.verdicts(_detector_votes(judged, detectors), votes, _detector_opinions(judged, detectors))
+    return ensemble.verdicts(
+        _detector_votes(judged, detectors), votes, opinions_by_history(judged, detectors)
+    )
 
 
 def _detector_votes(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
     return {name: judged[vote_column(name)].to_numpy(bool) for name in detectors}
-
-
-def _detector_opinions(judged: pd.DataFrame, detectors: Sequence[str]) -> dict[str, NDArray[np.bool_]]:
-    masks = ensemble.opinion_masks({name: judged[z_column(name)].to_numpy(float) for name in detectors})
-    return opinions_by_history(judged, masks)
 
 
 # --- as methods ---------------------------------------------------------------------------------------------
@@ -174,19 +170,6 @@ def rank_by_urgency(
     nats = rarity.CALIBRATION * tail_calibration.z_to_nats(reach)
     would = np.where(reach > -np.inf, impact.urgency_from_nats(nats), -np.inf)
     return np.where(verdict, own, would), verdict
-
-
-def alert_reach(judged: pd.DataFrame, detectors: Sequence[str], votes: int) -> NDArray[np.float64]:
-    """Return the highest threshold of alerts at which a quorum would show each event (N,), minus infinity for none."""
-    opinions = _detector_opinions(judged, detectors)
-    names = [name for name in detectors if name != AutoencoderDetector.name]
-    second, weak = (
-        ensemble.suffice_beside_calibrated(votes_beside_opening(judged, names, each), opinions, votes)
-        for each in (False, True)
-    )
-    agreed = others_agree(judged, detectors, opinions, votes)
-    z = _detector_z(judged, AutoencoderDetector.name)
-    return ensemble.alert_reach(z, second, weak, agreed).astype(np.float64)
 
 
 def rank_with_leads(
@@ -235,7 +218,7 @@ def rank_by_combined_evidence(judged: pd.DataFrame, detectors: Sequence[str], sh
     """
     evidence = np.zeros(len(judged))
     for name in detectors:
-        z = _detector_z(judged, name)
+        z = detector_z(judged, name)
         above = len(z) - np.searchsorted(np.sort(z), z)  # events with as high a z, itself among them
         evidence += np.where(np.isfinite(z), -np.log(above / max(len(z), 1)), 0.0)
     return evidence, flag_strongest(evidence, shown)
@@ -246,7 +229,7 @@ def rank_by_variant(judged: pd.DataFrame, variant: str, shown: int) -> ScoresAnd
 
     Its votes are as many as those of the whole detector, because the threshold was learned with all terms.
     """
-    z = _detector_z(judged, variant)
+    z = detector_z(judged, variant)
     return z, flag_strongest(z, shown)
 
 
@@ -261,14 +244,10 @@ def flag_strongest(score: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
 
 def rank_by_threshold_share(judged: pd.DataFrame, thresholds: Mapping[str, float]) -> ScoresAndFlags:
     """Return the events with any vote, ranked by the best z as a share of its detector's threshold."""
-    share = [_detector_z(judged, name) / at for name, at in thresholds.items()]
+    share = [detector_z(judged, name) / at for name, at in thresholds.items()]
     return np.max(share, axis=0), quorum_verdicts(judged, list(thresholds), 1)
 
 
 def rank_by_detector(judged: pd.DataFrame, detector: str) -> ScoresAndFlags:
     """Return one detector's votes, ranked by its z."""
-    return _detector_z(judged, detector), judged[vote_column(detector)].to_numpy(bool)
-
-
-def _detector_z(judged: pd.DataFrame, detector: str) -> NDArray[np.float64]:
-    return np.nan_to_num(judged[z_column(detector)].to_numpy(float), nan=-np.inf)
+    return detector_z(judged, detector), judged[vote_column(detector)].to_numpy(bool)

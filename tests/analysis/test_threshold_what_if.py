@@ -63,6 +63,19 @@ def test_beside_a_weak_vote_an_event_is_shown_up_to_a_lower_threshold() -> None:
     assert np.delete(weak, 2).tolist() == [6.0, 3.0, 2.5, 4.5, 2.0, -np.inf]
 
 
+def test_beside_a_weak_vote_an_event_needs_no_vote_at_the_threshold_that_judged_it() -> None:
+    """A lower threshold of alerts gives it the autoencoder's vote, too."""
+    voted = WEEK.head(3).assign(sequence_z=0.0)
+    unvoted = voted.assign(autoencoder_vote=False)
+    assert decisive_thresholds(unvoted, SETTINGS).tolist() == decisive_thresholds(voted, SETTINGS).tolist()
+
+
+def test_without_a_calibrated_detector_the_votes_alone_show_an_event_at_any_threshold() -> None:
+    counts = Settings(voting=Voting(detectors=("spectral", "sequence"), quorum=1))
+    assert np.isinf(decisive_thresholds(WEEK, counts)).all()
+    assert (decisive_thresholds(WEEK, counts) > 0).tolist() == WEEK["spectral_vote"].tolist()
+
+
 def test_a_vote_that_was_a_weak_one_is_no_second_vote_for_a_higher_threshold() -> None:
     given = WEEK.head(1).assign(spectral_z=0.0, spectral_threshold=SpectralDetector.weak_vote_z)
     (reach,) = decisive_thresholds(given, SETTINGS)

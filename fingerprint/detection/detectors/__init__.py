@@ -27,7 +27,6 @@ from importlib.metadata import entry_points
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from pydantic import Field, ValidationError
 
@@ -36,18 +35,13 @@ from fingerprint.compute.arrays import Floats, Ints, Mask, namespace
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
 from fingerprint.core.alert import (
-    NEWCOMER_COLUMN,
     ActivityCurve,
     SurpriseDriver,
-    threshold_column,
-    vote_column,
-    z_column,
 )
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import Section, Settings
-from fingerprint.detection import ensemble
 from fingerprint.registry.bank import Bank
 from fingerprint.state.activity_series import ActivitySeries
 from fingerprint.state.event_batch import EventBatch
@@ -324,69 +318,6 @@ def interval_detectors(names: Iterable[str]) -> tuple[str, ...]:
 def calibrated_detectors(names: Iterable[str]) -> tuple[str, ...]:
     """Return the names of calibrated detectors, whose z is the normal quantile of a tail probability."""
     return tuple(each.name for each in load_known_detectors(names) if each.calibrated)
-
-
-def votes_beside_opening(scored: pd.DataFrame, names: Iterable[str], weak: bool = False) -> dict[str, Mask]:
-    """Return by detector a mask (N,) of the scored events that it votes for beside a z that opens an alert (second votes).
-
-    With `weak`, beside a z that is rare enough for weak votes. A vote that was given as a weak one is no second vote; which those
-    are is told by the threshold that applied, so without thresholds each vote counts.
-
-    >>> scored = pd.DataFrame({"spectral_z": [1.0, 2.0, 0.2], "spectral_vote": [False, True, False]})
-    >>> votes_beside_opening(scored, ["spectral"])
-    {'spectral': array([ True,  True, False])}
-    """
-    known = load_known_detectors(names)
-    least = {each.name: each.weak_vote_z if weak else each.second_vote_z for each in known}
-    weakest = {each.name: each.weak_vote_z for each in known}
-    return {
-        name: _votes_above(scored, name, weakest.get(name, math.inf))
-        | (scored[z_column(name)].to_numpy(float) >= least.get(name, math.inf))
-        for name in names
-    }
-
-
-def _votes_above(scored: pd.DataFrame, name: str, weakest: float) -> Mask:
-    """Return a mask (N,) of the events with a detector's vote by a threshold above the `weakest`; infinity for none."""
-    voted: Mask = scored[vote_column(name)].eq(True).to_numpy(bool)
-    if math.isinf(weakest) or threshold_column(name) not in scored:
-        return voted
-    return voted & (scored[threshold_column(name)].to_numpy(float) > weakest)
-
-
-def others_agree(
-    scored: pd.DataFrame, names: Iterable[str], opinions: Mapping[str, Mask], quorum: int
-) -> Mask:
-    """Return a mask (N,) of the scored events on which the uncalibrated detectors agree, at least one of them strongly.
-
-    `opinions` (N,) are masks by detector, for all `names` (`ensemble.agree_strongly`).
-    """
-    others = [name for name in names if name not in calibrated_detectors([name])]
-    least = {each.name: each.strong_vote_z for each in load_known_detectors(others)}
-    strong = {name: scored[z_column(name)].to_numpy(float) >= least.get(name, math.inf) for name in others}
-    return ensemble.agree_strongly(votes_beside_opening(scored, others), strong, opinions, quorum)
-
-
-def newcomer_rows(scored: Frame) -> Mask:
-    """Return a mask (N,) of the scored events that a detector compared with how others began; all False without the column."""
-    if NEWCOMER_COLUMN not in scored:
-        return np.zeros(len(scored), bool)
-    return frames.true_mask(frames.column_of(scored, NEWCOMER_COLUMN))
-
-
-def calm_newcomer_rows(scored: pd.DataFrame, names: Iterable[str]) -> Mask:
-    """Return a mask (N,) of the scored events of newcomers that began calmly by one of the named detectors."""
-    newcomer, calm = newcomer_rows(scored), np.zeros(len(scored), bool)
-    for each in load_known_detectors(names):
-        calm |= newcomer & (scored[z_column(each.name)].to_numpy(float) < each.calm_newcomer_z)
-    return calm
-
-
-def opinions_by_history(scored: pd.DataFrame, opinions: Mapping[str, Mask]) -> dict[str, Mask]:
-    """Return the opinions on scored events (N,) by detector, without those that rest on how others began."""
-    newcomer = newcomer_rows(scored)
-    judging = {each.name for each in load_known_detectors(opinions) if each.calm_newcomer_z > -math.inf}
-    return ensemble.without_newcomers(opinions, dict.fromkeys(judging, newcomer))
 
 
 @cache

@@ -41,8 +41,9 @@ from fingerprint.compute.sorted_table import SortedTable, find_sorted
 from fingerprint.core.alert import ActivityCurve, z_column
 from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import Settings, Spectral
-from fingerprint.detection.detectors import Detector, ExplanationContext, IntervalScores, newcomer_rows
+from fingerprint.detection.detectors import Detector, ExplanationContext, IntervalScores
 from fingerprint.detection.ensemble import BUSY_BEGINNING_Z, SECOND_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD
+from fingerprint.detection.scored_votes import newcomer_rows
 from fingerprint.estimators import amounts, surge_tails
 from fingerprint.estimators.newcomer_tails import NewcomerTails
 from fingerprint.estimators.surge_tails import SurgeTails
