@@ -324,10 +324,8 @@ def decisive_rows(votes: VoteMasks, opinions: VoteMasks, options: Voting) -> Mas
     `votes` and `opinions` are those of the detectors that are measured on held-out rows. The others, the autoencoder among them,
     are taken to vote for every row: thresholds then rather become too high than too low.
     """
-    granted = np.ones(len(next(iter(votes.values()))), bool)
-    voted, judged = (
-        {name: each.get(name, granted) for name in options.detectors} for each in (votes, opinions)
-    )
+    count = len(next(iter(votes.values())))
+    voted, judged = (_of_all_detectors(each, options, count) for each in (votes, opinions))
     return ensemble.verdicts(voted, options.quorum, judged)
 
 
@@ -342,7 +340,7 @@ def agreed_rows(votes: VoteMasks, strong: VoteMasks, opinions: VoteMasks, option
     are_strong = {
         each.name: strong.get(each.name, granted & (each.strong_vote_z < np.inf)) for each in others
     }
-    judged = {each: opinions.get(each, granted) for each in options.detectors}
+    judged = _of_all_detectors(opinions, options, len(granted))
     return ensemble.agree_strongly(voted, are_strong, judged, options.quorum)
 
 
@@ -353,9 +351,17 @@ def threshold_shares(
 
     `opinions` are those of the detectors that are measured on held-out rows. `level` (L,) says which fingerprint judges a row.
     """
-    granted = np.ones(len(level), bool)
-    judged = {name: opinions.get(name, granted) for name in options.detectors}
+    judged = _of_all_detectors(opinions, options, len(level))
     return ensemble.threshold_share(judged, level, began_calmly).astype(np.float32)
+
+
+def _of_all_detectors(masks: VoteMasks, options: Voting, count: int) -> VoteMasks:
+    """Return the mask (L,) of each listed detector by its name, True where it is not measured on the `count` held-out rows.
+
+    The settings may list a detector by its import path.
+    """
+    names = (load_detector(each).name for each in options.detectors)
+    return {name: masks.get(name, np.ones(count, bool)) for name in names}
 
 
 # --- figures ----------------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from fingerprint.core.settings import Alerts, Settings
+from fingerprint.core.settings import Alerts, Settings, Voting
 from fingerprint.estimators import tail_calibration
 from fingerprint.estimators.tail_calibration import IntervalMaxima
 from fingerprint.registry import quality
@@ -281,6 +281,19 @@ def test_the_budget_counts_where_the_others_agree_strongly(
     given = {"spectral": np.array([False]), "sequence": np.array([strong])}
     opinions = {"spectral": np.array([opinion]), "sequence": np.array([True])}
     assert agreed_rows(votes, given, opinions, Settings().voting).tolist() == [agreed]
+
+
+def test_a_detector_that_is_listed_by_its_import_path_counts_as_one_that_is_not_measured() -> None:
+    path = "fingerprint.detection.detectors.isolation_forest:IsolationForestDetector"
+    by_path, by_name = (
+        Voting(detectors=("autoencoder", "spectral", "sequence", each)) for each in (path, "isolation_forest")
+    )
+    yes, no = np.array([True]), np.array([False])
+    votes, opinions = {"spectral": yes, "sequence": no}, {"spectral": yes, "sequence": yes}
+    for strong in (yes, no):
+        given = {"spectral": strong, "sequence": no}
+        assert agreed_rows(votes, given, opinions, by_path) == agreed_rows(votes, given, opinions, by_name)
+    assert decisive_rows(votes, opinions, by_path) == decisive_rows(votes, opinions, by_name)
 
 
 def test_one_alert_moves_the_threshold_by_as_much_however_strange_it_is() -> None:
