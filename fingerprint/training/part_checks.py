@@ -32,8 +32,8 @@ from fingerprint.registry.bank import Bank
 
 RARE_SHARE = 0.05  # of harmless events: for a tail that never falls below, nothing is rare
 MIN_HOLDOUT_ROWS = 20  # a bank with fewer is not checked for flat tails
-# So many times the usual calls must have at least so many nats. Where people run loops of thousands of calls, the tail is so heavy
-# that they have 9.9; 5 nats are one active hour in 150, too many for an amount to say anything.
+# So many times the usual calls must have at least so many nats. Where people run loops of thousands of calls they may have
+# fewer than 10; 5 nats are one active hour in 150, too many for an amount to say anything.
 LARGE_AMOUNT, MIN_AMOUNT_NATS = 1000.0, 5.0
 CHUNK_NUMBERS = 1 << 24  # numbers checked at a time: networks are mapped, and may be larger than memory
 TOLERANCE = 1e-5  # rounding of float32, by which neighbours may differ in the wrong direction
