@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import sys
 import zlib
 from collections import Counter
@@ -162,4 +163,14 @@ def _format_of(head: bytes) -> str | None:
     if head.lstrip().startswith((b"{", b"[")):
         return next((name for field, name in JSON_FIELDS if field in head), None)
     first_line = head.partition(b"\n")[0]
-    return "a table (CSV)" if first_line.count(b",") >= 2 and b"{" not in first_line else None
+    is_table = first_line.count(b",") >= 2 and b"{" not in first_line and _is_text(first_line)
+    return "a table (CSV)" if is_table else None
+
+
+def _is_text(line: bytes) -> bool:
+    """Return whether bytes are UTF-8, which may be cut within the last character."""
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(line)
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -102,6 +102,16 @@ def test_a_file_of_another_kind_is_refused_with_the_most_frequent_reason(
     assert reason in error
 
 
+def test_random_bytes_look_like_no_table(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    noise = tmp_path / "noise.jsonl"
+    noise.write_bytes(bytes(range(128, 256)) + b",,,\n")
+    error = refusal(monkeypatch, capsys, "train", noise, "--bank", tmp_path / "bank", "--json")
+    assert "nothing in the input is a CloudTrail record" in error
+    assert "CSV" not in error
+
+
 def test_workers_refuse_the_same(
     organisation: sample_organisation.SampleOrganisation,
     tmp_path: Path,
