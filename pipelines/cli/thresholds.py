@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from pipelines.cli.common import database_url, load_settings, print_result
-from pipelines.cli.options import BankFolder, DatabaseUrl, Json, SettingsFile
+from pipelines.cli.options import DatabaseUrl, Json, SettingsFile
 
 thresholds_app = typer.Typer(help="Thresholds of the detectors: show, estimate, override.")
 
@@ -16,9 +16,20 @@ thresholds_app = typer.Typer(help="Thresholds of the detectors: show, estimate, 
 FEWEST_ALERTS_PER_DAY = 0.01  # none a day would be a threshold above every vote: a queue that stays empty
 
 
+OptionalBank = Annotated[
+    Path | None,
+    typer.Option(
+        "--bank",
+        envvar="FINGERPRINT_BANK_FOLDER",
+        help="The folder of the bank (all fingerprints).",
+        show_default="bank",
+    ),
+]
+
+
 @thresholds_app.command("show")
 def threshold_show(
-    bank: BankFolder = Path("bank"),
+    bank: OptionalBank = None,
     database: DatabaseUrl = None,
     settings: SettingsFile = None,
     json: Json = False,
@@ -31,15 +42,6 @@ def threshold_show(
     print_result(figures, json, lambda: threshold_commands.print_threshold(figures))
 
 
-OptionalBank = Annotated[
-    Path | None,
-    typer.Option(
-        "--bank",
-        envvar="FINGERPRINT_BANK_FOLDER",
-        help="The folder of the bank (all fingerprints).",
-        show_default="bank",
-    ),
-]
 EstimateDays = Annotated[float, typer.Option(min=1, help="Days of history that are used.")]
 
 

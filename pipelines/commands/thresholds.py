@@ -26,7 +26,14 @@ ALERTS_PER_DAY = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # for each a threshold is es
 
 
 def show_threshold(database_url: str, settings: Settings, folder: Path | None = None) -> dict[str, Any]:
-    """Return the current threshold, its author, and all overrides; `z` is that of the alert budget for the bank in `folder`."""
+    """Return the current threshold, its author, and all overrides; `z` is that of the alert budget for the bank in `folder`.
+
+    Raise FingerprintError if `folder` serves no bank. Without `folder`, DEFAULT_FOLDER is used if it serves one.
+    """
+    return _threshold_in_force(database_url, settings, _folder_of_bank(folder))
+
+
+def _threshold_in_force(database_url: str, settings: Settings, bank: Path | None) -> dict[str, Any]:
     store = open_store(database_url, create=False)
     history, override = store.thresholds.history(), store.thresholds.current()
     changes = threshold_what_if.describe_overrides(history)
@@ -40,7 +47,7 @@ def show_threshold(database_url: str, settings: Settings, folder: Path | None = 
     return {
         "current": {
             **current,
-            "z": ThresholdForecast(store, folder, settings, SystemClock()).known_threshold(),
+            "z": ThresholdForecast(store, bank, settings, SystemClock()).known_threshold(),
         },
         "overrides": overrides,
     }
@@ -58,11 +65,8 @@ def estimate_thresholds(
     serves one.
     """
     check_days(days)
-    if folder is not None:
-        versions.require_served_version(folder)
-    forecast = ThresholdForecast(
-        open_store(database_url, create=False), folder or DEFAULT_FOLDER, settings, SystemClock(), days
-    )
+    bank = _folder_of_bank(folder)
+    forecast = ThresholdForecast(open_store(database_url, create=False), bank, settings, SystemClock(), days)
     rows = [{"wanted": None, **asdict(forecast.current())}]
     for quorum in range(forecast.detector_count, 0, -1):
         for wish in ALERTS_PER_DAY:
@@ -73,6 +77,14 @@ def estimate_thresholds(
                 }
             )
     return rows
+
+
+def _folder_of_bank(folder: Path | None) -> Path:
+    """Return the folder of the bank to use. Raise FingerprintError if a folder is named and serves no bank."""
+    if folder is None:
+        return DEFAULT_FOLDER
+    versions.require_served_version(folder)
+    return folder
 
 
 def set_threshold(
@@ -94,7 +106,8 @@ def set_threshold(
     made = forecast.set_override(
         threshold, quorum, why, host.operator_name(), alerts_per_day, may_hide_all=force
     )
-    return show_threshold(database_url, settings) | {"estimate": _estimate_override(forecast, made, settings)}
+    figures = _threshold_in_force(database_url, settings, None)
+    return figures | {"estimate": _estimate_override(forecast, made, settings)}
 
 
 def _estimate_override(
@@ -133,7 +146,7 @@ def print_threshold(figures: dict[str, Any]) -> None:
             f"in the last {estimate['days']:g} days it would have shown {shown} alerts a day; there were {there}"
         )
     if not z:
-        print("--bank FOLDER shows the z that this is")
+        print("which z that is, a bank says: fingerprint thresholds show --bank FOLDER")
     for each in figures["overrides"]:
         print(printable(f"  {_second(each['at'])}  {each['by']}: {each['change']} ({each['why']})"))
 

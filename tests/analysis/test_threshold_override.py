@@ -163,12 +163,12 @@ def test_a_budget_is_shown_as_the_z_that_the_bank_gives_it(
     url, settings = f"sqlite:///{tmp_path}/alerts.sqlite", Settings()
     open_store(url)
     z = quality.alert_threshold(open_bank(organisation.bank).manifest["quality"], settings.alerts)
-    for folder, shown in (
-        (organisation.bank, f"threshold {z:.2f} for an alert budget of 1 a day"),
-        (tmp_path, "--bank"),
-    ):
-        thresholds.print_threshold(thresholds.show_threshold(url, settings, folder))
-        assert shown in capsys.readouterr().out
+    thresholds.print_threshold(thresholds.show_threshold(url, settings, organisation.bank))
+    assert f"threshold {z:.2f} for an alert budget of 1 a day" in capsys.readouterr().out
+    with pytest.raises(FingerprintError, match=f"no bank in {tmp_path}/nobank: make one"):
+        thresholds.show_threshold(url, settings, tmp_path / "nobank")
+    thresholds.print_threshold(thresholds.set_threshold(url, settings, "three", quorum=3))
+    assert "fingerprint thresholds show --bank FOLDER" in capsys.readouterr().out  # `set` reads no bank
     figures = thresholds.set_threshold(url, settings, "too many", threshold=3.9)
     assert figures["current"]["z"] == 3.9
     thresholds.print_threshold(figures)
