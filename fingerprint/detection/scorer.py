@@ -297,7 +297,7 @@ class Scorer:
             inside = self.scorer_state.admit_unknown(
                 principal,
                 interval,
-                _rooms_of_calls(batch, at),
+                _quotas_of_calls(batch, at),
                 self.settings.voting.max_unknown_principals_per_day,
             )
             refused[at] = to_device_of(~inside, refused)
@@ -370,20 +370,20 @@ class Scorer:
         return kept
 
 
-def _rooms_of_calls(batch: EventBatch, rows: NDArray[np.intp]) -> Ints:
-    """Return how many rooms (`state.unknown_principals`) calls at rows (M,) may use, (M,) on the host: 1, grave 2, severe 3.
+def _quotas_of_calls(batch: EventBatch, rows: NDArray[np.intp]) -> Ints:
+    """Return how many quotas (`state.unknown_principals`) calls at rows (M,) have, (M,) on the host: 1, grave 2, severe 3.
 
     Calls are judged by their action alone. A failed call may use 1: it did nothing, and anyone can make any number of them.
     """
-    rooms: Ints = np.ones(len(rows), np.int32)
+    quotas: Ints = np.ones(len(rows), np.int32)
     done = (~batch.is_error[rows]).nonzero()[0]
     if not len(done):
-        return rooms
+        return quotas
     named = frames.select_rows(frames.select_columns(batch.frame, ["service", "action"]), rows[done])
     nats = to_host(harm.harm_of_events(batch.codes[rows[done], ACTION_COLUMN], named))
     graver = sum(nats >= np.float32(harm.HARM_NATS[gravity]) for gravity in GRAVE_OR_SEVERE)
-    rooms[to_host(done)] += graver
-    return rooms
+    quotas[to_host(done)] += graver
+    return quotas
 
 
 def _score_columns(detectors: Sequence[Detector]) -> list[str] | None:

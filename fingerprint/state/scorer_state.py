@@ -286,7 +286,7 @@ class ScorerState:
         return table
 
     def admit_unknown(
-        self, principal: Hashes, interval: Ints, rooms: Ints, max_principals: int
+        self, principal: Hashes, interval: Ints, quotas: Ints, max_principals: int
     ) -> NDArray[np.bool_]:
         """Return whether each event of an unknown principal (N,) is admitted, on the host (`unknown_principals.admit`).
 
@@ -294,7 +294,7 @@ class ScorerState:
         """
         day = np.maximum(interval // self.series.intervals_per_day, self.watermark // DAY_SECONDS - 1)
         return unknown_principals.admit(
-            self.unknown_principals, principal, day.astype(np.int32), rooms, max_principals
+            self.unknown_principals, principal, day.astype(np.int32), quotas, max_principals
         )
 
     def first_seen(self, principal: Hashes) -> Ints:

@@ -305,14 +305,14 @@ def print_scoring(figures: dict[str, Any], database_url: str | None = None) -> N
 def _print_refused(figures: dict[str, Any]) -> None:
     """Print how many events were not judged because principals that the bank does not know had too many on a day."""
     from fingerprint.state.pipeline_state import MAX_COUNTED_PRINCIPALS  # late: not needed for help
-    from fingerprint.state.unknown_principals import EVENTS_PER_ROOM
+    from fingerprint.state.unknown_principals import EVENTS_PER_QUOTA
 
     if figures["refused"]:
         principals = figures["refused_principals"]
         print(
             f"not judged: {pluralize(figures['refused'], 'event')} of {'at least ' * (principals >= MAX_COUNTED_PRINCIPALS)}"
             f"{pluralize(principals, 'principal')} that the bank does not know: a day has room for "
-            f"{EVENTS_PER_ROOM} that may have a vote of each, and for voting.max_unknown_principals_per_day of them; "
+            f"{EVENTS_PER_QUOTA} that may have a vote of each, and for voting.max_unknown_principals_per_day of them; "
             "for calls that can do harm there is more"
         )
 

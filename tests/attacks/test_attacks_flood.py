@@ -22,7 +22,7 @@ from fingerprint.state.scorer_state import (
     SINGLE_DAY_SERIES_DAYS,
     ScorerState,
 )
-from fingerprint.state.unknown_principals import EVENTS_PER_ROOM, ROOMS
+from fingerprint.state.unknown_principals import EVENTS_PER_QUOTA, MAX_QUOTAS
 from tests.support import sample_organisation
 
 DAY = 24  # intervals
@@ -169,25 +169,27 @@ def test_strangers_have_so_many_votes_a_day_and_hide_no_one(
 
 
 def admitted_by(
-    scorer_state: ScorerState, principals: list[int], rooms: list[int], limit: int = 10
+    scorer_state: ScorerState, principals: list[int], quotas: list[int], limit: int = 10
 ) -> np.ndarray:
     """Return which events of one hour are admitted, in their order."""
     when = np.full(len(principals), 480_000, np.int32)
-    return scorer_state.admit_unknown(np.array(principals, np.uint64), when, np.array(rooms, np.int32), limit)
+    return scorer_state.admit_unknown(
+        np.array(principals, np.uint64), when, np.array(quotas, np.int32), limit
+    )
 
 
-def admitted_one_by_one(principals: list[int], days: list[int], rooms: list[int], limit: int) -> list[bool]:
+def admitted_one_by_one(principals: list[int], days: list[int], quotas: list[int], limit: int) -> list[bool]:
     """Return the same by the rule as it is said, an event at a time."""
     entered: dict[int, set[int]] = {}
     events: dict[tuple[int, int], int] = {}
     admitted = []
-    for who, day, room in zip(principals, days, rooms, strict=True):
+    for who, day, quota in zip(principals, days, quotas, strict=True):
         of_day = entered.setdefault(day, set())
-        if who not in of_day and len(of_day) >= room * limit:
+        if who not in of_day and len(of_day) >= quota * limit:
             admitted.append(False)
             continue
         of_day.add(who)
-        admitted.append(events.get((who, day), 0) < room * unknown_principals.EVENTS_PER_ROOM)
+        admitted.append(events.get((who, day), 0) < quota * unknown_principals.EVENTS_PER_QUOTA)
         events[who, day] = events.get((who, day), 0) + admitted[-1]
     return admitted
 
@@ -196,18 +198,18 @@ def admitted_one_by_one(principals: list[int], days: list[int], rooms: list[int]
 def test_strangers_are_let_in_as_they_come_wherever_batches_are_cut(
     monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    monkeypatch.setattr(unknown_principals, "EVENTS_PER_ROOM", 4)
+    monkeypatch.setattr(unknown_principals, "EVENTS_PER_QUOTA", 4)
     draw = np.random.default_rng(0)
     principal = draw.integers(0, 120, 3000).astype(np.uint64) << np.uint64(40) | np.uint64(7)
     interval = (np.sort(draw.integers(0, 3 * DAY, 3000)) + 480_000).astype(np.int32)
-    rooms = draw.choice([1, 2, 3], 3000, p=[0.9, 0.07, 0.03]).astype(np.int32)
+    quotas = draw.choice([1, 2, 3], 3000, p=[0.9, 0.07, 0.03]).astype(np.int32)
     scorer_state = ScorerState(sample_organisation.SETTINGS)
     cut = [slice(start, start + step) for start in range(0, 3000, step)]
     admitted = np.concatenate(
-        [scorer_state.admit_unknown(principal[at], interval[at], rooms[at], 30) for at in cut]
+        [scorer_state.admit_unknown(principal[at], interval[at], quotas[at], 30) for at in cut]
     ).tolist()
     days = (interval // DAY).tolist()
-    assert admitted == admitted_one_by_one(principal.tolist(), days, rooms.tolist(), 30)
+    assert admitted == admitted_one_by_one(principal.tolist(), days, quotas.tolist(), 30)
     assert sum(admitted) < 3000
     assert sorted(scorer_state.unknown_principals.compact()[1]["day"].tolist()) == sorted(
         day
@@ -216,17 +218,17 @@ def test_strangers_are_let_in_as_they_come_wherever_batches_are_cut(
 
 
 def test_one_stranger_has_so_many_events_a_day() -> None:
-    scorer_state, many = ScorerState(sample_organisation.SETTINGS), 3 * EVENTS_PER_ROOM
-    assert admitted_by(scorer_state, [7] * many, [1] * many).sum() == EVENTS_PER_ROOM
+    scorer_state, many = ScorerState(sample_organisation.SETTINGS), 3 * EVENTS_PER_QUOTA
+    assert admitted_by(scorer_state, [7] * many, [1] * many).sum() == EVENTS_PER_QUOTA
     assert not admitted_by(scorer_state, [7] * 3, [1] * 3).any()
 
 
 def test_everyday_calls_of_a_stranger_buy_no_silence_for_what_can_do_harm() -> None:
-    """Reads fill the first room only, and grave calls leave a third to severe ones, which end as well."""
-    scorer_state, flood = ScorerState(sample_organisation.SETTINGS), 2 * EVENTS_PER_ROOM
-    for room in range(1, ROOMS + 1):
-        assert admitted_by(scorer_state, [7] * flood, [room] * flood).sum() == EVENTS_PER_ROOM
-    assert not admitted_by(scorer_state, [7], [ROOMS]).any()
+    """Reads fill the first quota only, and grave calls leave a third to severe ones, which end as well."""
+    scorer_state, flood = ScorerState(sample_organisation.SETTINGS), 2 * EVENTS_PER_QUOTA
+    for quota in range(1, MAX_QUOTAS + 1):
+        assert admitted_by(scorer_state, [7] * flood, [quota] * flood).sum() == EVENTS_PER_QUOTA
+    assert not admitted_by(scorer_state, [7], [MAX_QUOTAS]).any()
 
 
 def test_made_up_names_buy_no_silence_for_a_stranger_that_does_harm() -> None:
@@ -240,8 +242,8 @@ def test_days_of_long_ago_are_no_room_for_more_strangers() -> None:
     scorer_state = ScorerState(sample_organisation.SETTINGS)
     scorer_state.watermark = 480_000 * 3600
     late = np.arange(480_000 - 100 * DAY, 480_000 - 2 * DAY, DAY, dtype=np.int32)
-    who, rooms = np.arange(len(late)).astype(np.uint64), np.ones(len(late), np.int32)
-    assert scorer_state.admit_unknown(who, late, rooms, 10).sum() == 10
+    who, quotas = np.arange(len(late)).astype(np.uint64), np.ones(len(late), np.int32)
+    assert scorer_state.admit_unknown(who, late, quotas, 10).sum() == 10
 
 
 def remembered(scorer_state: ScorerState, principals: int, interval: int, first: int = 0) -> None:

@@ -215,7 +215,7 @@ def test_events_of_too_many_unknown_principals_are_neither_pending_nor_voted_on(
         votes["principal"]
     )
     days = len(pd.to_datetime(strange["event_time"]).dt.date.unique())
-    assert days < len(known) <= unknown_principals.ROOMS * days, (
+    assert days < len(known) <= unknown_principals.MAX_QUOTAS * days, (
         "who did harm comes beside the first of a day"
     )
     counters = scorer.state.counters
@@ -225,7 +225,7 @@ def test_events_of_too_many_unknown_principals_are_neither_pending_nor_voted_on(
 def test_to_keep_all_events_refuses_no_others(
     bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unknown_principals, "EVENTS_PER_ROOM", 5)
+    monkeypatch.setattr(unknown_principals, "EVENTS_PER_QUOTA", 5)
     monkeypatch.setattr(EventJudge, "can_reach_quorum", lambda self, batch, z: np.arange(len(batch)) % 2 == 0)
     stranger, quiet = "999999999999:user/stranger", Database(min_vote_score=99.0)
     events = pd.concat([step.events for step in steps], ignore_index=True)
@@ -246,7 +246,7 @@ def test_reads_of_an_unknown_principal_buy_no_silence_for_what_it_does_next(
     bank: Bank, steps: list[Step], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What failed did nothing: it has the room of a read."""
-    monkeypatch.setattr(unknown_principals, "EVENTS_PER_ROOM", 5)
+    monkeypatch.setattr(unknown_principals, "EVENTS_PER_QUOTA", 5)
     stranger, everything = "999999999999:user/stranger", Database(min_vote_score=-99.0)
     scorer = scorer_of(bank, SETTINGS.model_copy(update={"database": everything}), keep_all_events=True)
     step = pd.concat([step.events for step in steps], ignore_index=True).iloc[:30]
