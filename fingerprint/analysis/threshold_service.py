@@ -134,10 +134,12 @@ class ThresholdForecast:
         return float(np.clip(self._what_if(quorum).threshold_for(alerts_per_day), lowest, MAX_THRESHOLD))
 
     def estimate(self, threshold: float, quorum: int) -> ThresholdEstimate:
-        """Return the estimate for a threshold and a quorum."""
-        return threshold_what_if.estimate_threshold(
+        """Return the estimate for a threshold and a quorum; `note` says if it lies below the votes that are kept."""
+        estimate = threshold_what_if.estimate_threshold(
             self._what_if(quorum), threshold, quorum, self.known_attack_scores()
         )
+        lowest = self.settings.database.min_vote_score
+        return threshold_what_if.with_floor_note(estimate, lowest) if threshold < lowest else estimate
 
     def estimate_rate(self, alerts_per_day: float, quorum: int) -> ThresholdEstimate:
         """Return the estimate for the threshold of a number of alerts a day, and in `unmet` why it cannot be met."""

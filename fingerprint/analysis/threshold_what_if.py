@@ -376,6 +376,12 @@ def judge_budget(
     return estimate
 
 
+def with_floor_note(estimate: ThresholdEstimate, lowest: float) -> ThresholdEstimate:
+    """Return the estimate with a note that it is too low: votes below a z of `lowest` are not kept."""
+    note = f"votes below a z of {lowest:g} are not kept (database.min_vote_score): there would have been more alerts"
+    return replace(estimate, note=note)
+
+
 def describe_overrides(history: Sequence[ThresholdOverride]) -> list[str]:
     """Return the change by each override of a history, the newest first: `threshold 3.20 -> 3.60`.
 

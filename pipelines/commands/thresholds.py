@@ -118,8 +118,10 @@ def _estimate_override(
     estimate = forecast.estimate(made.threshold, made.quorum or settings.voting.quorum)
     return {
         "days": forecast.days,
+        "days_with_votes": round(forecast.recent_votes().days, 1),
         "alerts_per_day": estimate.alerts_per_day,
         "stored_alerts_per_day": round(forecast.stored_alerts_per_day(), 2),
+        "note": estimate.note,
     }
 
 
@@ -142,9 +144,11 @@ def print_threshold(figures: dict[str, Any]) -> None:
         shown, there = (
             formatting.format_rate(estimate[name]) for name in ("alerts_per_day", "stored_alerts_per_day")
         )
-        print(
-            f"in the last {estimate['days']:g} days it would have shown {shown} alerts a day; there were {there}"
-        )
+        days, counted = estimate["days"], estimate["days_with_votes"]
+        span = f"{days:g} days" if counted > days - 1 else f"{days:g} days, {counted:g} of them with votes,"
+        print(f"in the last {span} it would have shown {shown} alerts a day; there were {there}")
+        if estimate["note"]:
+            print(estimate["note"])
     if not z:
         print("which z that is, a bank says: fingerprint thresholds show --bank FOLDER")
     for each in figures["overrides"]:

@@ -123,7 +123,14 @@ def test_a_threshold_that_hides_every_stored_alert_needs_force(
     figures = thresholds.set_threshold(url, settings, "as before", threshold=settings.alerts.threshold)
     assert figures["estimate"]["alerts_per_day"] >= figures["estimate"]["stored_alerts_per_day"] > 0
     thresholds.print_threshold(figures)
-    assert "in the last 14 days it would have shown " in capsys.readouterr().out
+    counted = figures["estimate"]["days_with_votes"]
+    assert counted < 4
+    printed = capsys.readouterr().out
+    assert f"in the last 14 days, {counted:g} of them with votes, it would have shown " in printed
+    assert "are not kept" not in printed
+    lower = settings.database.min_vote_score - 0.5
+    thresholds.print_threshold(thresholds.set_threshold(url, settings, "all of it", threshold=lower))
+    assert "votes below a z of 1.6 are not kept" in capsys.readouterr().out
 
 
 def test_a_quorum_alone_that_hides_every_stored_alert_needs_force(
