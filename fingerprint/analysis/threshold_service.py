@@ -138,8 +138,7 @@ class ThresholdForecast:
         estimate = threshold_what_if.estimate_threshold(
             self._what_if(quorum), threshold, quorum, self.known_attack_scores()
         )
-        lowest = self.settings.database.min_vote_score
-        return threshold_what_if.with_floor_note(estimate, lowest) if threshold < lowest else estimate
+        return threshold_what_if.with_floor_note(estimate, self.settings.database.min_vote_score)
 
     def estimate_rate(self, alerts_per_day: float, quorum: int) -> ThresholdEstimate:
         """Return the estimate for the threshold of a number of alerts a day, and in `unmet` why it cannot be met."""

@@ -370,16 +370,21 @@ def judge_budget(
     if estimate.threshold <= lowest and shown < budget:
         return replace(
             estimate,
-            note=f"votes below a z of {lowest:g} are not kept (database.min_vote_score): with {estimate.quorum} of {detectors} "
-            f"votes no more than {shown:g} alerts a day can be estimated",
+            note=f"{_votes_not_kept(lowest)}: with {estimate.quorum} of {detectors} votes no more than {shown:g} alerts a day "
+            "can be estimated",
         )
     return estimate
 
 
 def with_floor_note(estimate: ThresholdEstimate, lowest: float) -> ThresholdEstimate:
-    """Return the estimate with a note that it is too low: votes below a z of `lowest` are not kept."""
-    note = f"votes below a z of {lowest:g} are not kept (database.min_vote_score): there would have been more alerts"
-    return replace(estimate, note=note)
+    """Return the estimate, with a note that it is too low if its threshold is below `lowest`, the lowest z of a stored vote."""
+    if estimate.threshold >= lowest:
+        return estimate
+    return replace(estimate, note=f"{_votes_not_kept(lowest)}: there would have been more alerts")
+
+
+def _votes_not_kept(lowest: float) -> str:
+    return f"votes below a z of {lowest:g} are not kept (database.min_vote_score)"
 
 
 def describe_overrides(history: Sequence[ThresholdOverride]) -> list[str]:

@@ -34,10 +34,7 @@ from fingerprint.compute import frames
 from fingerprint.compute.arrays import Floats, Ints, Mask, namespace
 from fingerprint.compute.frames import Frame
 from fingerprint.compute.hashing import Hashes
-from fingerprint.core.alert import (
-    ActivityCurve,
-    SurpriseDriver,
-)
+from fingerprint.core.alert import ActivityCurve, SurpriseDriver
 from fingerprint.core.errors import FingerprintError
 from fingerprint.core.log import get_logger
 from fingerprint.core.ports.inference import Inference
