@@ -158,26 +158,36 @@ def list_versions(folder: Path, options: BankOptions = DEFAULT_OPTIONS) -> list[
     if not kept:
         versions.require_served_version(folder)
     served, lines = versions.served_version(folder), versions.decision_history(folder)
-    return [_version_row(folder, version, served, lines, options) for version in kept]
+    rows = (_version_row(folder, version, served, lines, options) for version in kept)
+    return [row for row in rows if row]
 
 
 def _version_row(
     folder: Path, version: str, served: str | None, lines: list[dict[str, Any]], options: BankOptions
-) -> dict[str, Any]:
+) -> dict[str, Any] | None:
+    """Return the figures of a version; None if it was retired while the others were read."""
     root = folder / "versions" / version
+    figures = _manifest_figures(root, options)
+    if (written := versions.written_at(root)) is None:
+        return None
     own = [line for line in lines if line["version"] == version]
-    row = {
+    return {
         "version": version,
         "served": version == served,
-        "written": _iso_time((root / "manifest.json").stat().st_mtime),
+        "written": _iso_time(written),
         "last_decision": own[-1] if own else None,
+        **figures,
     }
+
+
+def _manifest_figures(root: Path, options: BankOptions) -> dict[str, Any]:
+    """Return the figures of a version that its manifest has; only its problem, if it cannot be read."""
     try:
         manifest = read_manifest(root, options)
     except FingerprintError as error:
-        return {**row, "problem": str(error)}
+        return {"problem": str(error)}
     counts = {name: manifest[name] for name in ("span", "events", "fingerprints", "ready")}
-    return {**row, **counts, "bytes": size_in_bytes(manifest), "gate": manifest.get("gate"), "problem": None}
+    return {**counts, "bytes": size_in_bytes(manifest), "gate": manifest.get("gate"), "problem": None}
 
 
 def size_in_bytes(manifest: dict[str, Any]) -> int:

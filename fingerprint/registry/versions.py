@@ -23,6 +23,7 @@ import json
 import os
 import re
 import shutil
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -85,8 +86,9 @@ def served_version(folder: Path) -> str | None:
 def list_bank_versions(folder: Path) -> list[str]:
     """Return all versions that are kept, the one written last first."""
     root = folder / "versions"
-    found = [each for each in root.iterdir() if _is_version(each)] if root.is_dir() else []
-    return [each.name for each in sorted(found, key=_write_order, reverse=True)]
+    written = {each.name: written_at(each) for each in root.iterdir()} if root.is_dir() else {}
+    kept = [(at, name) for name, at in written.items() if at is not None]
+    return [name for _, name in sorted(kept, reverse=True)]
 
 
 def list_served_versions(folder: Path) -> list[str]:
@@ -96,12 +98,18 @@ def list_served_versions(folder: Path) -> list[str]:
     return [version for version in dict.fromkeys(line["version"] for line in lines) if version in there]
 
 
-def _is_version(folder: Path) -> bool:
-    return not folder.name.startswith(".") and (folder / "manifest.json").is_file()
+def written_at(root: Path) -> float | None:
+    """Return when a version was written, in seconds since 1970; None for a folder that holds no version, or none any more.
 
-
-def _write_order(folder: Path) -> tuple[float, str]:
-    return (folder / "manifest.json").stat().st_mtime, folder.name
+    Readers hold no lock, and a training may retire a version between two of their steps.
+    """
+    if root.name.startswith("."):
+        return None
+    try:
+        manifest = (root / "manifest.json").stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    return manifest.st_mtime if stat.S_ISREG(manifest.st_mode) else None
 
 
 def version_folder(folder: Path, version: str) -> Path:
@@ -193,7 +201,7 @@ def _leftovers(root: Path, versions: list[str]) -> Iterator[Path]:
     - STAGING_PREFIX...: if they are a day older than the newest version, because no writer takes that long
     - .VERSION.retired: at any age, because versions are removed under the lock that is held here
     """
-    newest = max((_write_order(root / version)[0] for version in versions), default=0.0)
+    newest = max((written_at(root / version) or 0.0 for version in versions), default=0.0)
     for each in sorted(root.glob(".*")):
         with suppress(FileNotFoundError):  # an active writer may have moved it
             is_old = newest - each.lstat().st_mtime > LEFTOVER_SECONDS

@@ -178,6 +178,26 @@ def test_rolling_back_to_what_was_retired_names_what_is_kept(tmp_path: Path) -> 
         versions.roll_back(tmp_path, BACK)
 
 
+def test_a_version_that_is_retired_while_versions_are_listed_is_left_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A scorer that opens a bank lists its versions without a lock: it must not stop over an old one."""
+    bank_folder(tmp_path, "a", "b")
+    stat, looks = Path.stat, []
+
+    def stat_once(path: Path, **options: bool) -> os.stat_result:
+        found = stat(path, **options)
+        if path.parent.name == "a":
+            looks.append(path)
+            path.unlink()
+        return found
+
+    monkeypatch.setattr(Path, "stat", stat_once)
+    assert versions.list_bank_versions(tmp_path) == ["b", "a"]
+    assert versions.list_bank_versions(tmp_path) == ["b"]
+    assert len(looks) == 1
+
+
 def test_a_version_that_was_retired_since_it_was_looked_at_is_not_served(tmp_path: Path) -> None:
     served(bank_folder(tmp_path, "a", "b", "c", "d"), "b", "c", "d")
     assert versions.remove_old_versions(tmp_path, 1) == ["b", "a"]
