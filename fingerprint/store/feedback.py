@@ -19,7 +19,7 @@ import sqlalchemy as sql
 
 from fingerprint.store.cases import read_current_decisions, read_current_dispositions
 from fingerprint.store.database import Repository, reads
-from fingerprint.store.schema import alert_events, alerts, dispositions, id_batches, votes
+from fingerprint.store.schema import alert_events, alerts, dispositions, votes
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 FETCH_ROWS = 50_000  # of one table
 MAX_ALERTS = 200  # confirmed attacks, the newest
 MAX_EVENTS_PER_ALERT = 100  # of a confirmed attack, the first
-ALERTS_PER_QUERY = 50
 
 
 class SqlFeedbackRepository(Repository):
@@ -83,16 +82,19 @@ class SqlFeedbackRepository(Repository):
             return {}
         newest = sql.select(alerts.c.alert_id).order_by(alerts.c.last_event_time.desc(), alerts.c.alert_id)
         ids = [alert_id for alert_id in connection.scalars(newest) if alert_id in confirmed][:MAX_ALERTS]
-        found: dict[str, list[bytes]] = {alert_id: [] for alert_id in ids}
-        events = alert_events.c
-        for batch in id_batches(ids, ALERTS_PER_QUERY):
-            query = sql.select(events.alert_id, events.raw).where(
-                events.alert_id.in_(batch), events.raw != ""
-            )
-            for alert_id, raw in connection.execute(query.order_by(events.event_time, events.event_id)):
-                if len(found[alert_id]) < MAX_EVENTS_PER_ALERT:
-                    found[alert_id].append(raw.encode(errors="replace"))
-        return {alert_id: records for alert_id, records in found.items() if records}
+        records = ((alert_id, _read_first_records(connection, alert_id)) for alert_id in ids)
+        return {alert_id: some for alert_id, some in records if some}
+
+
+def _read_first_records(connection: sql.Connection, alert_id: str) -> list[bytes]:
+    """Return the first MAX_EVENTS_PER_ALERT records of an alert that are stored.
+
+    The database leaves out the others: an alert may have thousands, and an attacker chooses their length.
+    """
+    events = alert_events.c
+    query = sql.select(events.raw).where(events.alert_id == alert_id, events.raw != "")
+    first = query.order_by(events.event_time, events.event_id).limit(MAX_EVENTS_PER_ALERT)
+    return [raw.encode(errors="replace") for raw in connection.scalars(first)]
 
 
 def _select_in_range(
