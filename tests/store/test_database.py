@@ -90,3 +90,14 @@ def test_every_repository_of_a_limited_store_has_the_limit(store):
     own = [value for name, value in vars(limited).items() if name != "session"]
     assert len(own) == len(vars(store)) - 1
     assert {each._session for each in own} == {limited.session}
+
+
+def test_a_commit_on_sqlite_survives_a_loss_of_power(tmp_path: Path):
+    """In the WAL mode SQLite syncs each commit only with FULL (2): else an alert is gone that the checkpoint calls saved."""
+    with closing(open_store(f"sqlite:///{tmp_path}/alerts.sqlite")) as store:
+        connections = [store.alerts._session.engine.connect() for _ in range(2)]
+        pragmas = sql.text("PRAGMA journal_mode"), sql.text("PRAGMA synchronous")
+        modes = [tuple(map(connection.scalar, pragmas)) for connection in connections]
+        for connection in connections:
+            connection.close()
+    assert modes == [("wal", 2)] * 2
