@@ -186,7 +186,10 @@ def _manifest_figures(root: Path, options: BankOptions) -> dict[str, Any]:
         manifest = read_manifest(root, options)
     except FingerprintError as error:
         return {"problem": str(error)}
-    counts = {name: manifest[name] for name in ("span", "events", "fingerprints", "ready")}
+    names = ("span", "events", "fingerprints", "ready")
+    if lacking := [name for name in names if name not in manifest]:
+        return {"problem": f"the manifest of bank {root} was changed: it lacks {', '.join(lacking)}"}
+    counts = {name: manifest[name] for name in names}
     return {**counts, "bytes": size_in_bytes(manifest), "gate": manifest.get("gate"), "problem": None}
 
 

@@ -236,7 +236,7 @@ def _append(folder: Path, line: dict[str, Any]) -> None:
 def _line(text: str) -> dict[str, Any] | None:
     try:
         line = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return line if isinstance(line, dict) and isinstance(line.get("version"), str) else None
 

@@ -109,7 +109,7 @@ def test_a_line_that_a_crash_cut_off_is_passed_over_and_the_next_one_is_whole(tm
     assert versions.previous_version(tmp_path) == "b"
 
 
-@pytest.mark.parametrize("line", ["[]", '"a"', '{"version": 3}', "\udcff", ""])
+@pytest.mark.parametrize("line", ["[]", '"a"', '{"version": 3}', "\udcff", "", "[" * 100_000])
 def test_lines_that_are_none_spoil_no_history(tmp_path: Path, line: str) -> None:
     served(bank_folder(tmp_path, "a", "b"), "a")
     with (tmp_path / "HISTORY.jsonl").open("ab") as file:
