@@ -5,7 +5,9 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import inspect
 import re
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
@@ -83,13 +85,61 @@ def run_examples(*modules: ModuleType) -> ExampleRunner:
     return runner
 
 
-def test_examples_give_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def modules_with_examples() -> list[ModuleType]:
     files = sorted(file.relative_to(ROOT).with_suffix("") for file in (ROOT / "fingerprint").rglob("*.py"))
     names = (".".join(file.parts) for file in files if not PARTS_WITHOUT_EXAMPLES_TO_RUN & {*file.parts})
-    runner = run_examples(*(importlib.import_module(name.removesuffix(".__init__")) for name in names))
+    return [importlib.import_module(name.removesuffix(".__init__")) for name in names]
+
+
+def test_examples_give_what_they_say(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    runner = run_examples(*modules_with_examples())
     assert runner.false_examples == []
     assert runner.true_examples > 300
+
+
+def wrong_calls(module: ModuleType) -> list[str]:
+    """Return the calls of a module's functions in its examples, sketches too, with arguments that they do not take."""
+    found = []
+    for test in doctest.DocTestFinder().find(module):
+        for example in test.examples:
+            with suppress(SyntaxError):  # a sketch may leave out what a function takes: `(...)`
+                calls = (each for each in ast.walk(ast.parse(example.source)) if isinstance(each, ast.Call))
+                found += [ast.unparse(call) for call in calls if not takes_arguments(module, call)]
+    return found
+
+
+def takes_arguments(module: ModuleType, call: ast.Call) -> bool:
+    """Return whether what is called takes these arguments; True for what the module does not have."""
+    called: Any = None
+    match call.func:
+        case ast.Name(name):
+            called = getattr(module, name, None)
+        case ast.Attribute(ast.Name(owner), name):
+            called = getattr(getattr(module, owner, None), name, None)
+    names = [keyword.arg for keyword in call.keywords]
+    if not (inspect.isroutine(called) or inspect.isclass(called)) or None in names:
+        return True
+    if any(isinstance(each, ast.Starred) for each in call.args):
+        return True
+    try:
+        inspect.signature(called).bind(*call.args, **dict.fromkeys(map(str, names)))
+    except TypeError:
+        return False
+    except ValueError:  # a function of C that has no signature
+        return True
+    return True
+
+
+def test_sketches_call_functions_with_arguments_that_they_take() -> None:
+    found = {module.__name__: wrong_calls(module) for module in modules_with_examples()}
+    assert {name: calls for name, calls in found.items() if calls} == {}
+
+
+def test_a_call_with_an_argument_that_is_not_there_is_found() -> None:
+    module = ModuleType("sketch", ">>> loaded = dumps(alert, indents=2)\n>>> dumps(alert, indent=2)\n")
+    vars(module).update(dumps=lambda value, indent=None: value)
+    assert wrong_calls(module) == ["dumps(alert, indents=2)"]
 
 
 def test_a_false_example_is_found_and_a_sketch_is_not() -> None:

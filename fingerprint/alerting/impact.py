@@ -4,7 +4,7 @@ Example:
     >>> rows = alert_impact(events, new_actions={"cloudtrail:StopLogging"}, new_places={"e1"})
     >>> [(row.action, row.gravity, row.calls, row.failed) for row in rows]
     [('cloudtrail:StopLogging', 'severe', 1, 0)]
-    >>> combined_urgency(rarity_nats=4.0, actions=rows)
+    >>> combined_urgency(7.5, rows)                      # nats of rarity, to which 4 of impact are added
     55
 
 Rarity says how unlikely an alert is by chance; it cannot tell a new list call from a new `StopLogging`. Impact is other evidence:

@@ -1,7 +1,7 @@
 """Owner names: the text behind the hash of an owner of series (entity or principal), for votes on intervals.
 
 Example:
-    >>> names = OwnerNames(bank)
+    >>> names = OwnerNames(bank, state.unknown_owners)
     >>> names.observe(batch)                             # owners that the bank does not know, while their interval is open
     >>> names.look_up(state.series.owner[rows])          # (R,) texts, None for an unknown owner
 """

@@ -1,7 +1,7 @@
 """Call paths: writes that only services called for a principal -> the nats of its first direct call of one.
 
 Example:
-    >>> known = KnownPaths.from_arrays(learn_call_paths(rows, day))      # of a history
+    >>> known = KnownPaths.from_arrays(learn_call_paths(rows, day), placement)     # of a history
     >>> known.evidence(principal, action)                                # (N,) of writes called directly
     array([14.2, 0. ], dtype=float32)
 

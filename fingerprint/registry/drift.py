@@ -2,7 +2,7 @@
 
 Example:
     >>> found = compare_banks(served, trained)
-    >>> found.came, found.gone
+    >>> found.added, found.removed
     (14, 2)
     >>> found.top(1)
     [{'key': '123456789012:role/deploy', 'level': 'principal', 'drift': 0.62, 'most': 'network'}]

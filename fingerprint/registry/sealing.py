@@ -3,7 +3,7 @@
 Example:
     >>> files = VerifiedFolder(Path("bank/versions/2026-02-01-5b3c0a1e"))
     >>> files.names
-    ['fingerprints.parquet', 'scorer_state.safetensors', 'manifest.json', ...]
+    ['fingerprints.parquet', 'manifest.json', 'people.parquet', ...]
     >>> files.sha256("scorer_state.safetensors") == manifest["files"]["scorer_state.safetensors"]["sha256"]
     True
     >>> files.changed_files()                             # later, while its arrays are mapped

@@ -3,7 +3,7 @@
 Example:
     >>> pending = PendingEvents()
     >>> pending.add(batch)
-    >>> dropped = pending.limit(200_000, scorer.priority_of)      # drops the least unusual events of intervals with too many
+    >>> dropped = pending.limit(200_000, priority)           # drops the least unusual events of intervals with too many
     >>> closed = pending.take_closed(first_open_interval)         # an EventBatch; None without events of closed intervals
 """
 

@@ -2,7 +2,7 @@
 
 Example:
     >>> store.evidence.summary("397edb7b6806").drivers[0].feature
-    'network of the source'
+    'network'
     >>> for alert, disposition in store.evidence.iterate_full_alerts():
     ...     print(alert.title, disposition.decision if disposition else "open")
 """
