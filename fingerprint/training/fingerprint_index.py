@@ -247,7 +247,8 @@ def _holdout_split(intervals: pd.DataFrame, active: pd.Series, per_day: int) -> 
 
     `intervals` is the table of NameCollector, in which one busy crawler counts for few rows of a day. A weekend may have this
     share of the rows, because machines do not rest, and says nothing about how people work. So in a history of MIN_DAYS or more,
-    the days held out also have this share of `active` (days,), the number of active principals on each day.
+    the days held out also have this share of `active` (days,), the number of active principals on each day. If these are all
+    days, however late on the first one the history begins, rows are drawn instead.
     """
     share = HOLDOUT_SHARE
     rows = intervals.groupby("interval")["rows"].sum().sort_index()
@@ -256,7 +257,7 @@ def _holdout_split(intervals: pd.DataFrame, active: pd.Series, per_day: int) -> 
     if len(active) >= MIN_DAYS:
         days = int(active.index[_last_share(active, share)]) * per_day
         interval = min(interval, days)
-    return HoldoutSplit(interval, share if interval == rows.index[0] else 0.0)
+    return HoldoutSplit(interval, share if interval <= rows.index[0] else 0.0)
 
 
 def _last_share(counts: pd.Series, share: float) -> int:

@@ -11,15 +11,18 @@ import pytest
 from fingerprint.core.settings import Settings
 from fingerprint.registry.bank import PEER_LEVEL, PRINCIPAL_LEVEL
 from fingerprint.training import holdout_rows
-from fingerprint.training.fingerprint_index import HoldoutSplit, _holdout_split
+from fingerprint.training.fingerprint_index import HOLDOUT_SHARE, HoldoutSplit, _holdout_split
 
 HOURS = 24
 
 
-def split(active: list[int], rows_an_hour: int = 50) -> HoldoutSplit:
-    """Return the split of days on which so many principals are active, with as many rows every hour: machines do not rest."""
+def split(active: list[int], rows_an_hour: int = 50, begin: int = 0) -> HoldoutSplit:
+    """Return the split of days on which so many principals are active, with as many rows every hour: machines do not rest.
+
+    The history begins at the hour `begin` of the first day.
+    """
     days = np.arange(100, 100 + len(active))
-    hours = np.arange(days[0] * HOURS, (days[-1] + 1) * HOURS)
+    hours = np.arange(days[0] * HOURS + begin, (days[-1] + 1) * HOURS)
     return _holdout_split(
         pd.DataFrame({"interval": hours, "rows": rows_an_hour}), pd.Series(active, index=days), HOURS
     )
@@ -38,6 +41,13 @@ def test_where_all_days_are_alike_about_a_quarter_is_held_out() -> None:
 def test_of_few_days_the_rows_alone_say_which_are_held_out() -> None:
     assert split([300, 90, 80]).interval == 100 * HOURS + 54
     assert split([300]).interval == 100 * HOURS + 18
+
+
+@pytest.mark.parametrize("begin", [0, 9])
+def test_where_the_first_day_has_nearly_all_principals_rows_are_drawn(begin: int) -> None:
+    """From Friday to Monday morning. Else the days held out were all days, and there was nothing to fit."""
+    assert split([100, 3, 3, 5], begin=begin).share == HOLDOUT_SHARE
+    assert split([100, 30, 30, 50], begin=begin).share == 0
 
 
 @pytest.mark.parametrize(("learned_days", "usual"), [(0.5, 0.0), (3, 0.3), (6, 0.6), (7, 0.7), (21, 0.7)])
