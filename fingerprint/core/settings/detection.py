@@ -78,7 +78,8 @@ class Autoencoder(Section):
     )
     warm_start_bank: str | None = Field(
         None,
-        description="Path of a bank whose generic net all nets start from; nets start from random weights if unset.",
+        description="Path of a bank whose generic net all nets start from; nets start from random weights if unset, or if "
+        "that bank has counts alone.",
     )
     device: Literal["auto", "cpu", "cuda"] = Field(
         "auto",

@@ -100,9 +100,10 @@ def fit_autoencoders(
     """Return networks, in half precision, for the fingerprints `ready` (P,). Call `on_progress` with the number finished.
 
     If the generic fingerprint (0) is among them, it is fitted first, from `start`, and the others start from it; else all start
-    from `start`. `keys` (E,) seed the random streams of the fingerprints, by default their numbers. `make_fitter` is by default
-    `select_fitter`. A fingerprint without rows or without held-out rows gets a network that corrects nothing. Raise
-    FingerprintError if the device of the setting is missing, or if `start` has networks of another size.
+    from `start`. A network of zeros is no start, because all its gradients are zero: random weights replace it. `keys` (E,) seed
+    the random streams of the fingerprints, by default their numbers. `make_fitter` is by default `select_fitter`. A fingerprint
+    without rows or without held-out rows gets a network that corrects nothing. Raise FingerprintError if the device of the
+    setting is missing, or if `start` has networks of another size.
     """
     stack = _zero_weights(vocabulary, ready, HIDDEN_UNITS)
     if not options.max_epochs:
@@ -112,12 +113,12 @@ def fit_autoencoders(
     streams = hashing.hash_pair(keys, np.uint64(seed))
     data = TrainingData(vocabulary, rows, held_out, streams, options)
     here = _Trainer(data, (make_fitter or select_fitter)(data))
-    start = _check_start(start) or _untrained_start(vocabulary, seed)
+    start = _usable_start(start) or _untrained_start(vocabulary, seed)
     generic, others = ready[ready == 0], ready[ready != 0]
     if len(generic):
         here.fit_all(generic, start, stack, on_progress)
         # The generic fingerprint may have had no rows.
-        start = InitialWeights.from_weights(stack, vocabulary.codes) if stack.inputs[0].any() else start
+        start = _usable_start(InitialWeights.from_weights(stack, vocabulary.codes)) or start
     here.fit_all(others, start, stack, on_progress)
     return stack
 
@@ -143,12 +144,13 @@ def _untrained_start(vocabulary: Vocabulary, seed: int) -> InitialWeights:
     return InitialWeights(Weights(inputs, nothing, outputs, np.zeros(1, np.int32)), vocabulary.codes[:1])
 
 
-def _check_start(start: InitialWeights | None) -> InitialWeights | None:
+def _usable_start(start: InitialWeights | None) -> InitialWeights | None:
+    """Return a network to start from; None without one, or for one of zeros, which would never learn."""
     if start and (hidden := start.weights.bias.shape[1]) != HIDDEN_UNITS:
         raise FingerprintError(
             f"the nets to start from have {hidden} hidden units, nets have {HIDDEN_UNITS}: start without them"
         )
-    return start
+    return start if start and start.weights.inputs.any() else None
 
 
 class BucketFitter(Protocol):

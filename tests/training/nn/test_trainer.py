@@ -255,6 +255,14 @@ def test_a_start_from_another_bank_is_further_than_a_fresh_one(history: History8
     assert history.gain(history.fit([0], short, start), 0) > history.gain(history.fit([0], short), 0) + 0.3
 
 
+def test_nets_of_zeros_are_no_start(history: History8) -> None:
+    """From a bank of counts alone no net ever learned, and the bank after it had nothing to start from, either."""
+    of_counts_alone = history.fit([0], OPTIONS.model_copy(update={"max_epochs": 0}))
+    start = InitialWeights.from_weights(of_counts_alone, history.known.codes)
+    found, fresh = history.fit([0, 4], start=start), history.fit([0, 4])
+    assert history.gain(found, 0) == history.gain(fresh, 0) > 0.3
+
+
 def test_a_training_starts_from_the_bank_that_its_setting_names(
     organisation: SampleOrganisation, tmp_path: Path
 ) -> None:
