@@ -96,16 +96,26 @@ def _read_before(file: Path, now: int, decisions: str) -> dict[str, Any] | None:
     """Return the figures of a history that an earlier run read; None if there is none, or it must be read again."""
     if not file.exists():
         return None
-    read = json.loads(file.read_text())
-    figures: dict[str, Any] = read["figures"]
-    if read["decisions"] != decisions:
+    if (read := _parse_record(file)) is None:
+        why = "the record of it is cut off"
+    elif read["decisions"] != decisions:
         why = "alerts were decided since it was read"
     elif not 0 <= now - read["began"] <= MAX_HISTORY_AGE_SECONDS:
         why = f"it was read {(now - read['began']) / 3600:.1f} hours ago"
     else:
+        figures: dict[str, Any] = read["figures"]
         return figures
     log.info("an interrupted training begins again with its history", why=why)
     return None
+
+
+def _parse_record(file: Path) -> dict[str, Any] | None:
+    """Return what was recorded of a history; None for a file that a full disk or a loss of power cut off."""
+    try:
+        record: dict[str, Any] = json.loads(file.read_text())
+    except ValueError:
+        return None
+    return record
 
 
 def _read_history(

@@ -64,6 +64,21 @@ def test_a_history_is_read_again_when_it_is_more_than_a_day_old(
     assert records() == 6
 
 
+@pytest.mark.parametrize("cut", [0, 1, 40, -1])
+def test_a_history_whose_record_is_cut_off_is_read_again(
+    tmp_path: Path, request_: TrainingDataRequest, cut: int
+) -> None:
+    """A disk that was full for a moment: every training of the next day failed on what it left."""
+    work = tmp_path / "work"
+    work.mkdir()
+    read = training_history.read_history_once(request_, SETTINGS, work, no_progress)
+    record_of_it = work / training_history.READ_FILE
+    whole = record_of_it.read_bytes()
+    record_of_it.write_bytes(whole[:cut])
+    assert training_history.read_history_once(request_, SETTINGS, work, no_progress) == read
+    assert json.loads(record_of_it.read_text())["figures"] == read
+
+
 def test_only_the_same_request_has_the_same_fingerprint(request_: TrainingDataRequest) -> None:
     known = training_history.training_fingerprint(request_, SETTINGS)
     assert training_history.training_fingerprint(request_, SETTINGS) == known
