@@ -7,6 +7,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -87,8 +88,15 @@ def _holdout_rows(
     """Return the held-out rows, measured at their `finest` levels (L,) and at the principal, as in scoring."""
     losses = mapped_arrays.open_arrays(context.dataset.partition_folder(context.number) / "fitted", "loss")
     rows, owners, at = context.rows.take(late), context.owners[late], np.arange(len(late))
-    able = np.maximum(_harm_nats(context, rows), _path_nats(context, rows, finest))
-    able = np.maximum(able, _move_nats(context, rows, finest))
+    able = reduce(
+        np.maximum,
+        (
+            _harm_nats(context, rows),
+            _opener_nats(context, rows),
+            _path_nats(context, rows, finest),
+            _move_nats(context, rows, finest),
+        ),
+    )
     coarser = np.where((finest == ENTITY) & (not context.entities_are_shared), PRINCIPAL, finest)
     measured = [(_losses_at_level(losses, level), owners[at, level]) for level in (finest, coarser)]
     return baseline.HoldoutLosses(*measured[0], *measured[1], rows.principal, rows.interval, rows.codes, able)
@@ -111,7 +119,7 @@ def _measured_levels(context: PartitionContext, late: NDArray[np.intp]) -> NDArr
 
 
 def _harm_nats(context: PartitionContext, rows: DistinctRows) -> Floats:
-    """Return the nats of harm of each held-out row (R,): of a new action and a strange account, or of a new opener of a role."""
+    """Return the nats of what each held-out row (R,) can do: those of a new action, and of an account that no one named."""
     words = pd.read_parquet(context.dataset.partition_folder(context.number) / "rows" / "words.parquet")
     known, texts = words["code"].to_numpy(np.uint64), words["text"].to_numpy(object)
     action = rows.codes[:, ACTION_COLUMN]
@@ -123,8 +131,7 @@ def _harm_nats(context: PartitionContext, rows: DistinctRows) -> Floats:
         return nats
     strange = ~np.isin(rows.codes[:, OTHER_ACCOUNT_FEATURE], context.accounts_named_before)
     strange &= ~FEATURE_SET.is_to_members(action)
-    nats = nats + harm.STRANGER_NATS * (strange & rows.wrote & effective)
-    return np.maximum(nats, _opener_nats(context, rows))
+    return nats + harm.STRANGER_NATS * (strange & rows.wrote & effective)
 
 
 def _path_nats(context: PartitionContext, rows: DistinctRows, level: NDArray[np.intp]) -> Floats:

@@ -344,7 +344,7 @@ def test_a_held_out_severe_action_counts_more_where_no_one_called_it_before(
 
 
 def test_a_held_out_opening_by_a_stranger_to_the_role_counts_once_and_the_bank_knows_who_opened_it(
-    events: list[pd.DataFrame], tmp_path: Path
+    events: list[pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     account = str(events[-1]["recipient_account"].iloc[-1])
     call = {"service": "sts", "action": "AssumeRole", "resource": "role:deploy", "target_account": None}
@@ -356,17 +356,18 @@ def test_a_held_out_opening_by_a_stranger_to_the_role_counts_once_and_the_bank_k
     late["event_time"] -= pd.to_timedelta([9, 0], "h")
     every = pd.concat([*events, pipeline_calls, late], ignore_index=True)
     bank = learn([every.sort_values("event_time", kind="stable", ignore_index=True)], tmp_path, 2)
-    nats: list[float] = []
-    for number in range(2):
-        context = PartitionContext(dataset.PartitionedDataset(tmp_path, 2, 0, 0), number, SETTINGS)
-        rows = context.rows.take(np.flatnonzero(context.held_out))
+
+    def opener_nats(
+        context: PartitionContext, rows: DistinctRows, _: NDArray[np.intp]
+    ) -> NDArray[np.float32]:
         worth = holdout_evidence._opener_nats(context, rows)
-        opening = rows.role != 0
-        nats += worth[opening].tolist()
-        assert not worth[~opening].any()
-    assert np.count_nonzero(nats) == 1, (
-        "the second call of the stranger comes again, the pipeline's are usual"
-    )
+        assert not worth[rows.role == 0].any()
+        return worth
+
+    nats = holdout_nats(tmp_path, opener_nats)
+    assert len(nats) == 1, "the second call of the stranger comes again, the pipeline's are usual"
+    monkeypatch.setattr(holdout_evidence, "OTHER_ACCOUNT_FEATURE", None)
+    assert holdout_nats(tmp_path, opener_nats) == nats, "also of a log that names no other accounts"
     known = RoleOpeners.from_bank(bank.scorer_state)
     role = hashing.hash_string(f"role:deploy in {account}")
     assert sorted(bank.value_texts(known.openers(role))) == [usual, stranger]
