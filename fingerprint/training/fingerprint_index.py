@@ -247,17 +247,20 @@ def _holdout_split(intervals: pd.DataFrame, active: pd.Series, per_day: int) -> 
 
     `intervals` is the table of NameCollector, in which one busy crawler counts for few rows of a day. A weekend may have this
     share of the rows, because machines do not rest, and says nothing about how people work. So in a history of MIN_DAYS or more,
-    the days held out also have this share of `active` (days,), the number of active principals on each day. If these are all
-    days, however late on the first one the history begins, rows are drawn instead.
+    the days held out also have this share of `active` (days,), the number of active principals on each day.
+
+    Rows are drawn instead if the days before the cut have less than this share of `active`: one day, such as a Friday before a
+    weekend, has most of such a history, and without that day nothing can be fitted.
     """
     share = HOLDOUT_SHARE
     rows = intervals.groupby("interval")["rows"].sum().sort_index()
-    interval = int(rows.index[_last_share(rows, share)])
+    begin, interval = int(rows.index[0]), int(rows.index[_last_share(rows, share)])
     active = active.sort_index()
     if len(active) >= MIN_DAYS:
-        days = int(active.index[_last_share(active, share)]) * per_day
-        interval = min(interval, days)
-    return HoldoutSplit(interval, share if interval <= rows.index[0] else 0.0)
+        first_day = _last_share(active, share)
+        is_lopsided = active.iloc[:first_day].sum() < share * active.sum()
+        interval = begin if is_lopsided else min(interval, int(active.index[first_day]) * per_day)
+    return HoldoutSplit(interval, share if interval == begin else 0.0)
 
 
 def _last_share(counts: pd.Series, share: float) -> int:

@@ -44,10 +44,12 @@ def test_of_few_days_the_rows_alone_say_which_are_held_out() -> None:
 
 
 @pytest.mark.parametrize("begin", [0, 9])
-def test_where_the_first_day_has_nearly_all_principals_rows_are_drawn(begin: int) -> None:
-    """From Friday to Monday morning. Else the days held out were all days, and there was nothing to fit."""
-    assert split([100, 3, 3, 5], begin=begin).share == HOLDOUT_SHARE
-    assert split([100, 30, 30, 50], begin=begin).share == 0
+@pytest.mark.parametrize("active", [[100, 3, 3, 5], [5, 100, 3, 3], [5, 4, 100, 3, 3]])
+def test_where_one_day_has_most_principals_rows_are_drawn(active: list[int], begin: int) -> None:
+    """From Friday, or Thursday evening, to a Monday morning. Else the days held out were all, or all but a few rows."""
+    assert split(active, begin=begin).share == HOLDOUT_SHARE
+    assert split([100, 30, 30, 50], begin=begin) == HoldoutSplit(102 * HOURS, 0.0)
+    assert split([30, 100, 30, 30], begin=begin) == HoldoutSplit(102 * HOURS, 0.0)
 
 
 @pytest.mark.parametrize(("learned_days", "usual"), [(0.5, 0.0), (3, 0.3), (6, 0.6), (7, 0.7), (21, 0.7)])
