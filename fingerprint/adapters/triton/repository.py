@@ -21,7 +21,9 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +32,7 @@ from fingerprint.core.errors import FingerprintError
 from fingerprint.detection.triton_model import version_number
 from fingerprint.registry import signatures
 from fingerprint.registry.bank_files import DEFAULT_OPTIONS, open_bank
+from fingerprint.registry.versions import LEFTOVER_SECONDS
 
 MODEL_NAME = "fingerprint"
 _PACKAGE_FOLDER = Path(__file__).parents[2]
@@ -68,7 +71,7 @@ class ModelRepository:
         """
         version = open_bank(bank, options).version
         target = self.folder / str(version_number(version))
-        staged = self.folder / f".{target.name}.{secrets.token_hex(8)}"
+        staged = self._hidden_path()
         try:
             if not target.exists():
                 self._fill(staged, bank, version)
@@ -119,9 +122,32 @@ class ModelRepository:
         private_files.replace_file(config, lambda staged: staged.write_text(f"{config_text}\n{policy}\n"))
 
     def remove_unserved(self) -> None:
-        """Remove versions that are not served. A server that still has one open keeps what it has mapped."""
-        for each in set(self.bank_versions()) - set(self.served_versions()):
-            shutil.rmtree(self.folder / str(each), ignore_errors=True)
+        """Remove versions that are not served, and what killed programs left.
+
+        A server that still has a version open keeps what it has mapped.
+        """
+        served = {str(number) for number in self.served_versions()}
+        for each in self.folder.glob("[0-9]*"):
+            if each.name.isdecimal() and each.name not in served:
+                with suppress(OSError):
+                    # A half-removed version must not look like one.
+                    shutil.rmtree(each.rename(self._hidden_path()))
+        for each in self._leftovers():
+            if each.is_dir():
+                shutil.rmtree(each, ignore_errors=True)
+            else:
+                each.unlink(missing_ok=True)
+
+    def _leftovers(self) -> Iterator[Path]:
+        """Yield what is being made or removed for more than a day, because no program takes that long."""
+        for each in self.folder.glob(f"{private_files.STAGING_PREFIX}*"):
+            with suppress(FileNotFoundError):  # an active writer may have moved it
+                if time.time() - each.lstat().st_mtime > LEFTOVER_SECONDS:
+                    yield each
+
+    def _hidden_path(self) -> Path:
+        """Return a new path for a folder that is being made or removed."""
+        return self.folder / f"{private_files.STAGING_PREFIX}{secrets.token_hex(8)}"
 
 
 def _template_file(name: str) -> Path:
