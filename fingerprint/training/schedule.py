@@ -52,11 +52,15 @@ class NextTraining(NamedTuple):
 
 
 def next_training(inputs: ScheduleInputs, now: datetime, options: Retraining) -> NextTraining:
-    """Return when the next training is due; a failed training is repeated only after a delay."""
+    """Return when the next training is due; a failed training is repeated only after a delay.
+
+    A failure dated in the future delays nothing.
+    """
     if inputs.retained_days is None:
         return NextTraining(None, "the topic holds no events")
     regular = _after_training(inputs, inputs.retained_days, now, options)
-    again = inputs.last_failed + retry_delay(inputs.failures, options) if inputs.last_failed else None
+    failed = latest_believed([inputs.last_failed] if inputs.last_failed else [], now)
+    again = failed + retry_delay(inputs.failures, options) if failed else None
     if again and again > now and regular.is_due(again):
         return NextTraining(again, f"the last training failed, and is tried again at {_format_time(again)}")
     return regular

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -103,6 +104,14 @@ def test_what_failed_is_tried_again_after_twice_as_long_each_time() -> None:
     assert (word.at, word.is_due(NOW)) == (NOW + timedelta(seconds=240), False)
     assert word.why == "the last training failed, and is tried again at 2026-03-02T12:04:00Z"
     assert next_training(failed, NOW + timedelta(seconds=240), OPTIONS).is_due(NOW + timedelta(seconds=240))
+
+
+def test_a_failure_while_the_clock_was_wrong_stops_no_training() -> None:
+    """It was tried again when that time had come, or the service was started again."""
+    years_ahead = ScheduleInputs(30, True, NOW - 3 * DAY, 1, NOW + 1400 * DAY, NOW + 1400 * DAY)
+    assert next_training(years_ahead, NOW, OPTIONS).is_due(NOW)
+    other_clock = replace(years_ahead, last_failed=NOW + HOUR / 2)
+    assert next_training(other_clock, NOW, OPTIONS).at == NOW + HOUR / 2 + timedelta(seconds=60)
 
 
 def scheduled(known: ScheduleInputs, now: datetime = NOW) -> datetime | None:
