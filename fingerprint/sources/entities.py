@@ -39,7 +39,7 @@ def add_entity_columns(events: Frame, settings: Entities, source: IdentityReader
     texts: dict[str, list[str | None]] = {
         "principal": [each.key for each in principals],
         "entity": [
-            _entity_key(each, identity["service"], settings)
+            entity_key(each.key, identity["service"], each.call_path, settings)
             for each, identity in zip(principals, distinct, strict=True)
         ],
     }
@@ -47,6 +47,17 @@ def add_entity_columns(events: Frame, settings: Entities, source: IdentityReader
         texts[column] = [getattr(each, column) or None for each in principals]
     columns = {column: frames.make_text_column(texts[column], codes, events) for column in ENTITY_COLUMNS}
     return frames.with_columns(events, columns)
+
+
+def entity_key(principal: str, service: str, call_path: str, settings: Entities) -> str:
+    """Return the key of an entity: of the key of its principal, the service as the record has it, and the call path.
+
+    >>> entity_key("123456789012:role/deploy", "s3", "direct", Entities(granularity="principal"))
+    '123456789012:role/deploy|*|direct'
+    """
+    principal = "*" if settings.granularity == "service" else principal
+    service = "*" if settings.granularity == "principal" else escape_key(service)
+    return f"{principal}|{service}|{call_path}"
 
 
 def _distinct_identities(events: Frame, columns: tuple[str, ...]) -> tuple[Array, list[dict[str, str]]]:
@@ -79,9 +90,3 @@ def _principal(
     patterns: tuple[str, ...],
 ) -> Principal:
     return principal_of(dict(identity), patterns)
-
-
-def _entity_key(principal: Principal, service: str, settings: Entities) -> str:
-    key = "*" if settings.granularity == "service" else principal.key
-    service = "*" if settings.granularity == "principal" else escape_key(service)
-    return f"{key}|{service}|{principal.call_path}"

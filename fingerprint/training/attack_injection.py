@@ -39,8 +39,7 @@ from fingerprint.features import encoding
 from fingerprint.features.encoding import ACTION_COLUMN
 from fingerprint.registry.bank import Bank
 from fingerprint.sources.active import SOURCE
-from fingerprint.sources.base import escape_key
-from fingerprint.sources.entities import add_entity_columns
+from fingerprint.sources.entities import add_entity_columns, entity_key
 from fingerprint.sources.flatten import flatten
 from fingerprint.state import partitioning
 from fingerprint.state.interval_surprise import IntervalSurprise
@@ -87,7 +86,7 @@ def inject_known_attacks(bank: Bank, options: settings.Settings) -> InjectedAtta
     mimic = victim % 2 == 1
     services = calls["service"].astype(object).to_numpy()[call]
     people = who["principal"].to_numpy(dtype=object)[victim]
-    texts = [_entity_key(*pair, options.entities) for pair in zip(people, services, strict=True)]
+    texts = [entity_key(*pair, "direct", options.entities) for pair in zip(people, services, strict=True)]
     return InjectedAttacks(
         _with_victim_values(codes[call], bank.vocabulary.codes[at][:, :, 1][victim], mimic),
         hashing.hash_strings(pd.Series(texts, dtype=object)),
@@ -199,12 +198,6 @@ def _sample_victims(bank: Bank) -> NDArray[np.intp]:
     ready = np.flatnonzero((fingerprints["level"] == 1) & fingerprints["ready"])
     random = np.random.default_rng(SEED)
     return np.sort(random.permutation(ready)[:ATTACKED_PRINCIPALS])
-
-
-def _entity_key(principal: str, service: str, options: settings.Entities) -> str:
-    principal = "*" if options.granularity == "service" else principal
-    service = "*" if options.granularity == "principal" else escape_key(service)
-    return f"{principal}|{service}|direct"
 
 
 def _with_victim_values(codes: Hashes, usual: Hashes, mimic: NDArray[np.bool_]) -> Hashes:

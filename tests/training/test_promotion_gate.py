@@ -7,14 +7,15 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
-from fingerprint.core.settings import Alerts, Autoencoder, Promotion, Settings
+from fingerprint.compute import hashing
+from fingerprint.core.settings import Alerts, Autoencoder, Entities, Promotion, Settings
 from fingerprint.features import encoding
 from fingerprint.registry import bank as banks
 from fingerprint.registry import bank_files, drift, quality
@@ -621,6 +622,26 @@ def test_victims_are_principals_that_are_ready(champion: Bank) -> None:
     stack = champion.fingerprints
     ready = set(stack["hash"][(stack["level"] == 1) & stack["ready"]].tolist())
     assert set(attack_injection.inject_known_attacks(champion, SETTINGS).principal.tolist()) <= ready
+
+
+@pytest.mark.parametrize("granularity", ["principal_service", "principal", "service"])
+def test_an_injected_call_is_of_the_entity_that_a_scorer_would_name(
+    champion: Bank, granularity: Literal["principal_service", "principal", "service"]
+) -> None:
+    """Else it would be judged at the principal, and the gate would compare other fingerprints than scoring uses."""
+    options = SETTINGS.model_copy(update={"entities": Entities(granularity=granularity)})
+    asked = attack_injection.inject_known_attacks(champion, options)
+    principal, calls = asked.frame["principal"], len(attack_injection._known_attack_calls()[0])
+    services = attack_injection._known_attack_calls()[0]["service"].tolist() * (len(principal) // calls)
+    named = {
+        "principal_service": [
+            f"{who}|{service}|direct" for who, service in zip(principal, services, strict=True)
+        ],
+        "principal": [f"{who}|*|direct" for who in principal],
+        "service": [f"*|{service}|direct" for service in services],
+    }
+    wanted = hashing.hash_strings(pd.Series(named[granularity], dtype=object))
+    np.testing.assert_array_equal(asked.entity, wanted)
 
 
 def test_anyone_who_is_robbed_keeps_clock_and_memory_and_anyone_who_is_mimicked_their_program_too(
