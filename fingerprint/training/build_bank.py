@@ -32,7 +32,7 @@ from fingerprint.state.partitioning import LEARNED_TABLES
 from fingerprint.state.scorer_state import ScorerState
 from fingerprint.training import distinct_rows, fingerprint_index, whole_history
 from fingerprint.training.action_transitions import assemble_transitions, holdout_surprises, z_by_other_days
-from fingerprint.training.dataset import PartitionedDataset
+from fingerprint.training.dataset import PartitionedDataset, take_rows
 from fingerprint.training.distinct_rows import sample_per_owner
 from fingerprint.training.fingerprint_index import FingerprintIndex
 from fingerprint.training.holdout_rows import HoldoutFindings, HoldoutSequences, judge_holdout, kinds_of
@@ -162,10 +162,14 @@ def _merge_scorer_state(dataset: PartitionedDataset, settings: Settings) -> Arra
 
 
 def _merge_samples(dataset: PartitionedDataset) -> Arrays:
-    sample = dataset.columns_of("learned", "sample")
-    mark = sample["mark"]
+    """Return a sample of the samples of all partitions: those are too large to be read together."""
+    parts = dataset.arrays_of("learned", "sample")
+    mark = np.concatenate([part["mark"] for part in parts])
     drawn = sample_per_owner(np.zeros(len(mark), np.int8), mark, SAMPLE_ROWS, distinct_rows.SEED)
-    return {f"sample.{name}": sample[name][drawn] for name in ("codes", "fingerprint")}
+    return {
+        f"sample.{name}": take_rows([part[name] for part in parts], drawn)
+        for name in ("codes", "fingerprint")
+    }
 
 
 def _merge_amounts(dataset: PartitionedDataset, figures: dict[str, Any]) -> Arrays:

@@ -85,6 +85,21 @@ class PartitionedDataset:
         return {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
 
 
+def take_rows(parts: Sequence[NDArray[Any]], places: NDArray[np.intp]) -> NDArray[Any]:
+    """Return the rows `places` (K,), ascending, of the concatenation of `parts`, of which nothing else is read.
+
+    >>> take_rows([np.array([10, 11]), np.array([], int), np.array([12, 13])], np.array([1, 2]))
+    array([11, 12])
+    """
+    bounds = np.cumsum([0, *map(len, parts)])
+    ends = np.searchsorted(places, bounds)
+    taken = [
+        part[places[first:end] - start]
+        for part, start, first, end in zip(parts, bounds[:-1], ends[:-1], ends[1:], strict=True)
+    ]
+    return np.concatenate(taken)
+
+
 def partition_count(events: int, max_events: int) -> int:
     """Return the number of partitions, a power of two, at which a partition has about `max_events` of the events."""
     count = 1

@@ -17,8 +17,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fingerprint.compute import hashing, mapped_arrays
 from fingerprint.compute.arrays import Arrays, Floats, Ints
@@ -28,7 +30,7 @@ from fingerprint.estimators.autoencoder import Weights
 from fingerprint.features import vocabulary
 from fingerprint.features.vocabulary import PresenceCounts, Vocabulary
 from fingerprint.training import baseline, distinct_rows, fingerprint_index
-from fingerprint.training.dataset import PartitionedDataset, make_once, write_arrays
+from fingerprint.training.dataset import PartitionedDataset, make_once, take_rows, write_arrays
 from fingerprint.training.distinct_rows import DistinctRows, cap_per_day, sample_per_owner
 from fingerprint.training.fingerprint_index import GENERIC, PEER, IndexSlice
 from fingerprint.training.nn import trainer
@@ -176,17 +178,25 @@ def _sampled_rows(parts: Sequence[Arrays], name: str, known: Vocabulary) -> trai
     """Return the rows that fit or validate the shared fingerprints, sampled from the samples of all partitions."""
     owners, slots = [], []
     for level in SHARED_LEVELS:
-        owner, mark, codes = (
-            np.concatenate([each[f"{name}.{level}.{column}"] for each in parts])
-            for column in ("owner", "mark", "rows")
-        )
-        drawn = sample_per_owner(owner, mark, MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
-        drawn = drawn[np.argsort(mark[drawn])]  # an order that does not depend on the partitions
-        owners.append(owner[drawn])
-        slots.append(known.look_up(owner[drawn], codes[drawn])[1])
+        owner, mark, codes = _draw_sampled(parts, f"{name}.{level}", "rows", MAX_SAMPLED_ROWS[level])
+        order = np.argsort(mark)  # an order that does not depend on the partitions
+        owners.append(owner[order])
+        slots.append(known.look_up(owner[order], codes[order])[1])
     return trainer.SlotRows.from_fingerprints(
         np.concatenate(owners), np.concatenate(slots), len(known.parent)
     )
+
+
+def _draw_sampled(
+    parts: Sequence[Arrays], prefix: str, column: str, most: int
+) -> tuple[Ints, hashing.Hashes, NDArray[Any]]:
+    """Return owner, mark and a column of at most `most` rows of each owner, drawn from the samples of all partitions.
+
+    The samples are under the names `prefix.owner`, `prefix.mark` and `prefix.column`.
+    """
+    owner, mark = (np.concatenate([part[f"{prefix}.{name}"] for part in parts]) for name in ("owner", "mark"))
+    drawn = sample_per_owner(owner, mark, most, distinct_rows.SEED)
+    return owner[drawn], mark[drawn], take_rows([part[f"{prefix}.{column}"] for part in parts], drawn)
 
 
 # --- baselines --------------------------------------------------------------------------------------------------------
@@ -198,12 +208,11 @@ def calibrate_shared(dataset: PartitionedDataset) -> Path:
 
 
 def _calibrate_shared(dataset: PartitionedDataset, folder: Path) -> None:
-    columns, losses, owners = dataset.columns_of("fitted", "drawn"), [], []
+    parts, losses, owners = dataset.arrays_of("fitted", "drawn"), [], []
     for level in SHARED_LEVELS:
-        owner, mark, loss = (columns[f"{level}.{name}"] for name in ("owner", "mark", "loss"))
-        drawn = sample_per_owner(owner, mark, MAX_SAMPLED_ROWS[level], distinct_rows.SEED)
-        losses.append(loss[drawn])
-        owners.append(owner[drawn])
+        owner, _, loss = _draw_sampled(parts, str(level), "loss", MAX_SAMPLED_ROWS[level])
+        losses.append(loss)
+        owners.append(owner)
     loss, owner, parent = np.concatenate(losses), np.concatenate(owners), _shared_slice(dataset).parent
     center = baseline.baseline_centers(loss, owner, parent)
     write_arrays({"center": center}, folder, "baseline")

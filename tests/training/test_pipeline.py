@@ -30,7 +30,16 @@ from fingerprint.estimators.openers import RoleOpeners
 from fingerprint.features import encoding
 from fingerprint.registry.bank import PEER_LEVEL, Bank
 from fingerprint.state.scorer_state import ScorerState
-from fingerprint.training import dataset, distinct_rows, fingerprint_index, holdout_evidence, pipeline
+from fingerprint.training import (
+    build_bank,
+    dataset,
+    distinct_rows,
+    fingerprint_index,
+    holdout_evidence,
+    partition_finish,
+    pipeline,
+    shared_priors,
+)
 from fingerprint.training.distinct_rows import DistinctRows, sample_per_owner
 from fingerprint.training.partition_context import PartitionContext
 from pipelines.runtime import wiring
@@ -121,6 +130,28 @@ def test_how_many_pieces_there_are_changes_nothing(
     assert_same(bank, whole)
     when = {"arrived_until": 0}  # the time of the training
     assert bank.manifest | when == whole.manifest | when
+
+
+def test_what_is_drawn_of_all_pieces_does_not_depend_on_their_number(
+    events: list[pd.DataFrame], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Fewer rows are drawn than there are, for the sample of the bank, and for what all share."""
+    for module in (build_bank, partition_finish):
+        monkeypatch.setattr(module, "SAMPLE_ROWS", 50)
+    monkeypatch.setattr(shared_priors, "MAX_SAMPLED_ROWS", dict.fromkeys(shared_priors.SHARED_LEVELS, 40))
+    one, eight = pipeline.train(events, SETTINGS), learn(events, tmp_path, 8)
+    assert_same(eight, one)
+    ours, theirs = (
+        sorted(
+            zip(
+                *(each.scorer_state[f"sample.{name}"].tolist() for name in ("fingerprint", "codes")),
+                strict=True,
+            )
+        )
+        for each in (one, eight)
+    )
+    assert ours == theirs
+    assert len(ours) == 50
 
 
 def test_where_a_chunk_is_cut_changes_nothing(events: list[pd.DataFrame], whole: Bank) -> None:
@@ -228,6 +259,15 @@ def test_a_row_stands_for_all_events_that_are_alike_within_an_interval(
     assert rows.events.sum() == everything["event_id"].nunique() > len(rows)
     assert len(np.unique(rows.mark)) == len(rows)
     assert (np.diff(rows.interval) >= 0).all()
+
+
+def test_rows_are_taken_of_parts_as_of_all_of_them_together() -> None:
+    random = np.random.default_rng(0)
+    for sizes in ([5, 0, 7, 1, 0], [0, 3], [4], [0, 0]):
+        parts = [random.integers(0, 99, (size, 2)) for size in sizes]
+        for taken in (random.random(sum(sizes)) < 0.5, np.ones(sum(sizes), bool), np.zeros(sum(sizes), bool)):
+            found = dataset.take_rows(parts, np.flatnonzero(taken))
+            np.testing.assert_array_equal(found, np.concatenate(parts)[taken])
 
 
 def test_the_same_rows_are_drawn_whatever_else_is_there() -> None:
