@@ -19,7 +19,7 @@ import msgspec
 import pandas as pd
 
 from fingerprint.compute import frames
-from fingerprint.core.alert import VOTE_COLUMNS, Alert, FeedGap, alert_fields
+from fingerprint.core.alert import VOTE_COLUMNS, Alert, FeedGap
 
 MESSAGE_SCHEMA_VERSION = 1
 MAX_ALERT_EVENTS = 200
@@ -52,7 +52,7 @@ def _encode_within(alert: Alert, max_bytes: int) -> bytes:
 
 
 def _encode_alert(alert: Alert, event_count: int) -> bytes:
-    fields = alert_fields(alert)
+    fields = msgspec.to_builtins(alert)
     for event in (*fields["events"], *fields["supporting_events"]):
         event.pop("raw", None)
     return msgspec.json.encode({"schema": MESSAGE_SCHEMA_VERSION, **fields, "event_count": event_count})

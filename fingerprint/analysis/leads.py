@@ -13,7 +13,7 @@ events of one principal that have the votes of a verdict and no z that opens an 
 longer, are no lead.
 
 Leads are ranked by *reach*, the highest threshold at which a lead would have been an alert, from MIN_REACH on. The reach of an
-event is stored with its vote (`detection.event_judge`), because it also rests on second and weak votes, which are not stored. A
+event is stored with its vote (`detection.event_judge`), because it also rests on second votes, which are not stored. A
 lead also has the gravity of its calls. It does not change the rank, because z already counts what a new call can do.
 
 Leads are found in the stored votes on request and are not stored: a lead disappears when its events become part of an alert. The
@@ -64,7 +64,7 @@ class Lead:
     - `actions`: some of `action_count` actions (`s3:GetObject`), grave and severe ones first, then the most surprising; empty for
       votes of an earlier release, which had no actions
     - `gravity`, `effect`: of the gravest action, by its name alone; no effect is an empty text
-    - `detectors`: those that voted for some of the events or for their intervals; second and weak votes are not stored
+    - `detectors`: those that voted for some of the events or for their intervals; second votes are not stored
     - `newcomer`: the principal is known by its peer group alone
     """
 

@@ -23,7 +23,7 @@ makes two assumptions:
 - An event has the vote of its interval from any series of its entity or principal, even if it was not counted in that series.
 - The events of a stored alert had the second vote that they needed, because that may be lower than the stored votes.
 
-Second and weak votes are not stored, so below the threshold in force there are too few alerts a day then, and from it on never
+Second votes are not stored, so below the threshold in force there are too few alerts a day then, and from it on never
 too few (docs/how-to/tune-thresholds.md).
 """
 
@@ -269,8 +269,7 @@ class VoteHistory:
         others, alone = self.events["others"].to_numpy(int), self.events["alone"].to_numpy(bool)
         z = self.events["z"].to_numpy(float)
         agreed = self.events["strong"].to_numpy(bool) & (others >= quorum)
-        second, weak = (others >= quorum - 1) | alone, np.zeros(len(z), bool)  # weak votes are not stored
-        return ensemble.alert_reach(z, second, weak, agreed).astype(np.float64)
+        return ensemble.alert_reach(z, (others >= quorum - 1) | alone, agreed).astype(np.float64)
 
     def _with_stored_reach(self, assumed: Doubles, since: datetime) -> Doubles:
         """Return the reach of each event (N,): the stored one where there is one at `since` or later, else the assumed one.

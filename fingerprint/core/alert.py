@@ -14,9 +14,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple, get_args
 
 from fingerprint.core.people import people_behind
 
@@ -37,7 +37,6 @@ MOVE_FEATURE = "another network"  # feature of a driver: a machine that never mo
 MANY_PRINCIPALS = 5  # if more principals used a network in the history, it is usual for others
 ORDER_FEATURE = "next action"  # feature of the sequence detector's drivers
 NOTHING_USUAL = "nothing yet"  # expectation of a driver if no usual value is known
-WEAK_VOTE_Z = 0.84  # a vote with a lower z is weak: one harmless event in five reaches this z
 LEVELS: tuple[Level, ...] = get_args(Level)
 ALERT_THRESHOLD_COLUMN = "alert_threshold"  # column of an event table: the z that opens an alert
 # Column of an event table: whether some detector compared the event with the first events of other principals
@@ -292,16 +291,6 @@ class AlertEvent:
         """Return the service that made the call for its caller, whose domain is in the address field; empty if none did."""
         return service_at(self.source_address)
 
-    def has_weak_vote(self, detector: DetectorName) -> bool:
-        """Return whether a detector voted with a z that is usual by itself, and suffices only beside a very rare z of another."""
-        z = self.scores.get(detector)
-        return detector in self.flagged_by and z is not None and z < WEAK_VOTE_Z
-
-    @property
-    def weak_votes(self) -> tuple[DetectorName, ...]:
-        """Return the detectors of `flagged_by` whose vote is weak."""
-        return tuple(filter(self.has_weak_vote, self.flagged_by))
-
 
 def service_at(place: str) -> str:
     """Return the text if it is the domain of a service, which a record may have instead of an address; else empty.
@@ -373,30 +362,6 @@ class Alert:
     def flagged_by(self) -> tuple[DetectorName, ...]:
         """Return the detectors that voted for any of its events."""
         return tuple(dict.fromkeys(name for event in self.events for name in event.flagged_by))
-
-    @property
-    def weak_votes(self) -> tuple[DetectorName, ...]:
-        """Return the detectors of `flagged_by` whose votes are all weak."""
-        full = {name for event in self.events for name in event.flagged_by if name not in event.weak_votes}
-        return tuple(name for name in self.flagged_by if name not in full)
-
-
-def alert_fields(alert: Alert) -> dict[str, Any]:
-    """Return an alert for JSON: its fields, and `weak_votes` for each event."""
-    import msgspec  # late: a command that only lists alerts starts without it
-
-    fields: dict[str, Any] = msgspec.to_builtins(replace(alert, events=(), supporting_events=()))
-    for name in ("events", "supporting_events"):
-        fields[name] = list(map(event_fields, getattr(alert, name)))
-    return fields
-
-
-def event_fields(event: AlertEvent) -> dict[str, Any]:
-    """Return an event for JSON: its fields and its `weak_votes`."""
-    import msgspec
-
-    fields: dict[str, Any] = msgspec.to_builtins(event)
-    return fields | {"weak_votes": event.weak_votes}
 
 
 @dataclass(frozen=True, slots=True)

@@ -39,9 +39,6 @@ Newcomers: a *newcomer* is a principal that only the autoencoder has an opinion 
 How strong the votes of the other detectors must be depends on the calibrated detector's z:
 - At the threshold of alerts, a *second vote* is enough, which one harmless event in five has (`SECOND_VOTE_SHARE`) where one in
   twenty has an ordinary vote. The first detector has said how strange the event is; the second confirms that it is.
-- Where the z is rarer than the threshold by `WEAK_VOTE_NATS`, a *weak vote* is enough, which seven harmless events in ten have
-  (`WEAK_VOTE_SHARE`). Both together are then no more usual than at the threshold. It finds a role that is used from a foreign
-  host: its calls are the usual ones, as many and in the order as ever.
 - Where the other detectors alone have enough second votes for a verdict, and one of these votes is *strong* (one harmless event
   in fifty has it, `STRONG_VOTE_SHARE`), the threshold of alerts is lower by `STRONG_VOTE_NATS`, because all agree. It never falls
   below what one active hour in twenty reaches. One strong vote beside the autoencoder's is not enough: what is new to the one is
@@ -81,9 +78,6 @@ MIN_REACH = 2.0
 LEAST_NATS = 1e-9  # of a share that is nearly one
 SECOND_VOTE_SHARE = 0.2  # of harmless events that a detector may vote for beside a z that opens an alert ...
 SECOND_VOTE_THRESHOLD = -NormalDist().inv_cdf(SECOND_VOTE_SHARE)  # ... as a z
-WEAK_VOTE_SHARE = 0.7  # the same beside a z that is rarer than the threshold of alerts ...
-WEAK_VOTE_THRESHOLD = -NormalDist().inv_cdf(WEAK_VOTE_SHARE)  # ... as a z
-WEAK_VOTE_NATS = math.log(WEAK_VOTE_SHARE / SECOND_VOTE_SHARE)  # by how much rarer
 STRONG_VOTE_SHARE = 0.02  # of harmless events that get a strong vote; where all others vote as well ...
 STRONG_VOTE_THRESHOLD = -NormalDist().inv_cdf(STRONG_VOTE_SHARE)  # ... as a z
 STRONG_VOTE_NATS = math.log(SECOND_VOTE_SHARE / STRONG_VOTE_SHARE)  # ... by how much a z may be more usual
@@ -115,15 +109,6 @@ def opening_verdicts(votes: VoteMasks, quorum: int, opinions: VoteMasks, opening
     return verdict & reduce(or_, opening.values()) if opening else verdict
 
 
-def weak_vote_threshold(alert_threshold: float) -> float:
-    """Return the z beside which a weak vote is enough for an alert.
-
-    >>> round(weak_vote_threshold(3.2), 2)
-    3.54
-    """
-    return float(_z_of_rarer(np.array([alert_threshold]), WEAK_VOTE_NATS)[0])
-
-
 def strong_vote_threshold(alert_threshold: float) -> float:
     """Return the z that opens an alert where the other detectors agree, one of them strongly.
 
@@ -136,11 +121,6 @@ def strong_vote_threshold(alert_threshold: float) -> float:
     return max(lower, min(alert_threshold, LEAST_THRESHOLD))
 
 
-def z_beside_weak_vote(z: NDArray[Any]) -> Floats:
-    """Return the highest threshold of alerts that each z (N,) reaches beside a weak vote, as `weak_vote_threshold` says."""
-    return _z_of_rarer(z, -WEAK_VOTE_NATS)
-
-
 def z_beside_strong_vote(z: NDArray[Any]) -> Floats:
     """Return the highest threshold of alerts that each z (N,) reaches where the others agree, as `strong_vote_threshold` says."""
     return np.where(z < LEAST_THRESHOLD, z, _z_of_rarer(z, STRONG_VOTE_NATS))
@@ -151,14 +131,13 @@ def _z_of_rarer(z: NDArray[Any], nats: float) -> Floats:
     return z_of_log_survival(np.minimum(-nats - z_to_nats(z), -LEAST_NATS))
 
 
-def alert_reach(z: NDArray[Any], second: Mask, weak: Mask, agreed: Mask) -> Floats:
+def alert_reach(z: NDArray[Any], second: Mask, agreed: Mask) -> Floats:
     """Return the highest threshold of alerts at which each event (N,) opens an alert; minus infinity where votes are missing.
 
     `z` (N,) is that of the calibrated detector. The other masks (N,) say what the other detectors add to its vote: enough votes
-    for a verdict if `second` votes count, or if `weak` ones do; or `agreed`, enough among themselves and one of them strong.
+    for a verdict (`second`); or enough among themselves, and one of them strong (`agreed`).
     """
-    cases = [(agreed, z_beside_strong_vote(z)), (second, z), (weak, z_beside_weak_vote(z))]
-    reach: Floats = np.select([case for case, _ in cases], [reached for _, reached in cases], -np.inf)
+    reach: Floats = np.select([agreed, second], [z_beside_strong_vote(z), z], -np.inf)
     return reach
 
 

@@ -9,9 +9,9 @@ Example:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
-from operator import attrgetter, or_
+from operator import or_
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -64,7 +64,6 @@ class EventJudge:
 
     def __init__(self, detectors: Sequence[Detector], alert_threshold: float, quorum: int) -> None:
         self.detectors, self.alert_threshold, self.quorum = detectors, alert_threshold, quorum
-        self.weak_vote_threshold = ensemble.weak_vote_threshold(alert_threshold)
         self.strong_vote_threshold = ensemble.strong_vote_threshold(alert_threshold)
 
     def decide(self, batch: EventBatch, z: Mapping[str, NDArray[Any]], is_final: bool = True) -> Judgement:
@@ -86,7 +85,7 @@ class EventJudge:
             for each in self.detectors
             if each.calibrated
         }
-        thresholds = self._vote_thresholds(z, opening, by_newcomers, opinions, batch.level)
+        thresholds = self._vote_thresholds(opening, by_newcomers, opinions, batch.level)
         for name in opening:  # a z that opens an alert is also a vote
             agreed_threshold = np.minimum(thresholds[name], alert_threshold)
             thresholds[name] = np.where(agreed, agreed_threshold, thresholds[name])
@@ -98,7 +97,6 @@ class EventJudge:
 
     def _vote_thresholds(
         self,
-        z: Mapping[str, NDArray[Any]],
         opening: ensemble.VoteMasks,
         by_newcomers: ensemble.VoteMasks,
         opinions: ensemble.VoteMasks,
@@ -106,12 +104,9 @@ class EventJudge:
     ) -> dict[str, NDArray[np.float64]]:
         """Return the z (N,) from which each detector votes: it is lower beside a detector that is `opening` an alert."""
         beside = reduce(or_, opening.values(), np.False_)
-        rarer = reduce(or_, (z[name] >= np.float32(self.weak_vote_threshold) for name in opening), np.False_)
         share = ensemble.threshold_share(opinions, level)
         return {
-            each.name: np.where(
-                rarer, each.weak_threshold, np.where(beside, each.second_threshold, each.threshold)
-            )
+            each.name: np.where(beside, each.second_threshold, each.threshold)
             * np.where(by_newcomers.get(each.name, False), 1.0, share)
             for each in self.detectors
         }
@@ -133,23 +128,18 @@ class EventJudge:
         if not len(rows) or not calibrated:
             return reach
         some, known = ({name: each[rows] for name, each in of_all.items()} for of_all in (z, opinions))
-        second = self._suffice(some, known, attrgetter("second_threshold"))
-        weak = self._suffice(some, known, attrgetter("weak_threshold"))
+        second = self._suffice(some, known)
         strongest = np.fmax.reduce([some[name] for name in calibrated]) / share[rows]
-        found = ensemble.alert_reach(strongest, second, weak, agreed[rows])
+        found = ensemble.alert_reach(strongest, second, agreed[rows])
         reach[rows] = np.where(found >= ensemble.MIN_REACH, found, np.nan)
         return reach
 
-    def _suffice(
-        self,
-        z: Mapping[str, NDArray[Any]],
-        opinions: ensemble.VoteMasks,
-        least: Callable[[Detector], float],
-    ) -> NDArray[np.bool_]:
-        """Return which events (N,) lack no vote but that of the strongest calibrated z, if the others vote from `least` on."""
+    def _suffice(self, z: Mapping[str, NDArray[Any]], opinions: ensemble.VoteMasks) -> NDArray[np.bool_]:
+        """Return which events (N,) lack no vote but that of the strongest calibrated z, if second votes count."""
         strongest = np.fmax.reduce([z[each.name] for each in self.detectors if each.calibrated])
         others = {
-            each.name: (z[each.name] >= least(each)) & ((z[each.name] < strongest) | (not each.calibrated))
+            each.name: (z[each.name] >= each.second_threshold)
+            & ((z[each.name] < strongest) | (not each.calibrated))
             for each in self.detectors
         }
         return ensemble.suffice_beside_calibrated(others, opinions, self.quorum)

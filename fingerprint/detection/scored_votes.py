@@ -21,7 +21,7 @@ import pandas as pd
 from fingerprint.compute import frames
 from fingerprint.compute.arrays import Doubles, Mask
 from fingerprint.compute.frames import Frame
-from fingerprint.core.alert import NEWCOMER_COLUMN, threshold_column, vote_column, z_column
+from fingerprint.core.alert import NEWCOMER_COLUMN, vote_column, z_column
 from fingerprint.detection import ensemble
 from fingerprint.detection.detectors import calibrated_detectors, load_known_detectors
 
@@ -30,7 +30,7 @@ def alert_reach(scored: pd.DataFrame, names: Sequence[str], quorum: int) -> Doub
     """Return the highest threshold of alerts at which each scored event (N,) opens an alert, minus infinity where none does.
 
     `names` are the detectors that count, and `quorum` how many of them must vote. The calibrated ones vote wherever their z
-    opens an alert; the others vote as beside such a z (second and weak votes). A newcomer's reach is higher in truth, because a
+    opens an alert; the others vote as beside such a z (second votes). A newcomer's reach is higher in truth, because a
     share of the threshold is enough for it (`ensemble.threshold_share`). If no detector is calibrated, the votes alone open an
     alert, at any threshold.
     """
@@ -40,20 +40,15 @@ def alert_reach(scored: pd.DataFrame, names: Sequence[str], quorum: int) -> Doub
         verdict = ensemble.verdicts(votes_beside_opening(scored, names), quorum, opinions)
         return np.where(verdict, np.inf, -np.inf)
     strongest = np.fmax.reduce([scored[z_column(name)].to_numpy(float) for name in calibrated])
-    second, weak = (
-        ensemble.suffice_beside_calibrated(_other_votes(scored, names, strongest, each), opinions, quorum)
-        for each in (False, True)
-    )
+    second = ensemble.suffice_beside_calibrated(_other_votes(scored, names, strongest), opinions, quorum)
     agreed = others_agree(scored, names, opinions, quorum)
-    reach = ensemble.alert_reach(strongest, second, weak, agreed).astype(np.float64)
+    reach = ensemble.alert_reach(strongest, second, agreed).astype(np.float64)
     return np.nan_to_num(reach, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
 
 
-def _other_votes(
-    scored: pd.DataFrame, names: Sequence[str], strongest: Doubles, weak: bool
-) -> dict[str, Mask]:
-    """Return by detector the second or weak votes (N,) that count beside that of the `strongest` calibrated z (N,)."""
-    votes = votes_beside_opening(scored, names, weak)
+def _other_votes(scored: pd.DataFrame, names: Sequence[str], strongest: Doubles) -> dict[str, Mask]:
+    """Return by detector the second votes (N,) that count beside that of the `strongest` calibrated z (N,)."""
+    votes = votes_beside_opening(scored, names)
     calibrated = calibrated_detectors(names)
     return votes | {name: votes[name] & (detector_z(scored, name) < strongest) for name in calibrated}
 
@@ -70,32 +65,19 @@ def opinions_by_history(scored: pd.DataFrame, names: Iterable[str]) -> dict[str,
     return ensemble.without_newcomers(opinions, dict.fromkeys(judging, newcomer_rows(scored)))
 
 
-def votes_beside_opening(scored: pd.DataFrame, names: Iterable[str], weak: bool = False) -> dict[str, Mask]:
+def votes_beside_opening(scored: pd.DataFrame, names: Iterable[str]) -> dict[str, Mask]:
     """Return by detector a mask (N,) of the scored events that it votes for beside a z that opens an alert (second votes).
-
-    With `weak`, beside a z that is rare enough for weak votes. A vote that was given as a weak one is no second vote; which those
-    are is told by the threshold that applied, so without thresholds each vote counts.
 
     >>> scored = pd.DataFrame({"spectral_z": [1.0, 2.0, 0.2], "spectral_vote": [False, True, False]})
     >>> votes_beside_opening(scored, ["spectral"])
     {'spectral': array([ True,  True, False])}
     """
-    known = load_known_detectors(names)
-    least = {each.name: each.weak_vote_z if weak else each.second_vote_z for each in known}
-    weakest = {each.name: each.weak_vote_z for each in known}
+    least = {each.name: each.second_vote_z for each in load_known_detectors(names)}
     return {
-        name: _votes_above(scored, name, weakest.get(name, math.inf))
+        name: scored[vote_column(name)].eq(True).to_numpy(bool)
         | (scored[z_column(name)].to_numpy(float) >= least.get(name, math.inf))
         for name in names
     }
-
-
-def _votes_above(scored: pd.DataFrame, name: str, weakest: float) -> Mask:
-    """Return a mask (N,) of the events with a detector's vote by a threshold above the `weakest`; infinity for none."""
-    voted: Mask = scored[vote_column(name)].eq(True).to_numpy(bool)
-    if math.isinf(weakest) or threshold_column(name) not in scored:
-        return voted
-    return voted & (scored[threshold_column(name)].to_numpy(float) > weakest)
 
 
 def others_agree(

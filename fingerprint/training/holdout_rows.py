@@ -253,22 +253,14 @@ def newcomer_z(rows: HoldoutRows, tails: NewcomerTails) -> Floats:
 
 
 def _second_votes(
-    rows: HoldoutRows, counts: _CountEvidence, sequences: HoldoutSequences, settings: Settings, weak: bool
+    rows: HoldoutRows, counts: _CountEvidence, sequences: HoldoutSequences, settings: Settings
 ) -> VoteMasks:
-    """Return which rows (L,) each other detector has a second vote for, or a weak one (`weak`), as in `detection.ensemble`.
-
-    A z of NaN is no vote.
-    """
-    spectral, sequence = settings.spectral.threshold, settings.sequence.threshold
-    beside = {
-        each: each.weak_vote_z if weak else each.second_vote_z
-        for each in (SpectralDetector, SequenceDetector)
-    }
+    """Return which rows (L,) each other detector has a second vote for, as in `detection.ensemble`; a z of NaN is no vote."""
+    least_surge = min(settings.spectral.threshold, SpectralDetector.second_vote_z)
+    least_novelty = min(settings.sequence.threshold, SequenceDetector.second_vote_z)
     return {
-        SpectralDetector.name: counts.surge >= min(spectral, beside[SpectralDetector]),
-        SequenceDetector.name: _sequence_votes(
-            rows, sequences, settings, min(sequence, beside[SequenceDetector])
-        ),
+        SpectralDetector.name: counts.surge >= least_surge,
+        SequenceDetector.name: _sequence_votes(rows, sequences, settings, least_novelty),
     }
 
 
@@ -306,13 +298,13 @@ def _holdout_scores(
     opinions = {SpectralDetector.name: ~np.isnan(counts.surge), SequenceDetector.name: ~rows.stranger}
     calm = counts.beginning < SpectralDetector.calm_newcomer_z  # NaN is not
     z = z / threshold_shares(opinions, rows["level"], settings.voting, calm)
-    votes, weak_votes = (_second_votes(rows, counts, sequences, settings, each) for each in (False, True))
-    second, weak = (decisive_rows(each, opinions, settings.voting) for each in (votes, weak_votes))
+    votes = _second_votes(rows, counts, sequences, settings)
+    second = decisive_rows(votes, opinions, settings.voting)
     agreed = agreed_rows(votes, _strong_votes(rows, counts, sequences, settings), opinions, settings.voting)
     return quality.HoldoutScores(
         **{name: rows[name] for name in quality.HOLDOUT_COLUMNS},
         z=z,
-        alert_z=ensemble.alert_reach(z, second, weak, agreed),
+        alert_z=ensemble.alert_reach(z, second, agreed),
         usual_days=usual_days,
         person=person,
     )

@@ -177,8 +177,8 @@ def shown_scores(event: AlertEvent) -> list[ShownScore]:
             detector_label(name),
             name in event.flagged_by,
             z,
-            _short_figure(z, event.has_weak_vote(name)),
-            *_score_words(z, event.thresholds.get(name), event.has_weak_vote(name)),
+            _short_figure(z),
+            *_score_words(z, event.thresholds.get(name)),
             question=detector_question(name),
         )
         for name, z in event.scores.items()
@@ -187,16 +187,15 @@ def shown_scores(event: AlertEvent) -> list[ShownScore]:
     return sorted(found, key=lambda score: (not score.flagged, -score.z, score.label))
 
 
-def _short_figure(z: float, weak: bool) -> str:
-    """Return a score for a row of the timeline; `weak`: its vote is weak."""
-    figure = f"> {MAX_THRESHOLD:g}" if z > MAX_THRESHOLD else format_decimal(z, 1)
-    return gettext("%(score)s (weak vote)", score=figure) if weak else figure
+def _short_figure(z: float) -> str:
+    """Return a score for a row of the timeline."""
+    return f"> {MAX_THRESHOLD:g}" if z > MAX_THRESHOLD else format_decimal(z, 1)
 
 
-def _score_words(z: float, threshold: float | None, weak: bool) -> tuple[str, str]:
+def _score_words(z: float, threshold: float | None) -> tuple[str, str]:
     """Return words for the distance of a score to its threshold, and both figures; without a threshold only the score.
 
-    `weak`: its vote is weak. The threshold may then be below zero, so that a ratio to it has no meaning.
+    A ratio to a threshold below zero has no meaning: a large share of votes sets one, and alerts of earlier versions have some.
     """
     figure = (
         gettext("over %(most)s, the end of the scale", most=f"{MAX_THRESHOLD:g}")
@@ -205,11 +204,8 @@ def _score_words(z: float, threshold: float | None, weak: bool) -> tuple[str, st
     )
     if threshold is None:
         return gettext("score %(score)s", score=figure), gettext("its threshold is not kept")
-    if weak:
-        words = N_("a weak vote, enough beside another detector's very rare score")
-    else:
-        share = z / threshold if threshold > 0 else math.copysign(1.0, z - threshold)
-        words = next((words for least, words in SCORE_WORDS if share >= least), N_("below the threshold"))
+    share = z / threshold if threshold > 0 else math.copysign(1.0, z - threshold)
+    words = next((words for least, words in SCORE_WORDS if share >= least), N_("below the threshold"))
     return gettext(words), gettext(
         "score %(score)s, threshold %(threshold)s", score=figure, threshold=format_decimal(threshold, 1)
     )

@@ -16,7 +16,6 @@ from rich.text import Text
 from fingerprint.alerting.prevalence import MAX_COUNTED_OTHERS, NETWORK_FEATURES, feature_labels
 from fingerprint.analysis import principal_profile
 from fingerprint.core.alert import (
-    WEAK_VOTE_Z,
     ActionImpact,
     ActivityCurve,
     Alert,
@@ -35,6 +34,7 @@ from fingerprint.core.settings import Settings
 from fingerprint.core.time_range import format_iso
 from fingerprint.delivery.formats.text import impact_text, opener_texts, other_record_texts
 from fingerprint.detection.detectors import detector_label
+from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD
 from fingerprint.store import open_store
 from fingerprint.web import formatting
 from fingerprint.web.alert_story import fingerprint_in_words, usual_above
@@ -376,8 +376,6 @@ def _print_events(console: Console, alert: Alert, events: Sequence[AlertEvent], 
     shown = events if len(events) <= MAX_EVENTS_SHOWN else most_telling(alert, events, MAX_EVENTS_SHOWN)
     table = _events_table(shown)
     table.caption = "* flagged by this detector"
-    if any(event.weak_votes for event in shown):
-        table.caption += "; weak vote: enough beside another detector's very rare z"
     if len(events) > len(shown):
         more = len(events) - len(shown)
         table.caption += (
@@ -422,11 +420,11 @@ def _time_text(event: AlertEvent) -> str:
 def _z_text(event: AlertEvent, detector: str) -> str:
     """Return a detector's z of an event, with a star if it voted; empty if it has no opinion.
 
-    A z that one harmless event in five reaches says little: a z below it is `usual`, or a `weak vote`.
+    Without a vote, a z that is too low for a second vote is `usual`: its figure says little.
     """
     z = event.scores.get(detector)
     if z is None:
         return ""
-    if event.has_weak_vote(detector):
-        return "weak vote"
-    return "usual" if z < WEAK_VOTE_Z else f"{z:.1f}{' *' if detector in event.flagged_by else ''}"
+    if detector in event.flagged_by:
+        return f"{z:.1f} *"
+    return "usual" if z < SECOND_VOTE_THRESHOLD else f"{z:.1f}"

@@ -116,10 +116,10 @@ def test_a_lead_names_its_grave_call_however_many_came_nearer(store: SqlStore) -
 
 
 def test_one_vote_is_no_lead_unless_it_was_enough_for_a_verdict(store: SqlStore) -> None:
-    """No other detector had an opinion, or the others' votes were too weak to be stored."""
+    """No other detector had an opinion, or the others' votes were second votes, which are not stored."""
     new = replace(single("new", 1, 2.7, BEN)[0], alone=True, level="peer", reach=3.0)
-    weak = replace(single("weak", 1, 3.1, CAT)[0], reach=2.8)
-    first, second = found(store, single("one", 1, 6.0), [new], [weak])
+    beside_second = replace(single("beside a second vote", 1, 3.1, CAT)[0], reach=2.8)
+    first, second = found(store, single("one", 1, 6.0), [new], [beside_second])
     assert (first.principal, first.reach, first.newcomer, first.detectors) == (
         BEN,
         3.0,

@@ -73,7 +73,7 @@ def test_a_vote_is_enough_where_the_other_detector_had_no_opinion() -> None:
     assert sorted(past(*votes).what_if(2).alert_peaks) == pytest.approx([4.0, 3.6 / NEWCOMER_THRESHOLD_SHARE])
 
 
-def test_a_weak_vote_on_an_interval_and_a_silence_make_no_verdict() -> None:
+def test_a_surge_below_the_threshold_and_a_silence_make_no_verdict() -> None:
     found = past(
         *days(
             habit("a", 24.5, 9.0),
@@ -95,8 +95,8 @@ def test_a_quorum_of_one_shows_what_the_autoencoder_alone_flags() -> None:
 def test_another_detector_s_vote_on_the_event_counts_like_one_on_its_interval() -> None:
     strange, surging = habit("strange", 24.5, 4.0), habit("both", 48.5, 5.0)
     order = [replace(each, detector="sequence", z=2.0, vote=True) for each in (strange, surging)]
-    weak = replace(habit("weak", 72.5, 6.0), detector="sequence", z=1.0, vote=False)
-    found = past(*days(strange, surging, *order, volume(48, ANA), habit("weak", 72.5, 6.0), weak))
+    low = replace(habit("low", 72.5, 6.0), detector="sequence", z=1.0, vote=False)
+    found = past(*days(strange, surging, *order, volume(48, ANA), habit("low", 72.5, 6.0), low))
     assert sorted(found.what_if(2).alert_peaks.tolist()) == [4.0, 5.0]
     assert found.what_if(3).alert_peaks.tolist() == [5.0]
 
@@ -130,10 +130,10 @@ def test_the_events_of_a_stored_alert_had_the_second_vote_though_it_was_too_low_
 
 
 def test_the_stored_reach_counts_where_the_quorum_has_been_in_force() -> None:
-    """It also knows weak votes, which are not stored, and which second votes an event lacked in truth."""
-    beside_weak = replace(habit("beside a weak vote", 24.5, 6.0), reach=3.5)
+    """It also knows second votes, which are not stored, and which votes an event lacked in truth."""
+    beside_second = replace(habit("beside a second vote", 24.5, 6.0), reach=3.5)
     not_counted = replace(habit("not counted in that series", 48.5, 5.0), reach=2.1)
-    found = past(*days(beside_weak, not_counted, volume(48, ANA)))
+    found = past(*days(beside_second, not_counted, volume(48, ANA)))
     assert found.what_if(2).alert_peaks.tolist() == [5.0]
     assert found.what_if(2, START).alert_peaks.tolist() == [3.5, 2.1]
     assert found.what_if(2, START + timedelta(hours=48)).alert_peaks.tolist() == [2.1], "of the first by then"
@@ -154,7 +154,7 @@ def test_of_later_events_only_those_of_stored_alerts_may_lack_a_reach() -> None:
 def test_of_its_own_history_it_foresees_all_alerts_of_every_threshold(
     scored: sample_organisation.Run,
 ) -> None:
-    """As many as the scored events have, whose second and weak votes are known."""
+    """As many as the scored events have, whose second votes are known."""
     options, votes = sample_organisation.SETTINGS, scored.store.votes.read()
     known = VoteHistory.from_votes(votes, {}, options).what_if(2, START.replace(year=2000))
     events = ThresholdWhatIf.from_scored_events(scored.events, options, days=1)

@@ -14,7 +14,6 @@ from fingerprint.detection.detectors.spectral import SpectralDetector
 from fingerprint.detection.ensemble import (
     NEWCOMER_THRESHOLD_SHARE,
     strong_vote_threshold,
-    weak_vote_threshold,
 )
 from tests.support import sample_organisation
 
@@ -56,16 +55,9 @@ def test_an_event_is_shown_up_to_its_z_where_the_other_detector_votes() -> None:
     assert reach.tolist() == [6.0, 3.0, -np.inf, 2.5, 4.5, 2.0, -np.inf]
 
 
-def test_beside_a_weak_vote_an_event_is_shown_up_to_a_lower_threshold() -> None:
-    weak = decisive_thresholds(WEEK.assign(sequence_z=0.0), SETTINGS)
-    assert weak[2] < 9.0
-    assert weak_vote_threshold(weak[2]) == pytest.approx(9.0, abs=1e-5)
-    assert np.delete(weak, 2).tolist() == [6.0, 3.0, 2.5, 4.5, 2.0, -np.inf]
-
-
-def test_beside_a_weak_vote_an_event_needs_no_vote_at_the_threshold_that_judged_it() -> None:
+def test_beside_a_second_vote_an_event_needs_no_vote_at_the_threshold_that_judged_it() -> None:
     """A lower threshold of alerts gives it the autoencoder's vote, too."""
-    voted = WEEK.head(3).assign(sequence_z=0.0)
+    voted = WEEK.head(3).assign(sequence_z=1.0)
     unvoted = voted.assign(autoencoder_vote=False)
     assert decisive_thresholds(unvoted, SETTINGS).tolist() == decisive_thresholds(voted, SETTINGS).tolist()
 
@@ -74,14 +66,6 @@ def test_without_a_calibrated_detector_the_votes_alone_show_an_event_at_any_thre
     counts = Settings(voting=Voting(detectors=("spectral", "sequence"), quorum=1))
     assert np.isinf(decisive_thresholds(WEEK, counts)).all()
     assert (decisive_thresholds(WEEK, counts) > 0).tolist() == WEEK["spectral_vote"].tolist()
-
-
-def test_a_vote_that_was_a_weak_one_is_no_second_vote_for_a_higher_threshold() -> None:
-    given = WEEK.head(1).assign(spectral_z=0.0, spectral_threshold=SpectralDetector.weak_vote_z)
-    (reach,) = decisive_thresholds(given, SETTINGS)
-    assert weak_vote_threshold(reach) == pytest.approx(6.0, abs=1e-5)
-    own = given.assign(spectral_threshold=0.0)  # by a vote share that gives one event in two a vote
-    assert decisive_thresholds(own, SETTINGS).tolist() == [6.0]
 
 
 def test_where_the_others_agree_strongly_an_event_is_shown_up_to_a_higher_threshold() -> None:

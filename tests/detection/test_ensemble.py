@@ -12,7 +12,6 @@ from fingerprint.core.settings import Voting
 from fingerprint.detection.ensemble import (
     SECOND_VOTE_SHARE,
     STRONG_VOTE_SHARE,
-    WEAK_VOTE_SHARE,
     agree_strongly,
     alert_reach,
     newcomer_mask,
@@ -22,10 +21,8 @@ from fingerprint.detection.ensemble import (
     strong_vote_threshold,
     verdicts,
     votes_needed,
-    weak_vote_threshold,
     without_newcomers,
     z_beside_strong_vote,
-    z_beside_weak_vote,
 )
 from fingerprint.estimators.tail_calibration import z_to_nats
 from fingerprint.registry.quality import LEAST_THRESHOLD
@@ -88,22 +85,14 @@ def test_an_opinion_on_how_newcomers_begin_is_none_on_the_principal_itself() -> 
     assert votes_needed(by_history, 2).tolist() == [2, 1, 1, 1], "its vote is not needed"
 
 
-def test_beside_a_weak_vote_both_together_are_as_rare_as_at_the_threshold() -> None:
-    threshold = np.array([1.7, 2.6, 3.2, 4.5])
-    rarer = np.array([weak_vote_threshold(each) for each in threshold])
-    at_threshold = np.exp(-z_to_nats(threshold)) * SECOND_VOTE_SHARE
-    np.testing.assert_allclose(np.exp(-z_to_nats(rarer)) * WEAK_VOTE_SHARE, at_threshold, rtol=1e-5)
-    np.testing.assert_allclose(z_beside_weak_vote(rarer), threshold, atol=1e-5)
-    assert (np.diff(z_beside_weak_vote(np.array([-np.inf, -3.0, 0.0, 0.5, 1.0, 40.0]))) >= 0).all()
-    assert np.isnan(z_beside_weak_vote(np.array([NAN])))[0]
-
-
 def test_beside_a_strong_vote_both_together_are_as_rare_as_at_the_threshold() -> None:
     threshold = np.array([2.6, 3.2, 4.5])
     lower = np.array([strong_vote_threshold(each) for each in threshold])
     at_threshold = np.exp(-z_to_nats(threshold)) * SECOND_VOTE_SHARE
     np.testing.assert_allclose(np.exp(-z_to_nats(lower)) * STRONG_VOTE_SHARE, at_threshold, rtol=1e-5)
     np.testing.assert_allclose(z_beside_strong_vote(lower), threshold, atol=1e-5)
+    assert (np.diff(z_beside_strong_vote(np.array([-np.inf, -3.0, 0.0, 0.5, 1.0, 40.0]))) >= 0).all()
+    assert np.isnan(z_beside_strong_vote(np.array([NAN])))[0]
 
 
 @pytest.mark.parametrize("threshold", [1.0, 1.6, LEAST_THRESHOLD, 1.8, 2.5])
@@ -142,12 +131,10 @@ def test_the_others_agree_where_they_have_a_quorum_of_their_own_and_one_vote_is_
 
 
 def test_a_z_reaches_the_highest_threshold_that_the_other_votes_allow() -> None:
-    z, yes, no = np.full(4, 3.0), np.ones(4, bool), np.zeros(4, bool)
-    second, weak, agreed = (np.arange(4) >= least for least in (2, 1, 3))
-    reach = alert_reach(z, second, weak, agreed)
+    second, agreed = (np.arange(3) >= least for least in (1, 2))
+    reach = alert_reach(np.full(3, 3.0), second, agreed)
     assert reach[0] == -np.inf
-    assert reach[1] < reach[2] == 3.0 < reach[3]
-    assert (alert_reach(z, yes, yes, no) == 3.0).all()
+    assert reach[1] == 3.0 < reach[2]
 
 
 def test_a_quorum_that_cannot_be_reached_is_refused() -> None:

@@ -30,7 +30,6 @@ class JudgingDetector:
     threshold: float
     calibrated: bool = False
     second_vote_z: float = math.inf
-    weak_vote_z: float = math.inf
     strong_vote_z: float = math.inf
     calm_newcomer_z: float = -math.inf
     final_when_closed: bool = False
@@ -38,12 +37,11 @@ class JudgingDetector:
 
     def __post_init__(self) -> None:
         self.second_threshold = min(self.threshold, self.second_vote_z)
-        self.weak_threshold = min(self.second_threshold, self.weak_vote_z)
 
     @classmethod
     def like(cls, kind: type[Detector], newcomers: Any = None) -> JudgingDetector:
         """Return a detector that votes from 1.7 on, with the other thresholds of a kind."""
-        others = ("second_vote_z", "weak_vote_z", "strong_vote_z", "calm_newcomer_z")
+        others = ("second_vote_z", "strong_vote_z", "calm_newcomer_z")
         return cls(kind.name, 1.7, newcomers=newcomers, **{each: getattr(kind, each) for each in others})
 
     def judges_newcomer(self, _: object) -> Any:
@@ -105,7 +103,7 @@ class Events:
 
 @pytest.mark.parametrize("quorum", [1, 2, 3])
 def test_an_event_opens_an_alert_at_each_threshold_that_it_reaches_and_at_no_other(quorum: int) -> None:
-    """Second, weak and strong votes, newcomers and calm beginnings among them."""
+    """Second and strong votes, newcomers and calm beginnings among them."""
     events = Events()
     reach = events.judged(3.2, quorum).reach
     for threshold in (ensemble.MIN_REACH, 2.2, 2.4, 2.9, 3.2, 3.7, 4.5):
@@ -131,23 +129,20 @@ def test_an_event_reaches_as_far_where_a_second_calibrated_detector_votes_for_it
         np.testing.assert_array_equal((reach >= threshold) | close, judged(threshold).verdict | close)
 
 
-def test_a_second_vote_and_a_weak_one_say_how_far_an_event_reaches() -> None:
-    """Both are too weak to be votes by themselves, so the store does not have them."""
+def test_a_second_vote_says_how_far_an_event_reaches() -> None:
+    """It is no vote by itself, so the store does not have it."""
     events = Events()
     reach, z = events.judged(3.2, 2).reach, events.z
     usual = (events.level < PEER_LEVEL) & (z["autoencoder"] >= 2.5)
     loudest = np.fmax(z["spectral"], z["sequence"])
     second = usual & (loudest >= ensemble.SECOND_VOTE_THRESHOLD) & (loudest < 1.6)
-    weak = usual & (loudest >= ensemble.WEAK_VOTE_THRESHOLD) & (loudest < ensemble.SECOND_VOTE_THRESHOLD)
     agreed = (np.fmin(z["spectral"], z["sequence"]) >= ensemble.SECOND_VOTE_THRESHOLD) & ~np.isnan(
         z["spectral"]
     )
     np.testing.assert_allclose(reach[second & ~agreed], z["autoencoder"][second & ~agreed])
-    assert (reach[weak] < z["autoencoder"][weak]).all()
-    assert second.sum() > 100 < weak.sum()
-    assert np.isnan(reach[usual & (loudest < ensemble.WEAK_VOTE_THRESHOLD)]).all(), (
-        "no verdict at any threshold"
-    )
+    below = usual & (loudest < ensemble.SECOND_VOTE_THRESHOLD)
+    assert second.sum() > 100 < below.sum()
+    assert np.isnan(reach[below]).all(), "no verdict at any threshold"
 
 
 def test_an_event_reaches_as_far_whatever_the_autoencoder_votes_for_itself() -> None:

@@ -24,9 +24,7 @@ from fingerprint.detection.ensemble import (
     NEWCOMER_THRESHOLD_SHARE,
     SECOND_VOTE_THRESHOLD,
     STRONG_VOTE_THRESHOLD,
-    WEAK_VOTE_THRESHOLD,
     strong_vote_threshold,
-    weak_vote_threshold,
 )
 from fingerprint.detection.event_judge import EventJudge
 from fingerprint.detection.scorer import Scorer
@@ -292,29 +290,18 @@ def test_beside_a_z_that_opens_an_alert_one_harmless_event_in_five_is_enough_for
     scored: sample_organisation.Run,
 ) -> None:
     events = scored.events[strong_events(scored.events)]
-    events = events[
-        events["autoencoder_z"] < weak_vote_threshold(sample_organisation.SETTINGS.alerts.threshold)
-    ]
     second = events["spectral_z"] >= SECOND_VOTE_THRESHOLD
     assert second.any()
     assert (events["spectral_vote"] == second).all()
 
 
-def test_beside_a_rarer_z_a_weak_vote_is_enough_and_none_is_not(bank: Bank, steps: list[Step]) -> None:
+def test_however_rare_a_z_is_a_second_vote_is_needed(bank: Bank, steps: list[Step]) -> None:
     scorer = scorer_of(bank)
     batch = five_events_with_all_opinions(scorer, steps)
-    strong, rarer = scorer.alert_threshold, weak_vote_threshold(scorer.alert_threshold)
+    opening, second = scorer.alert_threshold, SECOND_VOTE_THRESHOLD
     z = {
-        "autoencoder": np.array([strong, strong, rarer - 0.01, rarer + 0.01, rarer + 0.01], np.float32),
-        "spectral": np.array(
-            [
-                SECOND_VOTE_THRESHOLD,
-                SECOND_VOTE_THRESHOLD - 0.01,
-                0.0,
-                WEAK_VOTE_THRESHOLD,
-                WEAK_VOTE_THRESHOLD - 0.01,
-            ]
-        ),
+        "autoencoder": np.array([opening, opening, opening - 0.01, 40.0, 40.0], np.float32),
+        "spectral": np.array([second, second - 0.01, second, second, second - 0.01]),
         "sequence": np.full(5, -3.0),
     }
     decided = scorer.event_judge.decide(batch, z)

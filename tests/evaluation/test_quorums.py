@@ -52,13 +52,6 @@ def test_beside_a_strong_z_a_lower_threshold_takes_a_weaker_second_vote() -> Non
     assert not shown[2]
 
 
-def test_a_weak_second_vote_counts_as_much_less_as_it_is_weaker() -> None:
-    weak = judged().assign(spectral_z=[5.0, 5.0, 0.0, 5.0, 5.0])
-    second = judged().assign(spectral_z=[5.0, 5.0, 1.0, 5.0, 5.0])
-    score, whole = (quorums.rank_by_urgency(each, BOTH, 2, URGENCY)[0] for each in (weak, second))
-    assert whole[2] > score[2] > score[3] > -np.inf
-
-
 def test_where_the_others_agree_strongly_an_event_ranks_above_one_as_strange() -> None:
     three = (*BOTH, "sequence")
     calm = judged().assign(sequence_z=1.0, sequence_vote=False)

@@ -89,7 +89,6 @@ CELLS: Mapping[str, Callable[[Notification], str]] = {
     "errors": lambda each: _join_distinct(event.error_code for event in each.alert.events),
     "scores": lambda each: _join_distinct(f"{name} {z:.1f}" for name, z in each.alert.highest_scores.items()),
     "flagged_by": lambda each: _join_distinct(each.alert.flagged_by),
-    "weak_votes": lambda each: _join_distinct(each.alert.weak_votes),
     "supporting_actions": lambda each: _join_actions(each.alert.supporting_events),
     "impact_of": lambda each: "; ".join(impact_text(row) for row in each.alert.impact_of),
     "opened_by": lambda each: "; ".join(opener_texts(each.origin)),

@@ -145,7 +145,6 @@ def _custom_fields(notification: Notification) -> dict[str, Any]:
         degraded=alert.degraded,
         scores=alert.highest_scores,
         flagged_by=list(alert.flagged_by),
-        weak_votes=list(alert.weak_votes),
         event_count=len(alert.events),
         event_ids=[event.event_id for event in notification.newest_events],
         supporting_event_ids=[event.event_id for event in alert.supporting_events],

@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from fingerprint.core.alert import alert_fields, event_fields
 from fingerprint.delivery.formats.text import to_json_line, truncate_texts
 from fingerprint.delivery.notification import Notification
 
@@ -23,7 +22,7 @@ RECORDS_AT_ONCE = 20  # of an alert in memory; a record has 1 MiB at most
 
 def json_document(notification: Notification) -> dict[str, Any]:
     """Return the document for a receiver: the newest events without their records, every text bounded."""
-    fields = alert_fields(notification.alert)
+    fields = msgspec.to_builtins(notification.alert)
     events = [{**event, "raw": None} for event in fields["events"][-len(notification.newest_events) :]]
     for event in (*events, *fields["supporting_events"]):
         del event["raw"]
@@ -36,7 +35,7 @@ def full_json_pieces(notification: Notification) -> Iterator[bytes]:
 
     Few records are in memory at a time: an alert may have thousands, each as long as its attacker liked.
     """
-    fields = alert_fields(replace(notification.alert, events=()))
+    fields = msgspec.to_builtins(replace(notification.alert, events=()))
     opening = b"{"
     for name, value in _build_document(notification, fields).items():
         yield opening + to_json_line(name) + b":"
@@ -54,7 +53,9 @@ def _event_pieces(notification: Notification) -> Iterator[bytes]:
         some = events[start : start + RECORDS_AT_ONCE]
         read = notification.read_records
         records = read([event.event_id for event in some]) if read else {}
-        found = [event_fields(event) | {"raw": records.get(event.event_id, event.raw)} for event in some]
+        found = msgspec.to_builtins(
+            [replace(each, raw=records.get(each.event_id, each.raw)) for each in some]
+        )
         yield opening + b",".join(map(to_json_line, found))
         opening = b","
     yield b"]" if events else b"[]"

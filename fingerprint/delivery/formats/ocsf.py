@@ -318,7 +318,6 @@ def _evidence_fields(alert: Alert, event: AlertEvent, place: AddressPlace) -> di
         "resource": event.resource,
         "scores": without_empty(**event.scores),
         "flagged_by": list(event.flagged_by),
-        "weak_votes": list(event.weak_votes),
     }
     return without_empty(
         uid=event.event_id,

@@ -82,8 +82,7 @@ def _summary_fields(notification: Notification) -> Iterable[tuple[str, str]]:
     yield "Who", display_name(alert)
     yield "Principal", alert.principal
     yield "When (UTC)", f"{alert.first_event_time:%Y-%m-%d %H:%M} to {alert.last_event_time:%Y-%m-%d %H:%M}"
-    votes = (f"{name} (weak vote)" if name in alert.weak_votes else name for name in alert.flagged_by)
-    yield "Events", f"{len(alert.events):,}, flagged by {', '.join(votes) or 'none'}"
+    yield "Events", f"{len(alert.events):,}, flagged by {', '.join(alert.flagged_by) or 'none'}"
     yield "From", ", ".join(distinct_values((event.source_address for event in alert.events), 5))
     yield "Services", ", ".join(distinct_values((event.service for event in alert.events), 10))
     yield "Tactics", ", ".join(alert.tactics)

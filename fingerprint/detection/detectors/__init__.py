@@ -112,9 +112,6 @@ class Detector(ABC):
     calibrated: ClassVar[bool] = False
     # The z from which it votes beside a calibrated z that opens an alert, if that is below its threshold (second vote).
     second_vote_z: ClassVar[float] = math.inf
-    # The z from which it votes beside a calibrated z that is rarer than the threshold of alerts by `ensemble.WEAK_VOTE_NATS`
-    # (weak vote).
-    weak_vote_z: ClassVar[float] = math.inf
     # The z from which its vote is strong: if the others vote as well, the threshold of alerts is lower by
     # `ensemble.STRONG_VOTE_NATS`.
     strong_vote_z: ClassVar[float] = math.inf
@@ -136,7 +133,6 @@ class Detector(ABC):
         self.settings, self.bank, self.state, self.inference = settings, bank, state, inference
         self.threshold = self.vote_threshold()
         self.second_threshold = min(self.threshold, self.second_vote_z)
-        self.weak_threshold = min(self.second_threshold, self.weak_vote_z)
 
     @classmethod
     def options_from(cls, settings: Settings) -> Any:

@@ -30,7 +30,7 @@ from fingerprint.core.alert import NOTHING_USUAL, ORDER_FEATURE, Rarity, Surpris
 from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import SequenceSettings, Settings
 from fingerprint.detection.detectors import Detector, ExplanationContext, action_at
-from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD, STRONG_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD
+from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD, STRONG_VOTE_THRESHOLD
 from fingerprint.estimators import sequence
 from fingerprint.estimators.sequence import ORGANISATION, START, SeenActions
 from fingerprint.features.encoding import ACTION_COLUMN
@@ -67,7 +67,7 @@ class SequenceDetector(Detector):
     name = "sequence"
     label = "Sequence"
     question = "Did it do it after what it usually does it after?"
-    second_vote_z, weak_vote_z = SECOND_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD  # its z is a share of events
+    second_vote_z = SECOND_VOTE_THRESHOLD  # its z is a share of events
     strong_vote_z = STRONG_VOTE_THRESHOLD
     final_when_closed = True
     terms: ClassVar[Mapping[str, str]] = TERMS

@@ -42,7 +42,7 @@ from fingerprint.core.alert import ActivityCurve, z_column
 from fingerprint.core.ports.inference import Inference
 from fingerprint.core.settings import Settings, Spectral
 from fingerprint.detection.detectors import Detector, ExplanationContext, IntervalScores
-from fingerprint.detection.ensemble import BUSY_BEGINNING_Z, SECOND_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD
+from fingerprint.detection.ensemble import BUSY_BEGINNING_Z, SECOND_VOTE_THRESHOLD
 from fingerprint.detection.scored_votes import newcomer_rows
 from fingerprint.estimators import amounts, surge_tails
 from fingerprint.estimators.newcomer_tails import NewcomerTails
@@ -110,7 +110,7 @@ class SpectralDetector(Detector):
     name = "spectral"
     label = "Spectral"
     question = "Did it do it as much, and when, as it usually does?"
-    second_vote_z, weak_vote_z = SECOND_VOTE_THRESHOLD, WEAK_VOTE_THRESHOLD  # its z is a share of events
+    second_vote_z = SECOND_VOTE_THRESHOLD  # its z is a share of events
     calm_newcomer_z = BUSY_BEGINNING_Z
     granularity = "interval"
     terms: ClassVar[Mapping[str, str]] = TERMS

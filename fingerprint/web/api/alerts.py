@@ -115,8 +115,7 @@ class StepResponse(ResponseModel):
 class EventResponse(ResponseModel):
     """One event with its `scores`, which map each detector to its z, null for no opinion; `resource` is `type:name`.
 
-    `flagged_by` are the detectors that voted for it. `weak_votes` are those of them whose z is not rare by itself: it is a vote
-    only beside a very rare z of another detector. Each z was compared with one of the `thresholds`.
+    `flagged_by` are the detectors that voted for it. Each z was compared with one of the `thresholds`.
     `raw` is the record as AWS wrote it, JSON text; empty if it was not requested or is no longer kept.
     """
 
@@ -133,7 +132,6 @@ class EventResponse(ResponseModel):
     session: str
     scores: dict[str, FiniteFloat]
     flagged_by: tuple[str, ...]
-    weak_votes: tuple[str, ...]
     thresholds: dict[str, FiniteFloat]
     bank_version: str
     raw: str

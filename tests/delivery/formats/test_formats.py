@@ -337,30 +337,24 @@ def test_a_message_on_a_decision_that_was_taken_back_says_that_the_alert_is_open
 # --- votes -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_weak_vote_is_told_as_one_in_every_format() -> None:
-    """A rule that takes `flagged_by` for two detectors that find an event strange can leave it out."""
-    first, *_ = stolen_session().events
-    weak = replace(
-        first, scores={"autoencoder": 4.1, "spectral": -0.4}, flagged_by=("autoencoder", "spectral")
-    )
-    full = replace(weak, event_id="e2", scores={"autoencoder": 4.1, "spectral": 2.0})
-    for events, expected in (((weak, weak), ["spectral"]), ((weak, full), []), ((full,), [])):
-        alert = stolen_session(events=events, supporting_events=())
-        notification = Notification(alert)
-        assert list(alert.weak_votes) == expected
-        assert ecs.ecs_document(notification)["fingerprint"].get("weak_votes", []) == expected
-        assert read_csv(notification)[0]["weak_votes"] == ", ".join(expected)
-        _, _, facts, *_ = slack.slack_message(notification)["blocks"]
-        said = "flagged by autoencoder, spectral" + " (weak vote)" * bool(expected)
-        assert any(each["text"].endswith(said) for each in facts["fields"])
-        by_event = [["spectral"] if event is weak else [] for event in events]
-        evidences = NOTIFICATION_FORMATS["ocsf"](notification)["evidences"]
-        assert [each["data"].get("weak_votes", []) for each in evidences] == by_event
-        [(_, message)] = encode_alerts([alert], 1 << 20)
-        whole = json.loads(b"".join(EXPORT_FORMATS["jsonl"](notification)))
-        sent = NOTIFICATION_FORMATS["json"](notification)
-        for document in (whole, sent, json.loads(message)):
-            assert [list(each["weak_votes"]) for each in document["events"]] == by_event
+def test_every_format_names_who_voted_also_by_a_usual_z() -> None:
+    """Alerts of earlier versions have votes with a z below zero."""
+    voted = ("autoencoder", "spectral")
+    old = replace(stolen_session().events[0], scores={"autoencoder": 4.1, "spectral": -0.4}, flagged_by=voted)
+    alert = stolen_session(events=(old,), supporting_events=())
+    notification = Notification(alert)
+    assert ecs.ecs_document(notification)["fingerprint"]["flagged_by"] == list(voted)
+    assert read_csv(notification)[0]["flagged_by"] == ", ".join(voted)
+    _, _, facts, *_ = slack.slack_message(notification)["blocks"]
+    assert any(each["text"].endswith("flagged by autoencoder, spectral") for each in facts["fields"])
+    [(_, message)] = encode_alerts([alert], 1 << 20)
+    whole = json.loads(b"".join(EXPORT_FORMATS["jsonl"](notification)))
+    sent = NOTIFICATION_FORMATS["json"](notification)
+    events = [document["events"][0] for document in (whole, sent, json.loads(message))]
+    [evidence] = NOTIFICATION_FORMATS["ocsf"](notification)["evidences"]
+    for event in (*events, evidence["data"]):
+        assert list(event["flagged_by"]) == list(voted)
+        assert event["scores"]["spectral"] == -0.4
 
 
 def test_who_opened_a_session_can_be_read_and_acts_on_no_terminal() -> None:

@@ -9,10 +9,9 @@ import pytest
 
 from fingerprint.alerting.title_facts import TitleFacts
 from fingerprint.alerting.titles import build_title
-from fingerprint.core.alert import MOVE_FEATURE, WEAK_VOTE_Z, Alert, SurpriseDriver
+from fingerprint.core.alert import MOVE_FEATURE, Alert, SurpriseDriver
 from fingerprint.core.case import MAX_THRESHOLD
 from fingerprint.core.sanitize import printable
-from fingerprint.detection.ensemble import SECOND_VOTE_THRESHOLD
 from fingerprint.estimators.call_paths import CALL_PATH_FEATURE
 from fingerprint.estimators.openers import OPENER_FEATURE
 from fingerprint.features.encoding import FEATURES
@@ -150,20 +149,16 @@ def test_the_detectors_that_flagged_an_event_come_first_with_what_they_were_comp
     assert scores[1].figures == "score 1.2, threshold 0.8"
 
 
-def test_a_weak_vote_is_called_one() -> None:
-    """Its z is usual by itself: a star beside -0.4 looked like a fault."""
-    both = {"autoencoder": 4.1, "sequence": -0.4}
-    weak = event(0, "s3", "GetObject", scores=both, flagged_by=tuple(both))
-    weak = replace(weak, thresholds={"autoencoder": 1.4, "sequence": -0.524})
-    _, score = shown_scores(weak)
+@pytest.mark.parametrize("z", [-0.4, 2.0])
+def test_a_vote_by_a_threshold_below_zero_is_a_vote_like_any_other(z: float) -> None:
+    """Alerts of earlier versions have some, and a ratio to such a threshold has no meaning."""
+    both = {"autoencoder": 4.1, "sequence": z}
+    old = event(0, "s3", "GetObject", scores=both, flagged_by=tuple(both))
+    old = replace(old, thresholds={"autoencoder": 1.4, "sequence": -0.524})
+    _, score = shown_scores(old)
     assert score.flagged
-    assert score.figure == "-0.4 (weak vote)"
-    assert score.words == "a weak vote, enough beside another detector's very rare score"
-    assert score.figures == "score -0.4, threshold -0.5"
-    strong, other = shown_scores(replace(weak, scores=both | {"sequence": 2.0}))
-    assert "weak" not in f"{strong.words}{strong.figure}{other.words}{other.figure}"
-    assert other.words == "above the threshold"
-    assert round(SECOND_VOTE_THRESHOLD, 2) == WEAK_VOTE_Z
+    assert (score.figure, score.words) == (f"{z}", "above the threshold")
+    assert score.figures == f"score {z}, threshold -0.5"
 
 
 def test_a_row_of_the_timeline_names_the_detectors_that_flagged_it() -> None:

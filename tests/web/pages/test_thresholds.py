@@ -95,7 +95,7 @@ def test_the_alerts_that_a_threshold_would_not_raise_are_read_at_once(
 
 
 def test_the_stored_reach_counts_for_the_quorum_in_force_and_from_its_beginning_on(tmp_path: Path) -> None:
-    """No stored vote of another detector says that this event would be an alert up to 3.5: the second vote was a weak one."""
+    """No stored vote of another detector says that this event would be an alert up to 3.5: a second vote is not stored."""
     store, at = store_in(tmp_path), stolen_session().first_event_time
     who = f"{ACCOUNT}:user/ana"
     vote = Vote("strange", at, who, f"{who}|iam|direct", "autoencoder", 6.0, 3.2, True, "entity", reach=3.5)
