@@ -189,7 +189,7 @@ def test_no_day_is_held_out_of_a_history_of_less_than_a_day() -> None:
 
 @pytest.mark.parametrize("alerts", [[-5.998], [0.9, 0.8, -2.0]])
 def test_alerts_that_are_hardly_unusual_set_no_threshold_that_anything_reaches(alerts: list[float]) -> None:
-    """A single held-out alert by a weak vote made every event of the next day a verdict."""
+    """A single held-out alert of a low reach made every event of the next day a verdict."""
     held = {"days": 1.4, "alerts": alerts, "principals": 1}
     assert quality.alert_threshold(held, Alerts()) == quality.LEAST_THRESHOLD > 1.6
     assert quality.alert_threshold(held, Alerts(threshold=1.0)) == 1.0
