@@ -27,11 +27,13 @@ work. In 1 and 2 an attack then counts as clearly found only if it is clear by b
 
 In 8, a rate that was too high in the champion, or that a first bank has, is a warning and no reason against the bank. The alert
 budget is kept in any case, because its threshold is set on the same held-out days with those votes, and without the new bank an
-older one, or none, would be served.
+older one, or none, would be served. In 10, the same holds of a spectral detector that sees some bursts: where a fifth of all
+harmless events lie in loops of hundreds of calls, a burst as large says little.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import NormalDist
@@ -62,7 +64,11 @@ MIN_HOLDOUT_ROWS, MIN_HOLDOUT_SHARE = 20, 0.001  # rows, and share of events; fe
 
 MIN_READY_ENTITIES = 1  # of a first bank: without any, no principal is compared with its own behaviour
 
-MIN_SEEN_SHARE = 0.5  # of injected chains and bursts; sound banks of 12 and 60 simulated principals see .87
+# Of injected chains and bursts: a detector of a sound bank sees most. Banks of 12 and 60 simulated principals see .87.
+MIN_SEEN_SHARE = 0.5
+# One that sees fewer than this is broken. A sound bank of an enterprise whose people run loops of hundreds of calls saw .38 of
+# the bursts.
+LEAST_SEEN_SHARE = {SequenceDetector.name: MIN_SEEN_SHARE, SpectralDetector.name: 0.1}
 MIN_VICTIMS = 5  # principals in whose name they are injected; fewer say nothing
 INJECTED_FOR_OTHERS = {
     SequenceDetector.name: "attacks by the order of their calls",
@@ -74,6 +80,7 @@ MIN_KIND_EVENTS = 500  # held-out events; the rate of votes on a kind of princip
 # A detector may vote for so many times its vote_share of the held-out events of a kind
 MAX_VOTE_SHARE_FACTOR = 2.0
 
+SeenAttacks = Mapping[str, Mapping[str, int]]  # by detector: `victims`, `injected` and `seen` attacks
 NO_CONFIRMED_ATTACKS: Mapping[str, Sequence[bytes]] = {}
 
 
@@ -111,10 +118,11 @@ def evaluate_promotion(
     `confirmed` are the attacks that analysts confirmed: by alert, the records of its events.
     """
     figures: dict[str, Any] = {"against": champion.version if champion else None}
-    reasons, alone = _judge_alone(challenger, settings)
+    reasons, seen = _judge_alone(challenger, settings)
     excess, warnings = _judge_vote_rates(challenger, champion, settings)
-    reasons, figures = [*reasons, *excess], figures | alone
-    warnings += [*_without_reads(challenger)]
+    blind, dim = _judge_seen(seen, champion, settings)
+    reasons, figures = [*reasons, *excess, *blind], figures | ({"seen": seen} if seen else {})
+    warnings += [*dim, *_without_reads(challenger)]
     if champion:
         found, compared = _judge_against(challenger, champion, settings, confirmed)
         reasons, figures = [*reasons, *found], figures | compared
@@ -129,8 +137,8 @@ def evaluate_promotion(
     return GateDecision(tuple(reasons), figures)
 
 
-def _judge_alone(challenger: Bank, settings: Settings) -> tuple[list[str], dict[str, Any]]:
-    """Return reasons and figures of the conditions that need no other bank: (5) to (7), (9) and (10)."""
+def _judge_alone(challenger: Bank, settings: Settings) -> tuple[list[str], SeenAttacks]:
+    """Return reasons of the conditions that need no other bank, (5) to (7) and (9), and what an unbroken bank sees (10)."""
     broken = list(part_checks.find_broken_parts(challenger))
     reasons = [
         *_future_dated(challenger),
@@ -138,10 +146,7 @@ def _judge_alone(challenger: Bank, settings: Settings) -> tuple[list[str], dict[
         *_excess_votes(challenger, settings.promotion),
         *broken,
     ]
-    if broken:
-        return reasons, {}
-    seen = _injected_for_others(challenger, settings)
-    return [*reasons, *_unseen_attacks(seen)], {"seen": seen}
+    return reasons, {} if broken else _injected_for_others(challenger, settings)
 
 
 def _judge_vote_rates(
@@ -154,6 +159,24 @@ def _judge_vote_rates(
         [sentence for which, sentence in excess.items() if which not in known],
         [sentence for which, sentence in excess.items() if which in known],
     )
+
+
+def _judge_seen(seen: SeenAttacks, champion: Bank | None, settings: Settings) -> tuple[list[str], list[str]]:
+    """Return reasons and warnings of condition 10: few are a reason if the champion sees most, hardly any in any case."""
+    few = {name: each for name, each in seen.items() if _seen_share(each) < MIN_SEEN_SHARE}
+    before = _injected_for_others(champion, settings) if champion and few else {}
+    reasons, warnings = [], []
+    for name, each in few.items():
+        sentence = (
+            f"the {name} detector sees {each['seen']:,} of {each['injected']:,} injected {INJECTED_FOR_OTHERS[name]}, "
+            f"fewer than {MIN_SEEN_SHARE:.0%}: "
+        )
+        champion_sees_most = name in before and _seen_share(before[name]) >= MIN_SEEN_SHARE
+        if champion_sees_most or _seen_share(each) < LEAST_SEEN_SHARE[name]:
+            reasons.append(f"{sentence}what it learned is broken, or far from usual")
+        else:
+            warnings.append(f"{sentence}as much is usual here, so its votes say less")
+    return reasons, warnings
 
 
 def _judge_against(
@@ -206,7 +229,7 @@ def _missed_attacks(
         )
 
 
-def _injected_for_others(challenger: Bank, settings: Settings) -> dict[str, dict[str, int]]:
+def _injected_for_others(challenger: Bank, settings: Settings) -> SeenAttacks:
     """Return `victims`, `injected` and `seen` attacks of the sequence and the spectral detector, if they are listed.
 
     An attack is seen if its z would be a second vote (`ensemble.SECOND_VOTE_THRESHOLD`), whatever share of votes is set.
@@ -232,13 +255,9 @@ def _injected_for_others(challenger: Bank, settings: Settings) -> dict[str, dict
     }
 
 
-def _unseen_attacks(seen: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
-    for name, each in seen.items():
-        if each["victims"] >= MIN_VICTIMS and each["seen"] < MIN_SEEN_SHARE * each["injected"]:
-            yield (
-                f"the {name} detector sees {each['seen']:,} of {each['injected']:,} injected "
-                f"{INJECTED_FOR_OTHERS[name]}, fewer than {MIN_SEEN_SHARE:.0%}: what it learned is broken, or far from usual"
-            )
+def _seen_share(seen: Mapping[str, int]) -> float:
+    """Return the share of injected attacks that a detector sees; NaN for fewer than MIN_VICTIMS principals, who say nothing."""
+    return seen["seen"] / seen["injected"] if seen["victims"] >= MIN_VICTIMS else math.nan
 
 
 def _shifted_losses(challenger: Bank, champion: Bank, options: Promotion) -> Iterator[str]:

@@ -530,6 +530,27 @@ def test_a_sound_bank_sees_most_chains_and_bursts(champion: Bank, later: Bank) -
         assert all(each["seen"] > 0.8 * each["injected"] > 0 for each in seen.values())
 
 
+def test_a_first_bank_of_an_organisation_of_loops_is_served_with_a_warning(champion: Bank) -> None:
+    """Where one harmless event in five lies in a burst, the spectral detector sees few: an older bank that sees most is kept."""
+    most_are_usual = np.resize([1, 1e6, 1e6], len(champion.scorer_state["burst.usual"]))
+    loops = with_array(champion, "burst.usual", lambda usual: most_are_usual * usual)
+    first = promotion_gate.evaluate_promotion(loops, None, SETTINGS)
+    seen = first.figures["seen"]["spectral"]
+    assert 0.1 * seen["injected"] <= seen["seen"] < 0.5 * seen["injected"]
+    assert first.passed, first.reasons
+    assert any("the spectral detector sees" in warning for warning in first.figures["warnings"])
+    again = promotion_gate.evaluate_promotion(loops, loops, SETTINGS)
+    assert again.passed, again.reasons
+    after_one_that_saw_most = promotion_gate.evaluate_promotion(loops, champion, SETTINGS)
+    assert any("the spectral detector sees" in reason for reason in after_one_that_saw_most.reasons)
+
+
+def test_a_first_bank_that_sees_hardly_any_burst_is_kept_back(champion: Bank) -> None:
+    blind = with_array(champion, "burst.usual", lambda usual: 1e6 * usual)
+    word = promotion_gate.evaluate_promotion(blind, None, SETTINGS)
+    assert any("the spectral detector sees 0 of" in reason for reason in word.reasons), word.figures
+
+
 def test_few_principals_are_asked_for_neither(champion: Bank, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(attack_injection, "ATTACKED_PRINCIPALS", promotion_gate.MIN_VICTIMS - 1)
     calm = with_array(champion, "burst.usual", lambda usual: 1e6 * usual)
