@@ -73,8 +73,7 @@ NEWCOMER_THRESHOLD_SHARE = 0.9
 BUSY_BEGINNING_SHARE = 0.8
 BUSY_BEGINNING_Z = -NormalDist().inv_cdf(BUSY_BEGINNING_SHARE)  # as a z
 
-# Of a lead. One harmless active hour in forty reaches it; below it, most principals would have a lead.
-MIN_REACH = 2.0
+MIN_REACH = LEAST_THRESHOLD  # of a lead: what no threshold would show is none
 LEAST_NATS = 1e-9  # of a share that is nearly one
 SECOND_VOTE_SHARE = 0.2  # of harmless events that a detector may vote for beside a z that opens an alert ...
 SECOND_VOTE_THRESHOLD = -NormalDist().inv_cdf(SECOND_VOTE_SHARE)  # ... as a z

@@ -120,7 +120,7 @@ def test_an_event_reaches_as_far_where_a_second_calibrated_detector_votes_for_it
     batch: Any = Batch(np.zeros(EVENTS, np.int8))
 
     def judged(threshold: float) -> Judgement:
-        detectors = [JudgingDetector(name, 2.0, name != "spectral") for name in z]
+        detectors = [JudgingDetector(name, ensemble.MIN_REACH, name != "spectral") for name in z]
         return EventJudge(detectors, threshold, 2).decide(batch, z)  # type: ignore[arg-type]
 
     reach = judged(3.2).reach
@@ -157,7 +157,7 @@ def test_an_event_reaches_as_far_whatever_the_autoencoder_votes_for_itself() -> 
 def test_an_event_that_may_be_a_lead_waits_for_the_votes_of_the_others() -> None:
     """Also one that the autoencoder, which knows its z already, does not vote for; else it is judged when it is measured."""
     detectors = [JudgingDetector("autoencoder", 2.2, calibrated=True), JudgingDetector("spectral", 1.7)]
-    z = np.array([1.7, ensemble.MIN_REACH * ensemble.NEWCOMER_THRESHOLD_SHARE, 2.1, 3.0], np.float32)
+    z = np.array([1.4, ensemble.MIN_REACH * ensemble.NEWCOMER_THRESHOLD_SHARE, 2.1, 3.0], np.float32)
     judge = EventJudge(detectors, 3.2, 2)  # type: ignore[arg-type]
     batch: Any = Batch(np.zeros(len(z), np.int8))
     assert judge.can_reach_quorum(batch, {"autoencoder": z}).tolist() == [False, True, True, True]
