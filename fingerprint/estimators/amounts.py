@@ -28,6 +28,8 @@ measured too; otherwise an amount would have to be rarer to open an alert, by as
 unusual resources stay with days: most hours have none, so their tail does not reach down to one hour in twenty. The nats of an
 amount are minus the log of the share of intervals (or days) with as large an amount.
 
+Where even a bulk read is usual, all amounts are worth less (`discount_common_amounts`).
+
 Only some events of a burst *carry* its amount (`UsualAmounts.carried`): not all 400 events of an hour of 400 calls need to wait
 for its end. They are known before the amount is, so that the way batches are cut does not change which they are.
 """
@@ -59,6 +61,12 @@ ALERTING_NATS = 5.5  # z of 2.6: a smaller amount hardly ever opens an alert
 # Expected number of events that carry an amount of ALERTING_NATS: one such amount in fifty has none
 CARRIERS = 4.0
 EDGE_NATS = -float(np.log(TAIL_SHARE))
+# What amounts are for: some ten times a busy day's worth of calls within an hour, as a multiple of an hour's usual calls ...
+LARGE_AMOUNT = 25.0
+TELLING_NATS = (
+    8.0  # ... and the nats that it has where amounts tell something (z 3.4). For each nat that it lacks ...
+)
+DISCOUNT_A_NAT, MAX_DISCOUNT = 3.0, 4.0  # ... all amounts are worth so many nats less, and so many at most
 AMOUNTS = ("interval", "day", "interval on unusual resources")
 # The amounts that the principal's load is taken from (`estimators.load`), and that have tails of intervals.
 AMOUNTS_OF_ALL_CALLS = slice(0, 2)
@@ -168,6 +176,24 @@ def tail_of_intervals(tail: AmountTail, intervals: int, days: int) -> AmountTail
     """
     a_day = (intervals + EDGE_PRIOR_DAYS * DEFAULT_INTERVALS) / (days + EDGE_PRIOR_DAYS)
     return AmountTail(tail.edge - tail.slope * float(np.log(a_day)), tail.slope)
+
+
+def discount_common_amounts(tails: Sequence[AmountTail]) -> list[AmountTail]:
+    """Return the tails, in the order of AMOUNTS, with amounts worth less where even a LARGE_AMOUNT in an hour is usual.
+
+    Where people run loops of thousands of calls, an insider's bulk read is no rarer than they are. Amounts would then find none,
+    and spend the alert budget on loops. A tail whose edge lies d slopes higher has d nats less everywhere.
+
+    >>> calm, loops = AmountTail(0.44, 0.29), AmountTail(0.72, 0.9)
+    >>> discount_common_amounts([calm, calm, calm])[0]
+    AmountTail(edge=0.44, slope=0.29)
+    >>> round(discount_common_amounts([loops, calm, calm])[0].edge, 2)            # 4 slopes higher
+    4.32
+    """
+    hour = tails[0]
+    lacking = TELLING_NATS - EDGE_NATS - (np.log(LARGE_AMOUNT) - hour.edge) / hour.slope
+    discount = float(np.clip(DISCOUNT_A_NAT * lacking, 0, MAX_DISCOUNT))
+    return [AmountTail(edge + discount * slope, slope) for edge, slope in tails]
 
 
 def log_ratio(calls: Any, usual: Floats) -> Floats:

@@ -216,7 +216,8 @@ def _of_joining_accounts(index: FingerprintIndex) -> Hashes:
 def fit_amount_tails(rows: HoldoutRows) -> list[AmountTail]:
     """Return the tail of each amount's log ratios: of the largest of each day of principals with a fingerprint of their own.
 
-    The tails of the amounts of all calls are converted from days to active intervals, which the tails of surprises are in.
+    The tails of the amounts of all calls are converted from days to active intervals, which the tails of surprises are in. Where
+    large amounts are usual, all are worth less (`amounts.discount_common_amounts`).
     """
     principal, day, owner, amount, hour = (
         rows[name][~rows.stranger] for name in ("principal", "day", "owner", "amount", "hour")
@@ -228,7 +229,7 @@ def fit_amount_tails(rows: HoldoutRows) -> list[AmountTail]:
     tails[AMOUNTS_OF_ALL_CALLS] = [
         amounts.tail_of_intervals(each, *active) for each in tails[AMOUNTS_OF_ALL_CALLS]
     ]
-    return tails
+    return amounts.discount_common_amounts(tails)
 
 
 def _surge_tails(rows: HoldoutRows) -> tuple[SurgeTails, Floats]:

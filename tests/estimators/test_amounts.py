@@ -118,6 +118,25 @@ def test_fewer_calls_than_what_one_day_in_twenty_has_are_no_evidence_wherever_th
     assert nats[1] > 2.9
 
 
+@pytest.mark.parametrize(("slope", "lost"), [(0.25, 0), (0.48, 0), (0.65, 2.46), (0.9, 4), (3.0, 4)])
+def test_all_amounts_are_worth_less_where_large_ones_are_usual(slope: float, lost: float) -> None:
+    """By the hour's tail: a bulk read is 25 times the usual calls of an hour, and loops of people are as large."""
+    tails = [amounts.AmountTail(0.5, slope), amounts.AmountTail(0.2, 0.3), amounts.AmountTail(0.2, 0.3)]
+    ratio = np.log([[1000.0, 8.0, 3.0], [4.0, 1000.0, 3.0]]).astype(np.float32)
+    before, after = (
+        amounts.nats_of_log_ratios(ratio, each) for each in (tails, amounts.discount_common_amounts(tails))
+    )
+    assert before - after == pytest.approx(lost, abs=0.01)
+
+
+def test_a_discount_grows_with_what_a_large_amount_lacks() -> None:
+    tails = [[amounts.AmountTail(0.5, slope)] * 3 for slope in np.linspace(0.3, 1.2, 40)]
+    moved = [(amounts.discount_common_amounts(each)[1].edge - each[1].edge) / each[1].slope for each in tails]
+    assert moved[0] == 0
+    assert moved[-1] == pytest.approx(amounts.MAX_DISCOUNT)
+    assert (np.diff(moved) >= -1e-9).all()
+
+
 def test_nats_grow_with_calls_and_are_bounded() -> None:
     calls = np.array([1, 4, 9, 20, 60, 212, 10_000, 10**9])
     nats = amounts.amount_nats(calls, np.log(4) + 0.8, 0.3)
