@@ -62,7 +62,7 @@ ALERTING_NATS = 5.5  # z of 2.6: a smaller amount hardly ever opens an alert
 CARRIERS = 4.0
 EDGE_NATS = -float(np.log(TAIL_SHARE))
 # What amounts are for: some ten times a busy day's worth of calls within an hour, as a multiple of an hour's usual calls ...
-LARGE_AMOUNT = 25.0
+BULK_AMOUNT = 25.0
 TELLING_NATS = (
     8.0  # ... and the nats that it has where amounts tell something (z 3.4). For each nat that it lacks ...
 )
@@ -179,7 +179,7 @@ def tail_of_intervals(tail: AmountTail, intervals: int, days: int) -> AmountTail
 
 
 def discount_common_amounts(tails: Sequence[AmountTail]) -> list[AmountTail]:
-    """Return the tails, in the order of AMOUNTS, with amounts worth less where even a LARGE_AMOUNT in an hour is usual.
+    """Return the tails, in the order of AMOUNTS, with amounts worth less where even a BULK_AMOUNT in an hour is usual.
 
     Where people run loops of thousands of calls, an insider's bulk read is no rarer than they are. Amounts would then find none,
     and spend the alert budget on loops. A tail whose edge lies d slopes higher has d nats less everywhere.
@@ -191,7 +191,7 @@ def discount_common_amounts(tails: Sequence[AmountTail]) -> list[AmountTail]:
     4.32
     """
     hour = tails[0]
-    lacking = TELLING_NATS - EDGE_NATS - (np.log(LARGE_AMOUNT) - hour.edge) / hour.slope
+    lacking = TELLING_NATS - EDGE_NATS - (np.log(BULK_AMOUNT) - hour.edge) / hour.slope
     discount = float(np.clip(DISCOUNT_A_NAT * lacking, 0, MAX_DISCOUNT))
     return [AmountTail(edge + discount * slope, slope) for edge, slope in tails]
 
