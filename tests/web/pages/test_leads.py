@@ -125,7 +125,7 @@ def test_an_empty_list_says_why(store: SqlStore, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     none_yet = store_in(tmp_path / "other")
     assert "No leads yet." in Site.of(none_yet).browser("viewer").get("/leads").text
-    none_yet.alerts.save(votes=seen("low", 1, 1.7))
+    none_yet.alerts.save(votes=seen("low", 1, 1.6))
     assert "Nothing came near to an alert" in Site.of(none_yet).browser("viewer").get("/leads").text
     other = load_settings(environment={}).model_copy(
         update={"voting": Voting(detectors=("spectral", "sequence"), quorum=2)}
